@@ -1,0 +1,101 @@
+"""`CallContext`: what one call is bound to. Tools hold no state; whatever they need arrives here."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from engine.contract.turn import Turn
+from sandbox.contract import Sandbox
+
+T = TypeVar("T")
+
+
+class Clock(Protocol):
+    """Time, injected so that tests own it."""
+
+    def now(self) -> datetime:
+        """The wall clock, in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that only ever grow."""
+        ...
+
+
+class Workspace(Protocol):
+    """The one folder an agent may touch. Paths are relative POSIX paths and never leave it."""
+
+    @property
+    def root(self) -> Path: ...
+
+    def read(self, path: str) -> bytes: ...
+
+    def write(self, path: str, data: bytes) -> None:
+        """Replace the file atomically; parents are made."""
+        ...
+
+
+class VisionClient(Protocol):
+    """A model that sees."""
+
+    async def describe(self, prompt: str, images: list[tuple[bytes, str]]) -> str:
+        """Answer `prompt` about the images, given as (bytes, media type)."""
+        ...
+
+
+class ImageClient(Protocol):
+    """Something that draws."""
+
+    async def generate(self, prompt: str, size: str) -> bytes:
+        """One PNG."""
+        ...
+
+
+class MissingService(LookupError):
+    """A tool asked its context for something the configuration does not provide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """What a tool returns when it has more to say than a value.
+
+    message: text for the model; None is silent. With no `Produced`, the message is the value as JSON.
+    """
+
+    value: Any = None
+    message: str | None = None
+    side_effects: tuple[str, ...] = ()
+
+
+def no_progress(message: str, fraction: float | None = None) -> None:
+    """Where progress goes when nobody listens."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """Everything one call is bound to.
+
+    services: objects by their class, put there by the packs that own them (`ctx.need(SkillLibrary)`), so that
+        the engine does not have to know them.
+    progress: tell whoever waits how far it is: ``progress("downloading", 0.4)``.
+    """
+
+    turn: Turn
+    call_id: str
+    sandbox: Sandbox
+    workspace: Workspace
+    clock: Clock
+    vision: VisionClient | None = None
+    images: ImageClient | None = None
+    services: Mapping[type, Any] = field(default_factory=dict)
+    progress: Callable[..., None] = no_progress
+
+    def need(self, kind: type[T]) -> T:
+        """The service of this class. Raises MissingService, naming it, when no pack provides one."""
+        try:
+            found: T = self.services[kind]
+        except KeyError:
+            raise MissingService(f"{kind.__name__} is not available in this configuration.") from None
+        return found

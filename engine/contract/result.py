@@ -1,0 +1,54 @@
+"""`ToolCall` in, `ToolResult` out. Every call that was asked for gets exactly one result."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.contract.failure import Failure
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call as a model or a person asked for it."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """The engine's own record of a call. Tools never fill this in.
+
+    end: why it ended: a value of `sandbox.contract.End`, or ``"refused"`` when nothing was run.
+    """
+
+    tool: str = ""
+    call_id: str = ""
+    ts: str = ""  # start, UTC, ISO 8601
+    duration_ms: float = 0.0
+    attempts: int = 0
+    end: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What became of a call.
+
+    output: the structured value, for programs. message: text for the model; None means silent.
+    error: what went wrong and what to do, one paragraph at most, plus bounded details; empty on success.
+    side_effects: what *did* happen, such as ``"created:report.csv"``.
+    """
+
+    success: bool
+    output: Any = None
+    message: str | None = None
+    error: str = ""
+    failure: Failure | None = None
+    side_effects: tuple[str, ...] = ()
+    audit: Audit = field(default_factory=Audit)
+
+    @property
+    def text(self) -> str:
+        """What a model reads: the message, or the error."""
+        return (self.message or "") if self.success else (self.error or self.message or "")

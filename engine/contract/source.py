@@ -1,0 +1,41 @@
+"""The central abstraction: a `ToolSource` offers tools. Built-ins, skills, modules and packs are all just sources.
+
+Cross-cutting behaviour (filter, prefix, approve, observe) is a small wrapper around a source, never a branch in one.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from engine.contract.context import CallContext
+from engine.contract.spec import ToolSpec
+from engine.contract.turn import Turn
+
+
+@runtime_checkable
+class Tool(Protocol):
+    """A frozen spec and one way to run it.
+
+    `run` may return any JSON-like value, a `Produced` (value with message and side effects), or raise; the
+    pipeline makes exactly one `ToolResult` of it.
+    """
+
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    async def run(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any: ...
+
+
+@runtime_checkable
+class ToolSource(Protocol):
+    """Something that has tools."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def tools(self, turn: Turn) -> Sequence[Tool]:
+        """What it offers for this turn, in a stable order."""
+        ...
+
+    async def find(self, name: str) -> Tool | None:
+        """The tool of exactly this name or alias, whether or not it is on this turn's list."""
+        ...

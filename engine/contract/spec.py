@@ -1,0 +1,76 @@
+"""`ToolSpec`: everything the engine, a policy or a model may need to know about a tool before it is called."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+
+Tier = Literal["low", "medium", "high"]
+Cost = Literal["free", "cheap", "expensive"]
+SafetyClass = Literal["LOW", "MEDIUM", "HIGH"]
+PermissionLevel = Literal["guest", "user", "admin", "owner"]
+
+
+class Origin(StrEnum):
+    """Where a tool comes from. The active list is ordered by it: static, then acquired, then composed."""
+
+    STATIC = "static"
+    ACQUIRED = "acquired"
+    COMPOSED = "composed"
+
+
+@dataclass(frozen=True, slots=True)
+class Annotations:
+    """What a call may do to the world. Missing knowledge is the cautious answer, so all default to False."""
+
+    read_only: bool = False
+    destructive: bool = False
+    idempotent: bool = False
+    requires_confirmation: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """One tool, described.
+
+    parameters: JSON Schema (2020-12) of the arguments object.
+    requires: configuration that must be present (``"image_client"``); without it the tool is not offered.
+    features: what the model client must be able to do (``"vision"``).
+    side_effects: what a call *may* do (``"filesystem_write"``); what it did is on the result.
+    timeout_s: deadline over all attempts of one call, seconds.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
+    version: str = "1"
+    short_description: str = ""
+    origin: Origin = Origin.STATIC
+    tier: Tier = "medium"
+    category: str = "general"
+    cost: Cost = "free"
+    safety_class: SafetyClass = "LOW"
+    required_permission: PermissionLevel = "guest"
+    caps_required: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    side_effects: tuple[str, ...] = ()
+    annotations: Annotations = field(default_factory=Annotations)
+    aliases: tuple[str, ...] = ()
+    defer_loading: bool = False
+    timeout_s: float = 30.0
+    idempotency_key_fields: tuple[str, ...] = ()
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def summary(self) -> str:
+        """The short description: as given, or the first sentence of the long one."""
+        if self.short_description:
+            return self.short_description
+        first = self.description.strip().split("\n", 1)[0]
+        return first.split(". ", 1)[0].rstrip(".")
+
+    @property
+    def replay_safe(self) -> bool:
+        """Whether a call may be repeated although the first attempt may have happened."""
+        return self.annotations.read_only or self.annotations.idempotent or bool(self.idempotency_key_fields)

@@ -1,0 +1,21 @@
+"""`Turn`: what is known at the start of one turn. It decides which tools are offered and how calls are bound."""
+
+from dataclasses import dataclass, field
+
+from engine.contract.spec import PermissionLevel
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn of one agent for one user.
+
+    query: the latest message; acquired skills are retrieved for it. None lists them all.
+    features: what the model client of this turn can do, such as ``"vision"``.
+    """
+
+    query: str | None = None
+    user: str = "local"
+    agent: str = "main"
+    permission: PermissionLevel = "owner"
+    features: frozenset[str] = field(default_factory=frozenset)
+    include_deferred_tools: bool = True
