@@ -1,0 +1,30 @@
+"""`Services`: what the engine lends to a pack when it opens (`engine.contract.pack`)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from engine.app.config import Settings
+from engine.app.home import Home
+from engine.contract.context import Clock
+from engine.stores.embedder import Embedder
+from engine.stores.records import Records
+from engine.stores.vectors import VectorStore
+from sandbox.contract import Sandbox
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Shared, long-lived parts. A pack keeps what it needs; it closes none of them.
+
+    vectors, embedder: called for lazily, since loading them takes a second.
+    static_names: every name and alias of a static tool, so that nothing acquired shadows one.
+    """
+
+    home: Home
+    settings: Settings
+    sandbox: Sandbox
+    records: Records
+    clock: Clock
+    vectors: Callable[[], VectorStore]
+    embedder: Callable[[], Embedder]
+    static_names: Callable[[], frozenset[str]]
