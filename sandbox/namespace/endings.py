@@ -1,0 +1,36 @@
+"""Settle why a job in another language than Python ended, from what it said last.
+
+Python's own exceptions are precise and are told apart in the box. Node and Bash only have an exit code and a message;
+the message is the code's own word about itself, and is taken for nothing more than the reason of its own end.
+"""
+
+import re
+from dataclasses import replace
+
+from sandbox.contract import End, Job, Language, Outcome
+
+_SAID = (
+    (End.MEMORY, re.compile(rb"heap out of memory|Cannot allocate memory|ENOMEM|xmalloc|std::bad_alloc|MemoryError")),
+    (End.DISK, re.compile(rb"No space left on device|ENOSPC")),
+    (End.FILES, re.compile(rb"Too many open files|EMFILE")),
+    (End.FILE_SIZE, re.compile(rb"File too large|EFBIG|File size limit exceeded")),
+    (End.PROCESSES, re.compile(rb"fork: .*Resource temporarily unavailable|spawn .*EAGAIN|fork: retry")),
+    (End.CPU, re.compile(rb"CPU time limit exceeded")),
+)
+_TAIL = 4096
+_SHELL_SIGNALLED = 128  # a shell's exit code for a child that died of a signal is 128 + its number
+_BY_SHELL_CODE = {_SHELL_SIGNALLED + 24: End.CPU, _SHELL_SIGNALLED + 25: End.FILE_SIZE}
+
+
+def settle(job: Job, outcome: Outcome) -> Outcome:
+    """The outcome with the end its last words give it; unchanged where there is nothing to add."""
+    if outcome.end is not End.ERROR or job.language is Language.PYTHON:
+        return outcome
+    end = _BY_SHELL_CODE.get(outcome.exit_code or 0)
+    if end is None:
+        tail = outcome.stderr[-_TAIL:]
+        end = next((end for end, pattern in _SAID if pattern.search(tail)), None)
+    if end is None:
+        return outcome
+    hit = tuple(dict.fromkeys((*outcome.usage.limits_hit, end.value)))
+    return replace(outcome, end=end, usage=replace(outcome.usage, limits_hit=hit))

@@ -1,0 +1,291 @@
+"""The engine's side of one template: starts it, keeps forked boxes waiting, hands them out, kills them."""
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sandbox.contract import SandboxError
+
+_MAX_MESSAGE = 1 << 16
+_START_WAIT_S = 60.0
+_ANSWER_WAIT_S = 10.0
+_SOURCE = str(Path(__file__).parents[2])
+# The command line is visible in every box, so nothing of the host goes on it: all else comes over the socket.
+_BOOTSTRAP = """
+import json, socket, sys
+ours, theirs = (socket.socket(fileno=int(n)) for n in sys.argv[1:])
+wanted = json.loads(ours.recv(1 << 16))
+sys.path.insert(0, wanted["source"])
+from sandbox.namespace.supervisor import main
+main(ours, theirs, wanted)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateWish:
+    """What a template should be. packages: host folders. box_uid: host user id of boxes when started as root."""
+
+    preload: tuple[str, ...]
+    packages: tuple[str, ...]
+    path: tuple[str, ...]
+    box_uid: int
+
+
+@dataclass(slots=True)
+class ForkedBox:
+    """One forked, isolated, waiting box."""
+
+    id: int
+    channel: socket.socket
+    stdout: int
+    stderr: int
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def close(self) -> None:
+        self.channel.close()
+        os.close(self.stdout)
+        os.close(self.stderr)
+
+
+class ForkServer:
+    """One template. `warm` boxes wait ready; more are forked on demand."""
+
+    def __init__(self, wish: TemplateWish, warm: int) -> None:
+        self._wish = wish
+        self._warm = warm
+        self._process: subprocess.Popen[bytes] | None = None
+        self._template: socket.socket | None = None
+        self._supervisor: socket.socket | None = None
+        self._idle: deque[ForkedBox] = deque()
+        self._waiting: deque[asyncio.Future[ForkedBox]] = deque()
+        self._forking = 0
+        self._boxes: dict[int, ForkedBox] = {}
+        self._mounts: dict[int, asyncio.Future[int]] = {}
+        self._ready: asyncio.Future[list[str]] | None = None
+        self._next_id = 0
+        self.dead: str = ""  # why, once it is
+
+    async def start(self) -> list[str]:
+        """Start the processes; the modules that could not be preloaded. Raises SandboxError."""
+        loop = asyncio.get_running_loop()
+        template_here, template_there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        supervisor_here, supervisor_there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        given = (supervisor_there.fileno(), template_there.fileno())
+        # Not through asyncio: its child watchers would have to outlive this loop.
+        self._process = subprocess.Popen(
+            [getattr(sys, "_base_executable", sys.executable), "-I", "-S", "-c", _BOOTSTRAP, *map(str, given)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=given,
+            env={},
+            cwd="/",
+            start_new_session=True,
+        )
+        template_there.close()
+        supervisor_there.close()
+        self._template, self._supervisor = template_here, supervisor_here
+        wish = {
+            "source": _SOURCE,
+            "preload": self._wish.preload,
+            "packages": self._wish.packages,
+            "path": self._wish.path,
+            "box_uid": self._wish.box_uid,
+        }
+        supervisor_here.send(json.dumps(wish).encode())
+        self._ready = loop.create_future()
+        for end, handler in ((template_here, self._from_template), (supervisor_here, self._from_supervisor)):
+            end.setblocking(False)
+            loop.add_reader(end, handler)
+        try:
+            async with asyncio.timeout(_START_WAIT_S):
+                missing = await self._ready
+        except TimeoutError:
+            await self.aclose()
+            raise SandboxError("The box template did not start in time.", remedy="Run `knackbox doctor`.") from None
+        self._refill()
+        return missing
+
+    async def acquire(self) -> ForkedBox:
+        """A box that is isolated and waits for its job. Raises SandboxError."""
+        if self.dead:
+            raise SandboxError(f"The box template ended: {self.dead}")
+        if self._idle:
+            return self._idle.popleft()
+        future: asyncio.Future[ForkedBox] = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        self._order_fork()
+        try:
+            async with asyncio.timeout(_ANSWER_WAIT_S):
+                return await future
+        except TimeoutError:
+            raise SandboxError("The box template did not fork a box in time.") from None
+
+    def refill(self) -> None:
+        """Fork ahead again; called once the job is on its way, so that it does not wait for the fork."""
+        self._refill()
+
+    def kill(self, box: ForkedBox) -> None:
+        """Kill the whole box; `box.gone` is set once the kernel has."""
+        if self.dead:
+            box.gone.set()
+        elif not box.gone.is_set():
+            self._send(self._template, {"op": "kill", "id": box.id})
+
+    async def open_workspace(self, path: Path, *, writable: bool) -> int:
+        """The folder as a detached mount (a descriptor, the caller's to close). Raises SandboxError."""
+        self._next_id += 1
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._mounts[self._next_id] = future
+        self._send(self._supervisor, {"op": "open", "id": self._next_id, "path": str(path), "writable": writable})
+        try:
+            async with asyncio.timeout(_ANSWER_WAIT_S):
+                return await future
+        except TimeoutError:
+            raise SandboxError(f"The workspace {path} could not be opened in time.") from None
+
+    async def aclose(self) -> None:
+        """End every box and the template."""
+        self._die("closed")
+        if self._process is not None:
+            await asyncio.to_thread(self._wait_for_end, self._process)
+
+    @staticmethod
+    def _wait_for_end(process: subprocess.Popen[bytes]) -> None:
+        try:
+            process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            process.kill()  # its template dies with it
+            process.wait()
+
+    def _refill(self) -> None:
+        while not self.dead and len(self._idle) + self._forking < self._warm:
+            self._order_fork()
+
+    def _order_fork(self) -> None:
+        self._next_id += 1
+        self._forking += 1
+        self._send(self._template, {"op": "fork", "id": self._next_id})
+
+    def _send(self, where: socket.socket | None, order: dict[str, Any]) -> None:
+        try:
+            if where is None:
+                raise BrokenPipeError  # noqa: TRY301  (the same end as a closed peer)
+            where.send(json.dumps(order).encode())
+        except BlockingIOError:
+            self._die("its queue is full")
+        except OSError:
+            self._die("it was killed")
+
+    def _from_template(self) -> None:
+        for _ in range(64):
+            try:
+                data, descriptors, _, _ = socket.recv_fds(self._template, _MAX_MESSAGE, 3, socket.MSG_CMSG_CLOEXEC)  # type: ignore[arg-type]
+            except BlockingIOError:
+                return
+            except OSError:
+                data, descriptors = b"", []
+            if not data:
+                self._die("it was killed")
+                return
+            self._hear(json.loads(data), descriptors)
+            if self.dead:
+                return
+
+    def _hear(self, message: dict[str, Any], descriptors: list[int]) -> None:
+        kind = message["op"]
+        if kind == "ready" and self._ready is not None:
+            if not self._ready.done():
+                self._ready.set_result(message["missing"])
+        elif kind == "box":
+            self._forking -= 1
+            channel = socket.socket(fileno=descriptors[0])
+            channel.setblocking(False)
+            box = ForkedBox(message["id"], channel, descriptors[1], descriptors[2])
+            for descriptor in descriptors[1:]:
+                os.set_blocking(descriptor, False)
+            self._boxes[box.id] = box
+            self._hand_out(box)
+        elif kind == "gone":
+            box_gone = self._boxes.pop(message["id"], None)
+            if box_gone is not None:
+                box_gone.gone.set()
+                if box_gone in self._idle:
+                    self._idle.remove(box_gone)
+                    box_gone.close()
+        elif kind == "failed":
+            self._forking -= 1
+            self._fail_one(SandboxError(f"No box could be forked: {message['error']}"))
+        elif kind == "broken":
+            self._die(message["error"])
+
+    def _hand_out(self, box: ForkedBox) -> None:
+        while self._waiting:
+            future = self._waiting.popleft()
+            if not future.done():
+                future.set_result(box)
+                return
+        self._idle.append(box)
+
+    def _fail_one(self, problem: SandboxError) -> None:
+        while self._waiting:
+            future = self._waiting.popleft()
+            if not future.done():
+                future.set_exception(problem)
+                return
+
+    def _from_supervisor(self) -> None:
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self._supervisor, _MAX_MESSAGE, 1, socket.MSG_CMSG_CLOEXEC)  # type: ignore[arg-type]
+        except BlockingIOError:
+            return
+        except OSError:
+            data, descriptors = b"", []
+        if not data:
+            self._die("its supervisor was killed")
+            return
+        message = json.loads(data)
+        future = self._mounts.pop(message["id"], None)
+        if future is None or future.done():
+            for descriptor in descriptors:
+                os.close(descriptor)
+        elif message["op"] == "mount":
+            future.set_result(descriptors[0])
+        else:
+            future.set_exception(
+                SandboxError(
+                    f"The workspace cannot be shown to a box: {message['error']}.",
+                    remedy="It must be a folder on a file system with id-mapped mounts (ext4, xfs, btrfs, tmpfs), "
+                    "or run Knackbox as an ordinary user.",
+                )
+            )
+
+    def _die(self, why: str) -> None:
+        if self.dead:
+            return
+        self.dead = why
+        loop = asyncio.get_running_loop()
+        for end in (self._template, self._supervisor):
+            if end is not None:
+                loop.remove_reader(end)
+                end.close()
+        problem = SandboxError(f"The box template ended: {why}.", remedy="Run `knackbox doctor`.")
+        if self._ready is not None and not self._ready.done():
+            self._ready.set_exception(problem)
+        while self._waiting:
+            self._fail_one(problem)
+        for future in self._mounts.values():
+            if not future.done():
+                future.set_exception(problem)
+        for box in self._idle:
+            box.close()
+        self._idle.clear()
+        for box in self._boxes.values():
+            box.gone.set()

@@ -1,0 +1,125 @@
+"""Find out what this machine really enforces, by trying each thing in a process that is thrown away."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from sandbox.contract import Protection, Protections, State
+from sandbox.namespace import landlock, seccomp
+
+_NAMESPACES = {
+    "user": 0x10000000,
+    "pid": 0x20000000,
+    "mount": 0x00020000,
+    "network": 0x40000000,
+    "ipc": 0x08000000,
+    "uts": 0x04000000,
+    "cgroup": 0x02000000,
+}
+# unshare(CLONE_NEWUSER | flag); exit with the errno. A namespace cannot be tried without leaving one's own.
+_TRY = "import ctypes,sys;l=ctypes.CDLL(None,use_errno=True);sys.exit(l.unshare(int(sys.argv[1])) and ctypes.get_errno())"
+_TRY_WAIT_S = 20
+_MINIMUM_KERNEL = (5, 12)
+
+
+def protections(backend: str) -> Protections:
+    """Blocking: starts one short process per namespace kind only when all of them together do not work."""
+    return Protections(backend, tuple([*_namespaces(), _kernel(), _seccomp(), _landlock(), *_always(), _cgroup()]))
+
+
+def _attempt(flags: int) -> int:
+    """0, or the errno of unshare in a fresh process."""
+    command = [sys.executable, "-I", "-S", "-c", _TRY, str(flags)]
+    return subprocess.run(command, check=False, timeout=_TRY_WAIT_S, capture_output=True).returncode
+
+
+def _namespaces() -> list[Protection]:
+    together = sum(_NAMESPACES.values())
+    if _attempt(together) == 0:
+        return [Protection(f"{name} namespace", State.ENFORCED, required=True) for name in _NAMESPACES]
+    items = []
+    for name, flag in _NAMESPACES.items():
+        code = _attempt(flag | _NAMESPACES["user"])
+        if code == 0:
+            items.append(Protection(f"{name} namespace", State.ENFORCED, required=True))
+        else:
+            why = f"the kernel answers {errno.errorcode.get(code, code)} to unshare"
+            items.append(Protection(f"{name} namespace", State.ABSENT, True, why, _remedy(code)))
+    return items
+
+
+def _remedy(code: int) -> str:
+    """The exact switch that forbids it here, as far as it can be read."""
+    for path, forbids, remedy in (
+        (
+            "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+            "1",
+            "Ubuntu's AppArmor forbids user namespaces: `sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`.",
+        ),
+        (
+            "/proc/sys/kernel/unprivileged_userns_clone",
+            "0",
+            "Allow user namespaces: `sudo sysctl -w kernel.unprivileged_userns_clone=1`.",
+        ),
+        (
+            "/proc/sys/user/max_user_namespaces",
+            "0",
+            "Allow user namespaces: `sudo sysctl -w user.max_user_namespaces=10000`.",
+        ),
+    ):
+        switch = Path(path)
+        if switch.exists() and switch.read_text().strip() == forbids:
+            return remedy
+    if Path("/.dockerenv").exists() or code == errno.EPERM:
+        return (
+            "In a container: start it with `--security-opt seccomp=unconfined --security-opt apparmor=unconfined "
+            "--security-opt systempaths=unconfined`, or run Knackbox outside it."
+        )
+    return "Use a kernel with namespaces enabled."
+
+
+def _kernel() -> Protection:
+    release = os.uname().release
+    numbers = tuple(int(part) for part in release.split("-")[0].split(".")[:2] if part.isdigit())
+    name = "read-only root"
+    if numbers >= _MINIMUM_KERNEL:
+        return Protection(name, State.ENFORCED, required=True, detail="minimal, entered with pivot_root")
+    why = f"Linux {release} has no mount_setattr"
+    return Protection(name, State.ABSENT, True, why, "Use Linux 5.12 or newer.")
+
+
+def _seccomp() -> Protection:
+    if not seccomp.supported():
+        why = f"the filter is written for x86_64, this is {os.uname().machine}"
+        return Protection("seccomp", State.ABSENT, True, why, "Use the docker backend or an x86_64 machine.")
+    status = Path("/proc/self/status").read_text()
+    if "Seccomp:" not in status:
+        return Protection("seccomp", State.ABSENT, True, "the kernel was built without it", "Use another kernel.")
+    refused = len(seccomp.DENIED) + len(seccomp.UNKNOWN)
+    return Protection("seccomp", State.ENFORCED, required=True, detail=f"{refused} calls refused")
+
+
+def _landlock() -> Protection:
+    version = landlock.abi()
+    if version:
+        return Protection("landlock", State.ENFORCED, required=False, detail=f"ABI {version}")
+    why = "this kernel has none; the mount namespace stands alone"
+    return Protection("landlock", State.ABSENT, False, why, "Linux 5.13 or newer with landlock in its lsm= list.")
+
+
+def _always() -> list[Protection]:
+    root = os.geteuid() == 0
+    user = "boxes run as an unprivileged host user of their own" if root else "boxes run as you, mapped, unprivileged"
+    return [
+        Protection("no capabilities", State.ENFORCED, required=True),
+        Protection("no_new_privs", State.ENFORCED, required=True),
+        Protection("rlimits", State.ENFORCED, required=True),
+        Protection("unprivileged user", State.ENFORCED, required=True, detail=user),
+    ]
+
+
+def _cgroup() -> Protection:
+    why = "not used yet: rlimits bind processes, and process 1 of the box bounds the tree's memory and CPU"
+    return Protection("cgroup", State.ABSENT, False, why)

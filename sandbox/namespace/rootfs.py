@@ -1,0 +1,106 @@
+"""The read-only root all boxes of a template share: made once, in the template's own mount namespace.
+
+Shown are the system's programs and libraries, the Python that runs here, and the packages of the environment, all
+read-only. Not shown: /home, /root, /sys, /var, /run, the host's /etc, /tmp and /dev.
+Standard library only; runs in the template before it forks its first box.
+"""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sandbox.namespace import syscalls
+from sandbox.namespace.syscalls import MOUNT_ATTR_NODEV, MOUNT_ATTR_NOSUID, MOUNT_ATTR_RDONLY
+
+PACKAGES = "/env"  # where the environment's site-packages are seen
+WORK = "/work"
+TMP = "/tmp"  # noqa: S108  (the box's own)
+BOX = "/box"  # where a box mounts the one tmpfs that its /tmp, /work and /dev/shm are parts of
+BOX_ID = 1000
+
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
+_DEVICES = ("null", "zero", "full", "random", "urandom")
+_ETC = {
+    "passwd": f"root:x:0:0:root:/:/usr/sbin/nologin\nbox:x:{BOX_ID}:{BOX_ID}:box:{TMP}:/bin/bash\n",
+    "group": f"root:x:0:\nbox:x:{BOX_ID}:\n",
+    "hosts": "127.0.0.1 localhost box\n::1 localhost\n",
+    "hostname": "box\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+    "resolv.conf": "",
+}
+# Public, and needed to find libraries, certificates and fonts.
+_ETC_SHOWN = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "ssl/certs", "localtime", "mime.types")
+
+
+@dataclass(frozen=True)
+class RootPlan:
+    """packages: site-packages folders of the host, shown as /env/0, /env/1, …"""
+
+    packages: tuple[str, ...] = ()
+
+    def shown_packages(self) -> tuple[str, ...]:
+        return tuple(f"{PACKAGES}/{i}" for i in range(len(self.packages)))
+
+
+def build(plan: RootPlan) -> None:
+    """Enter a new mount namespace whose root is the minimal one. Raises OSError."""
+    syscalls.unshare(syscalls.CLONE_NEWNS)
+    # What the host mounts later must not appear here, nor ours there.
+    syscalls.mount("", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
+    trees = [(syscalls.open_tree(source), target) for source, target in _shown(plan)]
+    links = [(name, os.readlink(name)) for name in _SYSTEM if os.path.islink(name)]
+    devices = [(syscalls.open_tree(f"/dev/{name}"), name) for name in _DEVICES]
+    new = TMP  # any folder that every machine has; it is covered, in this namespace only
+    syscalls.mount("tmpfs", new, "tmpfs", syscalls.MS_NOSUID, "size=4m,nr_inodes=4096,mode=0755")
+    for target, text in links:
+        os.symlink(text, new + target)
+    for tree, target in trees:
+        source_is_folder = os.path.isdir(f"/proc/self/fd/{tree}")
+        _attach(tree, new + target, folder=source_is_folder, attributes=MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV)
+    for folder in ("dev/shm", "proc", TMP[1:], WORK[1:], BOX[1:], "etc", "root", "home", "var", "run"):
+        os.makedirs(f"{new}/{folder}", exist_ok=True)
+    for tree, name in devices:
+        _attach(tree, f"{new}/dev/{name}", folder=False, attributes=0)
+    for name, target in (("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1")):
+        os.symlink(target, f"{new}/dev/{name}")
+    os.symlink("/proc/self/fd/2", f"{new}/dev/stderr")
+    for name, text in _ETC.items():
+        with open(f"{new}/etc/{name}", "w", encoding="ascii") as out:
+            out.write(text)
+    # A user namespace may only mount a /proc of its own where it already sees a whole one.
+    syscalls.mount("proc", f"{new}/proc", "proc", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
+    os.chdir(new)
+    syscalls.pivot_root(".", ".")
+    syscalls.unmount(".")
+    os.chdir("/")
+    syscalls.mount("", "/", "", syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY | syscalls.MS_NOSUID)
+
+
+def _shown(plan: RootPlan) -> Iterator[tuple[str, str]]:
+    """(host path, path in the box) of everything that is shown, without duplicates."""
+    for path in _SYSTEM:
+        if os.path.isdir(path) and not os.path.islink(path):
+            yield path, path
+    prefix = os.path.realpath(sys.base_prefix)
+    if not _below(prefix, _SYSTEM):
+        yield prefix, prefix
+    for name in _ETC_SHOWN:
+        if os.path.exists(f"/etc/{name}"):
+            yield os.path.realpath(f"/etc/{name}"), f"/etc/{name}"
+    yield from zip(plan.packages, plan.shown_packages(), strict=True)
+
+
+def _below(path: str, parents: Sequence[str]) -> bool:
+    return any(path == p or path.startswith(p + "/") for p in parents)
+
+
+def _attach(tree: int, target: str, *, folder: bool, attributes: int) -> None:
+    if folder:
+        os.makedirs(target, exist_ok=True)
+    else:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+    syscalls.mount_setattr(tree, attributes | MOUNT_ATTR_NOSUID)
+    syscalls.move_mount(tree, target)
+    os.close(tree)

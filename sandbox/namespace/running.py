@@ -1,0 +1,168 @@
+"""One job in one forked box, seen from the engine: send it, read its output, hear its end."""
+
+import asyncio
+import json
+import os
+import socket
+from typing import Any
+
+from sandbox import worker
+from sandbox.capture import Capture
+from sandbox.contract import CodeError, End, Job, OnOutput, Outcome, SandboxError, Stream, Usage
+from sandbox.namespace.forkserver import ForkedBox
+
+_READ = 1 << 16
+_READS_PER_WAKE = 16  # so that an endless printer leaves the loop to others
+
+
+class RunningJob:
+    """`box` is used up by it. Create one inside a running loop; close it always."""
+
+    def __init__(self, box: ForkedBox, job: Job, on_output: OnOutput | None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._box = box
+        self._job = job
+        self._on_output = on_output
+        self._captures: dict[Stream, Capture] = {
+            "stdout": Capture(job.limits.capture_bytes),
+            "stderr": Capture(job.limits.capture_bytes),
+        }
+        self._frame = bytearray()
+        self._answer: asyncio.Future[tuple[dict[str, Any], bytes] | None] = self._loop.create_future()
+        self._stopped_for_output = False
+        self._started = self._loop.time()
+        self.sent = False
+
+    async def send(self, header: dict[str, Any], body: bytes, tree: int) -> None:
+        """Put the job to the box; with `tree` >= 0 its workspace's mount goes along."""
+        frame = worker.pack(header, body)
+        channel = self._box.channel
+        self._started = self._loop.time()
+        try:
+            done = socket.send_fds(channel, [frame], [tree]) if tree >= 0 else channel.send(frame)
+            self.sent = True
+            if done < len(frame):
+                await self._loop.sock_sendall(channel, memoryview(frame)[done:])
+        except OSError as problem:
+            raise SandboxError(f"The box ended before its job: {problem}.") from None
+        self._loop.add_reader(channel, self._hear)
+        self._loop.add_reader(self._box.stdout, self._read, "stdout", self._box.stdout)
+        self._loop.add_reader(self._box.stderr, self._read, "stderr", self._box.stderr)
+
+    async def outcome(self) -> Outcome:
+        """Wait for the end. Raises SandboxError when the box itself failed."""
+        answer = await self._answer
+        wall = self._loop.time() - self._started
+        self._drain()
+        if answer is None:
+            return self._without_answer(wall)
+        said, body = answer
+        if "failed" in said:
+            raise SandboxError(f"The box could not run the job: {said['failed']}", may_have_started=False)
+        return self._with_answer(said, body, wall)
+
+    def stop(self, reason: str) -> None:
+        """Ask the box to end the job for this reason (a name of `End`); it still answers."""
+        if self.sent and not self._answer.done():
+            try:
+                self._box.channel.send(worker.pack({"stop": reason}))
+            except OSError:  # it is ending already
+                return
+
+    def close(self) -> None:
+        for descriptor in (self._box.channel.fileno(), self._box.stdout, self._box.stderr):
+            if descriptor >= 0:
+                self._loop.remove_reader(descriptor)
+        self._box.close()
+
+    def _hear(self) -> None:
+        try:
+            data = self._box.channel.recv(1 << 20)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        self._frame += data
+        if not data:
+            self._finish(None)
+            return
+        if len(self._frame) >= worker.HEADER.size:
+            head, body = worker.unpack_head(bytes(self._frame[: worker.HEADER.size]))
+            start = worker.HEADER.size
+            if len(self._frame) >= start + head + body:
+                said = json.loads(self._frame[start : start + head])
+                self._finish((said, bytes(self._frame[start + head :])))
+
+    def _finish(self, answer: tuple[dict[str, Any], bytes] | None) -> None:
+        self._loop.remove_reader(self._box.channel)
+        if not self._answer.done():
+            self._answer.set_result(answer)
+
+    def _read(self, stream: Stream, descriptor: int, turns: int = _READS_PER_WAKE) -> bool:
+        """Take what is there; True when there may be more."""
+        for _ in range(turns):
+            try:
+                data = os.read(descriptor, _READ)
+            except BlockingIOError:
+                return False
+            if not data:
+                self._loop.remove_reader(descriptor)
+                return False
+            self._take(stream, data)
+        return True
+
+    def _take(self, stream: Stream, data: bytes) -> None:
+        self._captures[stream].feed(data)
+        if self._on_output is not None:
+            self._on_output(stream, data)
+        if not self._stopped_for_output and self._seen > self._job.limits.output_bytes:
+            self._stopped_for_output = True
+            self.stop(End.OUTPUT)
+
+    @property
+    def _seen(self) -> int:
+        return sum(capture.seen for capture in self._captures.values())
+
+    def _drain(self) -> None:
+        """Everything the job wrote is in the pipes by the time the box has answered: a pipe holds 64 KiB."""
+        for stream, descriptor in (("stdout", self._box.stdout), ("stderr", self._box.stderr)):
+            self._read(stream, descriptor)  # type: ignore[arg-type]
+
+    def _captured(self) -> dict[str, Any]:
+        out, err = self._captures["stdout"], self._captures["stderr"]
+        return {
+            "stdout": out.value(),
+            "stderr": err.value(),
+            "stdout_dropped": out.dropped,
+            "stderr_dropped": err.dropped,
+        }
+
+    def _without_answer(self, wall: float) -> Outcome:
+        usage = Usage(wall_s=wall, output_bytes=self._seen)
+        return Outcome(end=End.KILLED, usage=usage, **self._captured())
+
+    def _with_answer(self, said: dict[str, Any], body: bytes, wall: float) -> Outcome:
+        files, offset = {}, 0
+        for path, size in said["files"]:
+            files[path] = body[offset : offset + size]
+            offset += size
+        used = said["usage"]
+        error = said.get("error")
+        end = End.OUTPUT if self._stopped_for_output else End(said["end"])
+        hits = dict.fromkeys((*used["limits_hit"], *(["output"] if self._stopped_for_output else [])))
+        return Outcome(
+            end=end,
+            exit_code=said.get("exit_code"),
+            signal=said.get("signal"),
+            value=said.get("value"),
+            error=CodeError(error["type"], error["message"], error["traceback"]) if error else None,
+            files=files,
+            usage=Usage(
+                wall_s=wall,
+                cpu_s=used["cpu_s"],
+                peak_memory_bytes=used["peak_memory_bytes"],
+                output_bytes=self._seen,
+                limits_hit=tuple(hits),
+            ),
+            **self._captured(),
+        )

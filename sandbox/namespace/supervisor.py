@@ -1,0 +1,150 @@
+"""The process between the engine and a template. Standard library only; run as its own interpreter.
+
+It outlives the engine by the moment it takes to kill the template (and with it every box), and it is the only part
+that still sees the host's files: it opens workspaces for boxes, as detached mounts, when the engine asks.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+
+from sandbox.namespace import rootfs, syscalls
+from sandbox.namespace.template import MAX_MESSAGE, Template, TemplatePlan
+
+_OVERFLOW_MAP = 4_294_967_295  # length of the identity map of the first user namespace
+
+
+def main(ours: socket.socket, theirs: socket.socket, wanted: dict) -> None:
+    """The engine's sockets for us and for the template, and what the template should be."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the engine, which then lets us end in order
+    try:
+        box_uid = _enter_namespaces(wanted["box_uid"])
+        plan = TemplatePlan(
+            root=rootfs.RootPlan(tuple(wanted["packages"])),
+            preload=tuple(wanted["preload"]),
+            box_uid=box_uid,
+            path=tuple(wanted["path"]),
+        )
+        template = _start_template(plan, theirs, ours)
+    except OSError as problem:
+        _say(theirs, {"op": "broken", "error": str(problem)})
+        return
+    theirs.close()
+    _serve(ours, template, box_uid)
+
+
+def _enter_namespaces(box_uid: int) -> int:
+    """Own mounts and a pid namespace for the template; the box's user as it is seen from there."""
+    if os.geteuid() == 0 and _whole_id_map():
+        syscalls.unshare(syscalls.CLONE_NEWNS)
+    else:
+        uid, gid = os.geteuid(), os.getegid()
+        syscalls.unshare(syscalls.CLONE_NEWUSER | syscalls.CLONE_NEWNS)
+        for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
+            with open(f"/proc/self/{name}", "w", encoding="ascii") as out:
+                out.write(text)
+        box_uid = 0  # the user himself: nobody else can be mapped without privileges
+    syscalls.mount("", "/", "", syscalls.MS_REC | syscalls.MS_SLAVE)
+    syscalls.unshare(syscalls.CLONE_NEWPID)
+    return box_uid
+
+
+def _whole_id_map() -> bool:
+    with open("/proc/self/uid_map", encoding="ascii") as lines:
+        return int(lines.read().split()[2]) == _OVERFLOW_MAP
+
+
+def _start_template(plan: TemplatePlan, control: socket.socket, not_for_it: socket.socket) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
+        not_for_it.close()
+        Template(plan, control).serve()
+    except BaseException as problem:  # noqa: BLE001  (the engine is told, whatever it was)
+        _say(control, {"op": "broken", "error": f"{type(problem).__name__}: {problem}"})
+    finally:
+        os._exit(0)
+
+
+def _serve(control: socket.socket, template: int, box_uid: int) -> None:
+    """Until the engine or the template ends."""
+    ended = os.pidfd_open(template)
+    poller = select.poll()
+    poller.register(control, select.POLLIN)
+    poller.register(ended, select.POLLIN)
+    id_maps: dict[int, int] = {}
+    while True:
+        ready = [descriptor for descriptor, _ in poller.poll()]
+        if ended in ready:
+            break
+        message = control.recv(MAX_MESSAGE)
+        if not message:
+            break
+        order = json.loads(message)
+        try:
+            tree = _open_workspace(order["path"], writable=order["writable"], box_uid=box_uid, id_maps=id_maps)
+        except OSError as problem:
+            _say(control, {"op": "failed", "id": order["id"], "error": str(problem)})
+        else:
+            _say(control, {"op": "mount", "id": order["id"]}, [tree])
+            os.close(tree)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(template, signal.SIGKILL)
+    os.waitpid(template, 0)
+
+
+def _open_workspace(path: str, *, writable: bool, box_uid: int, id_maps: dict[int, int]) -> int:
+    """The folder as a detached mount, its owner shown as the box's user. Raises OSError."""
+    tree = syscalls.open_tree(path, recursive=False)
+    attributes = syscalls.MOUNT_ATTR_NOSUID | syscalls.MOUNT_ATTR_NODEV
+    attributes |= 0 if writable else syscalls.MOUNT_ATTR_RDONLY
+    owner = os.stat(path).st_uid
+    try:
+        if box_uid == 0:  # the ordinary user's own files already look like the box's
+            syscalls.mount_setattr(tree, attributes, recursive=False)
+        else:
+            if owner not in id_maps:
+                id_maps[owner] = _id_map(owner, os.stat(path).st_gid, box_uid)
+            attributes |= syscalls.MOUNT_ATTR_IDMAP
+            syscalls.mount_setattr(tree, attributes, user_namespace=id_maps[owner], recursive=False)
+    except OSError:
+        os.close(tree)
+        raise
+    return tree
+
+
+def _id_map(owner: int, group: int, box_uid: int) -> int:
+    """A user namespace, held as a descriptor, that shows files of `owner` as files of `box_uid`."""
+    held_read, held_write = os.pipe()
+    made_read, made_write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(held_write)
+            syscalls.unshare(syscalls.CLONE_NEWUSER)
+            os.write(made_write, b"u")
+            os.read(held_read, 1)
+        finally:
+            os._exit(0)
+    try:
+        os.close(made_write)
+        os.read(made_read, 1)
+        for name, inside in (("uid_map", owner), ("gid_map", group)):
+            with open(f"/proc/{pid}/{name}", "w", encoding="ascii") as out:
+                out.write(f"{inside} {box_uid} 1")
+        return os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.close(held_write)
+        os.waitpid(pid, 0)
+        os.close(held_read)
+        os.close(made_read)
+
+
+def _say(where: socket.socket, message: dict, descriptors: list[int] | None = None) -> None:
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the next read sees the end
+        socket.send_fds(where, [json.dumps(message).encode()], descriptors or [])

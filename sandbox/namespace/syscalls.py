@@ -1,0 +1,183 @@
+"""The Linux system calls Python has no name for. Standard library only: this runs before and inside a box.
+
+Numbers are those of the generic table in the kernel's ``include/uapi/asm-generic/unistd.h``; calls newer than
+Linux 5.0 have one number on every architecture. `CLONE`, `PIVOT_ROOT` and `CAPSET` differ and are given for x86_64,
+the only architecture the seccomp filter is written for so far.
+"""
+
+import ctypes
+import errno
+import os
+
+PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
+PR_CAPBSET_DROP = 24
+PR_SET_SECUREBITS = 28
+PR_SET_NO_NEW_PRIVS = 38
+PR_CAP_AMBIENT = 47
+PR_CAP_AMBIENT_CLEAR_ALL = 4
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWCGROUP = 0x02000000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+SIGCHLD = 17
+
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
+MS_REMOUNT, MS_BIND, MS_REC, MS_SLAVE, MS_PRIVATE = 32, 4096, 16384, 1 << 19, 1 << 18
+MNT_DETACH = 2
+
+AT_FDCWD = -100
+AT_EMPTY_PATH = 0x1000
+AT_RECURSIVE = 0x8000
+OPEN_TREE_CLONE = 1
+OPEN_TREE_CLOEXEC = os.O_CLOEXEC
+MOVE_MOUNT_F_EMPTY_PATH = 0x04
+MOUNT_ATTR_RDONLY = 0x1
+MOUNT_ATTR_NOSUID = 0x2
+MOUNT_ATTR_NODEV = 0x4
+MOUNT_ATTR_IDMAP = 0x100000
+
+_SYS_CLONE = 56
+_SYS_CAPSET = 126
+_SYS_PIVOT_ROOT = 155
+_SYS_OPEN_TREE = 428
+_SYS_MOVE_MOUNT = 429
+_SYS_CLOSE_RANGE = 436
+_SYS_MOUNT_SETATTR = 442
+
+_LAST_CAPABILITY = 63  # the kernel answers EINVAL past its own last one
+_CAP_VERSION_3 = 0x20080522
+
+_libc = ctypes.CDLL(None, use_errno=True)
+# PyDLL keeps the GIL held across the call: a child of a raw clone must come back with it.
+_libc_holding_gil = ctypes.PyDLL(None, use_errno=True)
+
+
+class _MountAttr(ctypes.Structure):
+    _fields_ = (
+        ("attr_set", ctypes.c_uint64),
+        ("attr_clr", ctypes.c_uint64),
+        ("propagation", ctypes.c_uint64),
+        ("userns_fd", ctypes.c_uint64),
+    )
+
+
+def _check(result: int, what: str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result
+
+
+def syscall(number: int, *arguments: object) -> int:
+    """Raw system call. Raises OSError."""
+    return _check(int(_libc.syscall(ctypes.c_long(number), *arguments)), f"system call {number}")
+
+
+def prctl(option: int, value: int = 0, third: int = 0) -> None:
+    _check(
+        _libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(third), ctypes.c_ulong(0), ctypes.c_ulong(0)),
+        f"prctl {option}",
+    )
+
+
+def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
+    _check(
+        _libc.mount(
+            source.encode(), target.encode(), kind.encode() or None, ctypes.c_ulong(flags), options.encode() or None
+        ),
+        f"mount {kind or 'bind'} on {target}",
+    )
+
+
+def unmount(target: str) -> None:
+    """Detach lazily, as pivot_root needs."""
+    _check(_libc.umount2(target.encode(), MNT_DETACH), f"umount {target}")
+
+
+def unshare(flags: int) -> None:
+    _check(_libc.unshare(ctypes.c_int(flags)), "unshare")
+
+
+def pivot_root(new_root: str, put_old: str) -> None:
+    syscall(_SYS_PIVOT_ROOT, new_root.encode(), put_old.encode())
+
+
+def open_tree(path: str, *, recursive: bool = True) -> int:
+    """A detached copy of the mounts below `path`, as a file descriptor."""
+    flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (AT_RECURSIVE if recursive else 0)
+    return syscall(_SYS_OPEN_TREE, ctypes.c_int(AT_FDCWD), path.encode(), ctypes.c_uint(flags))
+
+
+def move_mount(tree: int, target: str) -> None:
+    """Attach what `open_tree` gave."""
+    syscall(
+        _SYS_MOVE_MOUNT,
+        ctypes.c_int(tree),
+        b"",
+        ctypes.c_int(AT_FDCWD),
+        target.encode(),
+        ctypes.c_uint(MOVE_MOUNT_F_EMPTY_PATH),
+    )
+
+
+def mount_setattr(tree: int, attributes: int, *, user_namespace: int = 0, recursive: bool = True) -> None:
+    """Set flags (and, with MOUNT_ATTR_IDMAP, the id mapping of `user_namespace`) on a detached tree."""
+    attr = _MountAttr(attr_set=attributes, userns_fd=user_namespace)
+    flags = AT_EMPTY_PATH | (AT_RECURSIVE if recursive else 0)
+    syscall(
+        _SYS_MOUNT_SETATTR,
+        ctypes.c_int(tree),
+        b"",
+        ctypes.c_uint(flags),
+        ctypes.byref(attr),
+        ctypes.c_size_t(ctypes.sizeof(attr)),
+    )
+
+
+def close_from(first: int) -> None:
+    """Close every descriptor from `first` up."""
+    syscall(_SYS_CLOSE_RANGE, ctypes.c_uint(first), ctypes.c_uint(0xFFFFFFFF), ctypes.c_uint(0))
+
+
+def clone(flags: int) -> int:
+    """Fork into new namespaces: 0 in the child, its pid in the parent.
+
+    Goes around `os.fork`, so CPython is told before and after, as `os.fork` would. The interpreter must have one
+    thread only.
+    """
+    api = ctypes.pythonapi
+    api.PyOS_BeforeFork()
+    number = ctypes.c_long(_SYS_CLONE)
+    nothing = ctypes.c_long(0)
+    result = int(
+        _libc_holding_gil.syscall(number, ctypes.c_ulong(flags | SIGCHLD), nothing, nothing, nothing, nothing)
+    )
+    if result == 0:
+        api.PyOS_AfterFork_Child()
+        return 0
+    api.PyOS_AfterFork_Parent()
+    return _check(result, "clone")
+
+
+def drop_bounding_set() -> None:
+    """No program started from here can ever gain a capability."""
+    for capability in range(_LAST_CAPABILITY + 1):
+        try:
+            prctl(PR_CAPBSET_DROP, capability)
+        except OSError as error:
+            if error.errno == errno.EINVAL:
+                break
+            raise
+    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
+
+
+def drop_capabilities() -> None:
+    """Give up every capability this process has, for good."""
+    header = (ctypes.c_uint32 * 2)(_CAP_VERSION_3, 0)
+    data = (ctypes.c_uint32 * 6)()
+    syscall(_SYS_CAPSET, header, data)

@@ -1,0 +1,244 @@
+"""What runs inside a box: takes one job, runs it, answers once. Standard library only, one file, any image.
+
+It talks in frames: ``u32 header length, u64 body length, header (JSON), body (bytes)``, network byte order. The caller
+has isolated this process before `run` is called; nothing here protects anyone. A value travels on a descriptor of its
+own, so that what the code prints cannot be taken for it.
+"""
+
+import ast
+import atexit
+import builtins
+import contextlib
+import errno
+import importlib.util
+import json
+import linecache
+import os
+import resource
+import signal
+import struct
+import sys
+import threading
+import traceback
+import types
+
+HEADER = struct.Struct("!IQ")
+MAX_VALUE_BYTES = 8 << 20
+MAX_ERROR_CHARS = 16_000
+SCRIPT = "main.py"
+_OWN_FILE = __file__
+
+# An exception that says a limit was reached. Ends are names of `sandbox.contract.End`.
+_END_BY_ERRNO = {
+    errno.ENOSPC: "disk",
+    errno.EDQUOT: "disk",
+    errno.EMFILE: "files",
+    errno.ENFILE: "files",
+    errno.EFBIG: "file_size",
+    errno.ENOMEM: "memory",
+}
+_FORKING = ("fork", "_execute_child", "forkpty", "posix_spawn")
+
+
+def pack(header, body=b""):
+    """One frame."""
+    text = json.dumps(header).encode()
+    return HEADER.pack(len(text), len(body)) + text + body
+
+
+def unpack_head(data):
+    """(header length, body length) of the frame that starts with these `HEADER.size` bytes."""
+    return HEADER.unpack(data)
+
+
+def write_all(descriptor, data):
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def place_files(folder, listing, body):
+    """Write the job's files below `folder`; `listing` is [[path, size], …] in the order of `body`."""
+    offset = 0
+    for path, size in listing:
+        target = os.path.normpath(os.path.join(folder, path))
+        if not target.startswith(folder + "/"):
+            raise ValueError(f"file path {path!r} leaves the job's folder")
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with open(target, "wb") as out:
+            out.write(body[offset : offset + size])
+        offset += size
+
+
+def set_limits(limits, *, data_in_use, processes_in_use):
+    """Lower every rlimit for good. `data_in_use` is what the template's own pages count already, in bytes."""
+    memory = limits["memory_bytes"] + data_in_use
+    cpu = max(1, int(limits["cpu_s"] + 0.999))
+    for name, soft, hard in (
+        ("CPU", cpu, cpu + 1),
+        ("DATA", memory, memory),
+        ("NPROC", limits["processes"] + processes_in_use, limits["processes"] + processes_in_use),
+        ("NOFILE", limits["open_files"], limits["open_files"]),
+        ("FSIZE", limits["file_size_bytes"], limits["file_size_bytes"]),
+        ("CORE", 0, 0),
+        ("MSGQUEUE", 0, 0),
+        ("MEMLOCK", 65536, 65536),
+    ):
+        kind = getattr(resource, "RLIMIT_" + name)
+        ceiling = resource.getrlimit(kind)[1]
+        if ceiling != resource.RLIM_INFINITY:
+            soft, hard = min(soft, ceiling), min(hard, ceiling)
+        resource.setrlimit(kind, (soft, hard))
+
+
+def run(job, body, result_fd):
+    """Run one job and leave the process. `job` is the header described in `sandbox.namespace.request`."""
+    folder = job["folder"]
+    place_files(folder, job["files"], body)
+    os.environ.clear()
+    os.environ.update(job["env"])
+    os.chdir(job["cwd"])
+    if job["language"] == "python":
+        _run_python(job, folder, result_fd)
+    else:
+        os.set_inheritable(result_fd, False)
+        command = job["command"]
+        try:
+            os.execvpe(command[0], command, os.environ)
+        except OSError as problem:
+            write_all(2, f"{command[0]}: {problem.strerror}\n".encode())
+            os._exit(127)
+
+
+def _run_python(job, folder, result_fd):
+    fresh_randomness()
+    sys.argv = [SCRIPT, *job["argv"]]
+    sys.path[:0] = [folder] if folder == job["cwd"] else [folder, job["cwd"]]
+    importlib.invalidate_caches()
+    answer = {"end": "ok", "exit_code": 0}
+    try:
+        if job.get("call"):
+            answer["value"] = _call(job["call"], folder)
+        else:
+            answer["value"] = _script(job["code"])
+        text = _dump(answer, strict=bool(job.get("call")))
+    except SystemExit as stop:
+        code = stop.code
+        if code is not None and not isinstance(code, int):
+            print(code, file=sys.stderr)
+            code = 1
+        answer = {"end": "error" if code else "ok", "exit_code": int(code or 0)}
+        text = _dump(answer, strict=False)
+    except BaseException as problem:  # noqa: BLE001  (whatever the code raised is its result)
+        answer = {"end": end_of(problem), "exit_code": 1, "error": describe(problem)}
+        if not job.get("call"):
+            with contextlib.suppress(OSError, ValueError):
+                sys.stderr.write(answer["error"]["traceback"])
+        text = _dump(answer, strict=False)
+    _finish(text, answer["exit_code"], result_fd)
+
+
+def _finish(text, exit_code, result_fd):
+    """Let threads and exit handlers end as they would in a script, flush, answer, leave."""
+    threading._shutdown()  # what the interpreter itself calls to wait for non-daemon threads
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    write_all(result_fd, text)
+    os._exit(exit_code & 0xFF)
+
+
+def _dump(answer, *, strict):
+    """The answer as a frame; a value that JSON cannot hold is a failure of a call, and its repr of a script."""
+    try:
+        text = json.dumps(answer, allow_nan=True)
+    except (TypeError, ValueError, RecursionError) as problem:
+        if strict:
+            kind = type(answer["value"]).__name__
+            raise TypeError(
+                f"the function returned a {kind} that JSON cannot hold ({problem}); return plain values: "
+                "dict, list, str, int, float, bool or None"
+            ) from None
+        text = json.dumps({**answer, "value": repr(answer["value"])[:10_000]})
+    if len(text) > MAX_VALUE_BYTES:
+        raise ValueError(f"the value is {len(text):,} bytes as JSON, over {MAX_VALUE_BYTES:,}; write it to a file")
+    data = text.encode()
+    return HEADER.pack(len(data), 0) + data
+
+
+def _script(source):
+    """Run as `__main__`; the value is that of the last statement when it is an expression."""
+    module = types.ModuleType("__main__")
+    module.__builtins__ = builtins
+    sys.modules["__main__"] = module
+    linecache.cache[SCRIPT] = (len(source), None, source.splitlines(keepends=True), SCRIPT)
+    tree = ast.parse(source, SCRIPT)
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, SCRIPT, "exec"), module.__dict__)
+    if last is None:
+        return None
+    return eval(compile(ast.Expression(last.value), SCRIPT, "eval"), module.__dict__)
+
+
+def _call(call, folder):
+    path = os.path.join(folder, call["path"])
+    name = os.path.splitext(os.path.basename(path))[0]
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    function = getattr(module, call["function"])
+    return function(**call["arguments"])
+
+
+def end_of(problem):
+    """Which limit an uncaught exception speaks of, or "error"."""
+    if isinstance(problem, MemoryError):
+        return "memory"
+    if isinstance(problem, RuntimeError) and "can't start new thread" in str(problem):
+        return "processes"
+    if isinstance(problem, OSError):
+        if problem.errno == errno.EAGAIN:
+            frames = traceback.extract_tb(problem.__traceback__)
+            if frames and (frames[-1].name in _FORKING or "fork" in (frames[-1].line or "")):
+                return "processes"
+        return _END_BY_ERRNO.get(problem.errno, "error")
+    return "error"
+
+
+def describe(problem):
+    """Type, message, and a traceback without the frames of this file, bounded."""
+    shown = traceback.TracebackException.from_exception(problem)
+    _drop_own_frames(shown)
+    text = "".join(shown.format())
+    if len(text) > MAX_ERROR_CHARS:
+        half = MAX_ERROR_CHARS // 2
+        text = f"{text[:half]}\n… {len(text) - 2 * half} characters left out …\n{text[-half:]}"
+    try:
+        message = str(problem)
+    except Exception as second:  # noqa: BLE001  (the code's own __str__ may raise anything)
+        message = f"<its message could not be shown: {type(second).__name__}>"
+    return {"type": type(problem).__name__, "message": message[:MAX_ERROR_CHARS], "traceback": text}
+
+
+def _drop_own_frames(shown, depth=0):
+    frames = [f for f in shown.stack if f.filename != _OWN_FILE and not f.filename.startswith("<frozen importlib")]
+    shown.stack = traceback.StackSummary.from_list(frames)
+    for linked in (shown.__cause__, shown.__context__):
+        if linked is not None and depth < 16:
+            _drop_own_frames(linked, depth + 1)
+
+
+def fresh_randomness():
+    """New random state after a fork: `random` and `ssl` see to it themselves, numpy's global generator does not."""
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed()
+
+
+def restore_signals():
+    """What a template ignores, a job's code may expect at its default."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
