@@ -2,7 +2,7 @@
 
 The nouns of the ground floor. Nothing here knows of tools, agents or skills, and nothing here runs code.
 Backends live beside this file (``sandbox.namespace`` is the default on Linux) and are found through the entry-point
-group ``knackbox.sandboxes``. ``sandbox/self_check.py`` is this contract made executable.
+group ``knackbox.sandboxes``.
 """
 
 from collections.abc import Callable, Mapping

@@ -10,9 +10,9 @@ import atexit
 import builtins
 import contextlib
 import errno
-import importlib.util
 import json
 import linecache
+import math
 import os
 import resource
 import signal
@@ -21,12 +21,17 @@ import sys
 import threading
 import traceback
 import types
+from typing import Any, NoReturn
+
+Message = dict[str, Any]
 
 HEADER = struct.Struct("!IQ")
 MAX_VALUE_BYTES = 8 << 20
 MAX_ERROR_CHARS = 16_000
 SCRIPT = "main.py"
 _OWN_FILE = __file__
+_NOT_FOUND = 127  # what shells exit with
+_MAX_LINKED = 16  # exceptions followed along a chain of causes
 
 # An exception that says a limit was reached. Ends are names of `sandbox.contract.End`.
 _END_BY_ERRNO = {
@@ -40,24 +45,26 @@ _END_BY_ERRNO = {
 _FORKING = ("fork", "_execute_child", "forkpty", "posix_spawn")
 
 
-def pack(header, body=b""):
+def pack(header: Message, body: bytes = b"") -> bytes:
     """One frame."""
     text = json.dumps(header).encode()
     return HEADER.pack(len(text), len(body)) + text + body
 
 
-def unpack_head(data):
+def unpack_head(data: bytes) -> tuple[int, int]:
     """(header length, body length) of the frame that starts with these `HEADER.size` bytes."""
-    return HEADER.unpack(data)
+    header_length, body_length = HEADER.unpack(data)
+    return header_length, body_length
 
 
-def write_all(descriptor, data):
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write to a descriptor until nothing is left."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
 
 
-def place_files(folder, listing, body):
+def place_files(folder: str, listing: list[tuple[str, int]], body: bytes) -> None:
     """Write the job's files below `folder`; `listing` is [[path, size], …] in the order of `body`."""
     offset = 0
     for path, size in listing:
@@ -70,11 +77,11 @@ def place_files(folder, listing, body):
         offset += size
 
 
-def set_limits(limits, *, data_in_use, processes_in_use):
+def set_limits(limits: Message, *, data_in_use: int, processes_in_use: int) -> None:
     """Lower every rlimit for good. `data_in_use` is what the template's own pages count already, in bytes."""
     memory = limits["memory_bytes"] + data_in_use
-    cpu = max(1, int(limits["cpu_s"] + 0.999))
-    for name, soft, hard in (
+    cpu = max(1, math.ceil(limits["cpu_s"]))
+    for name, *wanted in (
         ("CPU", cpu, cpu + 1),
         ("DATA", memory, memory),
         ("NPROC", limits["processes"] + processes_in_use, limits["processes"] + processes_in_use),
@@ -86,36 +93,34 @@ def set_limits(limits, *, data_in_use, processes_in_use):
     ):
         kind = getattr(resource, "RLIMIT_" + name)
         ceiling = resource.getrlimit(kind)[1]
-        if ceiling != resource.RLIM_INFINITY:
-            soft, hard = min(soft, ceiling), min(hard, ceiling)
+        soft, hard = wanted if ceiling == resource.RLIM_INFINITY else [min(value, ceiling) for value in wanted]
         resource.setrlimit(kind, (soft, hard))
 
 
-def run(job, body, result_fd):
+def run(job: Message, body: bytes, result_fd: int) -> NoReturn:
     """Run one job and leave the process. `job` is the header described in `sandbox.namespace.request`."""
     folder = job["folder"]
+    os.makedirs(folder, 0o700, exist_ok=True)
     place_files(folder, job["files"], body)
     os.environ.clear()
     os.environ.update(job["env"])
     os.chdir(job["cwd"])
     if job["language"] == "python":
         _run_python(job, folder, result_fd)
-    else:
-        os.set_inheritable(result_fd, False)
-        command = job["command"]
-        try:
-            os.execvpe(command[0], command, os.environ)
-        except OSError as problem:
-            write_all(2, f"{command[0]}: {problem.strerror}\n".encode())
-            os._exit(127)
+    os.set_inheritable(result_fd, False)
+    command = job["command"]
+    try:
+        os.execvpe(command[0], command, os.environ)  # noqa: S606  (no shell is the point)
+    except OSError as problem:
+        write_all(2, f"{command[0]}: {problem.strerror}\n".encode())
+        os._exit(_NOT_FOUND)
 
 
-def _run_python(job, folder, result_fd):
+def _run_python(job: Message, folder: str, result_fd: int) -> NoReturn:
     fresh_randomness()
     sys.argv = [SCRIPT, *job["argv"]]
     sys.path[:0] = [folder] if folder == job["cwd"] else [folder, job["cwd"]]
-    importlib.invalidate_caches()
-    answer = {"end": "ok", "exit_code": 0}
+    answer: Message = {"end": "ok", "exit_code": 0}
     try:
         if job.get("call"):
             answer["value"] = _call(job["call"], folder)
@@ -125,7 +130,7 @@ def _run_python(job, folder, result_fd):
     except SystemExit as stop:
         code = stop.code
         if code is not None and not isinstance(code, int):
-            print(code, file=sys.stderr)
+            sys.stderr.write(f"{code}\n")
             code = 1
         answer = {"end": "error" if code else "ok", "exit_code": int(code or 0)}
         text = _dump(answer, strict=False)
@@ -135,21 +140,25 @@ def _run_python(job, folder, result_fd):
             with contextlib.suppress(OSError, ValueError):
                 sys.stderr.write(answer["error"]["traceback"])
         text = _dump(answer, strict=False)
-    _finish(text, answer["exit_code"], result_fd)
+    _finish(text, answer["exit_code"], result_fd, stay=job.get("stay", False))
 
 
-def _finish(text, exit_code, result_fd):
-    """Let threads and exit handlers end as they would in a script, flush, answer, leave."""
-    threading._shutdown()  # what the interpreter itself calls to wait for non-daemon threads
-    atexit._run_exitfuncs()
+def _finish(text: bytes, exit_code: int, result_fd: int, *, stay: bool) -> NoReturn:
+    """Let threads and exit handlers end as they would in a script, flush, answer, leave (or wait to be killed)."""
+    # What the interpreter itself calls: wait for non-daemon threads, then run the handlers.
+    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
+    atexit._run_exitfuncs()  # noqa: SLF001
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
     write_all(result_fd, text)
+    if stay:
+        while True:
+            signal.pause()
     os._exit(exit_code & 0xFF)
 
 
-def _dump(answer, *, strict):
+def _dump(answer: Message, *, strict: bool) -> bytes:
     """The answer as a frame; a value that JSON cannot hold is a failure of a call, and its repr of a script."""
     try:
         text = json.dumps(answer, allow_nan=True)
@@ -167,32 +176,35 @@ def _dump(answer, *, strict):
     return HEADER.pack(len(data), 0) + data
 
 
-def _script(source):
+def _script(source: str) -> Any:
     """Run as `__main__`; the value is that of the last statement when it is an expression."""
     module = types.ModuleType("__main__")
-    module.__builtins__ = builtins
+    vars(module)["__builtins__"] = builtins
     sys.modules["__main__"] = module
     linecache.cache[SCRIPT] = (len(source), None, source.splitlines(keepends=True), SCRIPT)
     tree = ast.parse(source, SCRIPT)
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    exec(compile(tree, SCRIPT, "exec"), module.__dict__)
-    if last is None:
+    last = tree.body[-1] if tree.body else None
+    if isinstance(last, ast.Expr):
+        tree.body.pop()
+    exec(compile(tree, SCRIPT, "exec"), module.__dict__)  # noqa: S102  (to run code is what a box is for)
+    if not isinstance(last, ast.Expr):
         return None
-    return eval(compile(ast.Expression(last.value), SCRIPT, "eval"), module.__dict__)
+    return eval(compile(ast.Expression(last.value), SCRIPT, "eval"), module.__dict__)  # noqa: S307
 
 
-def _call(call, folder):
+def _call(call: Message, folder: str) -> Any:
     path = os.path.join(folder, call["path"])
     name = os.path.splitext(os.path.basename(path))[0]
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
+    with open(path, "rb") as file:
+        code = compile(file.read(), path, "exec", dont_inherit=True)
+    module = types.ModuleType(name)
+    module.__file__ = path
     sys.modules[name] = module
-    spec.loader.exec_module(module)
-    function = getattr(module, call["function"])
-    return function(**call["arguments"])
+    exec(code, module.__dict__)  # noqa: S102  (no import machinery: it would look for caches and write them)
+    return getattr(module, call["function"])(**call["arguments"])
 
 
-def end_of(problem):
+def end_of(problem: BaseException) -> str:
     """Which limit an uncaught exception speaks of, or "error"."""
     if isinstance(problem, MemoryError):
         return "memory"
@@ -203,11 +215,11 @@ def end_of(problem):
             frames = traceback.extract_tb(problem.__traceback__)
             if frames and (frames[-1].name in _FORKING or "fork" in (frames[-1].line or "")):
                 return "processes"
-        return _END_BY_ERRNO.get(problem.errno, "error")
+        return _END_BY_ERRNO.get(problem.errno or 0, "error")
     return "error"
 
 
-def describe(problem):
+def describe(problem: BaseException) -> Message:
     """Type, message, and a traceback without the frames of this file, bounded."""
     shown = traceback.TracebackException.from_exception(problem)
     _drop_own_frames(shown)
@@ -222,23 +234,48 @@ def describe(problem):
     return {"type": type(problem).__name__, "message": message[:MAX_ERROR_CHARS], "traceback": text}
 
 
-def _drop_own_frames(shown, depth=0):
+def _drop_own_frames(shown: traceback.TracebackException, depth: int = 0) -> None:
     frames = [f for f in shown.stack if f.filename != _OWN_FILE and not f.filename.startswith("<frozen importlib")]
     shown.stack = traceback.StackSummary.from_list(frames)
     for linked in (shown.__cause__, shown.__context__):
-        if linked is not None and depth < 16:
+        if linked is not None and depth < _MAX_LINKED:
             _drop_own_frames(linked, depth + 1)
 
 
-def fresh_randomness():
+def fresh_randomness() -> None:
     """New random state after a fork: `random` and `ssl` see to it themselves, numpy's global generator does not."""
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()
 
 
-def restore_signals():
+def rehearse() -> None:
+    """Do once what every job does, so that a fork has its own copy of the pages by the time a job comes."""
+    module = types.ModuleType("rehearsal")
+    source = "def rehearsal(a: int, b: str = 'x') -> dict:\n    return {'a': a + 1, 'b': [b, None, 1.5]}\n"
+    exec(compile(source, "rehearsal.py", "exec", dont_inherit=True), module.__dict__)  # noqa: S102  (our own text)
+    ast.parse(source)
+    answer = {"end": "ok", "exit_code": 0, "value": module.rehearsal(1)}
+    json.loads(_dump(answer, strict=True)[HEADER.size :])
+    os.environ.update(dict(os.environ))
+
+
+def restore_signals() -> None:
     """What a template ignores, a job's code may expect at its default."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
+
+
+def main() -> None:
+    """Run the one frame on the descriptor argv[1]; the answer goes to argv[2]. For backends without a template."""
+    source, result_fd = int(sys.argv[1]), int(sys.argv[2])
+    with os.fdopen(source, "rb") as stream:
+        header_length, body_length = unpack_head(stream.read(HEADER.size))
+        job, body = json.loads(stream.read(header_length)), stream.read(body_length)
+    set_limits(job["limits"], data_in_use=1 << 30, processes_in_use=4096)
+    run(job, body[: len(body) - job["stdin"]], result_fd)
+
+
+if __name__ == "__main__":
+    main()

@@ -135,10 +135,7 @@ class NamespaceSandbox:
     async def _open_workspace(self, server: ForkServer, job: Job) -> int:
         if job.workspace is None:
             return -1
-        source = Path(job.workspace.source)
-        if not source.is_dir():
-            raise SandboxError(f"The workspace {source} is not a folder.", remedy="Create it, or name another.")
-        return await server.open_workspace(source.resolve(), writable=job.workspace.writable)
+        return await server.open_workspace(os.fspath(job.workspace.source), writable=job.workspace.writable)
 
     @contextlib.asynccontextmanager
     async def _using(self, preload: tuple[str, ...]) -> AsyncIterator[ForkServer]:

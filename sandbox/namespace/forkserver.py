@@ -79,7 +79,7 @@ class ForkServer:
         supervisor_here, supervisor_there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         given = (supervisor_there.fileno(), template_there.fileno())
         # Not through asyncio: its child watchers would have to outlive this loop.
-        self._process = subprocess.Popen(
+        self._process = subprocess.Popen(  # noqa: ASYNC220  (posix_spawn takes under a millisecond)
             [getattr(sys, "_base_executable", sys.executable), "-I", "-S", "-c", _BOOTSTRAP, *map(str, given)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -139,12 +139,12 @@ class ForkServer:
         elif not box.gone.is_set():
             self._send(self._template, {"op": "kill", "id": box.id})
 
-    async def open_workspace(self, path: Path, *, writable: bool) -> int:
+    async def open_workspace(self, path: str, *, writable: bool) -> int:
         """The folder as a detached mount (a descriptor, the caller's to close). Raises SandboxError."""
         self._next_id += 1
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._mounts[self._next_id] = future
-        self._send(self._supervisor, {"op": "open", "id": self._next_id, "path": str(path), "writable": writable})
+        self._send(self._supervisor, {"op": "open", "id": self._next_id, "path": path, "writable": writable})
         try:
             async with asyncio.timeout(_ANSWER_WAIT_S):
                 return await future
@@ -175,9 +175,9 @@ class ForkServer:
         self._send(self._template, {"op": "fork", "id": self._next_id})
 
     def _send(self, where: socket.socket | None, order: dict[str, Any]) -> None:
+        if where is None or self.dead:
+            return
         try:
-            if where is None:
-                raise BrokenPipeError  # noqa: TRY301  (the same end as a closed peer)
             where.send(json.dumps(order).encode())
         except BlockingIOError:
             self._die("its queue is full")

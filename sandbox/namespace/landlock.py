@@ -69,7 +69,7 @@ def allow(rules: int, path: str, access: int) -> None:
     """Add one place to a ruleset."""
     parent = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
-        if not os.path.isdir(path):  # noqa: PTH112  (this file is loaded before pathlib is worth its import)
+        if not os.path.isdir(path):
             access &= _FILE_ONLY | _TRUNCATE | _IOCTL_DEV
         rule = _PathBeneath(allowed=access, parent=parent)
         syscalls.syscall(

@@ -19,14 +19,17 @@ _NAMESPACES = {
     "cgroup": 0x02000000,
 }
 # unshare(CLONE_NEWUSER | flag); exit with the errno. A namespace cannot be tried without leaving one's own.
-_TRY = "import ctypes,sys;l=ctypes.CDLL(None,use_errno=True);sys.exit(l.unshare(int(sys.argv[1])) and ctypes.get_errno())"
+_TRY = (
+    "import ctypes,sys;libc=ctypes.CDLL(None,use_errno=True);"
+    "sys.exit(libc.unshare(int(sys.argv[1])) and ctypes.get_errno())"
+)
 _TRY_WAIT_S = 20
 _MINIMUM_KERNEL = (5, 12)
 
 
 def protections(backend: str) -> Protections:
     """Blocking: starts one short process per namespace kind only when all of them together do not work."""
-    return Protections(backend, tuple([*_namespaces(), _kernel(), _seccomp(), _landlock(), *_always(), _cgroup()]))
+    return Protections(backend, (*_namespaces(), _kernel(), _seccomp(), _landlock(), *_always(), _cgroup()))
 
 
 def _attempt(flags: int) -> int:
@@ -56,7 +59,7 @@ def _remedy(code: int) -> str:
         (
             "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
             "1",
-            "Ubuntu's AppArmor forbids user namespaces: `sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`.",
+            "Ubuntu's AppArmor forbids it: `sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`.",
         ),
         (
             "/proc/sys/kernel/unprivileged_userns_clone",

@@ -1,7 +1,8 @@
 """A `Job` as the box wants it: one frame's header and body.
 
 Header: language, cwd and folder (absolute, in the box), files ([[path, size], …], in the order of the body), stdin
-(bytes at the body's end), env, argv, code or call or command, limits, mount, collect.
+(bytes at the body's end), env, argv, code or call or command, limits, mount, collect,
+stay (the worker waits to be killed once it has answered, so that its usage can be read).
 """
 
 from collections.abc import Mapping
@@ -54,6 +55,7 @@ def build(job: Job, programs: Programs) -> tuple[dict[str, Any], bytes]:
         "limits": asdict(job.limits),
         "mount": job.workspace is not None,
         "collect": list(job.collect),
+        "stay": True,
     }
     return header, body
 

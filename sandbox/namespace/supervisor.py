@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import socket
+from typing import Any
 
 from sandbox.namespace import rootfs, syscalls
 from sandbox.namespace.template import MAX_MESSAGE, Template, TemplatePlan
@@ -17,7 +18,7 @@ from sandbox.namespace.template import MAX_MESSAGE, Template, TemplatePlan
 _OVERFLOW_MAP = 4_294_967_295  # length of the identity map of the first user namespace
 
 
-def main(ours: socket.socket, theirs: socket.socket, wanted: dict) -> None:
+def main(ours: socket.socket, theirs: socket.socket, wanted: dict[str, Any]) -> None:
     """The engine's sockets for us and for the template, and what the template should be."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the engine, which then lets us end in order
     try:
@@ -100,6 +101,8 @@ def _serve(control: socket.socket, template: int, box_uid: int) -> None:
 
 def _open_workspace(path: str, *, writable: bool, box_uid: int, id_maps: dict[int, int]) -> int:
     """The folder as a detached mount, its owner shown as the box's user. Raises OSError."""
+    if not os.path.isdir(path):
+        raise NotADirectoryError(f"{path} is not a folder")
     tree = syscalls.open_tree(path, recursive=False)
     attributes = syscalls.MOUNT_ATTR_NOSUID | syscalls.MOUNT_ATTR_NODEV
     attributes |= 0 if writable else syscalls.MOUNT_ATTR_RDONLY
@@ -145,6 +148,6 @@ def _id_map(owner: int, group: int, box_uid: int) -> int:
         os.close(made_read)
 
 
-def _say(where: socket.socket, message: dict, descriptors: list[int] | None = None) -> None:
+def _say(where: socket.socket, message: dict[str, Any], descriptors: list[int] | None = None) -> None:
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the next read sees the end
         socket.send_fds(where, [json.dumps(message).encode()], descriptors or [])

@@ -154,9 +154,7 @@ def clone(flags: int) -> int:
     api.PyOS_BeforeFork()
     number = ctypes.c_long(_SYS_CLONE)
     nothing = ctypes.c_long(0)
-    result = int(
-        _libc_holding_gil.syscall(number, ctypes.c_ulong(flags | SIGCHLD), nothing, nothing, nothing, nothing)
-    )
+    result = int(_libc_holding_gil.syscall(number, ctypes.c_ulong(flags | SIGCHLD), nothing, nothing, nothing, nothing))
     if result == 0:
         api.PyOS_AfterFork_Child()
         return 0

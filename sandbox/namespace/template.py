@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 from dataclasses import dataclass
+from typing import Any, NoReturn
 
 from sandbox.namespace import box, landlock, rootfs, seccomp, syscalls
 
@@ -61,6 +62,7 @@ class Template:
         os.environ.update(PATH=":".join(self._plan.path), HOME=rootfs.TMP, LANG="C.UTF-8", OPENBLAS_NUM_THREADS="1")
         missing = _preload((*_COMMON, *self._plan.preload))
         self._box_plan = box.BoxPlan(seccomp.program(), landlock.abi())
+        sys.dont_write_bytecode = True
         gc.collect()
         gc.freeze()  # a collection in a fork must not touch, and so copy, the template's pages
         self._say({"op": "ready", "missing": missing})
@@ -75,7 +77,7 @@ class Template:
                 else:
                     self._bury(descriptor)
 
-    def _obey(self, order: dict) -> None:
+    def _obey(self, order: dict[str, Any]) -> None:
         if order["op"] == "fork":
             try:
                 self._fork(order["id"])
@@ -109,7 +111,7 @@ class Template:
             for descriptor in opened:
                 os.close(descriptor)
 
-    def _be_box(self, channel: int, out: int, err: int, mapped: int) -> None:
+    def _be_box(self, channel: int, out: int, err: int, mapped: int) -> NoReturn:
         """In the new process: keep four descriptors, forget the rest. Never returns."""
         try:
             kept = [os.dup2(d, 100 + i, inheritable=False) for i, d in enumerate((channel, out, err, mapped))]
@@ -127,7 +129,7 @@ class Template:
         os.close(pidfd)
         self._say({"op": "gone", "id": box_id})
 
-    def _say(self, message: dict, descriptors: list[int] | None = None) -> None:
+    def _say(self, message: dict[str, Any], descriptors: list[int] | None = None) -> None:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the next read sees the engine's end
             socket.send_fds(self._control, [json.dumps(message).encode()], descriptors or [])
 

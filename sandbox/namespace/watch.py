@@ -6,27 +6,59 @@ holds the box as well, the kernel is exact and this is the second line.
 
 import os
 import resource
+import time
+from dataclasses import dataclass
+from typing import Any
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
+# Node 24 has 573 MB of VmData before its first line (measured): address space, not memory. Its heap has a switch of
+# its own, and what it touches is bounded here.
+_V8_RESERVES = 640 << 20
 _UTIME, _STIME = 11, 12  # fields of /proc/<pid>/stat after the command's closing bracket
 
 
-class TreeWatch:
-    """Samples a box. `limits` is `sandbox.contract.Limits` as a dict; `disk` is where the box's tmpfs is seen."""
+def data_in_use() -> dict[str, int]:
+    """By language, the bytes RLIMIT_DATA counts before a job does anything: the template's, V8's reservation."""
+    return {"python": _status_bytes("self/status", b"VmData:"), "node": _V8_RESERVES, "bash": 0}
 
-    def __init__(self, limits: dict, disk: str) -> None:
-        self._limits = limits
+
+@dataclass(frozen=True)
+class Used:
+    """cpu_s: of all processes. max_rss_bytes: of the largest one."""
+
+    cpu_s: float
+    max_rss_bytes: int
+
+
+class TreeWatch:
+    """Samples a box. `disk` is where the box's tmpfs is seen."""
+
+    def __init__(self, disk: str) -> None:
+        self._limits: dict[str, Any] = {}
         self._disk = disk
         self._peak = 0
         self._hits: set[str] = set()
+        self._cpu_before = 0.0
         # A fork of a template starts with the template's pages: shared, and not the job's doing.
         self._inherited = _anonymous("self")
         self._max_rss_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
-    def data_in_use(self, language: str) -> int:
-        """Bytes RLIMIT_DATA counts before the job does anything: the template's for Python, none after an exec."""
-        return _status_bytes("self", b"VmData:") if language == "python" else 0
+    def begin(self, limits: dict[str, Any], worker: int) -> None:
+        """The job's `sandbox.contract.Limits`, as a dict; called as the worker starts on it."""
+        self._limits = limits
+        self._cpu_before = _cpu_clock_s(worker)
+
+    def used_alone(self, worker: int) -> Used | None:
+        """What a live worker has used; None when the box ever had another process or thread."""
+        if _read("loadavg").rsplit(None, 1)[-1] != str(worker).encode():  # the last pid this namespace gave away
+            return None
+        return Used(_cpu_clock_s(worker) - self._cpu_before, _status_bytes(f"{worker}/status", b"VmHWM:"))
+
+    def used_by_all(self) -> Used:
+        """What every process of the box has used, once all are reaped."""
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return Used(max(0.0, used.ru_utime + used.ru_stime - self._cpu_before), used.ru_maxrss * 1024)
 
     def exceeded(self) -> str:
         """Look once; the name of the limit the tree is over, or ""."""
@@ -49,16 +81,16 @@ class TreeWatch:
             return "cpu"
         return ""
 
-    def hits(self, used: resource.struct_rusage) -> list[str]:
+    def hits(self, used: Used) -> list[str]:
         """Limits that were reached at some moment, whatever the code made of it."""
         self._look_at_disk()
-        if used.ru_utime + used.ru_stime >= self._limits["cpu_s"]:
+        if used.cpu_s >= self._limits["cpu_s"]:
             self._hits.add("cpu")
         return sorted(self._hits)
 
-    def peak(self, used: resource.struct_rusage) -> int:
+    def peak(self, used: Used) -> int:
         """Peak memory in bytes: the largest sample, or the largest process where it was over too soon for one."""
-        return max(self._peak, used.ru_maxrss * 1024 - self._max_rss_before, 0)
+        return max(self._peak, used.max_rss_bytes - self._max_rss_before, 0)
 
     def _look_at_disk(self) -> None:
         free = os.statvfs(self._disk)
@@ -66,37 +98,40 @@ class TreeWatch:
             self._hits.add("disk")
 
 
-def _read(pid: str, name: str) -> bytes:
+def _read(path: str) -> bytes:
     try:
-        with open(f"/proc/{pid}/{name}", "rb") as source:
+        with open(f"/proc/{path}", "rb") as source:
             return source.read()
     except OSError:  # it ended while we looked
         return b""
 
 
-def _status_bytes(pid: str, field: bytes) -> int:
-    text = _read(pid, "status")
+def _status_bytes(path: str, field: bytes) -> int:
+    text = _read(path)
     at = text.find(field)
     return int(text[at + len(field) :].split(None, 1)[0]) * 1024 if at >= 0 else 0
 
 
 def _anonymous(pid: str) -> int:
     """Resident memory that no file backs, in bytes; pages shared with the template count."""
-    fields = _read(pid, "statm").split()
-    return (int(fields[1]) - int(fields[2])) * _PAGE + _status_bytes(pid, b"RssShmem:") if fields else 0
+    fields = _read(f"{pid}/statm").split()
+    return (int(fields[1]) - int(fields[2])) * _PAGE + _status_bytes(f"{pid}/status", b"RssShmem:") if fields else 0
 
 
 def _private(pid: str) -> int:
     """Memory that is this process's alone, in bytes, plus its share of shared anonymous pages."""
-    text = _read(pid, "smaps_rollup")
-    total = 0
-    for field in (b"Private_Dirty:", b"Pss_Shmem:"):
-        at = text.find(field)
-        if at >= 0:
-            total += int(text[at + len(field) :].split(None, 1)[0]) * 1024
-    return total
+    path = f"{pid}/smaps_rollup"
+    return _status_bytes(path, b"Private_Dirty:") + _status_bytes(path, b"Pss_Shmem:")
 
 
 def _cpu_s(pid: str) -> float:
-    fields = _read(pid, "stat").rpartition(b")")[2].split()
+    fields = _read(f"{pid}/stat").rpartition(b")")[2].split()
     return (int(fields[_UTIME]) + int(fields[_STIME])) / _TICKS if fields else 0.0
+
+
+def _cpu_clock_s(pid: int) -> float:
+    """The CPU clock of one live process (clock_getcpuclockid(3): the id is made of the pid)."""
+    try:
+        return time.clock_gettime((~pid << 3) | 2)
+    except OSError:
+        return 0.0

@@ -1,0 +1,111 @@
+"""Process 1 while the worker runs: drain its answer, and end it when time, memory or the engine say so."""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import time
+from dataclasses import dataclass
+
+from sandbox import worker
+from sandbox.namespace.confine import Worker
+from sandbox.namespace.watch import TreeWatch, Used
+
+_FIRST_LOOK_S, _LAST_PAUSE_S = 0.01, 0.05
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the worker ended, and what the box had used by then.
+
+    reason: why we ended it; "" when it answered or left by itself. status: as waitpid gives it, 0 with an answer.
+    """
+
+    reason: str
+    status: int
+    answer: bytes
+    used: Used
+
+
+def attend(running: Worker, channel: socket.socket, wall_s: float, watch: TreeWatch) -> Ended:
+    """Until the worker and everything it started are killed. Raises EOFError when the engine is gone."""
+    said = bytearray()
+    reason = _wait(running, channel, time.monotonic() + wall_s, watch, said)
+    used = watch.used_alone(running.pid) if not reason and _complete(said) else None
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGKILL)  # everything in the box but us: daemons of the job end with it
+    if used is not None:  # it waits, answered and killed: nobody need wait for its memory to be torn down
+        return Ended("", 0, bytes(said), used)
+    answered = _complete(said)
+    status = _reap(running.pid)
+    _drain(running.result, said)
+    return Ended(reason, 0 if answered and not reason else status, bytes(said), watch.used_by_all())
+
+
+def _wait(running: Worker, channel: socket.socket, deadline: float, watch: TreeWatch, said: bytearray) -> str:
+    """Until the worker has answered or left (""), or must be ended for the reason returned."""
+    exited = os.pidfd_open(running.pid)
+    poller = select.poll()
+    for descriptor in (exited, running.result, channel.fileno()):
+        poller.register(descriptor, select.POLLIN)
+    reason, pause = "", _FIRST_LOOK_S
+    while not reason:
+        left = deadline - time.monotonic()
+        events = dict(poller.poll(max(0.0, min(pause, left)) * 1000))
+        if running.result in events:
+            if not _drain(running.result, said):
+                poller.unregister(running.result)
+        if exited in events or _complete(said):
+            break
+        if channel.fileno() in events:
+            reason = _order(channel)
+        elif left <= 0:
+            reason = "timeout"
+        elif not events:
+            pause = min(_LAST_PAUSE_S, pause * 2)
+            reason = watch.exceeded()
+    return reason
+
+
+def _complete(said: bytearray) -> bool:
+    size = worker.HEADER.size
+    return len(said) >= size and len(said) >= size + sum(worker.unpack_head(bytes(said[:size])))
+
+
+def _drain(descriptor: int, into: bytearray) -> bool:
+    """Read what is there; False at the end of the stream."""
+    limit = worker.MAX_VALUE_BYTES + (1 << 16)
+    while True:
+        try:
+            data = os.read(descriptor, 1 << 16)
+        except BlockingIOError:
+            return True
+        if not data:
+            return False
+        if len(into) < limit:
+            into += data
+
+
+def _order(channel: socket.socket) -> str:
+    """What the engine wants of a running job: a reason to end it. The end of the stream: nobody waits any more."""
+    try:
+        head = channel.recv(worker.HEADER.size, socket.MSG_WAITALL)
+        length, _ = worker.unpack_head(head)
+        return str(json.loads(channel.recv(length, socket.MSG_WAITALL))["stop"])
+    except (struct.error, OSError):
+        raise EOFError from None
+
+
+def _reap(worker_pid: int) -> int:
+    """Wait for every process of the box; the worker's status."""
+    status = 0
+    while True:
+        try:
+            pid, code = os.waitpid(-1, 0)
+        except ChildProcessError:
+            return status
+        if pid == worker_pid:
+            status = code

@@ -1,0 +1,110 @@
+"""The worker process of a box: gives up every privilege, waits for the job, and becomes it.
+
+Forked by process 1 ahead of the job, so that what confinement costs is paid before anyone waits. Standard library only.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+from dataclasses import dataclass
+from typing import NoReturn
+
+from sandbox import worker
+from sandbox.namespace import landlock, rootfs, seccomp, syscalls
+from sandbox.namespace.watch import data_in_use
+
+_RESULT_FD, _JOB_FD, _RULES_FD = 3, 4, 5
+_HIGH = 64  # above every descriptor that is about to be given its place
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """seccomp: the assembled filter. rules: a Landlock ruleset's descriptor, -1 without Landlock."""
+
+    seccomp: bytes
+    landlock_abi: int
+    rules: int
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A confined worker that waits for its job. `result` is read without blocking."""
+
+    pid: int
+    job: int
+    result: int
+
+    def hand_over(self, frame: bytes) -> None:
+        """Give it the job's frame, as the engine sent it."""
+        with contextlib.suppress(BrokenPipeError):  # it died waiting; its status tells
+            worker.write_all(self.job, frame)
+        os.close(self.job)
+
+
+def start(confinement: Confinement, out: int, err: int) -> Worker:
+    """Fork it. The given descriptors are the child's alone afterwards."""
+    job_read, job_write = os.pipe2(os.O_CLOEXEC)
+    result_read, result_write = os.pipe2(os.O_CLOEXEC)
+    os.set_blocking(result_read, False)
+    nothing = os.open("/dev/null", os.O_RDONLY)
+    given = (nothing, out, err, result_write, job_read)
+    pid = os.fork()
+    if pid == 0:
+        _become(confinement, given)
+    for descriptor in given:
+        os.close(descriptor)
+    return Worker(pid, job_write, result_read)
+
+
+def _become(confinement: Confinement, given: tuple[int, ...]) -> NoReturn:
+    """In the child. Never returns."""
+    try:
+        rules = confinement.rules
+        high = [fcntl.fcntl(d, fcntl.F_DUPFD, _HIGH) for d in (*given, *([rules] if rules >= 0 else []))]
+        for target, source in enumerate(high):
+            os.dup2(source, target, inheritable=target < _RESULT_FD)
+        syscalls.close_from(len(high))
+        os.setsid()
+        syscalls.drop_capabilities()
+        syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+        syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)
+        worker.restore_signals()
+        seccomp.apply(confinement.seccomp)
+        worker.rehearse()
+        in_use = data_in_use()
+        job, body = _wait_for_job()
+        if rules >= 0:
+            if job["mount"]:
+                landlock.allow(_RULES_FD, rootfs.WORK, landlock.write_access(confinement.landlock_abi))
+            landlock.restrict(_RULES_FD)
+        worker.set_limits(job["limits"], data_in_use=in_use[job["language"]], processes_in_use=1)
+        worker.run(job, _take_stdin(body, job["stdin"]), _RESULT_FD)
+    except BaseException as problem:  # noqa: BLE001  (a child must never return into its parent's code)
+        with contextlib.suppress(OSError):
+            failure = {"end": worker.end_of(problem), "exit_code": 1, "error": worker.describe(problem)}
+            worker.write_all(_RESULT_FD, worker.pack(failure))
+    finally:
+        os._exit(1)
+
+
+def _wait_for_job() -> tuple[worker.Message, bytes]:
+    with os.fdopen(_JOB_FD, "rb") as source:
+        head = source.read(worker.HEADER.size)
+        if not head:
+            os._exit(0)  # process 1 ended without a job
+        header_length, body_length = worker.unpack_head(head)
+        job: worker.Message = json.loads(source.read(header_length))
+        return job, source.read(body_length)
+
+
+def _take_stdin(body: bytes, size: int) -> bytes:
+    """Put the end of the body behind descriptor 0; what is left is the job's files."""
+    if not size:
+        return body
+    descriptor = os.open(rootfs.TMP, os.O_TMPFILE | os.O_RDWR, 0o600)
+    worker.write_all(descriptor, body[-size:])
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    os.dup2(descriptor, 0)
+    os.close(descriptor)
+    return body[:-size]

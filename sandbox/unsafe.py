@@ -1,0 +1,167 @@
+"""No sandbox at all: the same jobs as a plain child process with the user's own rights.
+
+Only for `--unsafe-no-sandbox`, asked for by name. It bounds time, memory and output, and protects nothing else; it
+says so on every run.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from sandbox import worker
+from sandbox.capture import Capture
+from sandbox.contract import (
+    CodeError,
+    End,
+    Job,
+    OnOutput,
+    Outcome,
+    Protection,
+    Protections,
+    SandboxError,
+    State,
+    Stream,
+    Usage,
+)
+from sandbox.namespace import request
+from sandbox.namespace.endings import settle
+
+WARNING = "NO SANDBOX: this code runs with your own rights (--unsafe-no-sandbox)."
+_LOG = logging.getLogger("knackbox.sandbox")
+_READ = 1 << 16
+
+
+class UnsafeSandbox:
+    """Runs jobs without isolation, and warns every time."""
+
+    name = "unsafe"
+
+    async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
+        """Same contract as any backend, less every protection. Raises SandboxError."""
+        _LOG.warning(WARNING)
+        with tempfile.TemporaryDirectory(prefix="knackbox-unsafe-") as folder:
+            header, body = _request(job, Path(folder))
+            return settle(job, await _run(job, header, body, on_output))
+
+    async def report(self) -> Protections:
+        absent = Protection("isolation", State.ABSENT, required=False, detail=WARNING)
+        return Protections(self.name, (absent,))
+
+    async def aclose(self) -> None:
+        """Nothing is kept."""
+
+
+def _request(job: Job, folder: Path) -> tuple[dict[str, Any], bytes]:
+    programs = request.Programs(
+        bash=shutil.which("bash"), node=shutil.which("node"), path=tuple(os.defpath.split(":")), packages=()
+    )
+    header, body = request.build(job, programs)
+    work = job.workspace.source if job.workspace else folder
+    moved = {"stay": False, "folder": str(folder), "cwd": str(work), "env": {**os.environ, **job.env}}
+    inside = header["folder"]
+    moved["command"] = [part.replace(inside, str(folder), 1) for part in header["command"]]
+    return {**header, **moved}, body
+
+
+async def _run(job: Job, header: dict[str, Any], body: bytes, on_output: OnOutput | None) -> Outcome:
+    job_read, job_write = os.pipe()
+    result_read, result_write = os.pipe()
+    started = time.monotonic()
+    command = [sys.executable, worker.__file__, str(job_read), str(result_write)]
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        pass_fds=(job_read, result_write),
+        start_new_session=True,
+    )
+    os.close(job_read)
+    os.close(result_write)
+    captures: dict[Stream, Capture] = {name: Capture(job.limits.capture_bytes) for name in ("stdout", "stderr")}
+    reason = ""
+    answer_task = asyncio.create_task(asyncio.to_thread(_read_all, result_read))
+    try:
+        async with asyncio.timeout(job.limits.wall_s):
+            await asyncio.gather(
+                asyncio.to_thread(_write_frame, job_write, header, body),
+                _feed(process, job.stdin),
+                _pump(process.stdout, "stdout", captures, job, on_output),
+                _pump(process.stderr, "stderr", captures, job, on_output),
+            )
+            await process.wait()
+    except TimeoutError:
+        reason = End.TIMEOUT
+    except OverflowError:
+        reason = End.OUTPUT
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+    answer = await answer_task
+    return _outcome(answer, process.returncode or 0, reason, captures, time.monotonic() - started)
+
+
+def _write_frame(descriptor: int, header: dict[str, Any], body: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError), os.fdopen(descriptor, "wb") as out:
+        out.write(worker.pack(header, body))
+
+
+def _read_all(descriptor: int) -> bytes:
+    with os.fdopen(descriptor, "rb") as source:
+        return source.read()
+
+
+async def _feed(process: asyncio.subprocess.Process, data: bytes) -> None:
+    if process.stdin is None:
+        raise SandboxError("The process has no standard input.")
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        process.stdin.write(data)
+        await process.stdin.drain()
+    process.stdin.close()
+
+
+async def _pump(
+    source: asyncio.StreamReader | None,
+    stream: Stream,
+    captures: dict[Stream, Capture],
+    job: Job,
+    on_output: OnOutput | None,
+) -> None:
+    while source is not None and (data := await source.read(_READ)):
+        captures[stream].feed(data)
+        if on_output is not None:
+            on_output(stream, data)
+        if sum(capture.seen for capture in captures.values()) > job.limits.output_bytes:
+            raise OverflowError
+
+
+def _outcome(answer: bytes, code: int, reason: str, captures: dict[Stream, Capture], wall_s: float) -> Outcome:
+    said: dict[str, Any] = {}
+    if len(answer) >= worker.HEADER.size and code >= 0:
+        length, _ = worker.unpack_head(answer[: worker.HEADER.size])
+        said = json.loads(answer[worker.HEADER.size : worker.HEADER.size + length])
+    end = End(reason or said.get("end") or (End.OK if code == 0 else End.KILLED if code < 0 else End.ERROR))
+    error = said.get("error")
+    out, err = captures["stdout"], captures["stderr"]
+    return Outcome(
+        end=end,
+        exit_code=code if code >= 0 else None,
+        signal=-code if code < 0 else None,
+        stdout=out.value(),
+        stderr=err.value(),
+        stdout_dropped=out.dropped,
+        stderr_dropped=err.dropped,
+        value=said.get("value"),
+        error=CodeError(error["type"], error["message"], error["traceback"]) if error else None,
+        usage=Usage(wall_s=wall_s, output_bytes=out.seen + err.seen),
+    )
