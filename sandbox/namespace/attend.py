@@ -55,9 +55,8 @@ def _wait(running: Worker, channel: socket.socket, deadline: float, watch: TreeW
     while not reason:
         left = deadline - time.monotonic()
         events = dict(poller.poll(max(0.0, min(pause, left)) * 1000))
-        if running.result in events:
-            if not _drain(running.result, said):
-                poller.unregister(running.result)
+        if running.result in events and not _drain(running.result, said):
+            poller.unregister(running.result)
         if exited in events or _complete(said):
             break
         if channel.fileno() in events:

@@ -156,7 +156,9 @@ class NamespaceSandbox:
         task = self._templates.get(key)
         if task is not None and task.done() and (task.cancelled() or task.exception() or task.result().dead):
             del self._templates[key]
-            task = None
+            if not task.cancelled() and not task.exception():
+                await task.result().aclose()  # reap what is left of it
+            task = self._templates.get(key)
         if task is None:
             await self._refuse_without_protection()
             task = self._templates.setdefault(key, asyncio.ensure_future(self._start(key)))

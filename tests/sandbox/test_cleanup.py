@@ -1,0 +1,140 @@
+"""After a box nothing is left: not after a timeout, a cancel, or the engine's sudden death."""
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sandbox.contract import End, Job, Limits, Mount
+from sandbox.namespace.backend import NamespaceSandbox
+
+pytestmark = pytest.mark.spec("BOX-4")
+DAEMON = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.execvp("sleep", ["sleep", "{mark}"])
+    os._exit(0)
+os.wait()
+{then}
+"""
+
+
+def marked(mark: str) -> list[int]:
+    """Host pids whose command line carries the mark."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError):
+                if mark in (folder / "cmdline").read_text().split("\0"):
+                    found.append(int(folder.name))
+    return found
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "still not so after its deadline"
+        os.sched_yield()
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize(
+    ("then", "end"), [("'done'", End.OK), ("while True: pass", End.TIMEOUT), ("os.kill(os.getpid(), 9)", End.KILLED)]
+)
+async def test_a_daemonised_grandchild_dies_with_its_job(box: NamespaceSandbox, then: str, end: End) -> None:
+    mark = f"{os.getpid()}.{int(time.monotonic() * 1000)}"
+    outcome = await box.run(Job(code=DAEMON.format(mark=mark, then=then), limits=Limits(wall_s=0.5)))
+    assert outcome.end is end
+    await asyncio.to_thread(wait_until, lambda: not marked(mark))
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_cancelling_kills_the_tree_before_it_returns(box: NamespaceSandbox, tmp_path: Path) -> None:
+    mark = f"{os.getpid()}.77{int(time.monotonic() * 1000)}"
+    job = Job(code=DAEMON.format(mark=mark, then="while True: pass"), workspace=Mount(tmp_path))
+    task = asyncio.ensure_future(box.run(job))
+    await asyncio.to_thread(wait_until, lambda: bool(marked(mark)))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not marked(mark)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_killed_template_is_replaced(box: NamespaceSandbox) -> None:
+    mark = f"{os.getpid()}.55{int(time.monotonic() * 1000)}"
+    task = asyncio.ensure_future(box.run(Job(code=DAEMON.format(mark=mark, then="while True: pass"))))
+    await asyncio.to_thread(wait_until, lambda: bool(marked(mark)))
+    for pid in supervisors_of(os.getpid()):
+        os.kill(pid, signal.SIGKILL)
+    assert (await task).end is End.KILLED
+    await asyncio.to_thread(wait_until, lambda: not marked(mark))
+    assert (await box.run(Job(code="'again'"))).value == "again"
+
+
+def supervisors_of(parent: int) -> list[int]:
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError):
+                status = (folder / "status").read_text()
+                if (
+                    re.search(rf"^PPid:\t{parent}$", status, re.MULTILINE)
+                    and b"supervisor" in (folder / "cmdline").read_bytes()
+                ):
+                    found.append(int(folder.name))
+    return found
+
+
+ENGINE = """
+import asyncio, sys
+from pathlib import Path
+from sandbox.contract import Job, Mount
+from sandbox.namespace.backend import NamespaceSandbox
+
+async def main():
+    async with NamespaceSandbox() as box:
+        print("ready", flush=True)
+        while True:
+            await asyncio.gather(*(box.run(Job(code=sys.argv[1], workspace=Mount(Path(sys.argv[2])))) for _ in range(3)))
+
+asyncio.run(main())
+"""
+
+
+def descendants_marked(mark: str) -> bool:
+    return bool(marked(mark))
+
+
+def mounts() -> list[str]:
+    return [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if "knackbox" in line]
+
+
+@pytest.mark.parametrize("run", range(5))
+def test_kill_9_of_the_engine_leaves_no_process_and_no_mount(run: int, tmp_path: Path) -> None:
+    mark = f"{os.getpid()}.99{run}"
+    engine = subprocess.Popen(
+        [sys.executable, "-c", ENGINE, DAEMON.format(mark=mark, then="time.sleep(0.05)"), str(tmp_path)],
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+    )
+    assert engine.stdout is not None
+    engine.stdout.readline()
+    wait_until(lambda: bool(marked(mark)))
+    children = supervisors_of(engine.pid)
+    assert children
+    engine.kill()
+    engine.communicate()
+    wait_until(lambda: not marked(mark) and not any(Path(f"/proc/{pid}/exe").exists() for pid in children))
+    assert mounts() == []
+    assert list(tmp_path.iterdir()) == []

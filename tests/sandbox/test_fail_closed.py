@@ -1,0 +1,65 @@
+"""Where a required protection is missing, nothing runs, and the reason and the remedy are said."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sandbox.contract import End, Job, State
+from sandbox.namespace.backend import NamespaceSandbox
+from sandbox.unsafe import WARNING, UnsafeSandbox
+
+ROOT = Path(__file__).parents[2]
+
+# A machine where user namespaces are switched off: the switch is per user namespace, so a new one can have it off.
+WITHOUT_NAMESPACES = """
+import asyncio, ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+uid, gid = os.geteuid(), os.getegid()
+assert libc.unshare(0x10000000) == 0
+for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
+    open(f"/proc/self/{name}", "w").write(text)
+open("/proc/sys/user/max_user_namespaces", "w").write("0")
+
+from sandbox.contract import Job, Mount, SandboxError
+from sandbox.namespace.backend import NamespaceSandbox
+
+async def main():
+    async with NamespaceSandbox() as box:
+        try:
+            await box.run(Job(code="open('/work/ran', 'w')", workspace=Mount(sys.argv[1])))
+        except SandboxError as refusal:
+            print(refusal)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.spec("BOX-2")
+def test_without_user_namespaces_nothing_runs_and_the_switch_is_named(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WITHOUT_NAMESPACES, str(tmp_path)]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert "Nothing is run" in said
+    assert "user namespace" in said
+    assert "sysctl -w user.max_user_namespaces" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.spec("BOX-1", "BOX-2")
+async def test_the_report_names_every_layer_and_what_it_needs() -> None:
+    async with NamespaceSandbox() as box:
+        report = await box.report()
+    names = {item.name for item in report.items}
+    assert {"user namespace", "pid namespace", "network namespace", "seccomp", "landlock", "no capabilities"} <= names
+    assert report.missing == ()
+    assert all(item.detail for item in report.items if item.state is State.ABSENT)
+
+
+@pytest.mark.spec("BOX-2")
+async def test_running_without_isolation_says_so_on_every_run(caplog: pytest.LogCaptureFixture) -> None:
+    box = UnsafeSandbox()
+    for _ in range(2):
+        outcome = await box.run(Job(code="6 * 7"))
+        assert (outcome.end, outcome.value) == (End.OK, 42)
+    assert [record.message for record in caplog.records] == [WARNING, WARNING]
