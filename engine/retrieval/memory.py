@@ -1,0 +1,55 @@
+"""`MemoryVectors`: a `VectorIndex` that is an array in memory and searched exactly. For small catalogues made anew."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from engine.stores.embedder import Vectors
+
+
+class MemoryVectors:
+    """Named unit vectors. Not for several threads at once; `HybridIndex` sees to that."""
+
+    def __init__(self, dimensions: int) -> None:
+        self._dimensions = dimensions
+        self._rows: dict[str, Vectors] = {}
+        self._matrix: tuple[list[str], Vectors] | None = None
+        self._revision = 0
+
+    @property
+    def revision(self) -> int:
+        return self._revision
+
+    def upsert(self, ids: Sequence[str], vectors: Vectors) -> None:
+        """As `VectorIndex.upsert`. Raises ValueError for another shape."""
+        if vectors.shape != (len(ids), self._dimensions):
+            raise ValueError(f"Vectors of shape {(len(ids), self._dimensions)} are needed, not {vectors.shape}.")
+        self._rows.update(zip(ids, vectors, strict=True))
+        self._changed()
+
+    def delete(self, ids: Sequence[str]) -> None:
+        for id_ in ids:
+            self._rows.pop(id_, None)
+        self._changed()
+
+    def query(self, vector: Vectors, k: int) -> list[tuple[str, float]]:
+        if self._matrix is None:
+            rows = list(self._rows.values())
+            self._matrix = list(self._rows), np.stack(rows) if rows else np.zeros((0, self._dimensions), np.float32)
+        names, matrix = self._matrix
+        similarity = matrix @ vector
+        return [(names[at], float(similarity[at])) for at in np.argsort(-similarity, kind="stable")[:k]]
+
+    def ids(self, among: Sequence[str] | None = None) -> set[str]:
+        return set(self._rows) if among is None else self._rows.keys() & set(among)
+
+    def count(self) -> int:
+        return len(self._rows)
+
+    def clear(self) -> None:
+        self._rows.clear()
+        self._changed()
+
+    def _changed(self) -> None:
+        self._matrix = None
+        self._revision += 1

@@ -1,0 +1,194 @@
+"""Files and folders that are wholly there or not there, whenever the process or the machine stops.
+
+Work in progress has a name that starts with `TEMPORARY` and is locked (flock(2)) by whoever makes it. The lock dies
+with its holder, so `remove_leftovers` can tell what a killed process left behind from what somebody is still writing.
+"""
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+TEMPORARY = ".tmp-"
+AT_FDCWD = -100
+RENAME_NOREPLACE = 1  # linux/fs.h, for renameat2(2)
+RENAME_EXCHANGE = 2
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Replace a file's content in one step: readers see the old bytes or the new ones, also after a crash.
+
+    The mode of an existing file is kept. Raises OSError as `open` does; the old file is then untouched.
+    """
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        write_atomic_at(folder, path.name, data)
+    finally:
+        os.close(folder)
+
+
+def write_atomic_at(folder: int, name: str, data: bytes) -> None:
+    """`write_atomic` of the file `name` in the folder open as descriptor `folder`. A link of that name is replaced."""
+    temporary, descriptor = _create_locked(folder)
+    try:
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.fchmod(descriptor, os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode & 0o777)
+            with open(descriptor, "wb", closefd=False) as stream:
+                stream.write(data)
+            os.fsync(descriptor)
+            os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            os.unlink(temporary, dir_fd=folder)
+            raise
+    finally:
+        os.close(descriptor)
+    _sync_descriptor(folder)
+
+
+@contextmanager
+def staging_folder(parent: Path) -> Iterator[Path]:
+    """A new, empty, locked folder in `parent` to prepare something in; whatever is left of it at the end is removed."""
+    while True:
+        path = parent / (TEMPORARY + secrets.token_hex(8))
+        path.mkdir(mode=0o700)
+        descriptor = _lock_if_still_there(path)
+        if descriptor is not None:
+            break
+    try:
+        yield path
+    finally:
+        with contextlib.suppress(FileNotFoundError):  # it was published; after an exchange, the old one is here
+            shutil.rmtree(path)
+        os.close(descriptor)
+
+
+def publish_folder(staged: Path, final: Path) -> None:
+    """Flush a prepared folder to the disk and give it its final name in one step, on the same filesystem.
+
+    Raises FileExistsError when something of that name exists; nothing is changed then.
+    """
+    _sync_tree(staged)
+    _rename(staged, final, RENAME_NOREPLACE)
+    _sync_folder(final.parent)
+
+
+def replace_folder(staged: Path, final: Path) -> None:
+    """As `publish_folder`, but trade places with the folder that already has the name: the old one is then `staged`.
+
+    Raises FileNotFoundError when there is none, OSError (EINVAL) on a filesystem that cannot exchange names.
+    """
+    _sync_tree(staged)
+    _rename(staged, final, RENAME_EXCHANGE)
+    _sync_folder(final.parent)
+
+
+def remove_leftovers(folder: Path) -> list[Path]:
+    """Remove the temporaries directly in `folder` whose makers are dead; returns what was removed."""
+    removed = []
+    for path in sorted(folder.glob(TEMPORARY + "*")):
+        descriptor = _lock_if_free(path)
+        if descriptor is None:
+            continue
+        try:
+            if not _is_same(path, descriptor):
+                continue
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+            removed.append(path)
+        finally:
+            os.close(descriptor)
+    return removed
+
+
+def _create_locked(folder: int) -> tuple[str, int]:
+    while True:
+        name = TEMPORARY + secrets.token_hex(8)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(name, flags, 0o666, dir_fd=folder)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:  # else it was swept between the two calls
+            return name, descriptor
+        os.close(descriptor)
+
+
+def _lock_if_still_there(path: Path) -> int | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    if _is_same(path, descriptor):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def _lock_if_free(path: Path) -> int | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _is_same(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _rename(source: Path, target: Path, flags: int) -> None:
+    """renameat2(2). On a filesystem without RENAME_NOREPLACE, a look before a plain rename has to do."""
+    result = LIBC.renameat2(AT_FDCWD, os.fsencode(source), AT_FDCWD, os.fsencode(target), flags)
+    if result == 0:
+        return
+    code = ctypes.get_errno()
+    if flags == RENAME_NOREPLACE and code in {errno.EINVAL, errno.ENOSYS}:
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+        source.rename(target)
+        return
+    raise OSError(code, os.strerror(code), str(source), None, str(target))
+
+
+def _sync_tree(folder: Path) -> None:
+    for root, _, files in os.walk(folder):
+        for name in files:
+            descriptor = os.open(os.path.join(root, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)  # noqa: PTH118 - os.walk gives strings
+            _sync_and_close(descriptor)
+        _sync_folder(Path(root))
+
+
+def _sync_folder(folder: Path) -> None:
+    _sync_and_close(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+
+
+def _sync_and_close(descriptor: int) -> None:
+    try:
+        _sync_descriptor(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_descriptor(descriptor: int) -> None:
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some network filesystems cannot sync a folder; the rename itself holds there
+            raise

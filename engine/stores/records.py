@@ -1,0 +1,251 @@
+"""`Records`: rows in a SQL database (SQLAlchemy Core), and the counters by which processes notice each other.
+
+SQLite is the default: write-ahead log, so readers never wait for the writer; `synchronous=NORMAL`, so a commit
+survives the death of the process (a power cut may take the last ones, never the file). Any other SQLAlchemy URL whose
+database knows ``INSERT .. ON CONFLICT .. RETURNING`` works too.
+
+A *generation* is a named counter that whoever changes something bumps: ``"tools"`` for the set of tools,
+``"vectors:<collection>"`` for a vector collection. Reading one costs microseconds while nothing changed.
+"""
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Engine,
+    MetaData,
+    String,
+    Table,
+    create_engine,
+    event,
+    select,
+    text,
+)
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+
+from engine.contract.failure import ConfigError
+from engine.stores.locks import FileLock, StoreBusy
+
+BUSY_TIMEOUT_S = 15.0
+QUICK_CHECK_BYTES = 16 * 1024 * 1024  # checking 16 MB takes about 20 ms; above that, damage shows when it is met
+WRITE_OPTION = "knackbox_write"
+DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+PRIMARY_CODE = 0xFF  # SQLite's extended result codes keep the primary one in the low byte
+
+SCHEMA = MetaData()
+GENERATIONS = Table(
+    "knackbox_generations",
+    SCHEMA,
+    Column("name", String(200), primary_key=True),
+    Column("value", BigInteger, nullable=False),
+)
+BUMP = text(
+    "INSERT INTO knackbox_generations (name, value) VALUES (:name, 1) "
+    "ON CONFLICT (name) DO UPDATE SET value = knackbox_generations.value + 1 RETURNING value"
+)
+
+
+class Records:
+    """A database of rows, shared by threads and processes. Make one with `open`; `close` it once."""
+
+    def __init__(self, engine: Engine, file: Path | None) -> None:
+        self._engine = engine
+        self._file = file
+        self._writing = threading.local()
+        self._watch_lock = threading.Lock()
+        self._watch = _connect_sqlite(file) if file is not None else None
+        self._seen_version: int | None = None
+        self._generations: dict[str, int] = {}
+
+    @classmethod
+    def open(cls, url: str) -> "Records":
+        """Open, or create, the database at an SQLAlchemy URL such as ``sqlite:////home/me/records.db``.
+
+        Raises ConfigError, naming the file and the remedy, when it is damaged or cannot be used; a damaged file is
+        left exactly as it was found.
+        """
+        parsed = _parse(url)
+        file = _sqlite_file(parsed)
+        if file is None:
+            engine = _create_engine(parsed)
+        else:
+            with _explained(file):
+                _prepare_sqlite(file)
+            engine = create_engine(parsed, creator=lambda: _connect_sqlite(file))
+            event.listen(engine, "begin", _begin_sqlite)
+        with _explained(file, parsed):
+            records = cls(engine, file)
+            records.create(SCHEMA)
+        return records
+
+    @property
+    def dialect(self) -> str:
+        """SQLAlchemy's name of the kind of database, such as ``"sqlite"``."""
+        return self._engine.dialect.name
+
+    def create(self, metadata: MetaData) -> None:
+        """Create the tables that are missing; safe when several processes do it at once."""
+        with self.begin() as connection:
+            metadata.create_all(connection)
+
+    @contextmanager
+    def begin(self) -> Iterator[Connection]:
+        """A transaction that holds the write lock from the start; commits at the end, rolls back on an exception.
+
+        Raises RuntimeError when this thread already has one (it would wait for itself: pass the connection on),
+        StoreBusy when another process holds the database too long, ConfigError when the file is damaged.
+        """
+        if getattr(self._writing, "active", False):
+            raise RuntimeError("This thread already has a records transaction open; pass its connection on instead.")
+        self._writing.active = True
+        try:
+            with (
+                _explained(self._file),
+                self._engine.connect().execution_options(**{WRITE_OPTION: True}) as connection,
+                connection.begin(),
+            ):
+                yield connection
+        finally:
+            self._writing.active = False
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A connection for reading: one unchanging view of the data for as long as it is held. Raises as `begin`."""
+        with _explained(self._file), self._engine.connect() as connection:
+            yield connection
+
+    def generation(self, name: str) -> int:
+        """The counter's value; 0 when it was never bumped. Sees every committed bump, of any process."""
+        if self._watch is None:
+            with self.read() as connection:
+                found = connection.execute(select(GENERATIONS.c.value).where(GENERATIONS.c.name == name)).scalar()
+                return int(found or 0)
+        with self._watch_lock, _explained(self._file):
+            # SQLite changes this number when any other connection commits: https://sqlite.org/pragma.html#pragma_data_version
+            version = self._watch.execute("PRAGMA data_version").fetchone()[0]
+            if version != self._seen_version:
+                rows = self._watch.execute("SELECT name, value FROM knackbox_generations").fetchall()
+                self._generations = dict(rows)
+                self._seen_version = version
+            return self._generations.get(name, 0)
+
+    def bump(self, name: str, connection: Connection | None = None) -> int:
+        """Add one to a counter and return the new value; within `connection`'s transaction when one is given."""
+        if connection is not None:
+            return int(connection.execute(BUMP, {"name": name}).scalar_one())
+        with self.begin() as own:
+            return int(own.execute(BUMP, {"name": name}).scalar_one())
+
+    def close(self) -> None:
+        """Let go of every connection. Calling it twice does no harm."""
+        self._engine.dispose()
+        with self._watch_lock:
+            if self._watch is not None:
+                self._watch.close()
+
+
+def _parse(url: str) -> URL:
+    try:
+        return make_url(url)
+    except ArgumentError as error:
+        raise ConfigError(
+            f"The records URL {url!r} cannot be read. Write it like sqlite:////path/to/records.db."
+        ) from error
+
+
+def _create_engine(url: URL) -> Engine:
+    try:
+        return create_engine(url, pool_pre_ping=True)
+    except (SQLAlchemyError, ImportError) as error:  # an unknown kind of database, or its driver is not installed
+        raise _unreachable(url, error) from error
+
+
+def _sqlite_file(url: URL) -> Path | None:
+    """The file of a SQLite URL; None for another kind of database."""
+    if url.get_backend_name() != "sqlite":
+        return None
+    if not url.database or url.database == ":memory:":
+        raise ConfigError("The records must be kept in a file: write the URL like sqlite:////path/to/records.db.")
+    return Path(url.database)
+
+
+def _connect_sqlite(file: Path) -> sqlite3.Connection:
+    # Transactions are begun by us (isolation_level=None); pools and locks, not sqlite3, keep threads apart.
+    connection = sqlite3.connect(file, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA synchronous=NORMAL")
+    connection.execute("PRAGMA foreign_keys=ON")
+    return connection
+
+
+def _prepare_sqlite(file: Path) -> None:
+    """Create or check the file and turn its write-ahead log on, one process at a time (the switch cannot wait)."""
+    with FileLock(file.with_name(file.name + ".lock")).exclusive():
+        connection = sqlite3.connect(file, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+        try:
+            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                connection.execute("PRAGMA journal_mode=WAL")
+            if file.stat().st_size <= QUICK_CHECK_BYTES:
+                verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+                if verdict != "ok":
+                    raise _damaged(file, verdict)
+        finally:
+            connection.close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # A writer takes the lock at once: a read that turns into a write may fail where waiting would have done.
+    writing = connection.get_execution_options().get(WRITE_OPTION, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def _damaged(file: Path, detail: Any) -> ConfigError:
+    cause = " ".join(str(detail).split())[:200]
+    return ConfigError(
+        f"{file}: the database is damaged ({cause}). Nothing was changed. Move {file.name}, {file.name}-wal and "
+        f"{file.name}-shm somewhere safe, then run `knackbox skills reindex` to rebuild it from the skill folders."
+    )
+
+
+@contextmanager
+def _explained(file: Path | None, url: URL | None = None) -> Iterator[None]:
+    """Turn what only a person can mend into one clear line; let every other database error through."""
+    try:
+        yield
+    except (DBAPIError, sqlite3.Error) as error:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        code = (getattr(cause, "sqlite_errorcode", None) or 0) & PRIMARY_CODE
+        if file is not None and code in DAMAGED:
+            raise _damaged(file, cause) from error
+        if file is not None and code in BUSY:
+            raise StoreBusy(
+                f"{file}: another process has been writing for {BUSY_TIMEOUT_S:g} s. Wait for it, or end it, and retry."
+            ) from error
+        if file is not None and code in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}:
+            raise ConfigError(
+                f"{file}: cannot be opened for writing ({cause}). Check the folder's permissions."
+            ) from error
+        if url is not None:
+            raise _unreachable(url, cause) from error
+        raise
+    except SQLAlchemyError as error:
+        if url is None:
+            raise
+        raise _unreachable(url, error) from error
+    except OSError as error:
+        if file is None or isinstance(error, StoreBusy):
+            raise
+        raise ConfigError(f"{file}: cannot be used ({error.strerror or error}). Check the folder above it.") from error
+
+
+def _unreachable(url: URL, cause: Any) -> ConfigError:
+    shown = url.render_as_string(hide_password=True)
+    return ConfigError(f"{shown}: the records cannot be opened ({' '.join(str(cause).split())[:200]}). Check the URL.")

@@ -1,0 +1,240 @@
+"""`VectorStore`: vectors on disk in Chroma's embedded mode, shared by processes, one collection per kind of thing.
+
+Chroma's client neither notices another process's writes nor keeps two writers from damaging one index. So a file lock
+lets one writer in at a time, readers share it, and generation counters in the records (``"vectors"`` for the folder,
+``"vectors:<collection>"`` for its content) tell a client that it must be opened anew before it reads or writes.
+
+The folder can always be rebuilt from the documents: when it is damaged it is set aside and an empty one made, and
+`VectorCollection.revision` tells whoever fills a collection to look what is missing.
+"""
+
+import itertools
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from engine.contract.failure import ConfigError
+from engine.stores.chroma import ChromaClient, ChromaDamaged
+from engine.stores.embedder import Vectors
+from engine.stores.locks import FileLock
+from engine.stores.records import Records
+
+T = TypeVar("T")
+
+FOLDER_GENERATION = "vectors"
+log = logging.getLogger(__name__)
+
+
+class VectorIndex(Protocol):
+    """A set of named unit vectors that can be searched. `VectorCollection` keeps them on disk."""
+
+    @property
+    def revision(self) -> int:
+        """Grows by one with each write of anybody's, and when content was lost. Reading it costs microseconds."""
+        ...
+
+    def upsert(self, ids: Sequence[str], vectors: Vectors) -> None:
+        """Add or replace. vectors: float32 of shape (len(ids), dimensions)."""
+        ...
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """Remove; ids that are not there are ignored."""
+        ...
+
+    def query(self, vector: Vectors, k: int) -> list[tuple[str, float]]:
+        """The k nearest, as (id, cosine similarity from -1 to 1), best first. vector: shape (dimensions,)."""
+        ...
+
+    def ids(self, among: Sequence[str] | None = None) -> set[str]:
+        """The ids there are; with `among`, only those of them."""
+        ...
+
+    def count(self) -> int: ...
+
+    def clear(self) -> None:
+        """Remove everything."""
+        ...
+
+
+class VectorStore:
+    """The collections of one folder. Threads and processes may share it; `close` it once.
+
+    Writes bump generations in the records, so do not write while this thread has a records transaction open.
+    """
+
+    def __init__(self, path: Path, records: Records) -> None:
+        """Touches nothing yet; the folder is made and Chroma loaded (some 2 s) at first use."""
+        self._path = path
+        self._records = records
+        self._lock = FileLock(path.with_name(path.name + ".lock"))
+        self._mutex = threading.RLock()
+        self._client: ChromaClient | None = None
+        self._seen: dict[str, int] = {}
+        self._dimensions: dict[str, int] = {}
+
+    def collection(self, name: str, dimensions: int) -> "VectorCollection":
+        """The collection of this name, made at first use. Raises ValueError when it is known with other dimensions."""
+        known = self._dimensions.setdefault(name, dimensions)
+        if known != dimensions:
+            raise ValueError(f"The collection {name!r} holds vectors of {known} numbers, not {dimensions}.")
+        return VectorCollection(self, name, dimensions)
+
+    def close(self) -> None:
+        """Let go of Chroma. Calling it twice does no harm; a later use opens it again."""
+        with self._mutex:
+            self._drop_client()
+
+    def revision(self, name: str) -> int:
+        """As `VectorIndex.revision` of a collection."""
+        return self._records.generation(FOLDER_GENERATION) + self._records.generation(_generation(name))
+
+    def reading(self, name: str, action: Callable[[ChromaClient], T]) -> T:
+        """Run `action` while nobody writes, on a client that knows everything written to the collection so far."""
+        return self._run(name, action, self._lock.shared)
+
+    def writing(self, name: str, action: Callable[[ChromaClient], None]) -> None:
+        """Run `action` alone; readers in every process then open anew."""
+
+        def act(client: ChromaClient) -> None:
+            # Before the write: a writer killed half-way has then already sent everyone to look again.
+            self._seen[_generation(name)] = self._records.bump(_generation(name))
+            action(client)
+            client.settle(name)
+
+        self._run(name, act, self._lock.exclusive)
+
+    def _run(
+        self, name: str, action: Callable[[ChromaClient], T], lock: Callable[[], AbstractContextManager[None]]
+    ) -> T:
+        with self._mutex:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                return self._attempt(name, action, lock)
+            except ChromaDamaged as damage:
+                self._set_aside(damage)
+            try:
+                return self._attempt(name, action, lock)
+            except ChromaDamaged as again:
+                raise ConfigError(
+                    f"{self._path}: Chroma fails even on a new folder ({again}). Check the disk; reinstall chromadb."
+                ) from again
+
+    def _attempt(
+        self, name: str, action: Callable[[ChromaClient], T], lock: Callable[[], AbstractContextManager[None]]
+    ) -> T:
+        while True:
+            with lock():
+                if self._client is not None and self._client.has(name) and not self._stale():
+                    return action(self._client)
+            with self._lock.exclusive():
+                self._reopen()
+
+    def _stale(self) -> bool:
+        if self._client is not None and not self._client.in_place:
+            return True
+        return any(self._records.generation(name) != value for name, value in self._seen.items())
+
+    def _reopen(self) -> None:
+        """Open Chroma on what is on disk now. The caller holds the lock alone, so that catching up disturbs nobody."""
+        removed = self._client is not None and not self._client.in_place
+        self._drop_client()
+        watched = [FOLDER_GENERATION, *(_generation(name) for name in self._dimensions)]
+        self._seen = {name: self._records.generation(name) for name in watched}
+        client = ChromaClient.open(self._path)
+        self._client = client
+        if removed and self._records.generation(FOLDER_GENERATION) == self._seen[FOLDER_GENERATION]:
+            log.warning("%s: the vectors were removed; they are rebuilt from the documents.", self._path)
+            self._seen[FOLDER_GENERATION] = self._records.bump(FOLDER_GENERATION)
+        for name, dimensions in self._dimensions.items():
+            if not client.prepare(name, dimensions):
+                log.warning(
+                    "%s: the collection %s held another embedder's vectors; it is filled anew.", self._path, name
+                )
+                self._seen[FOLDER_GENERATION] = self._records.bump(FOLDER_GENERATION)
+
+    def _set_aside(self, damage: ChromaDamaged) -> None:
+        """Move the damaged folder out of the way, once, whichever process comes first."""
+        with self._lock.exclusive():
+            self._drop_client()
+            if self._records.generation(FOLDER_GENERATION) != self._seen[FOLDER_GENERATION]:
+                return  # another process has done it already
+            target = _free_name(self._path)
+            try:
+                self._path.rename(target)
+            except OSError as error:
+                raise ConfigError(
+                    f"{self._path}: the vectors are damaged ({damage}) and cannot be moved away ({error.strerror}). "
+                    "Move the folder yourself and try again."
+                ) from error
+            self._records.bump(FOLDER_GENERATION)
+        log.warning(
+            "%s: the vectors are damaged (%s). The folder was moved to %s and is rebuilt from the documents.",
+            self._path,
+            damage,
+            target.name,
+        )
+
+    def _drop_client(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+
+class VectorCollection:
+    """A `VectorIndex` on disk, seen alike by every process. Get one from `VectorStore.collection`."""
+
+    def __init__(self, store: VectorStore, name: str, dimensions: int) -> None:
+        self._store = store
+        self._name = name
+        self._dimensions = dimensions
+
+    @property
+    def revision(self) -> int:
+        """As `VectorIndex.revision`."""
+        return self._store.revision(self._name)
+
+    def upsert(self, ids: Sequence[str], vectors: Vectors) -> None:
+        """As `VectorIndex.upsert`. Raises ValueError for another shape or an id given twice."""
+        wanted = (len(ids), self._dimensions)
+        if vectors.shape != wanted:
+            raise ValueError(f"{self._name}: vectors of shape {wanted} are needed, not {vectors.shape}.")
+        if len(set(ids)) != len(ids):
+            raise ValueError(f"{self._name}: an id is given twice.")
+        if ids:
+            self._store.writing(self._name, lambda client: client.upsert(self._name, ids, vectors))
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """As `VectorIndex.delete`."""
+        if ids:
+            self._store.writing(self._name, lambda client: client.delete(self._name, ids))
+
+    def query(self, vector: Vectors, k: int) -> list[tuple[str, float]]:
+        """As `VectorIndex.query`."""
+        return self._store.reading(self._name, lambda client: client.query(self._name, vector, k))
+
+    def ids(self, among: Sequence[str] | None = None) -> set[str]:
+        """As `VectorIndex.ids`."""
+        return self._store.reading(self._name, lambda client: client.ids(self._name, among))
+
+    def count(self) -> int:
+        """How many vectors."""
+        return self._store.reading(self._name, lambda client: client.count(self._name))
+
+    def clear(self) -> None:
+        """As `VectorIndex.clear`."""
+        self._store.writing(self._name, lambda client: client.delete(self._name, sorted(client.ids(self._name))))
+
+
+def _generation(collection: str) -> str:
+    return f"vectors:{collection}"
+
+
+def _free_name(path: Path) -> Path:
+    return next(
+        candidate
+        for number in itertools.count(1)
+        if not (candidate := path.with_name(f"{path.name}.damaged-{number}")).exists()
+    )

@@ -1,0 +1,302 @@
+"""`FolderWorkspace`: the one folder an agent may touch. No path, `..` or link in it leads outside.
+
+The kernel does the checking: openat2(2) with RESOLVE_BENEATH refuses whatever leaves the root, in one step, so nothing
+can be swapped in between. Where the kernel has no openat2 (before 5.6, or filtered), each folder on the way is opened
+with O_NOFOLLOW, which refuses every link.
+"""
+
+import contextlib
+import ctypes
+import errno
+import os
+import posixpath
+import shutil
+import stat as modes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from engine.stores.atomic import TEMPORARY, write_atomic_at
+
+OPENAT2 = 437  # the same number on every architecture; linux/openat2.h
+RESOLVE_NO_MAGICLINKS = 0x02
+RESOLVE_BENEATH = 0x08
+RETRIES = 32  # openat2 answers EAGAIN when a folder was moved while it looked
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+Kind = Literal["file", "folder", "link", "other"]
+
+
+class WorkspaceError(ValueError):
+    """A path that leads out of the workspace, or is not what the request needs it to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One name in the workspace. path: relative to the root. size: bytes. A link is described, never followed."""
+
+    path: str
+    kind: Kind
+    size: int
+    modified: datetime
+
+
+class _OpenHow(ctypes.Structure):
+    """struct open_how of openat2(2)."""
+
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+class FolderWorkspace:
+    """A folder on this machine as a `engine.contract.context.Workspace`.
+
+    Paths are relative POSIX paths. Every method raises WorkspaceError for one that leads outside and for a wrong
+    kind (a folder where a file is needed), FileNotFoundError when nothing is there.
+    """
+
+    def __init__(self, root: Path, *, use_openat2: bool = True) -> None:
+        """Makes the folder when it is missing. use_openat2: False walks with O_NOFOLLOW even where it need not."""
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._root = root.resolve()
+        self._kernel_checks = use_openat2 and _has_openat2(self._root)
+
+    @property
+    def root(self) -> Path:
+        return self._root
+
+    def read(self, path: str, limit: int | None = None) -> bytes:
+        """The file's bytes. limit: refuse, with WorkspaceError, a file of more bytes than this."""
+        # O_NONBLOCK: a pipe that somebody put there must not make us wait for its other end.
+        with self._opened(path, os.O_RDONLY | os.O_NONBLOCK) as descriptor:
+            status = os.fstat(descriptor)
+            if not modes.S_ISREG(status.st_mode):
+                raise WorkspaceError(f"{path!r} is not a file but a {_kind(status)}; only files can be read.")
+            if limit is not None and status.st_size > limit:
+                raise WorkspaceError(f"{path!r} has {status.st_size:,} bytes, more than the {limit:,} allowed here.")
+            with open(descriptor, "rb", closefd=False) as stream:
+                return stream.read() if limit is None else stream.read(limit)
+
+    def write(self, path: str, data: bytes) -> None:
+        """Replace the file atomically; parents are made."""
+        with self._parent(path, make=True) as (folder, name):
+            if _is_folder(name, folder):
+                raise WorkspaceError(f"{path!r} is a folder; give the path of a file.")
+            write_atomic_at(folder, name, data)
+
+    def list(self, path: str = ".") -> list[Entry]:
+        """What is directly in a folder, by name. Files still being written are left out."""
+        prefix = self._normal(path)
+        with self._opened(path, os.O_RDONLY | os.O_DIRECTORY) as descriptor, os.scandir(descriptor) as found:
+            return sorted(
+                (
+                    _entry(posixpath.normpath(posixpath.join(prefix, item.name)), item.stat(follow_symlinks=False))
+                    for item in found
+                    if not item.name.startswith(TEMPORARY)
+                ),
+                key=lambda entry: entry.path,
+            )
+
+    def exists(self, path: str) -> bool:
+        """Whether something of that name is there. A link counts as itself, wherever it points."""
+        try:
+            self.stat(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def stat(self, path: str) -> Entry:
+        """What is known of one name."""
+        normal = self._normal(path)
+        if normal == ".":
+            with self._opened(".", os.O_RDONLY | os.O_DIRECTORY) as descriptor:
+                return _entry(".", os.fstat(descriptor))
+        with self._parent(path) as (folder, name):
+            return _entry(normal, os.stat(name, dir_fd=folder, follow_symlinks=False))
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder and its parents; one that is there already is fine."""
+        with self._descended(self._normal(path), path, make=True):
+            pass
+
+    def delete(self, path: str, *, recursive: bool = False) -> None:
+        """Remove a file, a link (never what it points to), or a folder: an empty one, or with `recursive` any."""
+        with self._parent(path) as (folder, name):
+            if not _is_folder(name, folder):
+                os.unlink(name, dir_fd=folder)
+            elif recursive:
+                shutil.rmtree(name, dir_fd=folder)
+            else:
+                try:
+                    os.rmdir(name, dir_fd=folder)
+                except OSError as error:
+                    if error.errno != errno.ENOTEMPTY:
+                        raise
+                    raise WorkspaceError(f"{path!r} is not empty; delete it with recursive=True.") from error
+
+    def move(self, source: str, target: str, *, replace: bool = False) -> None:
+        """Give a file or folder another path; parents are made. replace: allow a file to take another's place."""
+        with self._parent(source) as (old_folder, old), self._parent(target, make=True) as (new_folder, new):
+            os.stat(old, dir_fd=old_folder, follow_symlinks=False)
+            if not replace and _exists(new, new_folder):
+                raise WorkspaceError(f"{target!r} exists already; choose another path or move with replace=True.")
+            try:
+                os.rename(old, new, src_dir_fd=old_folder, dst_dir_fd=new_folder)
+            except OSError as error:
+                if error.errno not in {errno.EINVAL, errno.ENOTEMPTY, errno.EISDIR, errno.ENOTDIR}:
+                    raise
+                raise WorkspaceError(f"{source!r} cannot become {target!r}: {os.strerror(error.errno)}.") from error
+
+    def walk(self, path: str = ".") -> Iterator[Entry]:
+        """Every file, link and folder below a folder, parents first, by name. Links are not followed."""
+        for entry in self.list(path):
+            yield entry
+            if entry.kind == "folder":
+                yield from self.walk(entry.path)
+
+    def _normal(self, path: str) -> str:
+        if not path or "\0" in path:
+            raise WorkspaceError(f"{path!r} is not a path; give one relative to the workspace, such as 'data/in.csv'.")
+        normal = posixpath.normpath(path)
+        if normal.startswith(("/", "../")) or normal == "..":
+            raise _escape(path)
+        return normal
+
+    @contextmanager
+    def _parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+        """The folder that holds the path's last name, open, and that name."""
+        normal = self._normal(path)
+        if normal == ".":
+            raise WorkspaceError(
+                "The workspace's own folder cannot be written, moved or deleted; name something in it."
+            )
+        parent, name = posixpath.split(normal)
+        with self._descended(parent or ".", path, make=make) as folder:
+            yield folder, name
+
+    @contextmanager
+    def _descended(self, normal: str, path: str, *, make: bool) -> Iterator[int]:
+        """The folder `normal`, open; `path` is how the caller called it."""
+        flags = os.O_RDONLY | os.O_DIRECTORY
+        try:
+            descriptor = self._open(normal, flags, path)
+        except FileNotFoundError:
+            if not make:
+                raise FileNotFoundError(errno.ENOENT, "There is no such folder in the workspace", path) from None
+            upper, name = posixpath.split(normal)
+            # It may be there by now, or be a link to nothing: opening it will tell.
+            with self._descended(upper or ".", path, make=True) as folder, contextlib.suppress(FileExistsError):
+                os.mkdir(name, dir_fd=folder)
+            descriptor = self._open(normal, flags, path)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def _opened(self, path: str, flags: int) -> Iterator[int]:
+        descriptor = self._open(self._normal(path), flags, path)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _open(self, normal: str, flags: int, path: str) -> int:
+        top = os.open(self._root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            opener = _open_beneath if self._kernel_checks else _open_without_links
+            return opener(top, normal, flags | os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno in {errno.EXDEV, errno.ELOOP}:
+                raise _escape(path) from error
+            if error.errno == errno.ENOTDIR:
+                raise WorkspaceError(f"{path!r}: a part of it, or all, is not a folder.") from error
+            if error.errno == errno.ENXIO:
+                raise WorkspaceError(f"{path!r} is not a file; only files can be read.") from error
+            if error.errno == errno.ENAMETOOLONG:
+                raise WorkspaceError(f"{path[:60]!r}... is too long for a path.") from error
+            raise type(error)(error.errno, error.strerror, path) from error
+        finally:
+            os.close(top)
+
+
+def _escape(path: str) -> WorkspaceError:
+    return WorkspaceError(f"{path!r} leads out of the workspace; give a path relative to it, such as 'data/in.csv'.")
+
+
+def _open_beneath(top: int, normal: str, flags: int) -> int:
+    how = _OpenHow(flags, 0, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)
+    for _ in range(RETRIES):
+        descriptor: int = LIBC.syscall(
+            OPENAT2, top, ctypes.c_char_p(os.fsencode(normal)), ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how))
+        )
+        if descriptor >= 0:
+            return descriptor
+        code = ctypes.get_errno()
+        if code not in {errno.EAGAIN, errno.EINTR}:
+            break
+    raise OSError(code, os.strerror(code), normal)
+
+
+def _open_without_links(top: int, normal: str, flags: int) -> int:
+    *folders, name = normal.split("/")
+    here = os.dup(top)
+    try:
+        for folder in folders:
+            below = _open_unless_link(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, here)
+            os.close(here)
+            here = below
+        return _open_unless_link(name, flags, here)
+    finally:
+        os.close(here)
+
+
+def _open_unless_link(name: str, flags: int, folder: int) -> int:
+    try:
+        return os.open(name, flags | os.O_NOFOLLOW, dir_fd=folder)
+    except NotADirectoryError as error:  # what O_DIRECTORY with O_NOFOLLOW says of a link, too
+        if modes.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name) from error
+        raise
+
+
+def _has_openat2(root: Path) -> bool:
+    top = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.close(_open_beneath(top, ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+    except OSError as error:
+        if error.errno not in {errno.ENOSYS, errno.EPERM}:
+            raise
+        return False
+    finally:
+        os.close(top)
+    return True
+
+
+def _exists(name: str, folder: int) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _is_folder(name: str, folder: int) -> bool:
+    try:
+        return modes.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def _kind(status: os.stat_result) -> Kind:
+    if modes.S_ISREG(status.st_mode):
+        return "file"
+    if modes.S_ISDIR(status.st_mode):
+        return "folder"
+    return "link" if modes.S_ISLNK(status.st_mode) else "other"
+
+
+def _entry(path: str, status: os.stat_result) -> Entry:
+    return Entry(path, _kind(status), status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))

@@ -1,0 +1,43 @@
+"""Fusion: between the two rankings, and never worse than what both agree on."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.retrieval.fusion import fuse
+
+IDS = st.sampled_from("abcdefgh")
+SPARSE = st.dictionaries(IDS, st.floats(0.01, 50.0))
+DENSE = st.dictionaries(IDS, st.floats(-1.0, 1.0))
+WEIGHT = st.floats(0.0, 1.0)
+
+
+@given(sparse=SPARSE, dense=DENSE, weight=WEIGHT)
+def test_every_id_has_a_score_from_0_to_1(sparse: dict[str, float], dense: dict[str, float], weight: float) -> None:
+    fused = fuse(sparse, dense, weight)
+    assert fused.keys() == sparse.keys() | dense.keys()
+    assert all(0.0 <= score <= 1.0 + 1e-9 for score in fused.values())
+
+
+@given(sparse=SPARSE, dense=DENSE, weight=WEIGHT)
+def test_what_is_better_in_both_is_not_worse_together(
+    sparse: dict[str, float], dense: dict[str, float], weight: float
+) -> None:
+    fused = fuse(sparse, dense, weight)
+    both = sorted(sparse.keys() & dense.keys())
+    for one in both:
+        for two in both:
+            if sparse[one] >= sparse[two] and dense[one] >= dense[two]:
+                assert fused[one] >= fused[two] - 1e-9
+
+
+def test_the_arithmetic() -> None:
+    fused = fuse({"a": 10.0, "b": 5.0}, {"b": 0.8, "c": 0.4}, 0.6)
+    assert fused == pytest.approx({"a": 0.4 + 0.6 * 0.5, "b": 0.2 + 0.6, "c": 0.6 * 0.5})
+
+
+def test_one_empty_side_leaves_the_decision_to_the_other() -> None:
+    assert fuse({}, {"a": 0.5, "b": 0.25}) == {"a": 1.0, "b": 0.5}
+    assert fuse({"a": 4.0, "b": 1.0}, {}) == {"a": 1.0, "b": 0.25}
+    assert fuse({}, {}) == {}
+    assert fuse({}, {"a": -0.5}) == {"a": 0.0}

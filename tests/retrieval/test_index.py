@@ -1,0 +1,236 @@
+"""The hybrid index: found by words, by meaning, by name and by example; kept right whatever happens to its vectors."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.retrieval.index import Document, HybridIndex, Ranked, Reconciled
+from engine.retrieval.memory import MemoryVectors
+from engine.stores.embedder import Vectors, WordLlamaEmbedder
+from engine.stores.records import Records
+from engine.stores.vectors import VectorStore
+from tests.stores.processes import other
+
+EMBEDDER = WordLlamaEmbedder()
+DOCUMENTS = [
+    Document("roman_numeral", "Convert a whole number to a Roman numeral.", ("write 1987 like the Romans did",)),
+    Document("triangle_area", "The area of a triangle from its base and height."),
+    Document("send_email", "Send an email to a list of people."),
+    Document("csv_summary", "Summarize every column of a CSV file: count, mean, missing values."),
+    Document("fetch_url", "Download a web page."),
+    Document("word_count", "Count how often each word occurs in a text."),
+]
+
+
+@pytest.fixture(params=["chroma", "memory"])
+def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[HybridIndex]:
+    if request.param == "memory":
+        yield HybridIndex(MemoryVectors(EMBEDDER.dimensions), EMBEDDER)
+        return
+    store, index = on_disk(tmp_path)
+    yield index
+    store.close()
+
+
+def on_disk(folder: Path) -> tuple[VectorStore, HybridIndex]:
+    store = VectorStore(folder / "chroma", Records.open(f"sqlite:///{folder / 'records.db'}"))
+    return store, HybridIndex(store.collection("skills", EMBEDDER.dimensions), EMBEDDER)
+
+
+def ids(found: list[Ranked]) -> list[str]:
+    return [ranked.id for ranked in found]
+
+
+def learn_and_wait(pipe: Any, folder: Path) -> None:
+    store, index = on_disk(folder)
+    index.load(DOCUMENTS)
+    pipe.send("loaded")
+    while (document := pipe.recv()) is not None:
+        index.upsert(document)
+        pipe.send(ids(index.search(document.text, 3)))
+    store.close()
+
+
+@pytest.mark.spec("LIST-3", "SKILL-14")
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("how big is a triangular plot of land?", "triangle_area"),
+        ("mail my colleagues the news", "send_email"),
+        ("give me statistics of data.csv", "csv_summary"),
+        ("what does 14 look like in roman numerals", "roman_numeral"),
+        ("write 2024 the way the Romans did", "roman_numeral"),
+        ("get the page at this web address", "fetch_url"),
+    ],
+)
+def test_a_request_in_other_words_finds_its_document_first(index: HybridIndex, query: str, wanted: str) -> None:
+    index.load(DOCUMENTS)
+    assert ids(index.search(query, 3))[0] == wanted
+
+
+@pytest.mark.spec("LIST-3")
+@pytest.mark.parametrize("query", ["use word_count on an email about a csv", "USE WORD-COUNT, mail it", "`word_count`"])
+def test_a_query_with_an_exact_name_ranks_it_first(index: HybridIndex, query: str) -> None:
+    index.load(DOCUMENTS)
+    found = index.search(query, 2, weights={"word_count": 0.0})
+    assert found[0].id == "word_count"
+    assert found[0].score >= 1.0
+
+
+def test_results_are_bounded_ordered_and_explained(index: HybridIndex) -> None:
+    index.load(DOCUMENTS)
+    found = index.search("send a csv file by email", 4)
+    assert len(found) == 4
+    assert [ranked.score for ranked in found] == sorted((ranked.score for ranked in found), reverse=True)
+    assert all(0.0 <= ranked.score <= 1.0 for ranked in found)
+    assert found[0].similarity > 0
+    assert found[0].bm25 > 0
+    assert found == index.search("send a csv file by email", 4)
+
+
+@pytest.mark.spec("SKILL-14")
+def test_weights_push_down_what_often_fails(index: HybridIndex) -> None:
+    index.load(DOCUMENTS)
+    query = "count the values in an email"
+    first, second, *_ = ids(index.search(query, 6))
+    assert ids(index.search(query, 6, weights={first: 0.1}))[0] == second
+
+
+def test_an_example_request_makes_a_document_found(index: HybridIndex) -> None:
+    index.load(DOCUMENTS)
+    request = "zwölf Boxkämpfer jagen Viktor"
+    assert ids(index.search(request, 1)) != ["word_count"]
+    index.upsert(Document("word_count", "Count how often each word occurs in a text.", (request,)))
+    best = index.search(request, 1)[0]
+    assert best.id == "word_count"
+    assert best.similarity > 0.99
+
+
+def test_removed_documents_are_not_found_and_changed_ones_only_as_they_are(index: HybridIndex) -> None:
+    index.load(DOCUMENTS)
+    index.remove("send_email")
+    index.remove("never there")
+    assert "send_email" not in ids(index.search("send an email", 10))
+    before = index.search("download a web page", 1)[0]
+    index.upsert(Document("fetch_url", "Boil an egg for seven minutes."))
+    assert ids(index.search("cook breakfast eggs", 1)) == ["fetch_url"]
+    (after,) = [found for found in index.search("download a web page", 6) if found.id == "fetch_url"]
+    assert before.id == "fetch_url"
+    assert after.bm25 == 0
+    assert after.similarity < before.similarity / 2
+    assert len(index) == len(DOCUMENTS) - 1
+    assert "fetch_url" in index
+    assert "send_email" not in index
+
+
+def test_odd_queries_find_something_or_nothing_but_never_fail(index: HybridIndex) -> None:
+    assert index.search("anything", 5) == []
+    index.load(DOCUMENTS)
+    for query in ("", "   ", "\n\0", "😀", "the of", "x" * 100_000, "'; DROP TABLE --"):
+        assert len(index.search(query, 3)) <= 3
+
+
+def test_two_documents_of_one_id_are_refused(index: HybridIndex) -> None:
+    with pytest.raises(ValueError, match="roman_numeral"):
+        index.load([DOCUMENTS[0], DOCUMENTS[0]])
+
+
+@pytest.mark.spec("SKILL-10")
+def test_loading_makes_missing_vectors_and_deletes_left_over_ones_and_then_nothing(index: HybridIndex) -> None:
+    assert index.load(DOCUMENTS) == Reconciled(added=7, removed=0)
+    assert index.load(DOCUMENTS) == Reconciled(added=0, removed=0)
+    changed = [Document("roman_numeral", "Something new."), *DOCUMENTS[1:4]]
+    assert index.load(changed) == Reconciled(added=1, removed=4)
+    assert len(index) == 4
+
+
+@pytest.mark.spec("SKILL-10")
+def test_the_documents_alone_rebuild_everything(tmp_path: Path) -> None:
+    store, index = on_disk(tmp_path)
+    index.load(DOCUMENTS)
+    before = index.search("mail my colleagues", 6)
+    store.close()
+    for file in (tmp_path / "chroma").rglob("*"):
+        if file.is_file():
+            file.write_bytes(b"damaged")
+    store, index = on_disk(tmp_path)
+    assert index.load(DOCUMENTS).added == 7
+    after = index.search("mail my colleagues", 6)
+    assert ids(after) == ids(before)
+    assert [r.score for r in after] == pytest.approx([r.score for r in before], abs=1e-4)
+    store.close()
+
+
+@pytest.mark.spec("SKILL-10")
+def test_vectors_lost_while_running_are_back_at_the_next_search(tmp_path: Path) -> None:
+    store, index = on_disk(tmp_path)
+    index.load(DOCUMENTS)
+    before = index.search("mail my colleagues", 6)
+    (tmp_path / "chroma").rename(tmp_path / "gone")
+    index.search("anything", 1)  # this one notices
+    assert ids(index.search("mail my colleagues", 6)) == ids(before)
+    assert store.collection("skills", EMBEDDER.dimensions).count() == 7
+    store.close()
+
+
+@pytest.mark.spec("STATE-1")
+def test_two_processes_share_vectors_and_repair_what_the_other_took_away(tmp_path: Path) -> None:
+    store, index = on_disk(tmp_path)
+    index.load(DOCUMENTS)
+    with other(learn_and_wait, tmp_path) as peer:
+        peer.hear()
+        assert store.collection("skills", EMBEDDER.dimensions).count() == 7
+        new = Document("boil_egg", "Boil an egg for seven minutes.")
+        assert peer.ask(new)[0] == "boil_egg"
+        assert "boil_egg" not in ids(index.search("cook breakfast eggs", 10))  # not one of ours yet
+        assert index.load(DOCUMENTS).removed == 1  # taken for left over: the other process had not told us
+        newer = Document("bake_bread", "Bake a loaf of bread.")
+        assert peer.ask(newer)[0] == "bake_bread"
+        assert index.load([*DOCUMENTS, new, newer]) == Reconciled(added=0, removed=0)  # it had put it back
+        assert ids(index.search("cook breakfast eggs", 1)) == ["boil_egg"]
+    store.close()
+
+
+class OtherModel:
+    """The same vectors under another name, turned round: what a change of model looks like."""
+
+    name = "other"
+    dimensions = EMBEDDER.dimensions
+
+    def embed(self, texts: Any) -> Vectors:
+        return np.ascontiguousarray(EMBEDDER.embed(texts)[:, ::-1])
+
+
+def test_another_model_makes_its_own_vectors(tmp_path: Path) -> None:
+    store, index = on_disk(tmp_path)
+    index.load(DOCUMENTS)
+    changed = HybridIndex(store.collection("skills", EMBEDDER.dimensions), OtherModel())
+    assert changed.load(DOCUMENTS) == Reconciled(added=7, removed=7)
+    assert ids(changed.search("mail my colleagues the news", 1)) == ["send_email"]
+    store.close()
+
+
+def test_threads_may_search_while_others_write(index: HybridIndex) -> None:
+    index.load(DOCUMENTS)
+    failures: list[BaseException] = []
+
+    def write(number: int) -> None:
+        try:
+            for turn in range(10):
+                index.upsert(Document(f"new_{number}", f"thing {turn} of thread {number}"))
+                assert index.search("send an email", 1)[0].id == "send_email"
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert len(index) == len(DOCUMENTS) + 4

@@ -1,0 +1,12 @@
+"""The clock."""
+
+from datetime import timedelta
+
+from engine.stores.clock import SystemClock
+
+
+def test_it_tells_utc_and_never_goes_back() -> None:
+    clock = SystemClock()
+    assert clock.now().utcoffset() == timedelta(0)
+    first = clock.monotonic()
+    assert clock.monotonic() >= first
