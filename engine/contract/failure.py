@@ -31,7 +31,10 @@ class Failure:
 
 
 class ToolFailure(Exception):
-    """Raised by a tool that knows what its failure means; it overrides the classification table."""
+    """Raised by a tool that knows what its failure means; it overrides the classification table.
+
+    end: what the audit says of why the call ended: a value of `sandbox.contract.End`, or ``"refused"``.
+    """
 
     def __init__(
         self,
@@ -41,12 +44,14 @@ class ToolFailure(Exception):
         reason: str = "tool_failed",
         retry_after: float | None = None,
         may_have_started: bool = True,
+        end: str = "error",
     ) -> None:
         super().__init__(message)
         self.failure_class = failure_class
         self.reason = reason
         self.retry_after = retry_after
         self.may_have_started = may_have_started
+        self.end = end
 
 
 class ToolNotFound(LookupError):

@@ -1,0 +1,101 @@
+"""The run stage: one deadline over all attempts of one call, and each attempt in its right place."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from engine.contract.context import CallContext, Clock, no_progress
+from engine.contract.failure import Failure, FailureClass, ToolFailure
+from engine.contract.source import Tool
+from engine.dispatch.flight import Flight, Stop
+from engine.dispatch.flights import Flights
+from engine.dispatch.threads import WorkerThreads
+from engine.recovery.classify import Facts, classify
+from engine.recovery.retry import Retrier
+
+
+class Attempts:
+    """Runs a tool until it succeeds, fails for good, or the deadline passes."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        flights: Flights,
+        retrier: Retrier,
+        threads: WorkerThreads,
+        facts: Callable[[Flight], Facts],
+    ) -> None:
+        self._clock = clock
+        self._flights = flights
+        self._retrier = retrier
+        self._threads = threads
+        self._facts = facts
+
+    async def run(self, flight: Flight, tool: Tool, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
+        """What the tool returned. Raises what it raised last, or TimeoutError with `flight.out_of_time` set.
+
+        A tool that is cancelled (deadline or caller) and raises something else instead is treated as cancelled.
+        """
+        self._flights.set_deadline(flight, tool.spec.timeout_s)
+        try:
+            try:
+                return await self._once(flight, tool, ctx, arguments)
+            except Exception as error:  # noqa: BLE001 - classified by the retrier, raised again by it
+                return await self._retry(error, flight, tool, ctx, arguments)
+        except asyncio.CancelledError:
+            if flight.stopping is Stop.DEADLINE and flight.take_back():
+                raise TimeoutError from None
+            raise
+        finally:
+            self._flights.clear_deadline(flight)
+
+    async def _once(self, flight: Flight, tool: Tool, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
+        flight.attempts += 1
+        blocking = getattr(tool, "run_blocking", None)
+        try:
+            if blocking is not None:
+                return await self._threads.run(partial(blocking, _for_thread(ctx), arguments), entered=flight.enter)
+            flight.started = True
+            return await tool.run(ctx, arguments)
+        except asyncio.CancelledError as error:
+            if flight.asked_to_stop:
+                raise
+            # Nobody asked: the tool cancelled itself, or awaited something that was cancelled.
+            raise ToolFailure(
+                f"{flight.name} was cancelled from within, by itself or by something it waited for.",
+                failure_class=FailureClass.UNKNOWN,
+                reason="cancelled_within",
+            ) from error
+        except Exception as error:
+            if flight.asked_to_stop:
+                raise asyncio.CancelledError from error
+            raise
+
+    async def _retry(
+        self, error: Exception, flight: Flight, tool: Tool, ctx: CallContext, arguments: Mapping[str, Any]
+    ) -> Any:
+        end = flight.t0 + tool.spec.timeout_s
+
+        def failure_of(error: BaseException) -> Failure:
+            return classify(error, self._facts(flight))
+
+        return await self._retrier.again(
+            error,
+            lambda: self._once(flight, tool, ctx, arguments),
+            failure_of,
+            lambda: end - self._clock.monotonic(),
+        )
+
+
+def _for_thread(ctx: CallContext) -> CallContext:
+    """The context for a worker thread: progress is told in the event loop, where its listeners live."""
+    if ctx.progress is no_progress:
+        return ctx
+    loop, listener = asyncio.get_running_loop(), ctx.progress
+
+    def progress(message: str, fraction: float | None = None) -> None:
+        loop.call_soon_threadsafe(listener, message, fraction)
+
+    return replace(ctx, progress=progress)

@@ -1,0 +1,70 @@
+"""Binding: a context for one call, and bound callables for code that drives tools by name."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from engine.contract.context import CallContext, Clock, ImageClient, VisionClient, Workspace, no_progress
+from engine.contract.result import ToolCall, ToolResult
+from engine.contract.source import Tool
+from engine.contract.turn import Turn
+from sandbox.contract import Sandbox
+
+BoundTool = Callable[..., Awaitable[ToolResult]]
+
+
+class BindContext(Protocol):
+    """Makes the context of one call."""
+
+    def __call__(self, turn: Turn, call_id: str, progress: Callable[..., None], /) -> CallContext: ...
+
+
+class Calls(Protocol):
+    """What runs a call; `engine.dispatch.pipeline.Pipeline` does."""
+
+    async def call(self, call: ToolCall, turn: Turn, *, progress: Callable[..., None] = no_progress) -> ToolResult: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ContextBinder:
+    """The engine's live parts, and a context of them for each call."""
+
+    sandbox: Sandbox
+    workspace: Workspace
+    clock: Clock
+    vision: VisionClient | None = None
+    images: ImageClient | None = None
+    services: Mapping[type, Any] = field(default_factory=dict)
+
+    def __call__(self, turn: Turn, call_id: str, progress: Callable[..., None], /) -> CallContext:
+        return CallContext(
+            turn,
+            call_id,
+            self.sandbox,
+            self.workspace,
+            self.clock,
+            self.vision,
+            self.images,
+            self.services,
+            progress,
+        )
+
+
+def bind_tools(tools: Sequence[Tool], calls: Calls, turn: Turn) -> dict[str, BoundTool]:
+    """Name -> ``await f(**arguments) -> ToolResult``, each bound to the live context of `turn`.
+
+    The callables go through the whole pipeline: they validate, keep deadlines and never raise for what a tool
+    did. They carry the tool's name and description as ``__name__`` and ``__doc__``.
+    """
+    return {tool.spec.name: _bound(tool, calls, turn) for tool in tools}
+
+
+def _bound(tool: Tool, calls: Calls, turn: Turn) -> BoundTool:
+    name = tool.spec.name
+
+    async def bound(**arguments: Any) -> ToolResult:
+        return await calls.call(ToolCall(name, arguments), turn)
+
+    bound.__name__ = bound.__qualname__ = name
+    bound.__doc__ = tool.spec.description
+    return bound

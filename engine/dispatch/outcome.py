@@ -1,0 +1,90 @@
+"""An outcome of the box that is not ok, as a ToolFailure the model can learn from."""
+
+from engine.contract.failure import FailureClass, ToolFailure
+from sandbox.contract import CodeError, End, Outcome
+
+# Bytes of each part shown to the model. A traceback's and a stream's end say most.
+_TRACEBACK_BYTES = 4 << 10
+_STREAM_BYTES = 2 << 10
+
+_WHY = {
+    End.ERROR: "failed",
+    End.TIMEOUT: "ran out of wall-clock time and was killed; make it do less at once, or ask for more time",
+    End.CPU: "used up its CPU time and was killed; use a cheaper algorithm or less data",
+    End.MEMORY: "used more memory than it may and was killed; work in smaller pieces",
+    End.OUTPUT: "printed more than it may and was killed; print less, or write to a file",
+    End.DISK: "filled the disk space of its box; write less",
+    End.PROCESSES: "started more processes than it may; start fewer",
+    End.FILES: "opened more files than it may; close them",
+    End.FILE_SIZE: "wrote a file larger than it may; write smaller files",
+    End.KILLED: "was killed from outside before it finished",
+    End.POLICY: "tried what the box forbids and was killed",
+}
+
+_REASONS = {End.ERROR: "code_failed", End.POLICY: "denied"}  # the others' reason is their own name
+
+
+def failure_of(outcome: Outcome, what: str = "The code") -> ToolFailure:
+    """The ToolFailure for an outcome whose `ok` is False.
+
+    DIAGNOSTIC, because the code can be corrected; FATAL for `End.POLICY`, a denial. The text holds why it ended,
+    the exit code, the traceback of the code's own frames and the tail of stderr, each bounded. The failure's `end`
+    is the outcome's. Raises ValueError for an outcome that is ok.
+    """
+    if outcome.ok:
+        raise ValueError("This outcome is ok: there is no failure in it.")
+    parts = [f"{what} {_WHY[outcome.end]}{_status(outcome)}."]
+    traceback = _traceback(outcome.error)
+    if traceback:
+        parts.append(traceback)
+    stderr = _tail(outcome.stderr, _STREAM_BYTES, outcome.stderr_dropped)
+    if stderr and stderr not in traceback:
+        parts.append(f"stderr:\n{stderr}")
+    elif not stderr and not traceback:
+        stdout = _tail(outcome.stdout, _STREAM_BYTES, outcome.stdout_dropped)
+        parts.append(f"stdout:\n{stdout}" if stdout else "It printed nothing.")
+    if outcome.usage.limits_hit:
+        parts.append(f"Limits hit: {', '.join(outcome.usage.limits_hit)}.")
+    denied = outcome.end is End.POLICY
+    return ToolFailure(
+        "\n".join(parts),
+        failure_class=FailureClass.FATAL if denied else FailureClass.DIAGNOSTIC,
+        reason=_REASONS.get(outcome.end, str(outcome.end)),
+        end=str(outcome.end),
+    )
+
+
+def raise_unless_ok(outcome: Outcome, what: str = "The code") -> Outcome:
+    """The outcome itself when it is ok. Raises its `failure_of` otherwise."""
+    if not outcome.ok:
+        raise failure_of(outcome, what)
+    return outcome
+
+
+def _status(outcome: Outcome) -> str:
+    if outcome.signal:
+        return f" (signal {outcome.signal})"
+    return f" (exit code {outcome.exit_code})" if outcome.exit_code else ""
+
+
+def _traceback(error: CodeError | None) -> str:
+    if error is None:
+        return ""
+    last = f"{error.type}: {error.message}" if error.message else error.type
+    text = error.traceback.strip()
+    if last not in text:
+        text = f"{text}\n{last}".strip()
+    return _tail(text.encode("utf-8", "replace"), _TRACEBACK_BYTES, 0)
+
+
+def _tail(data: bytes, limit: int, dropped: int) -> str:
+    """The end of a stream, from a line's start, saying how much is missing before it."""
+    kept = data.strip()
+    if len(kept) > limit:
+        cut = kept[-limit:]
+        newline = cut.find(b"\n")
+        cut = cut[newline + 1 :] if 0 <= newline < limit // 2 else cut
+        dropped += len(kept) - len(cut)
+        kept = cut
+    text = kept.decode("utf-8", "replace")
+    return f"[… {dropped} bytes before this]\n{text}" if dropped and text else text

@@ -1,0 +1,52 @@
+"""What a tool returned, as JSON-like output for programs and text for the model."""
+
+from typing import Any
+
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
+
+from engine.contract.context import Produced
+
+_PLAIN = (bool, int, float)
+
+
+def render(returned: Any) -> tuple[Any, str | None, tuple[str, ...]]:
+    """Output (plain JSON values), message (None for silence), side effects.
+
+    Never raises: the tool has run, and what it returned must not turn that into a failure. Text is its own message;
+    anything else is shown as JSON. Dataclasses, pydantic models, dates, paths, sets and enums become plain values,
+    bytes become base64, and what has no JSON form becomes its ``repr``.
+    """
+    if isinstance(returned, Produced):
+        output, _ = _plain(returned.value)
+        message = None if returned.message is None else _sound(str(returned.message))
+        return output, message, tuple(map(str, returned.side_effects))
+    output, text = _plain(returned)
+    return output, text, ()
+
+
+def _plain(value: Any) -> tuple[Any, str]:
+    if value is None:
+        return None, "null"
+    if type(value) is str:
+        sound = _sound(value)
+        return sound, sound
+    if type(value) in _PLAIN and value == value and value not in (float("inf"), float("-inf")):  # noqa: PLR0124 - not NaN
+        return value, str(value).lower() if type(value) is bool else repr(value)
+    try:
+        output = to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="strings", serialize_unknown=True)
+        text = output if type(output) is str else to_json(output, inf_nan_mode="strings").decode()
+    except (PydanticSerializationError, ValueError, TypeError, RecursionError):
+        text = _sound(repr(value))
+        return text, text
+    return output, text
+
+
+def _sound(text: str) -> str:
+    """The text with half characters (lone surrogates) replaced: nothing downstream could encode them."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text

@@ -1,0 +1,132 @@
+"""Worker threads for what blocks. A stuck one is given up and replaced, so it never starves the others."""
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, TypeAlias, TypeVar
+
+from engine.contract.failure import FailureClass, ToolFailure
+
+T = TypeVar("T")
+
+# Blocking calls that run at once, and calls past their deadline that still hold a thread. Each thread costs
+# about 100 KB; the numbers are far above what one agent does and far below what a machine bears.
+DEFAULT_LIMIT = 64
+DEFAULT_STUCK_LIMIT = 256
+
+_Inbox: TypeAlias = "SimpleQueue[Callable[[], None] | None]"
+
+
+def nothing_to_note() -> None:
+    """For callers who need not know when the work begins."""
+
+
+class WorkerThreads:
+    """Runs functions in daemon threads of its own, never in asyncio's default pool.
+
+    A thread whose waiter has gone (deadline, cancellation) cannot be stopped. It is counted as stuck, its place is
+    free for another at once, and it comes back when its function returns. Daemon threads: a stuck one does not
+    keep the process from ending. One event loop per instance.
+    """
+
+    def __init__(self, name: str, *, limit: int = DEFAULT_LIMIT, stuck_limit: int = DEFAULT_STUCK_LIMIT) -> None:
+        self._name = name
+        self._places = asyncio.Semaphore(limit)
+        self._stuck_limit = stuck_limit
+        self._idle: list[_Inbox] = []
+        self._stuck = 0
+        self._made = 0
+        self._closed = False
+
+    @property
+    def stuck(self) -> int:
+        """How many threads still work for a waiter that has gone."""
+        return self._stuck
+
+    async def run(self, work: Callable[[], T], *, entered: Callable[[], None] = nothing_to_note) -> T:
+        """The value of `work()`, run in a thread with a copy of the present context variables.
+
+        entered: called in that thread just before the work begins. Waits for a free place. Raises what the work
+        raises, and ToolFailure (RETRYABLE, not started) when too many threads are stuck.
+        """
+        if self._stuck >= self._stuck_limit or self._closed:
+            raise ToolFailure(
+                f"{self._stuck} worker threads are stuck in blocking tools and no more are started; "
+                "wait for them to return, or restart the engine.",
+                failure_class=FailureClass.RETRYABLE,
+                reason="busy",
+                may_have_started=False,
+            )
+        await self._places.acquire()
+        try:
+            inbox = self._idle.pop() if self._idle else self._start()
+        except RuntimeError:  # the machine starts no more threads
+            self._places.release()
+            raise
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        inside = contextvars.copy_context()
+
+        def enter_and_work() -> T:
+            entered()
+            return inside.run(work)
+
+        def job() -> None:
+            value, error = _outcome_of(enter_and_work)
+            loop.call_soon_threadsafe(self._finished, inbox, future, value, error)
+
+        inbox.put(job)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if future.cancelled():
+                self._stuck += 1
+                self._places.release()
+            raise
+
+    def _finished(self, inbox: _Inbox, future: "asyncio.Future[Any]", value: Any, error: BaseException | None) -> None:
+        """In the event loop: hand the outcome over and take the thread back."""
+        if self._closed:
+            inbox.put(None)
+        else:
+            self._idle.append(inbox)
+        if future.cancelled():
+            self._stuck -= 1
+            return
+        self._places.release()
+        if error is None:
+            future.set_result(value)
+        else:
+            future.set_exception(error)
+
+    def close(self) -> None:
+        """Let idle threads end. Busy ones end when their work does."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().put(None)
+
+    def _start(self) -> _Inbox:
+        inbox: _Inbox = SimpleQueue()
+        self._made += 1
+        threading.Thread(target=_work, args=(inbox,), name=f"{self._name}-{self._made}", daemon=True).start()
+        return inbox
+
+
+def _outcome_of(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    try:
+        return work(), None
+    except StopIteration as error:  # a future cannot carry it: it would end the waiter's own generator
+        return None, RuntimeError(f"StopIteration: {error.value}")
+    except BaseException as error:  # noqa: BLE001 - handed to the waiter, SystemExit included
+        return None, error
+
+
+def _work(inbox: _Inbox) -> None:
+    while (job := inbox.get()) is not None:
+        try:
+            job()
+        except RuntimeError:  # the event loop is closed: nobody waits any more
+            return
+        del job  # an idle thread keeps nothing of the last call alive

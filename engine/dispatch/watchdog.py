@@ -1,0 +1,108 @@
+"""Reports a tool that stalls the event loop: it names the tool and the line it is stuck at."""
+
+import asyncio
+import logging
+import sys
+import threading
+import traceback
+
+from engine.dispatch.flight import Flight
+from engine.dispatch.flights import Flights
+
+_log = logging.getLogger("knackbox.dispatch")
+
+# An async tool that holds the loop this long delays every other call noticeably.
+DEFAULT_STALL_S = 1.0
+_TICKS = 4  # looks per stall time, so that a stall is noticed at most a quarter late
+
+
+class StallWatchdog:
+    """A thread that asks the loop for a sign of life while calls are in flight, and sleeps while there are none.
+
+    Costs a call one attribute read. `reported` counts stalls, each logged once as a warning.
+    """
+
+    def __init__(self, flights: Flights, *, stall_s: float = DEFAULT_STALL_S) -> None:
+        self._flights = flights
+        self._stall_s = stall_s
+        self._wanted = threading.Event()
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop_thread = 0
+        self.awake = False
+        self.reported = 0
+
+    def wake(self) -> None:
+        """Start watching; called, from the loop, when a call begins and `awake` is False."""
+        self.awake = True
+        if self._thread is None:
+            self._loop = asyncio.get_running_loop()
+            self._loop_thread = threading.get_ident()
+            self._thread = threading.Thread(target=self._watch, name="knackbox-watchdog", daemon=True)
+            self._thread.start()
+        self._wanted.set()
+
+    def close(self) -> None:
+        self._closed.set()
+        self._wanted.set()
+        if self._thread is not None:
+            self._thread.join(timeout=1.0)
+
+    def _watch(self) -> None:
+        while not self._closed.is_set():
+            self._wanted.wait()
+            self._wanted.clear()
+            while len(self._flights) and not self._closed.is_set():
+                if not self._beats():
+                    return
+                self._closed.wait(self._stall_s / _TICKS)
+            self.awake = False
+            if len(self._flights):  # one began between the last look and going to sleep
+                self.awake = True
+                self._wanted.set()
+
+    def _beats(self) -> bool:
+        """Wait for one sign of life, reporting when it is late. False when the loop has been closed."""
+        beat = threading.Event()
+        assert self._loop is not None  # noqa: S101 - the thread is started after it is set
+        try:
+            self._loop.call_soon_threadsafe(beat.set)
+        except RuntimeError:
+            return False
+        if beat.wait(self._stall_s):
+            return True
+        self._report()
+        while not beat.wait(self._stall_s):
+            if self._closed.is_set():
+                return False
+        return True
+
+    def _report(self) -> None:
+        task = asyncio.current_task(self._loop)
+        flights = list(self._flights)
+        at_fault = next((each for each in reversed(flights) if each.task is task), None)
+        self.reported += 1
+        _log.warning(
+            "%s has blocked the event loop for %.1f s%s; every other call waits. Make it a sync function, which "
+            "runs in a worker thread, or await what blocks.",
+            _named(at_fault, flights),
+            self._stall_s,
+            self._where(),
+        )
+
+    def _where(self) -> str:
+        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - the documented way to see another thread's stack
+        if frame is None:
+            return ""
+        last = traceback.extract_stack(frame, limit=1)[-1]
+        return f" at {last.filename}:{last.lineno} in {last.name}"
+
+
+def _named(at_fault: Flight | None, flights: list[Flight]) -> str:
+    if at_fault is not None:
+        return f"Tool {at_fault.name!r}"
+    names = sorted({each.name for each in flights})
+    return (
+        f"One of the tools in flight ({', '.join(names)}), or code beside them," if names else "Code beside the tools"
+    )

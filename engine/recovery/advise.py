@@ -1,0 +1,66 @@
+"""The text a model reads when a call failed: what happened, and what to do now. One way of saying it per class."""
+
+from engine.contract.failure import Failure, FailureClass
+
+_BRIEF = 300
+REPLAN = "replan"
+ABORT = "abort_attempt"
+_CHECK_FIRST = "It may have happened; check first, then decide whether to repeat it."
+
+
+def advise(
+    tool: str, error: BaseException, failure: Failure, *, attempts: int, timeout_s: float, held_back: bool
+) -> str:
+    """What happened and what to do next, for one classified and settled failure.
+
+    held_back: a repeat might have helped, and was not made because the first attempt may have happened.
+    """
+    what = _what(tool, error, failure, timeout_s)
+    match failure.failure_class:
+        case FailureClass.RETRYABLE:
+            return f"{_tried(tool, what, attempts)} {_later(failure)}"
+        case FailureClass.FATAL:
+            way_out = ABORT if tool == REPLAN else REPLAN
+            return f"{what}\nDo not repeat this call and do not look for a way around it: call `{way_out}`."
+        case FailureClass.DIAGNOSTIC:
+            return f"{_tried(tool, what, attempts)} {_CHECK_FIRST}" if held_back else what
+        case _:
+            check = f" {_CHECK_FIRST}" if failure.may_have_started and not failure.replay_safe else ""
+            return (
+                f"{tool} failed unexpectedly: {_brief(what)} This was logged for the operator "
+                f"(`knackbox failures`); try another way.{check}"
+            )
+
+
+def text_of(error: BaseException) -> str:
+    """An error in words: its own text where it was written for a reader, else with its type."""
+    text = str(error).strip()
+    if isinstance(error, BaseExceptionGroup):
+        inner = "; ".join(text_of(each) for each in error.exceptions[:5])
+        return f"{error.message}: {inner}"
+    if not text:
+        return type(error).__name__
+    written_for_a_reader = type(error).__module__ != "builtins" and " " in text
+    return text if written_for_a_reader else f"{type(error).__name__}: {text}"
+
+
+def _what(tool: str, error: BaseException, failure: Failure, timeout_s: float) -> str:
+    if isinstance(error, TimeoutError) and failure.reason == "timeout" and not str(error):
+        return f"{tool} did not finish within {timeout_s:g} s."
+    text = text_of(error)
+    return text if text.endswith((".", "!", "?", "\n", "`")) else f"{text}."
+
+
+def _tried(tool: str, what: str, attempts: int) -> str:
+    return what if attempts <= 1 else f"{tool} failed {attempts} times, at last: {what}"
+
+
+def _later(failure: Failure) -> str:
+    if failure.retry_after is not None and failure.retry_after >= 1:
+        return f"It was asked to wait {failure.retry_after:.0f} s before the next attempt; use another way until then."
+    return "Nothing more was tried; repeat it later with less to do, or use another way."
+
+
+def _brief(text: str) -> str:
+    line = text.split("\n", 1)[0]
+    return line if len(line) <= _BRIEF else f"{line[:_BRIEF]}…"

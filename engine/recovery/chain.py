@@ -1,0 +1,58 @@
+"""Fallback chains: what to use when a tool fails, and the call an alternative stands for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from engine.contract.failure import Failure, FailureClass
+
+Mode = Literal["suggest", "auto"]
+
+# FATAL failures that are no denial: something is not there or not configured, so another tool may do.
+_NO_DENIAL = frozenset(
+    {"missing_service", "not_configured", "configuration", "sandbox_unavailable", "not_supported", "invalid_schema"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class From:
+    """The value of an argument of the call that failed."""
+
+    argument: str
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """One tool to use instead.
+
+    arguments: new argument -> `From` an old one, or a literal JSON value.
+    note: a sentence for the model on how to use it. mode: ``suggest`` tells the model, ``auto`` runs it.
+    """
+
+    tool: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+    mode: Mode = "suggest"
+
+    def arguments_for(self, failed: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of the alternative call; those mapped from an absent argument are left out."""
+        made: dict[str, Any] = {}
+        for name, value in self.arguments.items():
+            if not isinstance(value, From):
+                made[name] = value
+            elif value.argument in failed:
+                made[name] = failed[value.argument]
+        return made
+
+
+Chains = Mapping[str, tuple[Alternative, ...]]
+
+
+def may_fall_back(failure: Failure) -> bool:
+    """Whether another tool is a sensible answer to this failure.
+
+    Not to a denial (that would be a way around it), and not to what the model itself has to correct or check.
+    """
+    if failure.failure_class is FailureClass.FATAL:
+        return failure.reason in _NO_DENIAL
+    return failure.failure_class in (FailureClass.RETRYABLE, FailureClass.UNKNOWN)

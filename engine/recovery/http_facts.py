@@ -1,0 +1,62 @@
+"""What an HTTP client's exception says, without importing the client: status, Retry-After."""
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+# Longest wait believed, seconds. A server that asks for more is as good as down for this turn.
+LONGEST_WAIT_S = 24 * 3600.0
+
+
+def status_of(error: BaseException) -> int | None:
+    """The HTTP status an exception carries, however its library calls it (httpx, openai, anthropic, urllib …)."""
+    for holder in (getattr(error, "response", None), error):
+        for attribute in ("status_code", "status", "code"):
+            status = getattr(holder, attribute, None)
+            if isinstance(status, int) and not isinstance(status, bool) and 100 <= status <= 599:  # noqa: PLR2004
+                return status
+    return None
+
+
+def retry_after_of(error: BaseException, now: datetime) -> float | None:
+    """Seconds the other side asked us to wait, from its headers; None when it did not say."""
+    for holder in (getattr(error, "response", None), error):
+        headers = getattr(holder, "headers", None)
+        if headers is not None and hasattr(headers, "get"):
+            return parse_retry_after(_header(headers, "retry-after"), _header(headers, "retry-after-ms"), now)
+    return None
+
+
+def parse_retry_after(value: str | None, milliseconds: str | None, now: datetime) -> float | None:
+    """Seconds from `Retry-After`: a number or an HTTP date (RFC 9110, section 10.2.3); `retry-after-ms` is what
+    some model providers send beside it. None for what is neither; a date in the past is 0."""
+    for text, scale in ((milliseconds, 0.001), (value, 1.0)):
+        if text is None:
+            continue
+        try:
+            seconds = float(text) * scale
+        except ValueError:
+            seconds = _until(text, now)
+        if not math.isnan(seconds):
+            return min(max(seconds, 0.0), LONGEST_WAIT_S)
+    return None
+
+
+def _until(text: str, now: datetime) -> float:
+    try:
+        when = parsedate_to_datetime(text)
+    except (TypeError, ValueError):
+        return math.nan
+    if when.tzinfo is None:  # "-0000": a date in UTC of unknown origin
+        when = when.replace(tzinfo=UTC)
+    return (when - now).total_seconds()
+
+
+def _header(headers: Mapping[str, Any], name: str) -> str | None:
+    """Case-insensitive also where the mapping is a plain dict."""
+    value = headers.get(name)
+    if value is None:
+        value = next((headers[key] for key in headers if isinstance(key, str) and key.lower() == name), None)
+    return None if value is None else str(value).strip()

@@ -1,0 +1,93 @@
+"""May this be repeated, when, and how often. tenacity does the repeating, entered only after a first failure."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import tenacity
+
+from engine.contract.failure import Failure, FailureClass
+
+T = TypeVar("T")
+
+MOST_ATTEMPTS = 3
+# Full waits before the second and third attempt are 0.25 and 0.5 s; jitter takes up to half of each away, so that
+# callers that failed together do not come back together ("Exponential Backoff And Jitter", AWS Architecture Blog).
+FIRST_WAIT_S = 0.25
+LONGEST_WAIT_S = 8.0
+
+
+def settle(failure: Failure) -> Failure:
+    """RETRYABLE only while a repeat is harmless; otherwise DIAGNOSTIC, because it may have happened already."""
+    if failure.failure_class is FailureClass.RETRYABLE and not failure.replay_safe:
+        return replace(failure, failure_class=FailureClass.DIAGNOSTIC)
+    return failure
+
+
+@dataclass(frozen=True, slots=True)
+class Retrier:
+    """Repeats what failed in a way that may pass. Sleep and randomness are injected."""
+
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    rng: random.Random = field(default_factory=random.Random)
+    most_attempts: int = MOST_ATTEMPTS
+
+    async def again(
+        self,
+        first: Exception,
+        attempt: Callable[[], Awaitable[T]],
+        failure_of: Callable[[BaseException], Failure],
+        remaining_s: Callable[[], float],
+    ) -> T:
+        """The value of a later attempt, after `first` was raised by the first one.
+
+        failure_of: classifies an error; only RETRYABLE and `replay_safe` ones are repeated.
+        remaining_s: seconds left of the call's deadline; a wait that would outlast it is not begun.
+        Raises the error of the last attempt made, which is `first` when no repeat was allowed.
+        """
+        pending: list[Exception] = [first]
+
+        async def run() -> T:
+            if pending:
+                raise pending.pop()
+            return await attempt()
+
+        def repeatable(error: BaseException) -> bool:
+            failure = failure_of(error)
+            return failure.failure_class is FailureClass.RETRYABLE and failure.replay_safe
+
+        def wait(state: tenacity.RetryCallState) -> float:
+            error = state.outcome.exception() if state.outcome is not None else None
+            asked = failure_of(error).retry_after if error is not None else None
+            return self._wait(state.attempt_number, asked)
+
+        retrying = tenacity.AsyncRetrying(
+            sleep=self.sleep,
+            stop=tenacity.stop_any(
+                tenacity.stop_after_attempt(self.most_attempts),
+                _StopWhen(lambda state: state.upcoming_sleep >= remaining_s()),
+            ),
+            wait=wait,
+            retry=tenacity.retry_if_exception(repeatable),
+            reraise=True,
+        )
+        return await retrying(run)
+
+    def _wait(self, attempts_made: int, asked_s: float | None) -> float:
+        """Seconds before the next attempt. What the other side asked for is a least wait, jitter comes on top."""
+        back_off: float = min(FIRST_WAIT_S * 2 ** (attempts_made - 1), LONGEST_WAIT_S)
+        if asked_s is not None:
+            return asked_s + back_off * self.rng.uniform(0.0, 0.5)
+        return back_off * self.rng.uniform(0.5, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _StopWhen(tenacity.stop.stop_base):
+    """A stop condition of tenacity's own kind, from a function."""
+
+    condition: Callable[[tenacity.RetryCallState], bool]
+
+    def __call__(self, retry_state: tenacity.RetryCallState) -> bool:
+        return self.condition(retry_state)

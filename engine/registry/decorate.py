@@ -1,0 +1,234 @@
+"""`@tool`: a typed function with a docstring becomes a `Tool`. The schema is derived, never written by hand.
+
+Nothing is registered by importing a file: the decorator only returns the tool, and a pack hands it to a source.
+"""
+
+import asyncio
+import inspect
+import re
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, NotRequired, Protocol, cast, get_type_hints, overload, runtime_checkable
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
+from pydantic_core import to_jsonable_python
+from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
+
+from engine.contract.context import CallContext
+from engine.contract.failure import FailureClass, ToolFailure
+from engine.contract.spec import Annotations, Cost, PermissionLevel, SafetyClass, Tier, ToolSpec
+from engine.registry.docstring import split_docstring
+
+# What every provider accepts as a function name; dots are for remote modules, which are not decorated functions.
+_NAME = re.compile(r"^[a-zA-Z][a-zA-Z0-9_-]{0,63}$")
+
+Function = Callable[..., Any]
+
+
+@runtime_checkable
+class BlockingTool(Protocol):
+    """A tool whose work blocks. Dispatch runs it in its own worker threads; `run` alone uses asyncio's."""
+
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    async def run(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any: ...
+
+    def run_blocking(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionTool:
+    """An async function as a tool. Arguments arrive as the annotated types."""
+
+    spec: ToolSpec
+    function: Callable[..., Coroutine[Any, Any, Any]]
+    takes_context: bool
+    arguments: TypeAdapter[dict[str, Any]]
+
+    def run(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Coroutine[Any, Any, Any]:
+        """Raises ToolFailure (DIAGNOSTIC, not started) when an argument does not fit its annotation."""
+        typed = _typed(self.spec.name, self.arguments, arguments)
+        return self.function(ctx, **typed) if self.takes_context else self.function(**typed)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockingFunctionTool:
+    """A sync function as a tool. It always runs in a worker thread."""
+
+    spec: ToolSpec
+    function: Function
+    takes_context: bool
+    arguments: TypeAdapter[dict[str, Any]]
+
+    async def run(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
+        return await asyncio.to_thread(self.run_blocking, ctx, arguments)
+
+    def run_blocking(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
+        """Raises ToolFailure (DIAGNOSTIC, not started) when an argument does not fit its annotation."""
+        typed = _typed(self.spec.name, self.arguments, arguments)
+        return self.function(ctx, **typed) if self.takes_context else self.function(**typed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Decorator:
+    """What `@tool(...)` returns, typed so that an async function gives a FunctionTool and a sync one the other."""
+
+    build: Callable[[Function], FunctionTool | BlockingFunctionTool]
+
+    @overload
+    def __call__(self, function: Callable[..., Coroutine[Any, Any, Any]]) -> FunctionTool: ...
+
+    @overload
+    def __call__(self, function: Function) -> BlockingFunctionTool: ...
+
+    def __call__(self, function: Function) -> FunctionTool | BlockingFunctionTool:
+        return self.build(function)
+
+
+def tool(
+    *,
+    category: str = "general",
+    name: str | None = None,
+    description: str | None = None,
+    short_description: str = "",
+    version: str = "1",
+    requires: tuple[str, ...] = (),
+    features: tuple[str, ...] = (),
+    annotations: Annotations | None = None,
+    timeout_s: float = 30.0,
+    side_effects: tuple[str, ...] = (),
+    aliases: tuple[str, ...] = (),
+    tier: Tier = "medium",
+    cost: Cost = "free",
+    safety_class: SafetyClass = "LOW",
+    required_permission: PermissionLevel = "guest",
+    caps_required: tuple[str, ...] = (),
+    defer_loading: bool = False,
+    idempotency_key_fields: tuple[str, ...] = (),
+    meta: Mapping[str, Any] | None = None,
+) -> _Decorator:
+    """Make a tool of a typed function.
+
+    The first parameter may be a `CallContext`; every other one is an argument of the tool. The name is the
+    function's, the description its docstring, and the JSON Schema comes from annotations and defaults. A sync
+    function always runs in a worker thread, so it may block. Raises TypeError, when the module is imported, for
+    a function that cannot be a tool: a parameter without a type, ``*args`` or ``**kwargs``, no description.
+    """
+
+    def build(function: Function) -> FunctionTool | BlockingFunctionTool:
+        takes_context, parameters = _parameters(function)
+        text, described = split_docstring(function.__doc__, frozenset(parameters))
+        spec = ToolSpec(
+            name=name or function.__name__,
+            description=description or text,
+            parameters=_schema(parameters, described),
+            version=version,
+            short_description=short_description,
+            tier=tier,
+            category=category,
+            cost=cost,
+            safety_class=safety_class,
+            required_permission=required_permission,
+            caps_required=caps_required,
+            requires=requires,
+            features=features,
+            side_effects=side_effects,
+            annotations=annotations or Annotations(),
+            aliases=aliases,
+            defer_loading=defer_loading,
+            timeout_s=timeout_s,
+            idempotency_key_fields=idempotency_key_fields,
+            meta=meta or {},
+        )
+        _refuse_unusable(spec)
+        adapter = _adapter(parameters)
+        if inspect.iscoroutinefunction(function):
+            return FunctionTool(spec, function, takes_context, adapter)
+        return BlockingFunctionTool(spec, function, takes_context, adapter)
+
+    return _Decorator(build)
+
+
+def _refuse_unusable(spec: ToolSpec) -> None:
+    for each in (spec.name, *spec.aliases):
+        if not _NAME.match(each):
+            raise TypeError(f"{each!r} cannot name a tool: use a letter, then up to 63 letters, digits, _ or -.")
+    if not spec.description:
+        raise TypeError(f"Tool {spec.name!r} has no description: give the function a docstring.")
+    if spec.timeout_s <= 0:
+        raise TypeError(f"Tool {spec.name!r}: timeout_s must be more than 0 seconds.")
+
+
+def _parameters(function: Function) -> tuple[bool, dict[str, inspect.Parameter]]:
+    """Whether the context comes first, and the arguments, with resolved annotations."""
+    hints = get_type_hints(function, include_extras=True)
+    listed = list(inspect.signature(function).parameters.values())
+    takes_context = bool(listed) and hints.get(listed[0].name) is CallContext
+    arguments = {}
+    for parameter in listed[1:] if takes_context else listed:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise TypeError(f"{function.__qualname__}: {parameter} cannot be an argument of a tool.")
+        if parameter.name not in hints:
+            raise TypeError(f"{function.__qualname__}: parameter {parameter.name!r} needs a type annotation.")
+        arguments[parameter.name] = parameter.replace(annotation=hints[parameter.name])
+    return takes_context, arguments
+
+
+def _adapter(parameters: Mapping[str, inspect.Parameter]) -> TypeAdapter[dict[str, Any]]:
+    """A validator of the arguments object. A TypedDict, because it allows every name and gives a plain dict;
+    what is absent stays absent, so that the function's own default is used."""
+    fields = {
+        name: each.annotation if each.default is each.empty else NotRequired[each.annotation]
+        for name, each in parameters.items()
+    }
+    arguments = TypedDict("Arguments", fields)  # type: ignore[misc]
+    strict = with_config(ConfigDict(extra="forbid", arbitrary_types_allowed=True))(arguments)
+    return TypeAdapter(cast("type[dict[str, Any]]", strict))
+
+
+def _schema(parameters: Mapping[str, inspect.Parameter], described: Mapping[str, str]) -> dict[str, Any]:
+    schema: dict[str, Any] = _without_titles(_adapter(parameters).json_schema())
+    schema.setdefault("properties", {})
+    for name, parameter in parameters.items():
+        field = schema["properties"][name]
+        if name in described:
+            field.setdefault("description", described[name])
+        if parameter.default is not parameter.empty:
+            field["default"] = to_jsonable_python(parameter.default)
+    return schema
+
+
+def _without_titles(node: Any, *, names: bool = False) -> Any:
+    """Pydantic titles every field with its own name; a model pays for each. `names`: keys are names, keep all."""
+    if isinstance(node, dict):
+        return {
+            key: _without_titles(value, names=key in {"properties", "$defs"} and not names)
+            for key, value in node.items()
+            if names or key != "title"
+        }
+    if isinstance(node, list):
+        return [_without_titles(value) for value in node]
+    return node
+
+
+def _typed(name: str, adapter: TypeAdapter[dict[str, Any]], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return adapter.validate_python(arguments)
+    except ValidationError as error:
+        lines = [
+            f"- `{'.'.join(map(str, each['loc'])) or 'arguments'}`: {each['msg']}; given {_short(each['input'])}"
+            for each in error.errors(include_url=False, include_context=False)[:5]
+        ]
+        raise ToolFailure(
+            f"{name}: the arguments do not fit.\n" + "\n".join(lines),
+            failure_class=FailureClass.DIAGNOSTIC,
+            reason="invalid_arguments",
+            may_have_started=False,
+            end="refused",
+        ) from error
+
+
+def _short(value: Any, limit: int = 200) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"

@@ -1,0 +1,101 @@
+"""A small house for calls: a real pipeline over real tools, with a clock and a sleep that tests own."""
+
+import random
+from collections.abc import Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from engine.contract.context import Clock
+from engine.contract.failure import FailureClass
+from engine.contract.result import ToolCall, ToolResult
+from engine.contract.source import Tool, ToolSource
+from engine.contract.turn import Turn
+from engine.dispatch.bind import ContextBinder
+from engine.dispatch.pipeline import Parts, Pipeline
+from engine.recovery.fallback import FallbackChains
+from engine.recovery.retry import Retrier
+from engine.registry.registry import Registry
+from engine.registry.static import StaticSource
+from engine.stores.clock import SystemClock
+from engine.stores.workspace import FolderWorkspace
+
+TURN = Turn()
+
+
+@dataclass
+class ManualClock:
+    """Time that passes only in `sleep`."""
+
+    seconds: float = 0.0
+    slept: list[float] = field(default_factory=list)
+    start: datetime = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        return self.start + timedelta(seconds=self.seconds)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.seconds += seconds
+
+
+@dataclass
+class Notes:
+    """A failure sink that only remembers."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def record(
+        self, tool: str, failure_class: FailureClass, reason: str, error_text: str, *, ts: str, call_id: str
+    ) -> None:
+        self.rows.append({"tool": tool, "class": failure_class, "reason": reason, "text": error_text, "id": call_id})
+
+
+@dataclass
+class House:
+    pipeline: Pipeline
+    registry: Registry
+    notes: Notes
+    workspace: FolderWorkspace
+    seen: list[tuple[ToolCall, ToolResult]]
+
+    async def call(self, name: str, /, **arguments: Any) -> ToolResult:
+        return await self.pipeline.call(ToolCall(name, arguments), TURN)
+
+
+@asynccontextmanager
+async def house(
+    root: Path,
+    tools: Sequence[Tool],
+    *,
+    clock: Clock | None = None,
+    sources: Sequence[ToolSource] = (),
+    chains: Path | None = None,
+    **parts: Any,
+):
+    time = clock or SystemClock()
+    registry = Registry([StaticSource("built-in", tools), *sources])
+    notes, seen = Notes(), []
+    workspace = FolderWorkspace(root)
+    if isinstance(time, ManualClock):
+        parts.setdefault("retrier", Retrier(sleep=time.sleep, rng=random.Random(1)))
+    pipeline = Pipeline(
+        Parts(
+            registry,
+            ContextBinder(None, workspace, time),
+            time,
+            chains=FallbackChains(chains, registry.static_specs) if chains else None,
+            failures=parts.pop("failures", notes),
+            observers=(lambda call, result: seen.append((call, result)),),
+            **parts,
+        )
+    )
+    try:
+        yield House(pipeline, registry, notes, workspace, seen)
+    finally:
+        await pipeline.aclose()

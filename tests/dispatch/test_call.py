@@ -1,0 +1,289 @@
+"""One call: exactly one result, whatever the tool does."""
+
+import asyncio
+import sys
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+
+import pytest
+
+from engine.contract.context import CallContext, Produced
+from engine.contract.failure import FailureClass, ToolFailure
+from engine.contract.result import ToolCall
+from engine.contract.turn import Turn
+from engine.dispatch.bind import bind_tools
+from engine.registry.decorate import tool
+from engine.stores.failure_log import FailureLog
+from engine.stores.records import Records
+from tests.dispatch.house import TURN, ManualClock, house
+
+DIAGNOSTIC, FATAL, UNKNOWN = FailureClass.DIAGNOSTIC, FailureClass.FATAL, FailureClass.UNKNOWN
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+@tool()
+async def add(a: int, b: int = 1) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool()
+async def whoami(ctx: CallContext) -> Produced:
+    """Say who is asking."""
+    return Produced({"user": ctx.turn.user, "id": ctx.call_id}, None, ("looked:around",))
+
+
+@pytest.mark.spec("CALL-1")
+async def test_a_call_gives_a_result_with_output_message_and_side_effects(tmp_path):
+    async with house(tmp_path, [add, whoami]) as h:
+        result = await h.call("add", a=2)
+        assert (result.success, result.output, result.message, result.error) == (True, 3, "3", "")
+        quiet = await h.pipeline.call(ToolCall("whoami", {}, "call-7"), Turn(user="ada"))
+        assert quiet.output == {"user": "ada", "id": "call-7"}
+        assert quiet.message is None
+        assert quiet.side_effects == ("looked:around",)
+
+
+@pytest.mark.parametrize(
+    ("error", "failure_class"),
+    [
+        (ValueError("bad"), DIAGNOSTIC),
+        (KeyError("x"), UNKNOWN),
+        (PermissionError("no"), FATAL),
+        (ToolFailure("mine", failure_class=FATAL), FATAL),
+        (SystemExit(3), UNKNOWN),
+        (asyncio.CancelledError(), UNKNOWN),
+        (ExceptionGroup("two", [ValueError("a"), OSError("b")]), DIAGNOSTIC),
+        (StopIteration(1), UNKNOWN),
+        (StopAsyncIteration(), UNKNOWN),
+        (RecursionError("deep"), UNKNOWN),
+    ],
+    ids=lambda each: type(each).__name__ if isinstance(each, BaseException) else str(each),
+)
+@pytest.mark.parametrize("blocking", [False, True], ids=["async", "sync"])
+@pytest.mark.spec("CALL-1")
+async def test_whatever_a_tool_raises_becomes_a_result(tmp_path, error, failure_class, blocking):
+    async def fail() -> None:
+        """Fail."""
+        raise error
+
+    def fail_blocking() -> None:
+        """Fail."""
+        raise error
+
+    made = tool(name="fail")(fail_blocking if blocking else fail)
+    async with house(tmp_path, [made]) as h:
+        result = await h.call("fail")
+        assert not result.success
+        assert result.failure.failure_class is failure_class
+        assert result.error
+        assert [each.audit.call_id for _, each in h.seen] == [result.audit.call_id]
+
+
+@pytest.mark.spec("CALL-1")
+async def test_a_fault_of_the_engine_itself_still_gives_a_result(tmp_path, caplog):
+    def broken_binder(*_):
+        raise ZeroDivisionError("bind")
+
+    async with house(tmp_path, [add]) as h:
+        h.pipeline._bind = broken_binder
+        result = await h.call("add", a=1)
+        assert not result.success
+
+        def broken_recovery(*_):
+            raise ZeroDivisionError("facts")
+
+        h.pipeline._facts = broken_recovery
+        result = await h.call("add", a=1)
+        assert result.failure.reason == "engine_fault"
+        assert "engine itself failed" in caplog.text
+
+
+@pytest.mark.spec("CALL-1")
+async def test_an_observer_that_fails_changes_nothing(tmp_path, caplog):
+    def broken(call, result):
+        raise ZeroDivisionError("observer")
+
+    async with house(tmp_path, [add]) as h:
+        h.pipeline._parts = replace(h.pipeline._parts, observers=(broken, *h.pipeline._parts.observers))
+        assert (await h.call("add", a=1)).success
+        assert len(h.seen) == 1
+        assert "An observer failed" in caplog.text
+
+
+@pytest.mark.spec("CALL-4")
+async def test_an_unknown_tool_is_a_result_that_names_the_three_nearest(tmp_path):
+    async def named(name):
+        async def nothing() -> None:
+            """Nothing."""
+
+        return tool(name=name)(nothing)
+
+    tools = [await named(each) for each in ("execute", "file_system", "scratchpad", "manage_skills", "create_skill")]
+    async with house(tmp_path, tools) as h:
+        result = await h.call("exceute", code="1")
+        assert result.failure.reason == "unknown_tool"
+        assert result.failure.failure_class is DIAGNOSTIC
+        assert not result.failure.may_have_started
+        assert result.audit.end == "refused"
+        assert "'exceute'" in result.error
+        assert "Nearest: execute, " in result.error
+        assert len(result.error.split("Nearest: ")[1].split(", ")) == 3
+
+
+@pytest.mark.spec("CALL-5")
+async def test_the_engine_stamps_time_tool_attempts_and_end(tmp_path):
+    clock = ManualClock()
+
+    @tool(aliases=("slow",))
+    async def slow_tool() -> str:
+        """Take time."""
+        clock.seconds += 1.5
+        return "done"
+
+    async with house(tmp_path, [slow_tool], clock=clock) as h:
+        audit = (await h.call("slow")).audit
+        assert audit.tool == "slow_tool"
+        assert audit.duration_ms == 1500.0
+        assert datetime.fromisoformat(audit.ts) == clock.start
+        assert audit.ts.endswith("+00:00")
+        assert (audit.attempts, audit.end) == (1, "ok")
+        assert audit.call_id
+
+
+@pytest.mark.spec("CALL-5")
+async def test_ids_given_by_the_caller_are_kept_and_one_in_flight_is_not_shared(tmp_path):
+    gate = asyncio.Event()
+
+    @tool()
+    async def wait() -> None:
+        """Wait."""
+        await gate.wait()
+
+    async with house(tmp_path, [wait]) as h:
+        first, second = (asyncio.create_task(h.pipeline.call(ToolCall("wait", {}, "1"), TURN)) for _ in range(2))
+        await asyncio.sleep(0)
+        gate.set()
+        ids = [(await each).audit.call_id for each in (first, second)]
+        assert ids[0] == "1"
+        assert ids[1].startswith("1-")
+
+
+@pytest.mark.spec("CALL-2")
+async def test_bound_tools_are_callables_by_name_that_go_through_the_pipeline(tmp_path):
+    async with house(tmp_path, [add, whoami]) as h:
+        bound = bind_tools([add, whoami], h.pipeline, Turn(user="bob"))
+        assert sorted(bound) == ["add", "whoami"]
+        assert bound["add"].__doc__ == "Add two numbers."
+        assert (await bound["add"](a=1, b=2)).output == 3
+        assert (await bound["whoami"]()).output["user"] == "bob"
+        assert (await bound["add"](a="x")).failure.reason == "invalid_arguments"
+
+
+@pytest.mark.spec("CALL-1")
+async def test_values_without_a_json_form_are_still_a_success(tmp_path):
+    @dataclass
+    class Point:
+        x: int
+        when: datetime
+
+    values = [
+        Point(1, datetime(2026, 1, 1, tzinfo=UTC)),
+        {"nan": float("nan"), "set": {1}},
+        object(),
+        b"\xff\xfe",
+        float("inf"),
+        "half \ud83d",
+        {"half": "\ud83d"},
+        Colour.RED,
+        True,
+        None,
+        [1, 2.5, "é"],
+    ]
+    circle: list = []
+    circle.append(circle)
+
+    @tool()
+    async def give(n: int) -> object:
+        """Give a value."""
+        return [*values, circle][n]
+
+    async with house(tmp_path, [give]) as h:
+        results = [await h.call("give", n=n) for n in range(len(values) + 1)]
+    assert all(each.success for each in results)
+    assert all(each.message.encode() for each in results)
+    assert results[0].output == {"x": 1, "when": "2026-01-01T00:00:00Z"}
+    assert results[1].message == '{"nan":"NaN","set":[1]}'
+    assert [each.message for each in results[7:11]] == ["red", "true", "null", '[1,2.5,"é"]']
+
+
+@pytest.mark.spec("FAIL-5")
+async def test_an_unexpected_error_gives_a_brief_notice_and_a_row_for_people(tmp_path):
+    records = Records.open(f"sqlite:///{tmp_path / 'records.db'}")
+    log = FailureLog(records)
+
+    @tool()
+    async def odd() -> None:
+        """Be odd."""
+        raise RuntimeError("first line\n" + "x" * 100_000)
+
+    async with house(tmp_path / "work", [odd], failures=log) as h:
+        result = await h.pipeline.call(ToolCall("odd", {}, "c1"), TURN)
+    assert result.failure.failure_class is UNKNOWN
+    assert "RuntimeError: first line" in result.error
+    assert "knackbox failures" in result.error
+    assert len(result.error) < 600
+    (row,) = log.recent(10)
+    assert (row["tool"], row["call_id"], row["failure_class"]) == ("odd", "c1", "UNKNOWN")
+    records.close()
+
+
+@pytest.mark.spec("FAIL-5")
+async def test_a_failure_log_that_fails_does_not_break_the_call(tmp_path, caplog):
+    class Broken:
+        def record(self, *_, **__):
+            raise OSError("disk on fire")
+
+    async with house(tmp_path, [add], failures=Broken()) as h:
+        result = await h.call("nope")
+        assert result.failure.reason == "unknown_tool"
+        assert "could not be put on the failure log" in caplog.text
+
+
+async def test_a_source_that_fails_while_looking_up_is_a_failed_call(tmp_path):
+    class Down:
+        name = "down"
+
+        async def tools(self, turn):
+            return ()
+
+        async def find(self, name):
+            raise ConnectionRefusedError("store is down")
+
+    async with house(tmp_path, [add], sources=[Down()]) as h:
+        result = await h.call("something")
+        assert not result.success
+        assert "store is down" in result.error
+        assert (await h.call("add", a=1)).success
+
+
+async def test_a_closed_pipeline_refuses_and_says_so(tmp_path):
+    async with house(tmp_path, [add]) as h:
+        pass
+    result = await h.call("add", a=1)
+    assert (result.failure.reason, result.audit.end) == ("closed", "refused")
+
+
+@pytest.mark.spec("CALL-1")
+async def test_a_tool_that_calls_exit_does_not_end_the_program(tmp_path):
+    @tool()
+    def leave() -> None:
+        """Leave."""
+        sys.exit("bye")
+
+    async with house(tmp_path, [leave]) as h:
+        assert "bye" in (await h.call("leave")).error

@@ -1,0 +1,164 @@
+"""Retries: who may be repeated, how often, after which wait, and within the deadline."""
+
+import random
+from datetime import timedelta
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.contract.failure import Failure, FailureClass, ToolFailure
+from engine.contract.spec import Annotations
+from engine.recovery.retry import LONGEST_WAIT_S, Retrier, settle
+from engine.registry.decorate import tool
+from sandbox.contract import SandboxError
+from tests.dispatch.house import ManualClock, house
+
+READ_ONLY = Annotations(read_only=True)
+
+
+def failing(errors, **options):
+    """A tool that raises these errors one after the other, then succeeds."""
+    left = list(errors)
+    runs: list[int] = []
+
+    @tool(name="flaky", **options)
+    async def flaky() -> str:
+        """Fail, then succeed."""
+        runs.append(1)
+        if left:
+            raise left.pop(0)
+        return "done"
+
+    return flaky, runs
+
+
+def too_many(value):
+    request = httpx.Request("GET", "http://x.test")
+    response = httpx.Response(429, request=request, headers={"Retry-After": value})
+    return httpx.HTTPStatusError("slow down", request=request, response=response)
+
+
+@pytest.mark.spec("FAIL-2")
+@pytest.mark.parametrize(
+    "options",
+    [{"annotations": READ_ONLY}, {"annotations": Annotations(idempotent=True)}, {"idempotency_key_fields": ("a",)}],
+)
+async def test_what_may_pass_is_repeated_up_to_three_attempts_for_a_tool_that_allows_it(tmp_path, options):
+    clock = ManualClock()
+    flaky, runs = failing([ConnectionResetError("1"), TimeoutError("2")], **options)
+    async with house(tmp_path, [flaky], clock=clock) as h:
+        result = await h.call("flaky")
+    assert (result.output, result.audit.attempts, len(runs)) == ("done", 3, 3)
+    assert 0.125 <= clock.slept[0] <= 0.25
+    assert 0.25 <= clock.slept[1] <= 0.5
+
+
+@pytest.mark.spec("FAIL-2")
+async def test_after_the_third_attempt_it_gives_up_and_says_how_often_it_tried(tmp_path):
+    flaky, runs = failing([ConnectionResetError(str(n)) for n in range(9)], annotations=READ_ONLY)
+    async with house(tmp_path, [flaky], clock=ManualClock()) as h:
+        result = await h.call("flaky")
+    assert len(runs) == 3
+    assert result.failure.failure_class is FailureClass.RETRYABLE
+    assert "failed 3 times, at last: ConnectionResetError: 2" in result.error
+
+
+@pytest.mark.spec("FAIL-2")
+async def test_a_tool_that_may_have_acted_is_not_repeated_and_the_model_is_told_to_check(tmp_path):
+    flaky, runs = failing([ConnectionResetError("cut")], annotations=Annotations(destructive=True))
+    async with house(tmp_path, [flaky], clock=ManualClock()) as h:
+        result = await h.call("flaky")
+    assert len(runs) == 1
+    assert result.failure.failure_class is FailureClass.DIAGNOSTIC
+    assert result.failure.may_have_started
+    assert not result.failure.replay_safe
+    assert "It may have happened; check first" in result.error
+
+
+@pytest.mark.spec("FAIL-2")
+@pytest.mark.parametrize(
+    "error",
+    [
+        SandboxError("no box was free"),
+        ToolFailure("not sent", failure_class=FailureClass.RETRYABLE, may_have_started=False),
+    ],
+)
+async def test_what_provably_never_started_is_repeated_even_for_a_destructive_tool(tmp_path, error):
+    flaky, runs = failing([error], annotations=Annotations(destructive=True))
+    async with house(tmp_path, [flaky], clock=ManualClock()) as h:
+        assert (await h.call("flaky")).output == "done"
+    assert len(runs) == 2
+
+
+@pytest.mark.spec("FAIL-2")
+async def test_a_later_attempt_that_may_have_started_ends_the_repeating(tmp_path):
+    errors = [SandboxError("no box"), SandboxError("lost it", may_have_started=True)]
+    flaky, runs = failing(errors, annotations=Annotations(destructive=True))
+    async with house(tmp_path, [flaky], clock=ManualClock()) as h:
+        result = await h.call("flaky")
+    assert len(runs) == 2
+    assert result.failure.failure_class is FailureClass.DIAGNOSTIC
+    assert "check first" in result.error
+
+
+@pytest.mark.spec("FAIL-2")
+@pytest.mark.parametrize(
+    ("errors", "expected"), [([ValueError("x")], 1), ([PermissionError("x")], 1), ([KeyError("x")], 1)], ids=str
+)
+async def test_only_what_may_pass_is_repeated(tmp_path, errors, expected):
+    flaky, runs = failing(errors, annotations=READ_ONLY)
+    async with house(tmp_path, [flaky], clock=ManualClock()) as h:
+        assert not (await h.call("flaky")).success
+    assert len(runs) == expected
+
+
+@pytest.mark.spec("FAIL-2")
+async def test_retry_after_is_the_least_wait_given_in_seconds_or_as_a_date(tmp_path):
+    clock = ManualClock()
+    date = (clock.start + timedelta(seconds=9)).strftime("%a, %d %b %Y %H:%M:%S GMT")
+    flaky, _ = failing([too_many("4"), too_many(date)], annotations=READ_ONLY)
+    async with house(tmp_path, [flaky], clock=clock) as h:
+        assert (await h.call("flaky")).success
+    assert 4 <= clock.slept[0] < 4.2
+    assert 9 <= sum(clock.slept) < 9.5  # the date is counted from when the answer came
+
+
+@pytest.mark.spec("FAIL-2")
+async def test_a_wait_beyond_the_deadline_is_not_begun_and_the_model_is_told_how_long(tmp_path):
+    clock = ManualClock()
+    flaky, runs = failing([too_many("120")], annotations=READ_ONLY, timeout_s=30)
+    async with house(tmp_path, [flaky], clock=clock) as h:
+        result = await h.call("flaky")
+    assert (clock.slept, len(runs)) == ([], 1)
+    assert result.failure.retry_after == 120
+    assert "wait 120 s" in result.error
+
+
+@pytest.mark.spec("FAIL-2")
+async def test_a_sync_tool_is_repeated_in_the_same_way(tmp_path):
+    left = [ConnectionResetError("1")]
+
+    @tool(annotations=READ_ONLY)
+    def flaky() -> str:
+        """Fail, then succeed."""
+        if left:
+            raise left.pop()
+        return "done"
+
+    async with house(tmp_path, [flaky], clock=ManualClock()) as h:
+        assert (await h.call("flaky")).audit.attempts == 2
+
+
+@given(st.integers(1, 30), st.none() | st.floats(0, 1000), st.integers())
+def test_waits_grow_are_bounded_and_never_shorter_than_asked(attempt, asked, seed):
+    wait = Retrier(rng=random.Random(seed))._wait(attempt, asked)
+    assert (asked or 0) <= wait <= (asked or 0) + LONGEST_WAIT_S
+
+
+def test_settling_changes_only_what_might_be_repeated_wrongly():
+    unsafe = Failure(FailureClass.RETRYABLE, "timeout")
+    assert settle(unsafe).failure_class is FailureClass.DIAGNOSTIC
+    for kept in (Failure(FailureClass.RETRYABLE, "x", replay_safe=True), Failure(FailureClass.FATAL, "x")):
+        assert settle(kept) is kept

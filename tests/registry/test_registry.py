@@ -1,0 +1,90 @@
+"""What exists, by name, over several sources."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.contract.failure import ConfigError, ToolNotFound
+from engine.registry.decorate import tool
+from engine.registry.nearest import nearest
+from engine.registry.registry import Registry
+from engine.registry.static import RegistryError, StaticSource
+
+
+def named(name, aliases=()):
+    async def function() -> str:
+        """Say its name."""
+        return name
+
+    return tool(name=name, aliases=aliases)(function)
+
+
+class Changing:
+    """A source whose tools change, as skills do."""
+
+    def __init__(self, *tools):
+        self.name = "skills"
+        self.offered = list(tools)
+
+    async def tools(self, turn):
+        return self.offered
+
+    async def find(self, name):
+        return next((each for each in self.offered if each.spec.name == name), None)
+
+
+@pytest.mark.spec("LIST-5")
+def test_two_static_tools_never_share_a_name_or_an_alias():
+    with pytest.raises(RegistryError, match=r"'go' is claimed by the tools 'a' and 'go'"):
+        StaticSource("one", [named("a", aliases=("go",)), named("go")])
+    with pytest.raises(RegistryError, match=r"'go' is claimed by the sources 'one' and 'two'"):
+        Registry([StaticSource("one", [named("go")]), StaticSource("two", [named("b", aliases=("go",))])])
+    with pytest.raises(ConfigError, match="Two tool sources are called 'one'"):
+        Registry([StaticSource("one", []), StaticSource("one", [])])
+
+
+@pytest.mark.spec("LIST-5")
+async def test_a_static_tool_wins_over_an_acquired_one_of_its_name_or_alias():
+    own, alias, free = named("execute", aliases=("run",)), named("run"), named("free")
+    registry = Registry([Changing(named("execute"), alias, free), StaticSource("built-in", [own])])
+    assert await registry.find("execute") is own
+    assert await registry.find("run") is own
+    assert await registry.find("free") is free
+    assert await registry.find("none") is None
+    assert registry.static_names() == {"execute", "run"}
+    assert [each.spec.name for each in await registry.all_tools()] == ["execute", "free"]
+
+
+@pytest.mark.spec("LIST-1")
+async def test_all_tools_are_sorted_by_name():
+    registry = Registry([StaticSource("s", [named("c"), named("a")]), Changing(named("b"))])
+    assert [each.spec.name for each in await registry.all_tools()] == ["a", "b", "c"]
+    assert list(registry.static_specs()) == ["a", "c"]
+
+
+@pytest.mark.spec("CALL-4")
+async def test_the_registrys_own_execute_raises_for_an_unknown_name_and_names_the_nearest():
+    registry = Registry([StaticSource("s", [named("execute"), named("scratchpad")])])
+    assert await registry.execute("execute", {}, None) == "execute"
+    with pytest.raises(ToolNotFound, match=r"no tool 'exekute'. Nearest: execute"):
+        await registry.execute("exekute", {}, None)
+
+
+@pytest.mark.spec("CALL-4")
+@given(st.text(max_size=40), st.sets(st.text(max_size=40), max_size=20))
+def test_the_nearest_names_are_three_when_there_are_three_and_an_exact_one_is_first(name, names):
+    found = nearest(name, names)
+    assert len(found) == len(set(found)) == min(3, len(names))
+    assert set(found) <= names
+    if name in names:
+        assert found[0].lower() == name.lower()
+
+
+@pytest.mark.spec("CALL-4")
+def test_the_nearest_of_many_names_are_found_in_reasonable_work():
+    names = [f"skill_{number}_{number % 7}" for number in range(20_000)] + ["roman_numeral"]
+    before = time.process_time()
+    assert nearest("roman_numerals", names)[0] == "roman_numeral"
+    assert time.process_time() - before < 5
