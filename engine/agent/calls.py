@@ -1,0 +1,116 @@
+"""The tool calls of one response: dispatched, and every one of them answered, also when cancelled (CALL-1)."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic_ai.messages import ToolCallPart, ToolReturnPart
+
+from engine.agent.events import CallFinished, CallStarted, OnEvent
+from engine.agent.host import Host
+from engine.contract.failure import Failure, FailureClass
+from engine.contract.result import Audit, ToolCall, ToolResult
+from engine.contract.spec import ToolSpec
+from engine.contract.turn import Turn
+
+
+class CallRound:
+    """The calls of one response. `outcomes` has a result for each of them, whatever happened."""
+
+    def __init__(self, parts: Sequence[ToolCallPart], allowed: int, why_not: str) -> None:
+        """allowed: how many of them may run; the rest is answered with `why_not`."""
+        self._parts = parts
+        self._allowed = allowed
+        self._why_not = why_not
+        self._results: dict[int, ToolResult] = {}
+        self.skip_rest = ""  # set to a reason, keeps the calls that have not begun from running
+
+    @property
+    def outcomes(self) -> list[CallFinished]:
+        """One for each call, in the order asked."""
+        return [
+            CallFinished(as_call(part), self._results.get(index) or self._not_run(index))
+            for index, part in enumerate(self._parts)
+        ]
+
+    def returns(self) -> list[ToolReturnPart]:
+        """The outcomes as the model reads them."""
+        return [
+            ToolReturnPart(
+                tool_name=part.tool_name,
+                content=outcome.result.text or ("Done." if outcome.result.success else "Failed."),
+                tool_call_id=part.tool_call_id,
+            )
+            for part, outcome in zip(self._parts, self.outcomes, strict=True)
+        ]
+
+    async def run(self, host: Host, turn: Turn, specs: Sequence[ToolSpec], on_event: OnEvent) -> None:
+        """Dispatch them: at once where every tool only reads, otherwise one after the other in the order asked."""
+        known = {name: spec for spec in specs for name in (spec.name, *spec.aliases)}
+        runnable = list(enumerate(self._parts))[: self._allowed]
+
+        async def one(index: int, part: ToolCallPart) -> None:
+            call = as_call(part)
+            on_event(CallStarted(call))
+            try:
+                self._results[index] = await dispatch(host, turn, part)
+            except asyncio.CancelledError:
+                self._results.setdefault(index, refused("cancelled", "Cancelled before it finished.", began=True))
+                raise
+            finally:
+                if index in self._results:
+                    on_event(CallFinished(call, self._results[index]))
+
+        if all(part.tool_name in known and known[part.tool_name].annotations.read_only for _, part in runnable):
+            async with asyncio.TaskGroup() as group:
+                for index, part in runnable:
+                    group.create_task(one(index, part))
+            return
+        for index, part in runnable:
+            if self.skip_rest:
+                return
+            await one(index, part)
+            self.skip_rest = control_signal(part.tool_name, self._results[index])[0]
+
+    def _not_run(self, index: int) -> ToolResult:
+        if index >= self._allowed:
+            return refused("budget", self._why_not)
+        if self.skip_rest:
+            return refused("skipped", f"Not run: `{self.skip_rest}` was called before it.")
+        return refused("cancelled", "Not run: the turn was cancelled before it began.")
+
+
+async def dispatch(host: Host, turn: Turn, part: ToolCallPart) -> ToolResult:
+    """One call; arguments that are not a JSON object are answered here, since nothing could validate them."""
+    try:
+        arguments = part.args_as_dict(raise_if_invalid=True)
+    except (ValueError, AssertionError):
+        given = part.args_as_json_str()[:200]
+        return refused(
+            "invalid_arguments", f"{part.tool_name}: the arguments must be one JSON object, but these are not: {given}"
+        )
+    return await host.call(part.tool_name, arguments, turn)
+
+
+def as_call(part: ToolCallPart) -> ToolCall:
+    return ToolCall(name=part.tool_name, arguments=part.args_as_dict(), id=part.tool_call_id)
+
+
+def refused(reason: str, error: str, *, began: bool = False) -> ToolResult:
+    """The result of a call that did not run to its end."""
+    failure = Failure(FailureClass.DIAGNOSTIC, reason, may_have_started=began, replay_safe=not began)
+    return ToolResult(success=False, error=error, failure=failure, audit=Audit(end="killed" if began else "refused"))
+
+
+def control_signal(tool: str, result: ToolResult) -> tuple[str, str]:
+    """``(signal, reason)`` of a control tool (TOOL-11), or empty strings.
+
+    Only the tool of that very name can give a signal, so that nothing a skill returns can steer the loop.
+    """
+    value: Any = result.output
+    if not result.success or not isinstance(value, dict) or tool not in {"replan", "abort_attempt"}:
+        return "", ""
+    if value.get("signal") != tool:
+        return "", ""
+    said = [str(value[key]) for key in ("reason", "learned", "new_plan") if value.get(key)]
+    return tool, " ".join(said)

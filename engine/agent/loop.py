@@ -1,0 +1,191 @@
+"""The autonomous loop: list the tools, ask the model, dispatch its calls, feed the results back, until an answer.
+
+Importing this module loads the model client, which takes seconds.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    ToolCallPart,
+    UserPromptPart,
+)
+
+from engine.agent import instructions
+from engine.agent.budget import Budget, Finish, Spent
+from engine.agent.calls import CallRound, control_signal
+from engine.agent.events import CallFinished, OnEvent, Replanned, Report, TextPiece, TurnStarted, nobody_watches
+from engine.agent.host import Host
+from engine.agent.model import ModelClient, ModelError
+from engine.contract.spec import Origin, ToolSpec
+from engine.contract.turn import Turn
+
+CHARACTERS_PER_TOKEN = 4  # only for servers that report no usage; the usual rule of thumb for English
+
+
+class Conversation:
+    """A dialogue with one model. Its history stays valid whatever ends a run: every call in it has a result."""
+
+    def __init__(
+        self,
+        host: Host,
+        model: ModelClient,
+        *,
+        turn: Turn | None = None,
+        budget: Budget | None = None,
+        on_event: OnEvent = nobody_watches,
+        system: str = instructions.SYSTEM,
+        stream: bool = True,
+    ) -> None:
+        """turn: user, agent and features of every turn; its query is replaced by the latest message."""
+        self._host = host
+        self._model = model
+        self._turn = turn or Turn()
+        self._budget = budget or Budget()
+        self._on_event = on_event
+        self._system = system
+        self._stream = stream
+        self.history: list[ModelMessage] = []
+
+    async def run(self, message: str) -> Report:
+        """Work on one message within the budget. Raises nothing for what a model or a tool did."""
+        run = Run(self, message)
+        try:
+            async with asyncio.timeout(self._budget.wall_s) as deadline:
+                return await run.to_the_end()
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            return run.account(Finish.WALL)
+        except ModelError as error:
+            return run.account(Finish.MODEL_ERROR, str(error))
+
+    async def ask(self, specs: Sequence[ToolSpec], *, may_call: bool) -> ModelResponse:
+        """One request with the history so far; the response joins it."""
+        on_text = (lambda text: self._on_event(TextPiece(text))) if self._stream else None
+        response = await self._model.ask(self.history, tools=specs, may_call=may_call, on_text=on_text)
+        self.history.append(response)
+        return response
+
+    def say(self, parts: Sequence[ModelRequestPart]) -> None:
+        """Add what the next request brings: results, and words of the user or of the loop."""
+        last = self.history[-1] if self.history else None
+        if isinstance(last, ModelRequest):  # a request that was never answered; two in a row confuse some servers
+            parts = [*last.parts, *parts]
+            self.history.pop()
+        self.history.append(ModelRequest(parts=list(parts), instructions=self._system))
+
+
+class Run:
+    """One message being worked on."""
+
+    def __init__(self, conversation: Conversation, message: str) -> None:
+        self._talk = conversation
+        self._host = conversation._host  # noqa: SLF001 -- a run is a part of its conversation
+        self._budget = conversation._budget  # noqa: SLF001 -- same
+        self._on_event = conversation._on_event  # noqa: SLF001 -- same
+        self._message = message
+        self._said = ""  # the model's latest words
+        self._names: list[str] = []  # acquired tools used in this run: they stay on the list
+        self._finished: list[CallFinished] = []
+        self._spent = Spent()
+        conversation.say([UserPromptPart(content=message)])
+
+    async def to_the_end(self) -> Report:
+        while True:
+            report = await self._one_turn()
+            if report is not None:
+                return report
+
+    async def _one_turn(self) -> Report | None:
+        used_up = self._spent.used_up(self._budget)
+        if used_up is not None:
+            return self.account(used_up)
+        last = self._spent.last_turn(self._budget)
+        if last is not None:
+            self._talk.say([UserPromptPart(content=instructions.closing(self._budget, last))])
+        turn = self._turn()
+        specs = await self._host.get_active_tool_definitions(turn)
+        self._spent.turns += 1
+        names = tuple(spec.name for spec in specs)
+        self._on_event(TurnStarted(self._spent.turns, turn.query or "", names))
+        response = await self._talk.ask(specs, may_call=last is None)
+        self._spent.tokens += tokens_of(response, self._talk.history)
+        self._said = (response.text or "").strip() or self._said
+        calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
+        if not calls:
+            answer = (response.text or "").strip()
+            return self._report(last or Finish.ANSWER, answer or f"The model gave no answer.\n{self._story()}".strip())
+        await self._dispatch(calls, turn, specs, last)
+        return self._signalled(calls) if last is None else self.account(last)
+
+    async def _dispatch(
+        self, calls: Sequence[ToolCallPart], turn: Turn, specs: Sequence[ToolSpec], last: Finish | None
+    ) -> None:
+        """Run the calls and put their results in the history, also when this is cancelled half-way."""
+        over = last or (Finish.TOKENS if self._spent.tokens >= self._budget.tokens else None)
+        left = self._budget.tool_calls - self._spent.tool_calls if over is None else 0
+        why_not = f"Not run: the budget of {self._budget.describe(over or Finish.TOOL_CALLS)} is used up."
+        around = CallRound(calls, left, why_not)
+        self._spent.tool_calls += min(len(calls), left)
+        acquired = {spec.name for spec in specs if spec.origin is not Origin.STATIC}
+        self._names += [part.tool_name for part in calls if part.tool_name in acquired]
+        try:
+            await around.run(self._host, turn, specs, self._on_event)
+        finally:
+            self._finished += around.outcomes
+            self._talk.say(around.returns())
+
+    def _signalled(self, calls: Sequence[ToolCallPart]) -> Report | None:
+        """React to `abort_attempt` and `replan` among the calls just made."""
+        for outcome in self._finished[-len(calls) :]:
+            signal, reason = control_signal(outcome.call.name, outcome.result)
+            if signal == "abort_attempt":
+                return self._report(Finish.ABORTED, f"Given up: {reason or 'no reason given'}\n{self._story()}".strip())
+            if signal == "replan":
+                self._talk.say([UserPromptPart(content=instructions.replan(reason))])
+                self._said = ""
+                self._on_event(Replanned(reason))
+        return None
+
+    def _turn(self) -> Turn:
+        """The turn that starts now. Tools are retrieved for the user's message and for what the model said last."""
+        base = self._talk._turn  # noqa: SLF001 -- a run is a part of its conversation
+        used = " ".join(dict.fromkeys(self._names))
+        query = "\n".join(part for part in (self._message, self._said, used) if part)
+        return Turn(
+            query=query,
+            user=base.user,
+            agent=base.agent,
+            permission=base.permission,
+            features=base.features,
+            include_deferred_tools=base.include_deferred_tools,
+        )
+
+    def account(self, finish: Finish, detail: str = "") -> Report:
+        """An honest end without an answer of the model: what happened, and how far it came."""
+        why = detail or f"Stopped: the budget of {self._budget.describe(finish)} is used up before there was an answer."
+        return self._report(finish, f"{why}\n{self._story()}".strip())
+
+    def _story(self) -> str:
+        """What was reached, from the record alone."""
+        done = [one for one in self._finished if one.result.success]
+        failed = len(self._finished) - len(done)
+        effects = [effect for one in done for effect in one.result.side_effects]
+        lines = [f"Reached: {len(done)} of {len(done) + failed} tool calls succeeded."] if self._finished else []
+        lines += [f"What they changed: {', '.join(effects)}."] if effects else []
+        lines += [f"The model's last words: {self._said}"] if self._said else []
+        return "\n".join(lines)
+
+    def _report(self, finish: Finish, answer: str) -> Report:
+        return Report(finish, answer, self._spent.turns, self._spent.tokens, tuple(self._finished))
+
+
+def tokens_of(response: ModelResponse, history: Sequence[ModelMessage]) -> int:
+    """Tokens of one request, in and out; estimated when the server reports none."""
+    reported = response.usage.input_tokens + response.usage.output_tokens
+    return reported or sum(len(repr(message.parts)) for message in history) // CHARACTERS_PER_TOKEN

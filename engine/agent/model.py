@@ -1,0 +1,160 @@
+"""`ModelClient`: one request to a model at a time, over pydantic-ai's low-level interface.
+
+Importing this module takes seconds (pydantic_ai and a provider's own client), so import it when a model is needed.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from typing import Self
+
+from pydantic_ai.direct import model_request, model_request_stream
+from pydantic_ai.exceptions import AgentRunError, UserError
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+)
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
+
+from engine.agent.endpoint import ModelEndpoint
+from engine.contract.failure import ConfigError
+from engine.contract.spec import ToolSpec
+
+OnText = Callable[[str], None]
+
+
+class ModelError(Exception):
+    """The model could not be asked, or answered nonsense. The message says which model and what to do."""
+
+
+class ModelClient:
+    """A model, open. The client library repeats requests that failed in passing (429, 5xx, lost connections)."""
+
+    def __init__(self, endpoint: ModelEndpoint) -> None:
+        self.endpoint = endpoint
+        self._model = build(endpoint)
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        await self._stack.enter_async_context(self._model)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def ask(
+        self,
+        messages: Sequence[ModelMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        may_call: bool = True,
+        on_text: OnText | None = None,
+    ) -> ModelResponse:
+        """One request; the whole response. Raises ModelError.
+
+        may_call: with False the tools stay described, since a history with calls needs that, but must not be called.
+        on_text: text as it arrives; without it nothing is streamed.
+        """
+        parameters = ModelRequestParameters(function_tools=[definition(tool) for tool in tools])
+        settings = ModelSettings(timeout=self.endpoint.timeout_s)
+        if tools and not may_call:
+            settings["tool_choice"] = "none"
+        try:
+            if on_text is None:
+                return await model_request(
+                    self._model, messages, model_settings=settings, model_request_parameters=parameters
+                )
+            return await self._stream(messages, settings, parameters, on_text)
+        except (AgentRunError, UserError) as error:
+            raise ModelError(f"{self.endpoint} could not be asked: {one_line(error)}. {remedy(error)}") from error
+
+    async def _stream(
+        self,
+        messages: Sequence[ModelMessage],
+        settings: ModelSettings,
+        parameters: ModelRequestParameters,
+        on_text: OnText,
+    ) -> ModelResponse:
+        async with model_request_stream(
+            self._model, messages, model_settings=settings, model_request_parameters=parameters
+        ) as stream:
+            async for event in stream:
+                if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+                    piece = event.part.content
+                elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+                    piece = event.delta.content_delta
+                else:
+                    continue
+                if piece:
+                    on_text(piece)
+            return stream.get()
+
+
+def definition(tool: ToolSpec) -> ToolDefinition:
+    """A tool as the client library describes it. Not strict: that would make optional arguments required."""
+    return ToolDefinition(
+        name=tool.name, description=tool.description, parameters_json_schema=dict(tool.parameters), strict=False
+    )
+
+
+def build(endpoint: ModelEndpoint) -> Model:
+    """The library's model for an endpoint. Raises ConfigError when a key is missing."""
+    try:
+        match endpoint.provider:
+            case "anthropic":
+                return build_anthropic(endpoint)
+            case "google":
+                return build_google(endpoint)
+            case _:
+                return build_openai(endpoint)
+    except UserError as error:
+        raise ConfigError(
+            f"model: {endpoint} cannot be used: {one_line(error)} "
+            "Set api_key in [model] of config.toml, or KNACKBOX_MODEL_API_KEY."
+        ) from error
+
+
+def build_openai(endpoint: ModelEndpoint) -> Model:
+    from pydantic_ai.models.openai import OpenAIChatModel  # noqa: PLC0415 -- each provider's client takes a second
+    from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415 -- same
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider  # noqa: PLC0415 -- same
+
+    if endpoint.base_url is None:
+        return OpenAIChatModel(endpoint.name, provider=OpenAIProvider(api_key=endpoint.api_key))
+    provider = OpenAICompatibleProvider("configured", base_url=endpoint.base_url, api_key=endpoint.api_key)
+    return OpenAIChatModel(endpoint.name, provider=provider)
+
+
+def build_anthropic(endpoint: ModelEndpoint) -> Model:
+    from pydantic_ai.models.anthropic import AnthropicModel  # noqa: PLC0415 -- each provider's client takes a second
+    from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415 -- same
+
+    provider = AnthropicProvider(api_key=endpoint.api_key, base_url=endpoint.base_url)
+    return AnthropicModel(endpoint.name, provider=provider)
+
+
+def build_google(endpoint: ModelEndpoint) -> Model:
+    from pydantic_ai.models.google import GoogleModel  # noqa: PLC0415 -- each provider's client takes a second
+    from pydantic_ai.providers.google import GoogleProvider  # noqa: PLC0415 -- same
+
+    return GoogleModel(endpoint.name, provider=GoogleProvider(api_key=endpoint.api_key, base_url=endpoint.base_url))
+
+
+def one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:500]
+
+
+def remedy(error: Exception) -> str:
+    """What a person can do about a model error."""
+    status = getattr(error, "status_code", None)
+    return {
+        401: "Check the API key.",
+        403: "Check that the key may use this model.",
+        404: "Check the model's name and base_url.",
+        429: "Wait, or raise the quota.",
+    }.get(status or 0, "Check base_url and that the server is up.")

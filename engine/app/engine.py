@@ -1,0 +1,132 @@
+"""`Engine`: one object wired from configuration. Lists the tools of a turn, calls them, and closes what it opened."""
+
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from engine.app.compose import House, compose
+from engine.app.config import Settings, load_settings
+from engine.app.home import Home
+from engine.app.services import Services
+from engine.contract.context import Clock, no_progress
+from engine.contract.result import ToolCall, ToolResult
+from engine.contract.source import ToolSource
+from engine.contract.spec import ToolSpec
+from engine.contract.turn import Turn
+from engine.dispatch.bind import BoundTool, bind_tools
+from engine.stores.clock import SystemClock
+from engine.stores.failure_log import FailureLog
+from engine.turn.active_list import ActiveList, active_list
+from sandbox.contract import Sandbox
+
+TOOLS_GENERATION = "tools"
+
+
+class Engine:
+    """Everything one process needs to work with tools. Make one with `Engine.open`; use it from one event loop."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        home: Path | str | None = None,
+        *,
+        settings: Settings | None = None,
+        sources: Sequence[ToolSource] = (),
+        sandbox: Sandbox | None = None,
+        packs: bool = True,
+        clock: Clock | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> AsyncIterator["Engine"]:
+        """An open engine: ``async with Engine.open(home=...) as engine``. Raises ConfigError.
+
+        home: the folder of its data; else ``$KNACKBOX_HOME``, else the platform's user data folder.
+        settings: instead of ``<home>/config.toml`` and the environment.
+        sources: tools offered besides those of the installed packs. packs: False leaves those out.
+        sandbox: instead of the configured one; it stays open when the engine closes.
+        environ: instead of the process's environment variables.
+        """
+        variables = os.environ if environ is None else environ
+        place = Home.locate(home, variables)
+        chosen = settings if settings is not None else load_settings(place, variables)
+        async with AsyncExitStack() as stack:
+            house = await compose(
+                place, chosen, clock or SystemClock(), stack, sources=sources, sandbox=sandbox, packs=packs
+            )
+            yield cls(house)
+
+    @property
+    def sandbox(self) -> Sandbox:
+        return self._house.services.sandbox
+
+    @property
+    def services(self) -> Services:
+        """What packs get when they open: home, settings, sandbox, stores and clock."""
+        return self._house.services
+
+    @property
+    def settings(self) -> Settings:
+        return self._house.services.settings
+
+    @property
+    def failures(self) -> FailureLog:
+        return self._house.failures
+
+    @property
+    def features(self) -> frozenset[str]:
+        """What the configured model clients can do, such as ``"vision"``."""
+        return self._house.features
+
+    def tools_generation(self) -> int:
+        """A number that changes whenever the set of tools does, by any process on this home. Takes microseconds."""
+        return self._house.services.records.generation(TOOLS_GENERATION)
+
+    async def list_tools(self, context: Turn | None = None, query: str | None = None) -> ActiveList:
+        """The tools of a turn, and what was left out and why. Never raises for what a source does.
+
+        context: what is known of the turn. query: the latest message, instead of the turn's own; with one, only those
+            acquired skills are listed that retrieval finds for it, without one all of them.
+        """
+        turn = self._turn(context if query is None else replace(context or Turn(), query=query))
+        return await active_list(self._house.registry.sources, turn, self._house.requirements)
+
+    async def get_active_tool_definitions(
+        self, context: Turn | None = None, query: str | None = None
+    ) -> list[ToolSpec]:
+        """The specs of `list_tools`, in an order that is the same for the same inputs."""
+        return [tool.spec for tool in (await self.list_tools(context, query)).tools]
+
+    async def get_available_tools(self, context: Turn | None = None) -> dict[str, BoundTool]:
+        """Name -> ``await f(**arguments) -> ToolResult`` for the tools of a turn, each bound to the live context."""
+        turn = self._turn(context)
+        listed = await active_list(self._house.registry.sources, turn, self._house.requirements)
+        return bind_tools(listed.tools, self._house.pipeline, turn)
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        turn: Turn | None = None,
+        *,
+        call_id: str = "",
+        progress: Callable[..., None] = no_progress,
+    ) -> ToolResult:
+        """Call one tool by name. Never raises for what it did; a cancellation cancels the call, and its box is killed.
+
+        progress: told what the tool reports while it runs: ``progress(message, fraction)``.
+        """
+        call = ToolCall(name, arguments, call_id)
+        return await self._house.pipeline.call(call, self._turn(turn), progress=progress)
+
+    def _turn(self, turn: Turn | None) -> Turn:
+        """The turn, with what our model clients can do."""
+        features = self._house.features
+        if turn is None:
+            return Turn(features=features)
+        return turn if features <= turn.features else replace(turn, features=turn.features | features)

@@ -1,0 +1,67 @@
+"""`Home`: where this engine's data lives. The folder is the truth; records and vectors are rebuilt from it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+from engine.contract.failure import ConfigError
+
+HOME_VARIABLE = "KNACKBOX_HOME"
+PRIVATE = 0o700
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The paths below one home folder. Nothing here touches the disk except `create`."""
+
+    root: Path
+
+    @classmethod
+    def locate(cls, explicit: Path | str | None, environ: Mapping[str, str]) -> "Home":
+        """The home to use: as given, else `$KNACKBOX_HOME`, else the platform's user data folder."""
+        chosen = explicit or environ.get(HOME_VARIABLE) or platformdirs.user_data_dir("knackbox", appauthor=False)
+        return cls(Path(chosen).expanduser().absolute())
+
+    @property
+    def config(self) -> Path:
+        return self.root / "config.toml"
+
+    @property
+    def records(self) -> Path:
+        return self.root / "records.db"
+
+    @property
+    def records_url(self) -> str:
+        """The records as an SQLAlchemy URL."""
+        return f"sqlite:///{self.records}"
+
+    @property
+    def vectors(self) -> Path:
+        return self.root / "chroma"
+
+    @property
+    def skills(self) -> Path:
+        return self.root / "acquired_skills"
+
+    @property
+    def workspace(self) -> Path:
+        """The workspace when the configuration names none."""
+        return self.root / "workspace"
+
+    @property
+    def fallback_chains(self) -> Path:
+        """The user's own chains; without the file, the ones that ship are used."""
+        return self.root / "fallback_chains.yaml"
+
+    def create(self) -> None:
+        """Make the folder, readable by its owner only. Raises ConfigError when that cannot be done."""
+        try:
+            self.root.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+            self.skills.mkdir(mode=PRIVATE, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"{self.root}: cannot be used as the home ({error.strerror or error}). "
+                f"Choose another with --home or {HOME_VARIABLE}."
+            ) from error

@@ -1,0 +1,62 @@
+"""Opening the configured sandbox: an entry point of the group ``knackbox.sandboxes``, made with no arguments."""
+
+import difflib
+import inspect
+
+from engine.app.plugins import SANDBOXES, find
+from engine.contract.failure import ConfigError
+from sandbox.contract import Job, OnOutput, Outcome, Protection, Protections, Sandbox, SandboxError, State
+from sandbox.unsafe import UnsafeSandbox
+
+
+async def open_sandbox(name: str) -> Sandbox:
+    """The backend of this name. Raises ConfigError when there is none, or when it cannot be loaded.
+
+    A missing protection is not noticed here: the backend refuses to run and says which one (BOX-2).
+    """
+    points = {point.name: point for point in find(SANDBOXES)}
+    if name not in points:
+        near = difflib.get_close_matches(name, points, n=1)
+        hint = f"Did you mean {near[0]}?" if near else f"Installed: {', '.join(sorted(points)) or 'none'}."
+        raise ConfigError(f"sandbox: there is no backend named {name!r}. {hint}")
+    try:
+        made = points[name].load()()
+        backend = await made if inspect.isawaitable(made) else made
+    except (SandboxError, ConfigError):
+        raise
+    except Exception as error:
+        raise ConfigError(
+            f"sandbox: the backend {name} ({points[name].value}) cannot be loaded: {type(error).__name__}: {error}. "
+            "Repair it, or choose another with KNACKBOX_SANDBOX."
+        ) from error
+    if not all(hasattr(backend, method) for method in ("run", "report", "aclose")):
+        raise ConfigError(f"sandbox: {points[name].value} is not a sandbox backend (sandbox.contract.Sandbox).")
+    found: Sandbox = backend
+    return found
+
+
+def unsafe_sandbox() -> Sandbox:
+    """No isolation at all; it logs a warning on every run (BOX-2). Only ever made for `--unsafe-no-sandbox`."""
+    return UnsafeSandbox()
+
+
+class Refusing:
+    """What stands where no sandbox could be opened: it runs nothing, and says why (BOX-2)."""
+
+    name = "none"
+
+    def __init__(self, error: SandboxError) -> None:
+        self._error = error
+
+    async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:  # noqa: ARG002 -- the contract's
+        """Raises SandboxError."""
+        raise SandboxError(self._error.message, may_have_started=False, remedy=self._error.remedy)
+
+    async def report(self) -> Protections:
+        detail, remedy = self._error.message, self._error.remedy
+        return Protections(
+            self.name, (Protection("sandbox", State.ABSENT, required=True, detail=detail, remedy=remedy),)
+        )
+
+    async def aclose(self) -> None:
+        """Nothing is held."""

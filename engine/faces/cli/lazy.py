@@ -1,0 +1,73 @@
+"""Commands that are loaded when they are used, so that `knackbox --help` and `knackbox exec` start quickly."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from engine.app.plugins import COMMANDS, find
+from engine.contract.failure import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """One of our commands: the module whose `app` it is, and its line in the help."""
+
+    module: str
+    help: str
+
+
+class LazyCommand(TyperCommand):
+    """Stands in for a command in the help; becomes the true one when it is invoked."""
+
+    def __init__(self, name: str, help_line: str, load: Callable[[], Any]) -> None:
+        super().__init__(name=name, help=help_line, short_help=help_line)
+        self._load = load
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        return self._load().make_context(info_name, args, parent=parent, **extra)
+
+
+def load_own(name: str, own: Own) -> Any:
+    command = typer.main.get_command(import_module(own.module).app)
+    command.name = name
+    return command
+
+
+def load_plugin(point: EntryPoint) -> Any:
+    """The command of an entry point. Raises ConfigError when the pack that brings it is broken."""
+    try:
+        found = point.load()
+    except Exception as error:
+        raise ConfigError(
+            f"the command {point.name} ({point.value}) cannot be loaded: {type(error).__name__}: {error}. "
+            "Repair or uninstall the pack that brings it."
+        ) from error
+    if not isinstance(found, typer.Typer):
+        raise ConfigError(f"the command {point.name} ({point.value}) is not a typer.Typer. Repair the pack.")
+    command = typer.main.get_command(found)
+    command.name = point.name
+    return command
+
+
+class LazyGroup(TyperGroup):
+    """A group of our commands, then those of packs."""
+
+    own: Mapping[str, Own] = {}
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 -- the interface's
+        plugins = [point.name for point in find(COMMANDS) if point.name not in self.own]
+        return [*self.own, *plugins]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 -- the interface's
+        own = self.own.get(cmd_name)
+        if own is not None:
+            return LazyCommand(cmd_name, own.help, lambda: load_own(cmd_name, own))
+        plugin = next((point for point in find(COMMANDS) if point.name == cmd_name), None)
+        if plugin is None:
+            return None
+        return LazyCommand(cmd_name, f"Commands of {plugin.value.split('.')[0]}.", lambda: load_plugin(plugin))

@@ -1,0 +1,133 @@
+"""`knackbox`: the command line. Exit codes: `engine.faces.cli.shared.Exit`.
+
+The global options may stand before or after the command. Errors are one line on stderr with a remedy.
+"""
+
+import difflib
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer.exceptions import TyperException
+
+from engine.contract.failure import ConfigError
+from engine.faces.cli.lazy import LazyGroup, Own
+from engine.faces.cli.shared import Exit, Options, log_to_stderr, say
+from engine.stores.locks import StoreBusy
+from sandbox.contract import SandboxError
+
+OWN = {
+    "exec": Own("engine.faces.cli.run_code", "Run code in a fresh box."),
+    "call": Own("engine.faces.cli.call", "Call one tool."),
+    "tools": Own("engine.faces.cli.tools", "The tools of this turn, and why others are not among them."),
+    "chat": Own("engine.faces.cli.chat", "Talk to the configured model, which uses the tools."),
+    "failures": Own("engine.faces.cli.failures", "What failed lately, and how it was classified."),
+    "doctor": Own("engine.faces.cli.doctor", "Which protections hold here, and what else is missing."),
+    "mcp": Own("engine.faces.cli.mcp", "Serve the tools over MCP on stdin and stdout."),
+    "demo": Own("engine.faces.demo.command", "Teach, find, call, fail well, forget: the whole job on real data."),
+}
+GLOBAL_FLAGS = frozenset({"--unsafe-no-sandbox"})
+GLOBAL_VALUES = frozenset({"--home"})
+
+
+class Commands(LazyGroup):
+    own = OWN
+
+
+app = typer.Typer(
+    name="knackbox",
+    help="A sandboxed execution engine whose tools are acquired, proven and found again.",
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def show_version(wanted: bool) -> None:
+    if wanted:
+        try:
+            typer.echo(f"knackbox {version('knackbox')}")
+        except PackageNotFoundError:
+            typer.echo("knackbox (a checkout, not installed)")
+        raise typer.Exit
+
+
+@app.callback()
+def globals_(
+    ctx: typer.Context,
+    home: Annotated[Path | None, typer.Option("--home", help="Where data lives; else $KNACKBOX_HOME.")] = None,
+    unsafe_no_sandbox: Annotated[
+        bool, typer.Option("--unsafe-no-sandbox", help="Run code WITHOUT isolation. Said again on every call.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON on stdout, where a command has it.")] = False,
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=show_version, is_eager=True)
+    ] = False,
+) -> None:
+    ctx.obj = Options(home=home, unsafe_no_sandbox=unsafe_no_sandbox, as_json=as_json)
+
+
+def hoist(arguments: Sequence[str]) -> list[str]:
+    """Move the global options before the command, wherever a person put them. What follows ``--`` stays.
+
+    A value that belongs to another option is never taken for one of ours, since none of ours can be a value.
+    """
+    front: list[str] = []
+    rest: list[str] = []
+    queue = list(arguments)
+    while queue:
+        word = queue.pop(0)
+        if word == "--":
+            rest += [word, *queue]
+            break
+        if word in GLOBAL_FLAGS or ("=" in word and word.split("=", 1)[0] in GLOBAL_VALUES):
+            front.append(word)
+        elif word in GLOBAL_VALUES:
+            front += [word, *queue[:1]]
+            queue = queue[1:]
+        else:
+            rest.append(word)
+    return [*front, *rest]
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; the exit code."""
+    log_to_stderr()
+    try:
+        code = app(args=hoist(arguments), prog_name="knackbox", standalone_mode=False)
+    except TyperException as error:
+        message = " ".join(error.format_message().split())
+        if message:
+            say(f"{message.rstrip('.?')}.{suggestion(message)} See knackbox --help.")
+        return int(Exit.USAGE)
+    except (ConfigError, SandboxError, StoreBusy) as error:
+        say(" ".join(str(error).split()))
+        return int(Exit.ENVIRONMENT)
+    except (KeyboardInterrupt, typer.Abort):
+        say("interrupted.")
+        return int(Exit.INTERRUPTED)
+    except BrokenPipeError:  # the reader of our output went away, as `| head` does
+        sys.stderr.close()
+        return int(Exit.OK)
+    return int(code) if isinstance(code, int) else int(Exit.OK)
+
+
+def suggestion(message: str) -> str:
+    """The nearest command, when the message is about one that does not exist."""
+    if not message.startswith("No such command"):
+        return ""
+    near = difflib.get_close_matches(message.split("'")[1], list(OWN), n=1)
+    return f" Did you mean {near[0]}?" if near else ""
+
+
+def main() -> None:
+    """The entry point of the `knackbox` command."""
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""Opening an engine for one command.
+
+A pack's own sub-commands (entry points of the group ``knackbox.commands``, each a ``typer.Typer``) use the same:
+
+    @app.command("list")
+    def list_(ctx: typer.Context, as_json: Json = False) -> None:
+        async def work(engine: Engine) -> None:
+            ...
+        with_engine(ctx, work)
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import typer
+
+from engine.app.engine import Engine
+from engine.app.sandboxes import unsafe_sandbox
+from engine.faces.cli.shared import options, settings_of
+
+T = TypeVar("T")
+
+
+def with_engine(ctx: typer.Context, work: Callable[[Engine], Coroutine[Any, Any, T]]) -> T:
+    """Open an engine as the global options say, do the work, close it. Raises ConfigError and SandboxError."""
+
+    async def session() -> T:
+        home, settings = settings_of(ctx)
+        sandbox = unsafe_sandbox() if options(ctx).unsafe_no_sandbox else None
+        async with Engine.open(home.root, settings=settings, sandbox=sandbox) as engine:
+            return await work(engine)
+
+    return asyncio.run(session())

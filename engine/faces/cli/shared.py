@@ -1,0 +1,134 @@
+"""What every command shares: the global options, the exit codes, speaking JSON and failing clearly.
+
+Opening an engine is in `engine.faces.cli.session`, which takes longer to import.
+"""
+
+import json
+import logging
+import os
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from engine.app.config import Settings, load_settings
+from engine.app.home import Home
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, for programs.")]
+
+SPINNER_AFTER_S = 1.0
+
+
+class Exit(IntEnum):
+    """What the exit code of `knackbox` means."""
+
+    OK = 0
+    FAILED = 1  # the tool or the code failed
+    USAGE = 2  # the command line or the input is wrong
+    ENVIRONMENT = 3  # a protection, the configuration or a store is missing or broken
+    INTERRUPTED = 130  # Ctrl-C, as shells have it: 128 + SIGINT
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options that stand before every command."""
+
+    home: Path | None = None
+    unsafe_no_sandbox: bool = False
+    as_json: bool = False
+
+
+def options(ctx: typer.Context) -> Options:
+    """The global options of this invocation."""
+    found = ctx.find_object(Options)
+    return found if found is not None else Options()
+
+
+def wants_json(ctx: typer.Context, flag: bool) -> bool:
+    """Whether `--json` was given, before or after the command."""
+    return flag or options(ctx).as_json
+
+
+def settings_of(ctx: typer.Context) -> tuple[Home, Settings]:
+    """The home and the settings of this invocation. Raises ConfigError."""
+    home = Home.locate(options(ctx).home, os.environ)
+    return home, load_settings(home, os.environ)
+
+
+def emit_json(value: Any) -> None:
+    """One line of JSON on stdout."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, default=str) + "\n")
+    sys.stdout.flush()
+
+
+def emit(text: str) -> None:
+    """Text on stdout, with one line end."""
+    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+    sys.stdout.flush()
+
+
+def say(text: str) -> None:
+    """A remark for the person at the terminal, on stderr."""
+    sys.stderr.write(f"knackbox: {text}\n")
+    sys.stderr.flush()
+
+
+def fail(message: str, code: Exit = Exit.FAILED) -> NoReturn:
+    """End the command with one clear line on stderr."""
+    say(" ".join(message.split()))
+    raise typer.Exit(int(code))
+
+
+def read_input(source: str, what: str) -> bytes:
+    """The bytes of a file, or of stdin for ``-``. Ends the command when they cannot be read."""
+    if source == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(source).read_bytes()
+    except OSError as error:
+        fail(f"{what}: {source} cannot be read ({error.strerror or error}). Name a file, or - for stdin.", Exit.USAGE)
+
+
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
+    """A table on stdout. Cells are shown as they are, nothing in them is markup; a `Text` brings its own style."""
+    table = Table(box=None, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+    Console().print(table)
+
+
+@contextmanager
+def working(label: str) -> Iterator[None]:
+    """A spinner on stderr for anything that takes over a second, when a person is looking."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    status = console.status(label)
+    timer = threading.Timer(SPINNER_AFTER_S, status.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        status.stop()
+
+
+def log_to_stderr() -> None:
+    """Warnings of the engine become remarks of one line each."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("knackbox: %(levelname)s: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

@@ -1,0 +1,76 @@
+"""`knackbox tools`: what a turn would offer, and with --why what it would not, and for what reason."""
+
+from typing import Annotated, Any
+
+import typer
+
+from engine.app.engine import Engine
+from engine.contract.spec import ToolSpec
+from engine.faces.cli.session import with_engine
+from engine.faces.cli.shared import Json, emit, emit_json, print_table, say, wants_json, working
+from engine.turn.active_list import ActiveList
+
+app = typer.Typer(pretty_exceptions_enable=False)
+
+
+@app.command()
+def tools(
+    ctx: typer.Context,
+    query: Annotated[
+        str | None,
+        typer.Option("--query", "-q", help="A message; of the learned skills only those that fit are shown."),
+    ] = None,
+    why: Annotated[bool, typer.Option("--why", help="Show also what is left out, and why.")] = False,
+    as_json: Json = False,
+) -> None:
+    """The tools of a turn, in the order a model gets them."""
+
+    async def work(engine: Engine) -> ActiveList:
+        return await engine.list_tools(query=query)
+
+    with working("listing the tools"):
+        found = with_engine(ctx, work)
+    if wants_json(ctx, as_json):
+        emit_json(as_object(found, why=why))
+        return
+    show(found, why=why)
+
+
+def as_object(found: ActiveList, *, why: bool) -> dict[str, Any]:
+    """With `why`, also `dropped` and `failed`: name and reason of each."""
+    shown: dict[str, Any] = {"tools": [describe(tool.spec) for tool in found.tools]}
+    if why:
+        shown["dropped"] = [{"name": each.name, "reason": each.reason} for each in found.dropped]
+        shown["failed"] = [{"source": each.source, "reason": each.reason} for each in found.failed]
+    return shown
+
+
+def describe(spec: ToolSpec) -> dict[str, Any]:
+    hints = spec.annotations
+    return {
+        "name": spec.name,
+        "description": spec.description,
+        "parameters": spec.parameters,
+        "origin": spec.origin.value,
+        "category": spec.category,
+        "version": spec.version,
+        "annotations": {
+            "read_only": hints.read_only,
+            "destructive": hints.destructive,
+            "idempotent": hints.idempotent,
+            "requires_confirmation": hints.requires_confirmation,
+        },
+    }
+
+
+def show(found: ActiveList, *, why: bool) -> None:
+    specs = [tool.spec for tool in found.tools]
+    rows = [(spec.name, spec.origin.value, spec.category, spec.summary) for spec in specs]
+    print_table(("tool", "origin", "category", "what it does"), rows)
+    if why and found.dropped:
+        emit("")
+        print_table(("left out", "why"), [(each.name, each.reason) for each in found.dropped])
+    elif why:
+        say("nothing was left out.")
+    for failure in found.failed:
+        say(f"the source {failure.source} gave no tools: {failure.reason}")

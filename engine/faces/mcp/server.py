@@ -1,0 +1,102 @@
+"""The engine as an MCP server: list, call, progress, cancellation, and news of changed tools. Official SDK, stdio."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from importlib.metadata import PackageNotFoundError, version
+
+import anyio
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.stdio import stdio_server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
+from mcp_types import (
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    NotificationParams,
+    PaginatedRequestParams,
+)
+
+from engine.app.engine import Engine
+from engine.contract.result import ToolResult
+from engine.contract.turn import Turn
+from engine.faces.mcp.changes import ToolChanges
+from engine.faces.mcp.progress import ProgressRelay
+from engine.formats.mcp import result_to_mcp_format, tools_to_mcp_format
+
+INSTRUCTIONS = (
+    "Knackbox runs code in a sandbox and learns tools. What create_skill admits becomes a tool of its own at once; "
+    "list the tools again when told that they changed. A failed call says why and what to do next."
+)
+
+Context = ServerRequestContext[dict[str, object]]
+
+
+def build_server(engine: Engine) -> tuple[Server[dict[str, object]], ToolChanges]:
+    """A server over an open engine, and its watcher, which whoever runs the server has to keep running."""
+    bus = InMemorySubscriptionBus()
+    changes = ToolChanges(engine.tools_generation, bus)
+    turn = Turn()
+
+    async def list_tools(_: Context, params: PaginatedRequestParams | None) -> ListToolsResult:  # noqa: ARG001 -- one page
+        return ListToolsResult(tools=tools_to_mcp_format(await engine.get_active_tool_definitions(turn)))
+
+    async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
+        relay = ProgressRelay(context.session.report_progress)
+        async with anyio.create_task_group() as group:
+            group.start_soon(relay.forward)
+            result = await uninterrupted(engine, params, turn, relay)
+            relay.finish()
+        await changes.announce()  # so that news of a skill does not arrive later than the call that made it
+        return result_to_mcp_format(result)
+
+    async def initialized(context: Context, _: NotificationParams) -> None:
+        changes.joined(context.session)
+
+    server: Server[dict[str, object]] = Server(
+        "knackbox",
+        version=own_version(),
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_subscriptions_listen=ListenHandler(bus),
+    )
+    server.add_notification_handler("notifications/initialized", NotificationParams, initialized)
+    return server, changes
+
+
+async def uninterrupted(engine: Engine, params: CallToolRequestParams, turn: Turn, relay: ProgressRelay) -> ToolResult:
+    """Call a tool so that a cancellation reaches it once, and is waited for.
+
+    The SDK's cancel scopes cancel again at every await, which would break off the killing of a box half-way.
+    """
+    task = asyncio.ensure_future(engine.call(params.name, params.arguments or {}, turn, progress=relay))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        task.cancel()
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait([task])
+        raise
+
+
+async def serve_stdio(open_engine: Callable[[], AbstractAsyncContextManager[Engine]]) -> None:
+    """Serve one client on stdin and stdout until it closes them.
+
+    The streams are taken first, so that nothing printed while the engine opens can get into the protocol.
+    """
+    async with stdio_server() as (read, write), open_engine() as engine:
+        server, changes = build_server(engine)
+        options = server.create_initialization_options(NotificationOptions(tools_changed=True))
+        async with anyio.create_task_group() as group:
+            group.start_soon(changes.watch)
+            await server.run(read, write, options)
+            group.cancel_scope.cancel()
+
+
+def own_version() -> str:
+    try:
+        return version("knackbox")
+    except PackageNotFoundError:
+        return "0"

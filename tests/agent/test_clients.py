@@ -1,0 +1,73 @@
+"""The vision and image clients, over HTTP against an OpenAI-compatible server; and what a missing key says."""
+
+import base64
+
+import pytest
+
+from engine.agent.endpoint import ModelEndpoint
+from engine.agent.images import OpenAIImages
+from engine.agent.model import ModelClient
+from engine.agent.vision import ModelVision
+from engine.contract.failure import ConfigError, FailureClass, ToolFailure
+from tests.agent.scripted_model import PNG, fails, says, serving
+
+
+@pytest.mark.spec("TOOL-13")
+async def test_an_image_and_a_question_reach_the_model_that_sees() -> None:
+    async with serving(says("One pixel.")) as server:
+        client = ModelVision(ModelEndpoint("openai", "eyes", server.base_url))
+        assert await client.describe("What is it?", [(PNG, "image/png")]) == "One pixel."
+        content = server.requests[0]["messages"][0]["content"]
+    assert content[0] == {"type": "text", "text": "What is it?"}
+    assert content[1]["image_url"]["url"] == "data:image/png;base64," + base64.b64encode(PNG).decode()
+
+
+async def test_a_vision_model_that_fails_is_a_fatal_tool_failure_with_a_remedy() -> None:
+    async with serving(fails(404, "no such model")) as server:
+        with pytest.raises(ToolFailure, match="Check the model's name") as caught:
+            await ModelVision(ModelEndpoint("openai", "eyes", server.base_url)).describe("?", [(PNG, "image/png")])
+    assert caught.value.failure_class is FailureClass.FATAL
+
+
+@pytest.mark.spec("TOOL-13")
+async def test_a_picture_is_asked_for_and_comes_back_as_png() -> None:
+    async with serving() as server:
+        assert await OpenAIImages(ModelEndpoint("openai", "brush", server.base_url)).generate("a dot", "256x256") == PNG
+        asked = server.requests[0]
+    assert (asked["model"], asked["prompt"], asked["size"]) == ("brush", "a dot", "256x256")
+    assert asked["response_format"] == "b64_json"
+
+
+async def test_models_that_know_only_base64_are_asked_for_png_in_their_own_words() -> None:
+    async with serving() as server:
+        await OpenAIImages(ModelEndpoint("openai", "gpt-image-1", server.base_url)).generate("a dot", "1024x1024")
+        assert server.requests[0]["output_format"] == "png"
+        assert "response_format" not in server.requests[0]
+
+
+@pytest.mark.parametrize("answer", [None, base64.b64encode(b"GIF89a").decode(), "not base64!"])
+async def test_an_answer_that_is_no_png_is_refused(answer: str | None) -> None:
+    async with serving() as server:
+        server.image = answer
+        with pytest.raises(ToolFailure, match="Configure one that returns PNG"):
+            await OpenAIImages(ModelEndpoint("openai", "brush", server.base_url)).generate("a dot", "256x256")
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "google"])
+def test_a_provider_without_a_key_is_a_configuration_error_that_names_the_setting(
+    provider: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(ConfigError, match="KNACKBOX_MODEL_API_KEY"):
+        ModelClient(ModelEndpoint(provider, "some-model"))  # type: ignore[arg-type]
+
+
+@pytest.mark.spec("LOOP-1")
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "google"])
+def test_every_provider_opens_with_a_key(provider: str) -> None:
+    ModelClient(ModelEndpoint(provider, "some-model", api_key="k"))  # type: ignore[arg-type]
+
+
+def test_a_key_does_not_show_in_an_endpoint() -> None:
+    assert "sk-1" not in repr(ModelEndpoint("openai", "m", api_key="sk-1"))

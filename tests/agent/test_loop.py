@@ -1,0 +1,320 @@
+"""The loop against a scripted model over HTTP: lists, dispatches, feeds back, and ends honestly."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart
+
+from engine.agent.budget import Budget, Finish
+from engine.agent.endpoint import ModelEndpoint
+from engine.agent.events import CallFinished, Event, Replanned, Report, TextPiece, TurnStarted
+from engine.agent.loop import Conversation
+from engine.agent.model import ModelClient
+from engine.contract.failure import Failure, FailureClass
+from engine.contract.result import ToolResult
+from engine.contract.spec import Annotations, Origin, ToolSpec
+from engine.contract.turn import Turn
+from tests.agent.scripted_model import ScriptedModel, calls, fails, says, serving
+
+READ = Annotations(read_only=True)
+
+
+class Bench:
+    """Lists what it was given and calls it; stands where the engine stands."""
+
+    def __init__(self, **tools: tuple[ToolSpec, Callable[..., Any]]) -> None:
+        self.tools = tools
+        self.queries: list[str | None] = []
+        self.called: list[str] = []
+
+    async def get_active_tool_definitions(self, context: Turn, query: str | None = None) -> list[ToolSpec]:
+        self.queries.append(query if query is not None else context.query)
+        return [spec for spec, _ in self.tools.values()]
+
+    async def call(self, name: str, arguments: Mapping[str, Any], turn: Turn | None = None) -> ToolResult:
+        self.called.append(name)
+        if name not in self.tools:
+            failure = Failure(FailureClass.DIAGNOSTIC, "unknown_tool")
+            return ToolResult(success=False, error=f"There is no tool {name!r}.", failure=failure)
+        value = await self.tools[name][1](**arguments)
+        return value if isinstance(value, ToolResult) else ToolResult(success=True, output=value, message=str(value))
+
+
+def tool(name: str, function: Callable[..., Any], annotations: Annotations = READ, **more: Any) -> Any:
+    return {name: (ToolSpec(name=name, description=f"Does {name}.", annotations=annotations, **more), function)}
+
+
+async def double(x: int) -> int:
+    return 2 * x
+
+
+async def give_up(reason: str = "", learned: str = "") -> ToolResult:
+    value = {"signal": "abort_attempt", "reason": reason, "learned": learned}
+    return ToolResult(success=True, output=value, message="Attempt ended.")
+
+
+async def plan_anew(reason: str = "") -> ToolResult:
+    return ToolResult(success=True, output={"signal": "replan", "reason": reason}, message="Strategy dropped.")
+
+
+@asynccontextmanager
+async def talking(model: ScriptedModel, host: Bench, **options: Any) -> AsyncIterator[Conversation]:
+    async with ModelClient(ModelEndpoint("openai", "scripted", model.base_url, timeout_s=20)) as client:
+        yield Conversation(host, client, **options)
+
+
+def every_call_has_a_result(conversation: Conversation) -> bool:
+    asked: list[str] = []
+    answered: list[str] = []
+    for message in conversation.history:
+        if isinstance(message, ModelResponse):
+            asked += [part.tool_call_id for part in message.parts if isinstance(part, ToolCallPart)]
+        if isinstance(message, ModelRequest):
+            answered += [part.tool_call_id for part in message.parts if isinstance(part, ToolReturnPart)]
+    return asked == answered
+
+
+@pytest.mark.spec("LOOP-1")
+async def test_tool_calls_are_dispatched_and_their_results_fed_back_until_an_answer() -> None:
+    host = Bench(**tool("double", double))
+    async with serving(calls(("double", {"x": 21})), says("It is 42.")) as model:
+        async with talking(model, host) as talk:
+            report = await talk.run("What is twice 21?")
+        assert model.tool_messages() == ["42"]
+    assert (report.finish, report.answer, report.turns) == (Finish.ANSWER, "It is 42.", 2)
+    assert [one.call.name for one in report.calls] == ["double"]
+
+
+@pytest.mark.spec("LOOP-1")
+async def test_the_tool_list_is_rebuilt_every_turn_from_the_latest_message() -> None:
+    host = Bench()
+
+    async def learn() -> str:
+        host.tools |= tool("roman", double, origin=Origin.ACQUIRED)
+        return "learned roman"
+
+    host.tools |= tool("learn", learn)
+    async with serving(calls(("learn", {}), text="I will learn it."), says("Done.")) as model:
+        async with talking(model, host) as talk:
+            await talk.run("Learn roman numerals")
+            await talk.run("Now add two numbers")
+        assert model.offered(0) == ["learn"]
+        assert model.offered(1) == ["learn", "roman"]
+    assert host.queries[0] == "Learn roman numerals"
+    assert "I will learn it." in host.queries[1]
+    assert host.queries[2] == "Now add two numbers"
+
+
+@pytest.mark.spec("LOOP-1")
+async def test_text_streams_piece_by_piece_and_is_the_answer_in_the_end() -> None:
+    seen: list[Event] = []
+    async with serving(says("A rather long answer.")) as model, talking(model, Bench(), on_event=seen.append) as talk:
+        report = await talk.run("hello")
+    pieces = [event.text for event in seen if isinstance(event, TextPiece)]
+    assert len(pieces) > 1
+    assert "".join(pieces) == report.answer == "A rather long answer."
+    assert isinstance(seen[0], TurnStarted)
+
+
+@pytest.mark.spec("LOOP-1")
+async def test_without_streaming_the_same_run_gives_the_same_report() -> None:
+    script = (calls(("double", {"x": 4})), says("8"))
+    reports: list[Report] = []
+    for stream in (True, False):
+        async with serving(*script) as model, talking(model, Bench(**tool("double", double)), stream=stream) as talk:
+            reports.append(await talk.run("twice 4"))
+        assert ("stream" in model.requests[0] and model.requests[0]["stream"] is True) is stream
+    assert reports[0].answer == reports[1].answer == "8"
+
+
+async def test_read_only_calls_run_at_once_and_others_one_after_the_other() -> None:
+    running = 0
+    most = 0
+
+    async def work(**_: Any) -> str:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        running -= 1
+        return "ok"
+
+    for annotations, expected in ((READ, 3), (Annotations(), 1)):
+        most = 0
+        three = calls(("work", {}), ("work", {}), ("work", {}))
+        async with serving(three, says("done")) as model:
+            async with talking(model, Bench(**tool("work", work, annotations))) as talk:
+                await talk.run("go")
+            assert model.tool_messages() == ["ok"] * 3
+        assert most == expected
+
+
+async def test_arguments_that_are_not_json_are_explained_to_the_model_and_nothing_is_called() -> None:
+    host = Bench(**tool("double", double))
+    async with serving(calls(("double", "{x: 1")), says("sorry")) as model:
+        async with talking(model, host) as talk:
+            report = await talk.run("go")
+        assert "must be one JSON object" in model.tool_messages()[0]
+        assert "{x: 1" in model.tool_messages()[0]
+    assert host.called == []
+    assert report.calls[0].result.failure is not None
+    assert report.calls[0].result.failure.failure_class is FailureClass.DIAGNOSTIC
+
+
+@pytest.mark.spec("LOOP-2", "TOOL-11")
+async def test_replan_asks_the_model_for_a_different_strategy() -> None:
+    seen: list[Event] = []
+    script = (calls(("replan", {"reason": "the file is not CSV"})), says("By another way: 7."))
+    async with serving(*script) as model:
+        async with talking(model, Bench(**tool("replan", plan_anew)), on_event=seen.append) as talk:
+            report = await talk.run("sum it")
+        last = model.requests[-1]["messages"][-1]
+        assert last["role"] == "user"
+        assert "the file is not CSV" in last["content"]
+        assert "different strategy" in last["content"]
+    assert report.finish is Finish.ANSWER
+    assert any(isinstance(event, Replanned) for event in seen)
+
+
+@pytest.mark.spec("LOOP-2", "TOOL-11")
+async def test_abort_attempt_ends_with_what_was_learned_and_runs_nothing_after_it() -> None:
+    host = Bench(**tool("abort_attempt", give_up), **tool("double", double, Annotations()))
+    script = calls(("abort_attempt", {"reason": "no access", "learned": "the port is closed"}), ("double", {"x": 1}))
+    async with serving(script) as model, talking(model, host) as talk:
+        report = await talk.run("connect")
+        assert every_call_has_a_result(talk)
+        assert len(model.requests) == 1
+    assert report.finish is Finish.ABORTED
+    assert "no access" in report.answer
+    assert "the port is closed" in report.answer
+    assert host.called == ["abort_attempt"]
+    assert "Not run" in report.calls[1].result.error
+
+
+async def test_only_the_control_tools_themselves_can_steer_the_loop() -> None:
+    async def forged() -> ToolResult:
+        return ToolResult(success=True, output={"signal": "abort_attempt", "reason": "ha"}, message="ha")
+
+    async with serving(calls(("forged", {})), says("went on")) as model:
+        async with talking(model, Bench(**tool("forged", forged, origin=Origin.ACQUIRED))) as talk:
+            report = await talk.run("go")
+    assert (report.finish, report.answer) == (Finish.ANSWER, "went on")
+
+
+@pytest.mark.spec("LOOP-2")
+async def test_the_last_turn_of_the_budget_is_kept_for_saying_what_was_reached() -> None:
+    again = calls(("double", {"x": 1}))
+    async with serving(again, again, says("Reached 2, not 4.")) as model:
+        async with talking(model, Bench(**tool("double", double)), budget=Budget(turns=3)) as talk:
+            report = await talk.run("go on for ever")
+        assert model.requests[-1]["tool_choice"] == "none"
+        assert "3 turns" in model.requests[-1]["messages"][-1]["content"]
+    assert (report.finish, report.answer, report.turns) == (Finish.TURNS, "Reached 2, not 4.", 3)
+
+
+@pytest.mark.spec("LOOP-2")
+async def test_a_model_that_will_not_stop_is_stopped_with_our_own_account() -> None:
+    host = Bench(**tool("double", double))
+    async with serving(calls(("double", {"x": 1}))) as model, talking(model, host, budget=Budget(turns=3)) as talk:
+        report = await talk.run("go on for ever")
+        assert every_call_has_a_result(talk)
+        assert len(model.requests) == 3
+    assert report.finish is Finish.TURNS
+    assert "3 turns" in report.answer
+    assert "2 of 3 tool calls succeeded" in report.answer
+
+
+@pytest.mark.spec("LOOP-2")
+async def test_tool_calls_beyond_the_budget_are_answered_but_not_run() -> None:
+    host = Bench(**tool("double", double))
+    three = calls(("double", {"x": 1}), ("double", {"x": 2}), ("double", {"x": 3}))
+    async with serving(three, says("Two of three.")) as model:
+        async with talking(model, host, budget=Budget(tool_calls=2)) as talk:
+            report = await talk.run("go")
+        assert model.tool_messages()[:2] == ["2", "4"]
+        assert "budget of 2 tool calls" in model.tool_messages()[2]
+    assert host.called == ["double", "double"]
+    assert (report.finish, report.answer) == (Finish.TOOL_CALLS, "Two of three.")
+
+
+@pytest.mark.spec("LOOP-2")
+async def test_tokens_beyond_the_budget_end_the_run_before_more_is_done() -> None:
+    host = Bench(**tool("double", double))
+    async with serving(calls(("double", {"x": 1}), text="Thinking.", tokens=5000)) as model:
+        async with talking(model, host, budget=Budget(tokens=4000)) as talk:
+            report = await talk.run("go")
+            assert every_call_has_a_result(talk)
+    assert report.finish is Finish.TOKENS
+    assert "4000 tokens" in report.answer
+    assert "Thinking." in report.answer
+    assert host.called == []
+
+
+@pytest.mark.spec("LOOP-2", "CALL-1")
+async def test_wall_time_cancels_what_runs_and_every_call_still_has_a_result() -> None:
+    cancelled = asyncio.Event()
+
+    async def sleep_on() -> str:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+        return "never"
+
+    host = Bench(**tool("sleep_on", sleep_on, Annotations()), **tool("double", double))
+    script = calls(("double", {"x": 3}), ("sleep_on", {}), ("double", {"x": 1}))
+    async with serving(script) as model, talking(model, host, budget=Budget(wall_s=1.5)) as talk:
+        report = await talk.run("go")
+        assert every_call_has_a_result(talk)
+    assert cancelled.is_set()
+    assert report.finish is Finish.WALL
+    assert "1.5 seconds" in report.answer
+    assert [one.result.success for one in report.calls] == [True, False, False]
+
+
+async def test_a_cancelled_run_leaves_a_history_that_the_next_message_can_follow() -> None:
+    started = asyncio.Event()
+
+    async def sleep_on() -> str:
+        started.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    async with serving(calls(("sleep_on", {})), says("Hello again.")) as model:
+        async with talking(model, Bench(**tool("sleep_on", sleep_on))) as talk:
+            task = asyncio.create_task(talk.run("go"))
+            async with asyncio.timeout(20):
+                await started.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert every_call_has_a_result(talk)
+            report = await talk.run("are you there?")
+    assert report.answer == "Hello again."
+
+
+async def test_a_model_that_cannot_be_asked_ends_the_run_with_a_remedy() -> None:
+    async with serving(fails(401, "bad key")) as model, talking(model, Bench()) as talk:
+        report = await talk.run("hello")
+    assert report.finish is Finish.MODEL_ERROR
+    assert "Check the API key." in report.answer
+    assert "Traceback" not in report.answer
+
+
+async def test_events_name_every_call_and_its_result() -> None:
+    seen: list[Event] = []
+    async with serving(calls(("double", {"x": 1}), ("missing", {})), says("ok")) as model:
+        async with talking(model, Bench(**tool("double", double)), on_event=seen.append) as talk:
+            await talk.run("go")
+    finished = [(event.call.name, event.result.success) for event in seen if isinstance(event, CallFinished)]
+    assert finished == [("double", True), ("missing", False)]
+
+
+async def test_an_empty_answer_is_said_to_be_one() -> None:
+    async with serving(says("")) as model, talking(model, Bench(), stream=False) as talk:
+        report = await talk.run("hello")
+    assert report.answer.startswith(("The model gave no answer", "scripted"))

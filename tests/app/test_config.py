@@ -1,0 +1,82 @@
+"""Settings come from three places; what cannot be used is one clear line."""
+
+from pathlib import Path
+
+import pytest
+
+from engine.app.config import Settings, load_settings
+from engine.app.home import Home
+from engine.contract.failure import ConfigError
+
+
+def home_with(folder: Path, text: str = "") -> Home:
+    home = Home(folder)
+    home.config.write_text(text)
+    return home
+
+
+def refusal(home: Home, environ: dict[str, str] | None = None) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load_settings(home, environ or {})
+    return str(caught.value)
+
+
+def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
+    assert load_settings(Home(tmp_path / "none"), {}) == Settings()
+
+
+def test_the_environment_wins_over_the_file_and_the_command_line_over_both(tmp_path: Path) -> None:
+    home = home_with(tmp_path, '[model]\nname = "from-file"\nbase_url = "http://file"\n[budget]\nturns = 3\n')
+    settings = load_settings(home, {"KNACKBOX_MODEL_NAME": "from-env", "KNACKBOX_HOME": "/x"}, {"budget.turns": 5})
+    assert (settings.model.name, settings.model.base_url, settings.budget.turns) == ("from-env", "http://file", 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("[model]\nnmae = 'x'\n", ["config.toml", "model.nmae", "Did you mean model.name?"]),
+        ("[modle]\nname = 'x'\n", ["config.toml", "modle", "not a setting"]),
+        ("[budget]\nturns = 'many'\n", ["config.toml", "budget.turns", "many"]),
+        ("[budget]\nturns = 0\n", ["config.toml", "budget.turns", "greater than or equal to 1"]),
+        ("model = 'x'\n", ["config.toml", "model"]),
+        ("[model\n", ["config.toml", "not valid TOML", "line 1"]),
+        ("[model]\nprovider = 'acme'\n", ["config.toml", "model.provider", "'anthropic'", "acme"]),
+    ],
+)
+def test_a_wrong_file_is_one_line_with_place_field_and_remedy(tmp_path: Path, text: str, parts: list[str]) -> None:
+    message = refusal(home_with(tmp_path, text))
+    assert "\n" not in message
+    assert [part for part in parts if part not in message] == []
+
+
+def test_a_variable_that_names_no_setting_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    message = refusal(Home(tmp_path), {"KNACKBOX_MODEL_NAM": "x"})
+    assert "KNACKBOX_MODEL_NAM names no setting" in message
+    assert "KNACKBOX_MODEL_NAME" in message
+
+
+def test_a_wrong_variable_is_blamed_on_the_environment_and_not_on_the_file(tmp_path: Path) -> None:
+    message = refusal(home_with(tmp_path, "[budget]\nturns = 3\n"), {"KNACKBOX_BUDGET_TOKENS": "lots"})
+    assert message.startswith("environment: budget.tokens")
+
+
+def test_a_key_is_never_shown(tmp_path: Path) -> None:
+    settings = load_settings(Home(tmp_path), {"KNACKBOX_MODEL_API_KEY": "sk-secret"})
+    assert "sk-secret" not in repr(settings)
+    assert "sk-secret" not in refusal(home_with(tmp_path, "[model]\napi_key = ['sk-secret']\n"))
+
+
+def test_a_pack_has_a_free_table_of_its_own(tmp_path: Path) -> None:
+    home = home_with(tmp_path, "[packs.acme]\nurl = 'http://acme'\n[packs.acme.deep]\nx = 1\n")
+    assert load_settings(home, {}).packs["acme"] == {"url": "http://acme", "deep": {"x": 1}}
+
+
+@pytest.mark.spec("LIST-2")
+def test_the_chat_model_is_the_vision_model_only_when_it_sees(tmp_path: Path) -> None:
+    blind = {"KNACKBOX_MODEL_NAME": "m"}
+    assert load_settings(Home(tmp_path), blind).vision_endpoint is None
+    seeing = load_settings(Home(tmp_path), blind | {"KNACKBOX_MODEL_SEES": "true"})
+    assert seeing.vision_endpoint == seeing.model
+    other = load_settings(Home(tmp_path), blind | {"KNACKBOX_VISION_NAME": "eyes"})
+    assert other.vision_endpoint is not None
+    assert other.vision_endpoint.name == "eyes"

@@ -1,0 +1,246 @@
+"""The engine as one object: opens, lists, calls, and closes what it opened."""
+
+import asyncio
+import logging
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import Engine
+from engine.app import packs as packs_module
+from engine.app.config import Settings
+from engine.app.packs import OpenedPacks
+from engine.app.plugins import COMMANDS, SANDBOXES, TOOL_SOURCES, find
+from engine.app.services import Services
+from engine.contract.context import CallContext
+from engine.contract.failure import ConfigError, FailureClass
+from engine.contract.pack import Pack
+from engine.contract.spec import Annotations
+from engine.contract.turn import Turn
+from engine.registry.decorate import tool
+from engine.registry.static import StaticSource
+from sandbox.contract import SandboxError
+from tests.app.pack import source
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@asynccontextmanager
+async def opened(home: Path, **options: Any) -> AsyncIterator[Engine]:
+    async with Engine.open(home, **{"sources": [source()], "packs": False, "environ": {}} | options) as engine:
+        yield engine
+
+
+def test_importing_a_room_does_not_load_the_house() -> None:
+    program = "import sys, engine, engine.contract.spec; print([m for m in sys.modules if m.startswith('engine.app')])"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "[]"
+    assert Engine.__module__ == "engine.app.engine"
+
+
+@pytest.mark.spec("FACE-4", "CALL-1")
+async def test_a_tool_is_called_by_name_and_answers_with_one_result(tmp_path: Path) -> None:
+    async with opened(tmp_path) as engine:
+        result = await engine.call("double", {"x": 21})
+    assert (result.success, result.output) == (True, 42)
+    assert result.audit.tool == "double"
+
+
+@pytest.mark.spec("FACE-4", "CALL-2")
+async def test_available_tools_are_bound_callables(tmp_path: Path) -> None:
+    async with opened(tmp_path) as engine:
+        bound = await engine.get_available_tools(Turn())
+        assert (await bound["double"](x=4)).output == 8
+        assert (await bound["write_note"](text="hello")).side_effects == ("created:note.txt",)
+        assert (engine.services.home.workspace / "note.txt").read_text() == "hello"
+
+
+@pytest.mark.spec("FACE-4", "BOX-1")
+async def test_the_sandbox_of_the_engine_runs_code(tmp_path: Path) -> None:
+    async with opened(tmp_path) as engine:
+        result = await engine.call("run_box", {"code": "6 * 7"})
+    assert result.output == {"end": "ok", "value": 42}
+
+
+@pytest.mark.spec("LIST-0", "LIST-6")
+async def test_the_list_leaves_out_what_is_not_configured_and_says_why(tmp_path: Path) -> None:
+    async with opened(tmp_path) as engine:
+        names = [spec.name for spec in await engine.get_active_tool_definitions(Turn())]
+        dropped = {each.name: each.reason for each in (await engine.list_tools()).dropped}
+    assert names == sorted(names)
+    assert "unreachable" not in names
+    assert "a_moon_base" in dropped["unreachable"]
+    assert "vision" in dropped["look"]
+
+
+@pytest.mark.spec("LIST-2")
+async def test_a_model_that_sees_brings_the_tools_that_need_eyes(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"model": {"name": "m", "base_url": "http://127.0.0.1:9", "sees": True}})
+    async with opened(tmp_path, settings=settings) as engine:
+        assert "look" in [spec.name for spec in await engine.get_active_tool_definitions(Turn())]
+        assert (await engine.call("look", {})).output == "seen"
+
+
+async def test_the_same_inputs_give_the_same_list(tmp_path: Path) -> None:
+    async with opened(tmp_path) as engine:
+        assert await engine.get_active_tool_definitions(Turn()) == await engine.get_active_tool_definitions(Turn())
+
+
+@pytest.mark.spec("FAIL-5")
+async def test_failures_are_kept_for_people(tmp_path: Path) -> None:
+    async with opened(tmp_path) as engine:
+        await engine.call("double", {"x": "many"})
+    async with opened(tmp_path) as engine:
+        assert engine.failures.recent(1)[0]["tool"] == "double"
+
+
+@pytest.mark.spec("BOX-2")
+async def test_where_no_sandbox_opens_the_engine_still_lists_and_code_is_refused_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> Any:
+        raise SandboxError("user namespaces are forbidden here.", remedy="Run sysctl x=1.")
+
+    point = EntryPoint("namespace", "tests.app.test_engine:nothing", SANDBOXES)
+    monkeypatch.setattr("engine.app.sandboxes.find", lambda _: [point])
+    monkeypatch.setattr(EntryPoint, "load", lambda _: refuse)
+    async with opened(tmp_path) as engine:
+        listed = await engine.list_tools()
+        result = await engine.call("run_box", {"code": "1"})
+    assert "run_box" in [each.name for each in listed.dropped]
+    assert result.success is False
+    assert "user namespaces are forbidden" in result.error
+
+
+async def test_a_damaged_record_file_is_one_clear_line_and_stays_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "records.db").write_bytes(b"this is no database" * 100)
+    with pytest.raises(ConfigError, match=r"records\.db.*damaged") as caught:
+        async with opened(tmp_path):
+            pass
+    assert "\n" not in str(caught.value)
+    assert (tmp_path / "records.db").read_bytes() == b"this is no database" * 100
+
+
+async def test_cancelling_a_call_cancels_the_tool(tmp_path: Path) -> None:
+    async with opened(tmp_path) as engine:
+        task = asyncio.create_task(engine.call("run_box", {"code": "while True: pass"}))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+def test_our_own_entry_points_are_found_in_a_checkout_too() -> None:
+    assert [point.name for point in find(TOOL_SOURCES)][:2] == ["builtin", "skills"]
+    assert "skills" in [point.name for point in find(COMMANDS)]
+    assert "namespace" in [point.name for point in find(SANDBOXES)]
+
+
+@tool(category="test", annotations=Annotations(read_only=True))
+async def foreign(ctx: CallContext) -> str:
+    """A tool of somebody else."""
+    return "hello from abroad"
+
+
+@tool(category="test", name="double", annotations=Annotations(read_only=True))
+async def clashing(ctx: CallContext) -> str:
+    """Takes a name that is taken."""
+    return "mine"
+
+
+closed: list[str] = []
+
+
+async def good_pack(services: Services) -> Pack:
+    async def close() -> None:
+        closed.append("good")
+
+    return Pack(sources=(StaticSource("foreign", [foreign]),), aclose=close)
+
+
+async def clashing_pack(services: Services) -> Pack:
+    async def close() -> None:
+        closed.append("clashing")
+
+    return Pack(sources=(StaticSource("clashing", [clashing]),), aclose=close)
+
+
+async def raising_pack(services: Services) -> Pack:
+    raise RuntimeError("no licence")
+
+
+async def wrong_pack(services: Services) -> Any:
+    return "not a pack"
+
+
+def points(*names: str) -> Sequence[EntryPoint]:
+    return [EntryPoint(name, f"tests.app.test_engine:{name}", TOOL_SOURCES) for name in names]
+
+
+async def test_a_pack_of_somebody_else_joins_through_the_same_door(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed.clear()
+    monkeypatch.setattr(packs_module, "find", lambda _: points("good_pack"))
+    async with opened(tmp_path, packs=True) as engine:
+        assert (await engine.call("foreign", {})).output == "hello from abroad"
+        assert closed == []
+    assert closed == ["good"]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("raising_pack", "no licence"),
+        ("wrong_pack", "gave str"),
+        ("clashing_pack", "'double'"),
+        ("missing_pack", "missing_pack"),
+    ],
+)
+async def test_a_broken_pack_is_left_out_with_a_warning_and_the_rest_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str, reason: str
+) -> None:
+    monkeypatch.setattr(packs_module, "find", lambda _: points(name, "good_pack"))
+    with caplog.at_level(logging.WARNING):
+        async with opened(tmp_path, packs=True) as engine:
+            assert (await engine.call("double", {"x": 1})).output == 2
+            assert (await engine.call("foreign", {})).success
+    (warning,) = [record.getMessage() for record in caplog.records if record.name == "knackbox.packs"]
+    assert name in warning
+    assert reason in warning
+    assert "left out" in warning
+
+
+async def test_static_names_are_known_to_packs(tmp_path: Path) -> None:
+    async with opened(tmp_path) as engine:
+        assert "double" in engine.services.static_names()
+
+
+async def test_a_name_claimed_twice_by_given_sources_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="double"):
+        async with opened(tmp_path, sources=[source(), StaticSource("other", [clashing])]):
+            pass
+
+
+def test_nothing_is_joined_when_a_name_is_taken() -> None:
+    packs = OpenedPacks()
+    packs.join([source()])
+    with pytest.raises(ConfigError):
+        packs.join([StaticSource("other", [clashing])])
+    assert [each.name for each in packs.registry.sources] == ["test"]
+
+
+@pytest.mark.spec("CALL-3")
+async def test_wrong_arguments_are_diagnostic(tmp_path: Path) -> None:
+    async with opened(tmp_path) as engine:
+        result = await engine.call("double", {"x": "many"})
+    assert result.failure is not None
+    assert result.failure.failure_class is FailureClass.DIAGNOSTIC

@@ -1,0 +1,16 @@
+"""An MCP server over an engine with the small test pack, for the tests: ``mcp_server_script.py HOME``."""
+
+import asyncio
+import sys
+
+from engine import Engine
+from engine.faces.mcp.server import serve_stdio
+from tests.app.pack import source
+from tests.faces.learning import LearningSource
+
+if __name__ == "__main__":
+    asyncio.run(
+        serve_stdio(
+            lambda: Engine.open(sys.argv[1], sources=[source(), LearningSource(sys.argv[1])], packs=False, environ={})
+        )
+    )
