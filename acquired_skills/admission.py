@@ -1,0 +1,220 @@
+"""The gate: what the box found out about a proposal, and the verdict on it (SKILL-1, SKILL-3 to SKILL-5).
+
+The box gathers facts (`acquired_skills.in_box.harness`); the verdict is a function of them, made out here.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from acquired_skills.in_box.files import HARNESS, PYDANTIC, PYTEST, box_files
+from acquired_skills.proposal import Part, Problem, Proposal, SkillRefused
+from sandbox.contract import Call, End, Job, Limits, Outcome, Sandbox
+
+STUBS = 3  # kinds of stub in the harness: raises NotImplementedError, returns None, returns a bare object()
+MAX_SHOWN = 5  # of the same kind of problem, so that the answer stays readable
+MAX_TESTS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How long an admission may take. Seconds of wall time: one test on a stub, one on the skill, all together."""
+
+    stub_test_s: float = 1.0
+    test_s: float = 10.0
+    total_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What a proposal proved.
+
+    parameters: JSON Schema of the arguments. plain: arguments and value are JSON as they are; otherwise they are
+    converted in the box. tests: how many. seconds: wall time in the box.
+    """
+
+    parameters: Mapping[str, Any]
+    plain: bool
+    tests: int
+    seconds: float
+    report: Mapping[str, Any] = field(default_factory=dict)
+
+
+async def admit(
+    proposal: Proposal, sandbox: Sandbox, *, seed: int, earlier_tests: str | None = None, effort: Effort | None = None
+) -> Admission:
+    """Run the gate in a fresh box. Raises SkillRefused with everything to change; SandboxError when no box can run.
+
+    seed: decides the two random orders of the tests. earlier_tests: those of the version this one replaces.
+    """
+    effort = effort or Effort()
+    outcome = await sandbox.run(_job(proposal, seed, earlier_tests, effort))
+    problems = list(verdict(proposal.name, outcome))
+    if problems:
+        raise SkillRefused(proposal.name, problems)
+    facts = outcome.value
+    returned = facts.get("returned", {})
+    return Admission(
+        parameters=facts["schema"]["parameters"],
+        plain=facts["schema"]["plain"] and not returned.get("typed"),
+        tests=len(facts["tests"]),
+        seconds=outcome.usage.wall_s,
+        report=_report(facts, seed),
+    )
+
+
+def _job(proposal: Proposal, seed: int, earlier_tests: str | None, effort: Effort) -> Job:
+    files = {
+        **box_files(HARNESS),
+        "pytest.ini": b"[pytest]\n",
+        f"skill/{proposal.name}.py": proposal.code.encode(),
+        f"skill/test_{proposal.name}.py": proposal.tests.encode(),
+    }
+    if earlier_tests is not None:
+        files[f"earlier/test_{proposal.name}.py"] = earlier_tests.encode()
+    arguments = {
+        "name": proposal.name,
+        "seed": seed,
+        "stub_seconds": effort.stub_test_s,
+        "test_seconds": effort.test_s,
+        "total_seconds": effort.total_s,
+    }
+    limits = Limits(wall_s=effort.total_s + 5, cpu_s=effort.total_s + 5, memory_bytes=1 << 30)
+    call = Call(path=HARNESS, function="admit", arguments=arguments)
+    return Job(call=call, files=files, preload=(*PYDANTIC, *PYTEST), limits=limits)
+
+
+def verdict(name: str, outcome: Outcome) -> Iterator[Problem]:
+    """Everything that speaks against admission; nothing when it is deserved."""
+    facts = outcome.value
+    if not outcome.ok or not isinstance(facts, dict):
+        yield Problem("limits", _ended_how(outcome))
+        return
+    if "import_error" in facts:
+        yield Problem("code", f"Importing it fails:\n{facts['import_error']}\nMake the file import cleanly.")
+        return
+    if "schema_error" in facts:
+        yield Problem("schema", f"No JSON Schema can be made: {facts['schema_error']}.")
+    yield from _broken_run(facts)
+    tests = facts.get("tests", [])
+    if facts.get("done") and not facts.get("collection_errors"):
+        if not any(test.startswith("skill/") for test in tests):
+            yield Problem("tests", f"pytest collects no test: write `def test_...():` that assert on `{name}(...)`.")
+        elif len(tests) > MAX_TESTS:
+            yield Problem("tests", f"pytest collects {len(tests)} tests: keep it to {MAX_TESTS}.")
+        else:
+            yield from _red(name, facts)
+            yield from _green(facts)
+
+
+def _ended_how(outcome: Outcome) -> str:
+    if outcome.end is End.ERROR or outcome.ok:
+        shown = outcome.error.message if outcome.error else outcome.stderr.decode(errors="replace")[-1000:]
+        return f"The run of the tests ended before a verdict (exit code {outcome.exit_code}): {shown or 'no message'}."
+    return (
+        f"The run of the tests was ended by the box's {outcome.end} limit after {outcome.usage.wall_s:.1f} s: "
+        "make the code and the tests need less."
+    )
+
+
+def _broken_run(facts: Mapping[str, Any]) -> Iterator[Problem]:
+    for error in facts.get("collection_errors", [])[:MAX_SHOWN]:
+        yield Problem("tests", f"pytest cannot collect the tests:\n{error}\nCorrect the test module.")
+    if facts.get("done"):
+        return
+    phases: dict[str, tuple[Part, str]] = {
+        "import": ("code", "while the code was imported"),
+        "collection": ("tests", "while pytest collected the tests"),
+        "tests": ("limits", "while the tests ran"),
+    }
+    (part, doing), ended = phases[facts["phase"]], facts.get("ended")
+    if ended == "time":
+        text = f"The time was up {doing}: make it faster, with smaller inputs and no waiting."
+    else:
+        text = f"The process {ended} {doing}, so there is no report: remove the `exit`, `os._exit` or signal."
+    yield Problem(part, text)
+
+
+def _red(name: str, facts: Mapping[str, Any]) -> Iterator[Problem]:
+    """Tests that no stub fails prove nothing (SKILL-4)."""
+    runs = {run["kind"]: run["results"] for run in facts["runs"] if run["kind"] != "skill"}
+    own = [test for test in facts["tests"] if test.startswith("skill/")]
+    failed = {test for results in runs.values() for test, one in results.items() if one["outcome"] in _FAILED}
+    judged = [test for test in own if all(test in results for results in runs.values())]
+    empty = [test for test in own if test not in failed and test in judged and len(runs) == STUBS]
+    unjudged = [test for test in own if test not in failed and test not in empty]
+    if empty:
+        yield Problem(
+            "red",
+            f"{_listed(empty)} prove{'s' if len(empty) == 1 else ''} nothing: passed just as well when `{name}` only "
+            f"raised NotImplementedError, returned None, or returned a bare object(). Assert exact results of "
+            f"`{name}(...)` inside the test, or remove it.",
+        )
+    if unjudged and facts.get("done"):
+        yield Problem("limits", f"{_listed(unjudged)}: no time was left to try it on stubs. Make the tests faster.")
+
+
+def _green(facts: Mapping[str, Any]) -> Iterator[Problem]:
+    """All tests pass, twice (SKILL-5), each with a report of its own."""
+    runs = [run["results"] for run in facts["runs"] if run["kind"] == "skill"]
+    if not runs:
+        yield Problem("limits", "No time was left to run the tests on the skill. Make the tests faster.")
+        return
+    bad = 0
+    for test in facts["tests"]:
+        for turn, results in enumerate(runs, 1):
+            one = results.get(test, {"outcome": "unreported", "text": ""})
+            if one["outcome"] != "passed":
+                bad += 1
+                if bad <= MAX_SHOWN:
+                    yield _not_green(test, one, turn)
+                break
+    if bad > MAX_SHOWN:
+        yield Problem("green", f"{bad - MAX_SHOWN} more tests do not pass.")
+    if not bad and len(runs) < 2:  # noqa: PLR2004  (twice is the rule)
+        yield Problem("limits", "No time was left for the second run of the tests. Make the tests faster.")
+    unsendable = facts.get("returned", {}).get("unsendable")
+    if unsendable:
+        yield Problem("green", f"It returns a {unsendable}, which JSON cannot hold: return dict, list, str or numbers.")
+
+
+def _not_green(test: str, one: Mapping[str, Any], turn: int) -> Problem:
+    shown = _short(test)
+    if test.startswith("earlier/"):
+        shown += " (a test of the version before; `breaking=true` if the change of behaviour is meant)"
+    again = "" if turn == 1 else " the second time, in another order: it depends on chance, time or another test"
+    match one["outcome"]:
+        case "failed":
+            return Problem("green", f"{shown} fails{again}:\n{one['text']}\nCorrect the code or the test.")
+        case "timeout":
+            return Problem("green", f"{shown} takes too long{again}: use smaller inputs or end the endless loop.")
+        case "skipped" | "xfail":
+            return Problem("green", f"{shown} is marked {one['outcome']}: remove the mark, or the test.")
+        case "exited":
+            return Problem("green", f"{shown} ends its process ({one['text']}){again}: return or raise instead.")
+        case _:
+            return Problem("green", f"{shown} gave no report{again}: every test must run to its end.")
+
+
+def _report(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """What is kept with the skill: how each stub and each run went, in counts."""
+    return {
+        "seed": seed,
+        "tests": [_short(test) for test in facts["tests"]],
+        "runs": [
+            {"kind": run["kind"], "failed": sum(one["outcome"] in _FAILED for one in run["results"].values())}
+            for run in facts["runs"]
+        ],
+    }
+
+
+_FAILED = ("failed", "timeout", "exited")
+
+
+def _short(test: str) -> str:
+    return test.partition("::")[2] or test
+
+
+def _listed(tests: list[str]) -> str:
+    shown = ", ".join(_short(test) for test in tests[:MAX_SHOWN])
+    return shown + (f" and {len(tests) - MAX_SHOWN} more" if len(tests) > MAX_SHOWN else "")

@@ -1,0 +1,67 @@
+"""Skills and their numbers as plain values, the same for tools and for the command line."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from acquired_skills.ledger import VersionStats
+from acquired_skills.skill import Skill
+
+
+def summary(skill: Skill, stats: Iterable[VersionStats] = ()) -> dict[str, Any]:
+    """One line's worth: what it is, where it stands, how its current version did."""
+    own = next((one for one in stats if one.name == skill.name and one.version == skill.version), None)
+    return {
+        "name": skill.name,
+        "version": skill.version,
+        "state": skill.state.value,
+        "description": skill.description,
+        "calls": own.calls if own else 0,
+        "success_rate": success_rate(own),
+    }
+
+
+def details(skill: Skill, code: bytes, tests: bytes, stats: Iterable[VersionStats]) -> dict[str, Any]:
+    """Everything about one skill, its source included."""
+    return {
+        **summary(skill, stats),
+        "parameters": skill.parameters,
+        "examples": list(skill.examples),
+        "imports": list(skill.imports),
+        "created": skill.created,
+        "timeout_s": skill.timeout_s,
+        "code": code.decode(),
+        "tests": tests.decode(),
+        "admission": skill.admission,
+    }
+
+
+def numbers(one: VersionStats) -> dict[str, Any]:
+    """How one version did."""
+    return {
+        "name": one.name,
+        "version": one.version,
+        "calls": one.calls,
+        "successes": one.successes,
+        "failures": one.failures,
+        "uncounted": one.uncounted,
+        "success_rate": success_rate(one),
+        "mean_ms": None if one.mean_ms is None else round(one.mean_ms, 1),
+        "last": one.last,
+    }
+
+
+def success_rate(one: VersionStats | None) -> float | None:
+    """Of the calls that count, the share that succeeded; None before the first."""
+    judged = one.successes + one.failures if one else 0
+    return round(one.successes / judged, 3) if one and judged else None
+
+
+def signature(skill: Skill) -> str:
+    """How it is called, in one line: ``roman_numeral(number: integer, case: string = "upper")``."""
+    required = skill.parameters.get("required", [])
+    parts = []
+    for name, schema in skill.parameters.get("properties", {}).items():
+        kind = schema.get("type", "value")
+        default = "" if name in required else f" = {schema.get('default')!r}"
+        parts.append(f"{name}: {kind}{default}")
+    return f"{skill.name}({', '.join(parts)})"

@@ -1,0 +1,37 @@
+"""The entry point ``skills`` of the group ``knackbox.tool_sources``."""
+
+import asyncio
+import secrets
+
+from acquired_skills.catalog import Catalog
+from acquired_skills.ledger import Ledger
+from acquired_skills.library import SkillLibrary
+from acquired_skills.source import SkillSource
+from acquired_skills.store import SkillStore
+from engine.app.services import Services
+from engine.contract.pack import Pack
+from engine.retrieval.index import HybridIndex
+
+COLLECTION = "skills_active"  # only listed skills, so that no query needs a filter
+
+
+async def open_pack(services: Services) -> Pack:
+    """The skills of this home, reconciled with their folders: a source of tools, and the library to manage them by."""
+
+    def open_index() -> HybridIndex:
+        embedder = services.embedder()
+        return HybridIndex(services.vectors().collection(COLLECTION, embedder.dimensions), embedder)
+
+    ledger = await asyncio.to_thread(Ledger, services.records)
+    library = SkillLibrary(
+        store=SkillStore(services.home.skills),
+        ledger=ledger,
+        catalog=Catalog(ledger, open_index),
+        sandbox=services.sandbox,
+        clock=services.clock,
+        static_names=services.static_names,
+        seed=lambda: secrets.randbits(32),
+        retrieve=services.settings.skills.retrieve,
+    )
+    await library.reconcile()
+    return Pack(sources=(SkillSource(library),), provides={SkillLibrary: library}, aclose=library.aclose)

@@ -1,0 +1,68 @@
+"""Make the records agree with the folders: after a crash, a lost database, or a person's own changes (SKILL-10)."""
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from acquired_skills.ledger import Ledger
+from acquired_skills.skill import NotOurs, Skill, SkillDamaged
+from acquired_skills.store import SkillStore
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """A folder that could not be used: why, and where it is kept now."""
+
+    name: str
+    reason: str
+    kept: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """What was done. known: skills whose row agreed. read: names whose row was written anew. removed: rows without a
+    folder. aside: damaged folders. foreign: folders that are not admitted skills, left alone, each with a line why.
+    """
+
+    known: int
+    read: tuple[str, ...]
+    removed: tuple[str, ...]
+    aside: tuple[SetAside, ...]
+    foreign: tuple[str, ...]
+
+
+def reconcile(store: SkillStore, ledger: Ledger, *, thorough: bool = False) -> Reconciled:
+    """Compare and mend, alone in the store. Raises StoreBusy, ConfigError.
+
+    thorough: read every folder and check its hashes; otherwise only folders whose files changed since.
+    """
+    with store.lock():
+        rows = {row.name: row for row in ledger.rows() if row.skill is not None}
+        changed: dict[str, tuple[Skill, str]] = {}
+        aside: list[SetAside] = []
+        foreign: list[str] = []
+        known: set[str] = set()
+        for name in store.names():
+            row, stamp = rows.get(name), store.stamp(name)
+            if row is not None and stamp and row.stamp == stamp and not thorough:
+                known.add(name)
+                continue
+            try:
+                skill = store.read(name)
+            except NotOurs as reason:
+                foreign.append(str(reason))
+            except SkillDamaged as reason:
+                kept = store.set_aside(name)
+                log.warning("Skill %s was set aside as %s: %s", name, kept, reason)
+                aside.append(SetAside(name, str(reason), kept))
+            else:
+                if row is not None and row.stamp == stamp and row.skill == skill:
+                    known.add(name)
+                else:
+                    changed[name] = (skill, stamp)
+        removed = tuple(sorted(rows.keys() - known - changed.keys()))
+        if changed or removed:
+            ledger.put(changed, removed)
+    return Reconciled(len(known), tuple(changed), removed, tuple(aside), tuple(foreign))

@@ -1,0 +1,71 @@
+"""`Skill`: what is known of one admitted skill, without its source."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from acquired_skills.names import folder_name
+from acquired_skills.proposal import DEFAULT_TIMEOUT_S
+
+
+class SkillError(Exception):
+    """Something asked of the skills cannot be done; the message says what, of which skill, and what to do."""
+
+
+class SkillMissing(SkillError):
+    """There is no such skill."""
+
+
+class SkillChanged(SkillError):
+    """Another process changed the skill meanwhile; nothing was written."""
+
+
+class SkillDamaged(SkillError):
+    """A skill folder that cannot be used; the message names the file and what is wrong with it."""
+
+
+class NotOurs(SkillDamaged):
+    """A folder that never passed the gate here, so it is not run and not touched."""
+
+
+class SkillState(StrEnum):
+    """Where a skill is in its life. Probation and active are listed, the others are kept but not offered."""
+
+    PROBATION = "probation"
+    ACTIVE = "active"
+    QUARANTINED = "quarantined"
+    DISABLED = "disabled"
+
+    @property
+    def listed(self) -> bool:
+        return self in (SkillState.PROBATION, SkillState.ACTIVE)
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """One version of one skill, as its folder tells it.
+
+    parameters: JSON Schema of the arguments. plain: arguments and value are JSON as they are, without conversion.
+    imports: top-level modules the code imports. created: UTC, ISO 8601. tests: how many proved it.
+    timeout_s: wall time one call may take, seconds. admission: the gate's report, in counts.
+    """
+
+    name: str
+    version: int
+    state: SkillState
+    description: str
+    parameters: Mapping[str, Any]
+    plain: bool
+    imports: tuple[str, ...]
+    created: str
+    code_sha256: str
+    tests_sha256: str
+    tests: int
+    examples: tuple[str, ...] = ()
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    admission: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> str:
+        return folder_name(self.name)

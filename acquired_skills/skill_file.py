@@ -1,0 +1,164 @@
+"""`SKILL.md`, in the open Agent Skills format (https://agentskills.io/specification): a skill as text, and back.
+
+The format knows `name` (hyphens), `description` and a string-to-string `metadata`; everything of ours is below
+`metadata`, structured values as JSON, so the file stays valid for every other reader.
+"""
+
+import io
+import json
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from acquired_skills.names import folder_name, skill_name
+from acquired_skills.skill import NotOurs, Skill, SkillDamaged, SkillState
+
+PREFIX = "knackbox-"
+_FRONT = re.compile(r"\A---\n(.*?\n)---\n", re.DOTALL)
+
+
+class _Front(BaseModel):
+    """The format's own fields; unknown ones are other tools' business."""
+
+    name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=64)
+    description: str = Field(min_length=1, max_length=1024)
+    metadata: dict[str, str] = Field(default_factory=dict)
+
+
+def _from_json(text: Any) -> Any:
+    return json.loads(text) if isinstance(text, str) else text
+
+
+class _Ours(BaseModel):
+    """What we keep below `metadata`, without the prefix."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    version: int = Field(ge=1)
+    state: SkillState
+    created: str
+    call: Literal["plain", "typed"]
+    timeout: float = Field(gt=0)
+    imports: Annotated[tuple[str, ...], BeforeValidator(_from_json)]
+    examples: Annotated[tuple[str, ...], BeforeValidator(_from_json)]
+    parameters: Annotated[dict[str, Any], BeforeValidator(_from_json)]
+    tests: int = Field(ge=1)
+    code_sha256: str = Field(alias="code-sha256", pattern="^[0-9a-f]{64}$")
+    tests_sha256: str = Field(alias="tests-sha256", pattern="^[0-9a-f]{64}$")
+    admission: Annotated[dict[str, Any], BeforeValidator(_from_json)]
+
+
+_OURS = TypeAdapter(_Ours)
+
+
+def render(skill: Skill) -> bytes:
+    """The whole file."""
+    metadata = {
+        "version": str(skill.version),
+        "state": skill.state.value,
+        "created": skill.created,
+        "call": "plain" if skill.plain else "typed",
+        "timeout": f"{skill.timeout_s:g}",
+        "imports": json.dumps(skill.imports),
+        "examples": json.dumps(skill.examples),
+        "parameters": json.dumps(skill.parameters),
+        "tests": str(skill.tests),
+        "code-sha256": skill.code_sha256,
+        "tests-sha256": skill.tests_sha256,
+        "admission": json.dumps(skill.admission),
+    }
+    front = {
+        "name": folder_name(skill.name),
+        "description": skill.description,
+        "metadata": {PREFIX + key: value for key, value in metadata.items()},
+    }
+    text = io.StringIO()
+    _yaml().dump(front, text)
+    return f"---\n{text.getvalue()}---\n\n{_body(skill)}".encode()
+
+
+def parse(data: bytes, where: str) -> Skill:
+    """The skill a file tells of. Raises SkillDamaged, naming `where` and the fault; NotOurs without our metadata."""
+    front = _front(data, where)
+    ours = {key.removeprefix(PREFIX): value for key, value in front.metadata.items() if key.startswith(PREFIX)}
+    if not ours:
+        raise NotOurs(f"{where} is an Agent Skill that was not admitted here, so it is not offered.")
+    try:
+        read = _OURS.validate_python(ours)
+    except ValidationError as error:
+        raise SkillDamaged(f"{where}: metadata {_first(error, PREFIX)}") from None
+    return Skill(
+        name=skill_name(front.name),
+        version=read.version,
+        state=read.state,
+        description=front.description,
+        parameters=read.parameters,
+        plain=read.call == "plain",
+        imports=read.imports,
+        created=read.created,
+        code_sha256=read.code_sha256,
+        tests_sha256=read.tests_sha256,
+        tests=read.tests,
+        examples=read.examples,
+        timeout_s=read.timeout,
+        admission=read.admission,
+    )
+
+
+def _front(data: bytes, where: str) -> _Front:
+    try:
+        match = _FRONT.match(data.decode().replace("\r\n", "\n"))
+        if match is None:
+            raise SkillDamaged(f"{where} has no YAML front matter between two lines of `---`.")
+        loaded = _yaml().load(match[1])
+        return _Front.model_validate(loaded)
+    except UnicodeDecodeError as error:
+        raise SkillDamaged(f"{where} is not UTF-8 text (byte {error.start}).") from None
+    except YAMLError as error:
+        raise SkillDamaged(
+            f"{where}: its front matter is not valid YAML: {' '.join(str(error).split())[:300]}"
+        ) from None
+    except ValidationError as error:
+        raise SkillDamaged(f"{where}: its front matter's {_first(error)}") from None
+
+
+def _first(error: ValidationError, prefix: str = "") -> str:
+    one = error.errors(include_url=False)[0]
+    return f"{prefix}{'.'.join(map(str, one['loc'])) or 'text'}: {one['msg']}."
+
+
+def _yaml() -> YAML:
+    """A reader and writer of its own for every use: it keeps state."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = False
+    yaml.width = 1 << 20
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # annotated by its default
+    return yaml
+
+
+def _body(skill: Skill) -> str:
+    """For people, and for agents that read skills instead of calling them."""
+    lines = [f"# {skill.name}", "", skill.description, "", "## Use", ""]
+    lines += [f"Call `{skill.name}` of `scripts/{skill.name}.py`; it takes:", ""]
+    required = skill.parameters.get("required", [])
+    properties: Mapping[str, Any] = skill.parameters.get("properties", {})
+    for name, schema in properties.items():
+        kind = schema.get("type") or "see the signature"
+        need = "" if name in required else ", optional"
+        lines.append(f"- `{name}` ({kind}{need}) {schema.get('description', '')}".rstrip())
+    if not properties:
+        lines.append("- nothing")
+    if skill.examples:
+        lines += ["", "## Requests it answers", "", *(f"- {' '.join(example.split())}" for example in skill.examples)]
+    lines += [
+        "",
+        "## Proof",
+        "",
+        f"`tests/test_{skill.name}.py`, {skill.tests} tests, passed when it was admitted.",
+        "",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,116 @@
+"""`SkillTool`: one acquired skill as a tool. Each call runs its code in a fresh box (SKILL-12)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from acquired_skills.in_box.files import PYDANTIC, TYPED_CALL, box_files
+from acquired_skills.library import SkillLibrary
+from acquired_skills.skill import Skill, SkillDamaged
+from engine.contract.context import CallContext, Produced
+from engine.contract.failure import FailureClass, ToolFailure
+from engine.contract.spec import Origin, ToolSpec
+from engine.dispatch.outcome import failure_of
+from sandbox.contract import Call, Job, Limits, Mount, Outcome, SandboxError
+
+# Slow to import, common in skills, and safe to share between boxes: worth a template that has them already.
+# The first one that a skill imports is enough, since pandas brings numpy.
+PRELOADABLE = ("pandas", "numpy")
+GRACE_S = 2.0  # so that the box ends a call before the engine's own deadline does, and says why
+
+
+@dataclass(frozen=True, slots=True)
+class SkillTool:
+    """A skill bound to the library that keeps it."""
+
+    skill: Skill
+    library: SkillLibrary
+    spec: ToolSpec
+
+    async def run(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
+        """The function's JSON value. Raises ToolFailure for what the code did, SandboxError when no box ran it."""
+        if not self.skill.state.listed:
+            raise ToolFailure(
+                f"The skill `{self.skill.name}` is {self.skill.state}: enable it with manage_skills first.",
+                reason="skill_not_listed",
+                may_have_started=False,
+                end="refused",
+            )
+        job = await self._job(ctx, arguments)
+        began = ctx.clock.monotonic()
+        try:
+            outcome = await ctx.sandbox.run(job)
+        except SandboxError:
+            self._log(ctx, began, FailureClass.RETRYABLE)  # ours, not the skill's
+            raise
+        if outcome.ok:
+            self._log(ctx, began, None)
+            return _answer(outcome)
+        failure = failure_of(outcome, f"The skill `{self.skill.name}`")
+        self._log(ctx, began, failure.failure_class)
+        raise failure
+
+    async def _job(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Job:
+        skill = self.skill
+        try:
+            files = {f"{skill.name}.py": await self.library.code(skill)}
+        except SkillDamaged as damage:
+            raise ToolFailure(
+                f"{damage} It was not run; `knackbox skills verify` sets it aside, create_skill makes it anew.",
+                failure_class=FailureClass.FATAL,
+                reason="skill_damaged",
+                may_have_started=False,
+                end="refused",
+            ) from damage
+        preload = preload_for(skill.imports)
+        call = Call(f"{skill.name}.py", skill.name, arguments)
+        if not skill.plain:
+            files |= box_files(TYPED_CALL)
+            preload = (*preload, *PYDANTIC)
+            call = Call(TYPED_CALL, "call", {"name": skill.name, "arguments": dict(arguments)})
+        return Job(
+            call=call,
+            files=files,
+            preload=preload,
+            workspace=Mount(ctx.workspace.root),
+            limits=Limits(wall_s=skill.timeout_s, cpu_s=skill.timeout_s),
+        )
+
+    def _log(self, ctx: CallContext, began: float, failure_class: FailureClass | None) -> None:
+        self.library.log_telemetry(
+            self.skill.name,
+            failure_class is None,
+            version=self.skill.version,
+            latency_ms=(ctx.clock.monotonic() - began) * 1000,
+            failure_class=failure_class,
+        )
+
+
+def skill_tool(skill: Skill, library: SkillLibrary) -> SkillTool:
+    """The tool of a skill."""
+    spec = ToolSpec(
+        name=skill.name,
+        description=skill.description,
+        parameters=skill.parameters,
+        version=str(skill.version),
+        origin=Origin.ACQUIRED,
+        category="skill",
+        requires=("sandbox",),
+        side_effects=("workspace_write",),
+        timeout_s=skill.timeout_s + GRACE_S,
+        meta={"state": skill.state.value, "examples": skill.examples},
+    )
+    return SkillTool(skill, library, spec)
+
+
+def preload_for(imports: tuple[str, ...]) -> tuple[str, ...]:
+    """What the box's template should have imported for a skill that imports these modules."""
+    return next(((name,) for name in PRELOADABLE if name in imports and find_spec(name) is not None), ())
+
+
+def _answer(outcome: Outcome) -> Any:
+    """The value; for a skill that only prints, what it printed."""
+    if outcome.value is None and outcome.stdout.strip():
+        return Produced(None, outcome.stdout.decode(errors="replace"))
+    return outcome.value

@@ -1,0 +1,43 @@
+"""`SkillSource`: the acquired skills as a source of tools (LIST-3, LIST-4)."""
+
+from collections.abc import Iterable, Sequence
+
+from acquired_skills.library import SkillLibrary
+from acquired_skills.skill import Skill
+from acquired_skills.skill_tool import SkillTool, skill_tool
+from engine.contract.turn import Turn
+
+
+class SkillSource:
+    """With a query, the skills that retrieval finds for it; without one, every listed skill. Always by name."""
+
+    name = "skills"
+
+    def __init__(self, library: SkillLibrary) -> None:
+        self._library = library
+        self._made: dict[str, SkillTool] = {}
+        self._listed: tuple[Sequence[Skill], tuple[SkillTool, ...]] = ((), ())
+
+    async def tools(self, turn: Turn) -> Sequence[SkillTool]:
+        """What is listed for this turn. Another process's changes are taken over first."""
+        if turn.query and turn.query.strip():
+            found = await self._library.search(turn.query)
+            return self._tools(sorted((one.skill for one in found), key=lambda skill: skill.name))
+        listed = await self._library.listed()
+        if self._listed[0] is not listed:
+            self._listed = (listed, tuple(self._tools(listed)))
+        return self._listed[1]
+
+    async def find(self, name: str) -> SkillTool | None:
+        """The skill of exactly this name, also a disabled one: calling it says so."""
+        skill = await self._library.find(name)
+        return None if skill is None else self._tool(skill)
+
+    def _tools(self, skills: Iterable[Skill]) -> list[SkillTool]:
+        return [self._tool(skill) for skill in skills]
+
+    def _tool(self, skill: Skill) -> SkillTool:
+        made = self._made.get(skill.name)
+        if made is None or made.skill is not skill:
+            made = self._made[skill.name] = skill_tool(skill, self._library)
+        return made

@@ -1,0 +1,198 @@
+"""`SkillStore`: skills as folders. The folder is the truth; records and index are rebuilt from it.
+
+    <root>/<skill-name>/SKILL.md, scripts/<skill_name>.py, tests/test_<skill_name>.py, versions/<n>/… (earlier ones)
+    <root>/.deleted/<skill-name>-<n>/    what was deleted, whole, and can be put back
+    <root>/.set-aside/<skill-name>-<k>/  what could not be used, untouched
+    <root>/.staging/                     what is being made
+
+Whoever changes anything holds `lock`; reading needs none, since a folder changes in one step.
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from acquired_skills.names import PATTERN, folder_name, skill_name
+from acquired_skills.skill import Skill, SkillChanged, SkillDamaged, SkillMissing, SkillState
+from acquired_skills.skill_file import parse, render
+from engine.stores.atomic import publish_folder, remove_leftovers, replace_folder, staging_folder, write_atomic
+from engine.stores.locks import FileLock
+
+SKILL_FILE = "SKILL.md"
+VERSIONS = "versions"
+
+
+class SkillStore:
+    """The skill folders below one root."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.staging = root / ".staging"
+        self.deleted = root / ".deleted"
+        self.aside = root / ".set-aside"
+        for folder in (root, self.staging, self.deleted, self.aside):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock = FileLock(root / ".lock")
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the store alone, across processes, with whatever a crash left cleared away. Raises StoreBusy."""
+        with self._lock.exclusive():
+            remove_leftovers(self.staging)
+            yield
+
+    def names(self) -> list[str]:
+        """Names of all folders that are named like a skill, whether or not they can be used."""
+        with os.scandir(self.root) as entries:
+            folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        names = sorted(skill_name(folder) for folder in folders)
+        return [name for name in names if PATTERN.fullmatch(name) and folder_name(name) in folders]
+
+    def folder(self, name: str) -> Path:
+        return self.root / folder_name(name)
+
+    def stamp(self, name: str) -> str:
+        """Changes when a file of the skill changes, and costs three stats; empty when a file is missing."""
+        try:
+            found = [path.stat() for path in self._files(self.folder(name), name)]
+        except OSError:
+            return ""
+        return " ".join(f"{one.st_mtime_ns}.{one.st_size}.{one.st_ino}" for one in found)
+
+    def read(self, name: str) -> Skill:
+        """The current version, its hashes checked. Raises SkillMissing, SkillDamaged."""
+        if not self.folder(name).is_dir():
+            raise SkillMissing(f"There is no skill `{name}`.")
+        return self._read(self.folder(name), name)
+
+    def code(self, skill: Skill) -> bytes:
+        """The source of exactly this version, current or not. Raises SkillDamaged when it is not what was admitted."""
+        return self._source(self._home_of(skill), skill, tests=False)
+
+    def tests(self, skill: Skill) -> bytes:
+        """Its tests. Raises SkillDamaged when the file is not what was admitted."""
+        return self._source(self._home_of(skill), skill, tests=True)
+
+    def history(self, name: str) -> list[Skill]:
+        """Every version that is kept, oldest first, the current one last. Raises SkillMissing, SkillDamaged."""
+        current = self.read(name)
+        older = self.folder(name) / VERSIONS
+        numbers = sorted(int(entry.name) for entry in older.iterdir() if entry.name.isdigit()) if older.is_dir() else []
+        return [*(self._read(older / str(number), name) for number in numbers), current]
+
+    def next_version(self, name: str) -> int:
+        """One more than any version there is or was, so that records of a deleted one are never taken for the new."""
+        current = self.read(name).version if self.folder(name).is_dir() else 0
+        return 1 + max([current, *self._tombstones(name)])
+
+    def publish(self, skill: Skill, code: bytes, tests: bytes, *, replaces: int) -> None:
+        """Write the skill as the current version. The caller holds the lock.
+
+        replaces: the version that is current, 0 for none; the older one is kept below `versions`. Raises
+        SkillChanged when another is current now.
+        """
+        final = self.folder(skill.name)
+        current = self.read(skill.name).version if final.is_dir() else 0
+        if current != replaces or skill.version != self.next_version(skill.name):
+            raise SkillChanged(
+                f"`{skill.name}` was changed by another process meanwhile (version {current or 'none'} is current, "
+                f"not {replaces or 'none'}). Look at it with manage_skills, then propose again if it is still needed."
+            )
+        with staging_folder(self.staging) as staged:
+            for path, data in zip(self._files(staged, skill.name), (render(skill), code, tests), strict=True):
+                path.parent.mkdir(exist_ok=True)
+                path.write_bytes(data)
+            if not current:
+                publish_folder(staged, final)
+                return
+            self._keep_older(final, staged, current)
+            replace_folder(staged, final)
+            shutil.rmtree(staged)  # what was current; its sources are below `versions` now
+
+    def set_state(self, name: str, state: SkillState) -> Skill:
+        """Change the state of the current version. The caller holds the lock. Raises SkillMissing, SkillDamaged."""
+        skill = replace(self.read(name), state=state)
+        write_atomic(self.folder(name) / SKILL_FILE, render(skill))
+        return skill
+
+    def delete(self, name: str) -> Path:
+        """Move the folder to its tombstone and return that. The caller holds the lock. Raises SkillMissing."""
+        skill = self.read(name)
+        return self._move(name, self.deleted / f"{skill.folder}-{skill.version}")
+
+    def restore(self, name: str) -> Skill:
+        """Put the latest deleted folder back. The caller holds the lock. Raises SkillMissing, SkillChanged."""
+        tombstones = self._tombstones(name)
+        if not tombstones:
+            raise SkillMissing(f"There is no deleted skill `{name}`.")
+        if self.folder(name).exists():
+            raise SkillChanged(f"`{name}` exists again: delete it first, then restore the older one.")
+        tombstone = self.deleted / f"{folder_name(name)}-{tombstones[-1]}"
+        publish_folder(tombstone, self.folder(name))
+        return self.read(name)
+
+    def set_aside(self, name: str) -> Path:
+        """Move a folder that cannot be used out of the way, untouched. The caller holds the lock."""
+        taken = sum(1 for entry in self.aside.iterdir() if entry.name.startswith(f"{folder_name(name)}-"))
+        return self._move(name, self.aside / f"{folder_name(name)}-{taken + 1}")
+
+    def _home_of(self, skill: Skill) -> Path:
+        older = self.folder(skill.name) / VERSIONS / str(skill.version)
+        return older if older.is_dir() else self.folder(skill.name)
+
+    def _move(self, name: str, target: Path) -> Path:
+        publish_folder(self.folder(name), target)
+        return target
+
+    def _tombstones(self, name: str) -> list[int]:
+        """Versions at which this name was deleted, ascending."""
+        start = folder_name(name) + "-"
+        ends = [entry.name.removeprefix(start) for entry in self.deleted.iterdir() if entry.name.startswith(start)]
+        return sorted(int(end) for end in ends if end.isdigit())
+
+    def _keep_older(self, final: Path, staged: Path, current: int) -> None:
+        """Earlier versions are immutable, so they are linked; the one that was current is copied."""
+        if (final / VERSIONS).is_dir():
+            shutil.copytree(final / VERSIONS, staged / VERSIONS, copy_function=_link)
+        shutil.copytree(final, staged / VERSIONS / str(current), ignore=lambda at, _: _besides(final, at))
+
+    def _read(self, folder: Path, name: str) -> Skill:
+        path = folder / SKILL_FILE
+        try:
+            skill = parse(path.read_bytes(), str(path))
+        except OSError as error:
+            raise SkillDamaged(f"{path}: {error.strerror}.") from None
+        if skill.name != name or not PATTERN.fullmatch(name):
+            raise SkillDamaged(f"{path}: it calls itself {folder_name(skill.name)!r}, which its folder is not named.")
+        self._source(folder, skill, tests=False)
+        self._source(folder, skill, tests=True)
+        return skill
+
+    def _source(self, folder: Path, skill: Skill, *, tests: bool) -> bytes:
+        path = self._files(folder, skill.name)[2 if tests else 1]
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise SkillDamaged(f"{path}: {error.strerror}.") from None
+        if hashlib.sha256(data).hexdigest() != (skill.tests_sha256 if tests else skill.code_sha256):
+            raise SkillDamaged(f"{path} is not what was admitted as version {skill.version} (its SHA-256 differs).")
+        return data
+
+    @staticmethod
+    def _files(folder: Path, name: str) -> tuple[Path, Path, Path]:
+        return folder / SKILL_FILE, folder / "scripts" / f"{name}.py", folder / "tests" / f"test_{name}.py"
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # a file system without hard links
+        shutil.copy2(source, target)
+
+
+def _besides(final: Path, at: str) -> list[str]:
+    return [VERSIONS] if Path(at) == final else []

@@ -1,0 +1,71 @@
+"""`create_skill`: teach the engine a new tool. Only what proves itself in the box is kept."""
+
+from acquired_skills.describe import signature
+from acquired_skills.library import SkillLibrary
+from acquired_skills.proposal import DEFAULT_TIMEOUT_S, Proposal, SkillRefused
+from acquired_skills.skill import SkillError
+from engine.contract.context import CallContext, Produced
+from engine.contract.failure import ToolFailure
+from engine.registry.decorate import tool
+
+
+@tool(
+    category="skills",
+    requires=("sandbox",),
+    side_effects=("skill_write",),
+    timeout_s=120,
+    short_description="Teach a new tool: code with tests, kept only if the tests prove it.",
+)
+async def create_skill(
+    ctx: CallContext,
+    name: str,
+    description: str,
+    code: str,
+    tests: str,
+    examples: list[str] | None = None,
+    breaking: bool = False,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+) -> Produced:
+    """Teach a new reusable tool (a skill): Python code together with pytest tests that prove it.
+
+    It is admitted only when every test fails on an empty stand-in and all tests pass, twice, on the code, in a
+    sandbox. Then it is a tool of its own, kept for good, and found again by meaning. A refusal lists everything to
+    change; change it and call again. The name of an existing skill makes a new version of it.
+
+    Args:
+        name: of the skill and of its one public function, in snake_case, such as roman_numeral.
+        description: what it does and when to use it, in one to three sentences; it is found by this.
+        code: one Python file with a public function called like the skill, type hints on every parameter and a
+            docstring with an `Args:` section. It takes and returns plain JSON values and runs without network; files
+            of the workspace are read by relative paths. Helpers start with an underscore.
+        tests: a pytest module that starts with `from <name> import <name>` and asserts exact results, edge cases
+            and errors included. A test that also passes on a function returning None is refused.
+        examples: requests in a user's words that this skill should answer; three to ten make it much easier to find.
+        breaking: for a new version that is meant to behave differently, so that the tests of the version before
+            need not pass.
+        timeout_s: seconds one call of the skill may take.
+    """
+    library = ctx.need(SkillLibrary)
+    proposal = Proposal(name, description, code, tests, tuple(examples or ()), breaking, timeout_s)
+    ctx.progress("checking the proposal", 0.0)
+    try:
+        skill = await library.create(proposal, ctx.progress)
+    except SkillRefused as refused:
+        raise ToolFailure(str(refused), reason="proposal_refused", may_have_started=False) from refused
+    except SkillError as error:
+        raise ToolFailure(str(error), reason="skill_not_changed", may_have_started=False) from error
+    tests_passed = f"{skill.tests} test{'s' if skill.tests != 1 else ''} passed"
+    return Produced(
+        value={
+            "name": skill.name,
+            "version": skill.version,
+            "state": skill.state.value,
+            "tests": skill.tests,
+            "parameters": skill.parameters,
+        },
+        message=(
+            f"`{skill.name}` version {skill.version} is admitted ({tests_passed}). Call it as {signature(skill)}; "
+            "it is listed from the next turn on whenever a request is near its description or names it."
+        ),
+        side_effects=(f"created:skill:{skill.name}:{skill.version}",),
+    )

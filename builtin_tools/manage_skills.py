@@ -1,0 +1,117 @@
+"""`manage_skills`: look at acquired skills, switch them off and on, take them away and bring them back."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from acquired_skills.describe import details, numbers, signature, summary
+from acquired_skills.ledger import VersionStats
+from acquired_skills.library import SkillLibrary
+from acquired_skills.skill import Skill, SkillError, SkillState
+from engine.contract.context import CallContext, Produced
+from engine.contract.failure import ToolFailure
+from engine.registry.decorate import tool
+
+Action = Literal["list", "show", "delete", "restore", "disable", "enable", "rollback", "stats", "history"]
+
+
+@tool(
+    category="skills",
+    side_effects=("skill_write",),
+    short_description="List, show, delete, disable, enable or roll back acquired skills.",
+)
+async def manage_skills(
+    ctx: CallContext, action: Action, name: str | None = None, version: int | None = None
+) -> Produced:
+    """Look after the acquired skills, the tools that were taught with create_skill. "Show me your skills" is this tool.
+
+    list: every skill with its state and success rate. show: one with parameters, code and tests. stats: calls,
+    failures and latency by version. history: the versions kept. disable and enable: off and back on the list.
+    delete: take it away; restore undoes that. rollback: an earlier version becomes the current one again.
+
+    Args:
+        action: what to do.
+        name: the skill; needed for everything but list and stats.
+        version: for rollback, the version to go back to; otherwise the one before the current.
+    """
+    library = ctx.need(SkillLibrary)
+    try:
+        if action == "list":
+            return await _list(library)
+        if action == "stats":
+            return await _stats(library, name)
+        if not name:
+            raise ToolFailure(
+                f"`name` is missing: {action} needs the name of a skill; action `list` shows them.",
+                reason="invalid_arguments",
+                may_have_started=False,
+                end="refused",
+            )
+        if action in ("show", "history"):
+            return await (_show if action == "show" else _history)(library, name)
+        return await _change(library, action, name, version)
+    except SkillError as error:
+        raise ToolFailure(str(error), reason="skill_not_changed", may_have_started=False) from error
+
+
+async def _list(library: SkillLibrary) -> Produced:
+    skills, stats = await library.skills(), await library.stats()
+    lines = [_line(skill, stats) for skill in skills]
+    message = "\n".join([f"{len(skills)} skills:", *lines]) if skills else "There are no skills yet: use create_skill."
+    return Produced([summary(skill, stats) for skill in skills], message)
+
+
+def _line(skill: Skill, stats: Sequence[VersionStats]) -> str:
+    told = summary(skill, stats)
+    rate = "" if told["success_rate"] is None else f", {told['success_rate']:.0%} of {told['calls']} calls succeeded"
+    first = " ".join(skill.description.split())[:160]
+    return f"- {skill.name} (version {skill.version}, {skill.state}{rate}): {first}"
+
+
+async def _stats(library: SkillLibrary, name: str | None) -> Produced:
+    if name:
+        await library.get(name)
+    value = [numbers(one) for one in await library.stats(name)]
+    lines = [
+        f"- {one['name']} version {one['version']}: {one['calls']} calls, {one['successes']} succeeded, "
+        f"{one['failures']} failed, {one['uncounted']} not counted, mean {one['mean_ms']} ms"
+        for one in value
+    ]
+    return Produced(value, "\n".join(lines) or "No calls are recorded yet.")
+
+
+async def _show(library: SkillLibrary, name: str) -> Produced:
+    skill = await library.get(name)
+    code, tests = await library.code(skill), await library.tests(skill)
+    value = details(skill, code, tests, await library.stats(name))
+    message = f"{_line(skill, ())}\nCall: {signature(skill)}\n\nCode:\n{value['code']}\n\nTests:\n{value['tests']}"
+    return Produced(value, message)
+
+
+async def _history(library: SkillLibrary, name: str) -> Produced:
+    versions = await library.history(name)
+    value: list[dict[str, Any]] = [
+        {"version": one.version, "created": one.created, "tests": one.tests, "description": one.description}
+        for one in versions
+    ]
+    lines = [f"- version {one.version}, {one.created}, {one.tests} tests" for one in versions]
+    return Produced(value, "\n".join([f"`{name}` has {len(versions)} versions, the last is current:", *lines]))
+
+
+async def _change(library: SkillLibrary, action: Action, name: str, version: int | None) -> Produced:
+    match action:
+        case "delete":
+            skill = await library.delete(name)
+            message, did = f"`{name}` is deleted; action `restore` brings it back.", "deleted"
+        case "restore":
+            skill = await library.restore(name)
+            message, did = f"`{name}` version {skill.version} is back ({skill.state}).", "restored"
+        case "rollback":
+            skill = await library.rollback(name, version)
+            message, did = f"`{name}` is rolled back; the earlier code is now version {skill.version}.", "rolled_back"
+        case "disable":
+            skill = await library.set_state(name, SkillState.DISABLED)
+            message, did = f"`{name}` is disabled: kept, but not offered until it is enabled.", "disabled"
+        case _:
+            skill = await library.set_state(name, SkillState.PROBATION)
+            message, did = f"`{name}` is enabled and listed again, in probation.", "enabled"
+    return Produced(summary(skill), message, (f"{did}:skill:{name}",))

@@ -1,0 +1,108 @@
+"""Real parts, put together as a pack does, and proposals to feed them."""
+
+import hashlib
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from acquired_skills.catalog import Catalog
+from acquired_skills.ledger import Ledger
+from acquired_skills.library import SkillLibrary
+from acquired_skills.proposal import Proposal
+from acquired_skills.skill import Skill, SkillState
+from acquired_skills.store import SkillStore
+from engine.contract.context import CallContext
+from engine.contract.turn import Turn
+from engine.retrieval.index import HybridIndex
+from engine.stores.clock import SystemClock
+from engine.stores.embedder import WordLlamaEmbedder
+from engine.stores.records import Records
+from engine.stores.vectors import VectorStore
+from engine.stores.workspace import FolderWorkspace
+from sandbox.contract import Job, OnOutput, Outcome, Protections, Sandbox
+
+STATIC = frozenset({"execute", "file_system", "create_skill"})
+
+
+class NoSandbox:
+    """For what must not run anything."""
+
+    name = "none"
+
+    async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
+        raise AssertionError("nothing may run here")
+
+    async def report(self) -> Protections:
+        return Protections("none", ())
+
+    async def aclose(self) -> None:
+        pass
+
+
+@contextmanager
+def opened_records(home: Path) -> Iterator[Records]:
+    records = Records.open(f"sqlite:///{home}/records.db")
+    try:
+        yield records
+    finally:
+        records.close()
+
+
+@asynccontextmanager
+async def opened_library(home: Path, box: Sandbox | None = None, retrieve: int = 8) -> AsyncIterator[SkillLibrary]:
+    """A library on a home, with everything real that `acquired_skills.pack` gives it."""
+    with opened_records(home) as records:
+        vectors = VectorStore(home / "chroma", records)
+
+        def open_index() -> HybridIndex:
+            embedder = WordLlamaEmbedder()
+            return HybridIndex(vectors.collection("skills_active", embedder.dimensions), embedder)
+
+        ledger = Ledger(records)
+        library = SkillLibrary(
+            store=SkillStore(home / "acquired_skills"),
+            ledger=ledger,
+            catalog=Catalog(ledger, open_index),
+            sandbox=box or NoSandbox(),
+            clock=SystemClock(),
+            static_names=lambda: STATIC,
+            seed=lambda: 7,
+            retrieve=retrieve,
+        )
+        await library.reconcile()
+        try:
+            yield library
+        finally:
+            await library.aclose()
+            vectors.close()
+
+
+def context(library: SkillLibrary, box: Sandbox, folder: Path) -> CallContext:
+    workspace = FolderWorkspace(folder)
+    return CallContext(Turn(), "call-1", box, workspace, SystemClock(), services={SkillLibrary: library})
+
+
+def proposal(name: str = "add_one", body: str = "return number + 1", tests: str = "", **more: object) -> Proposal:
+    """A skill that adds one, or what is said in its place."""
+    code = f'def {name}(number: int) -> int:\n    """Add one.\n\n    Args:\n        number: to add to.\n    """\n    {body}\n'
+    tests = tests or f"from {name} import {name}\n\n\ndef test_adds():\n    assert {name}(1) == 2\n"
+    return replace(Proposal(name, "Adds one to a whole number.", code, tests), **more)  # type: ignore[arg-type]
+
+
+def skill(name: str = "add_one", version: int = 1, code: bytes = b"code\n", tests: bytes = b"tests\n") -> Skill:
+    """A skill as it is after admission, for stores that never run it."""
+    return Skill(
+        name=name,
+        version=version,
+        state=SkillState.PROBATION,
+        description=f"What {name} does.",
+        parameters={"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]},
+        plain=True,
+        imports=("math",),
+        created="2026-01-02T03:04:05+00:00",
+        code_sha256=hashlib.sha256(code).hexdigest(),
+        tests_sha256=hashlib.sha256(tests).hexdigest(),
+        tests=1,
+        examples=("add one to three",),
+    )

@@ -1,0 +1,85 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from acquired_skills.skill import NotOurs, SkillDamaged, SkillState
+from acquired_skills.skill_file import parse, render
+from tests.skills.parts import skill
+
+TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=200).filter(str.strip)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@pytest.mark.spec("SKILL-10")
+@given(
+    description=TEXT.map(str.strip),
+    examples=st.lists(TEXT, max_size=3).map(tuple),
+    parameters=st.dictionaries(st.text(max_size=5), JSON, max_size=3),
+    state=st.sampled_from(SkillState),
+    version=st.integers(1, 10**6),
+    plain=st.booleans(),
+)
+def test_what_is_written_is_read_back(  # noqa: PLR0917  (hypothesis gives them by name)
+    description: str,
+    examples: tuple[str, ...],
+    parameters: dict[str, object],
+    state: SkillState,
+    version: int,
+    plain: bool,
+) -> None:
+    written = replace(
+        skill(), description=description, examples=examples, parameters={"properties": {}, "required": [], "x": parameters},
+        state=state, version=version, plain=plain,
+    )  # fmt: skip
+    assert parse(render(written), "SKILL.md") == written
+
+
+def test_the_file_is_valid_under_the_agent_skills_format() -> None:
+    front = YAML(typ="safe").load(render(skill("roman_numeral")).decode().split("---\n")[1])
+    assert front["name"] == "roman-numeral"
+    assert 1 <= len(front["description"]) <= 1024
+    assert set(front) == {"name", "description", "metadata"}
+    assert all(isinstance(k, str) and isinstance(v, str) for k, v in front["metadata"].items())
+
+
+GOOD = render(skill()).decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "no YAML front matter"),
+        ("# just text", "no YAML front matter"),
+        ("---\nname: [\n---\n", "not valid YAML"),
+        ("---\n- a\n---\n", "front matter's"),
+        ("---\nname: Bad Name\ndescription: x\n---\n", "name"),
+        ("---\nname: add-one\n---\n", "description"),
+        (GOOD.replace("knackbox-version: '1'", "knackbox-version: zero"), "knackbox-version"),
+        (GOOD.replace("knackbox-state: probation", "knackbox-state: loved"), "knackbox-state"),
+        (GOOD.replace("knackbox-parameters: '{", "knackbox-parameters: '"), "knackbox-parameters"),
+        (GOOD.replace("  knackbox-code-sha256: ", "  knackbox-code-sha256: x"), "knackbox-code-sha256"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_with_its_place_and_fault(text: str, says: str) -> None:
+    with pytest.raises(SkillDamaged) as refused:
+        parse(text.encode(), "/home/x/SKILL.md")
+    assert str(refused.value).startswith("/home/x/SKILL.md")
+    assert says in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_bytes_that_are_no_text_are_refused() -> None:
+    with pytest.raises(SkillDamaged, match="not UTF-8"):
+        parse(b"---\nname: \xff\n---\n", "SKILL.md")
+
+
+def test_somebody_elses_skill_is_told_apart_from_a_damaged_one() -> None:
+    with pytest.raises(NotOurs, match="not admitted here"):
+        parse(b"---\nname: pdf-forms\ndescription: Fill forms.\nlicense: MIT\n---\nbody", "SKILL.md")
