@@ -1,0 +1,93 @@
+"""`execute`: run code in a fresh box, with the workspace as its working directory."""
+
+import json
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from acquired_skills.skill_tool import preload_for
+from engine.contract.context import CallContext, Produced
+from engine.contract.spec import Annotations
+from engine.dispatch.outcome import raise_unless_ok
+from engine.registry.decorate import tool
+from sandbox.contract import Job, Language, Limits, Mount, Outcome
+
+DEADLINE_S = 120.0
+MAX_RUN_S = 110  # under the deadline, so that the box itself ends the run and says why
+
+
+@tool(
+    category="execution",
+    requires=("sandbox",),
+    annotations=Annotations(destructive=True),
+    side_effects=("code_execution", "filesystem_write"),
+    safety_class="HIGH",
+    timeout_s=DEADLINE_S,
+)
+async def execute(
+    ctx: CallContext,
+    language: Literal["python", "node", "bash"],
+    code: str,
+    stdin: str = "",
+    timeout_s: Annotated[float, Field(gt=0, le=MAX_RUN_S)] = 30.0,
+) -> Produced:
+    """Run Python, Node or Bash code in a fresh, isolated box and get what it printed.
+
+    The working directory is your workspace: files you read and write there stay, everything else is gone afterwards.
+    Nothing is kept between calls: no variables, no processes. There is no network. In Python the value of a last
+    expression comes back too, so end with the result you want; numpy and pandas can be imported where installed.
+
+    Args:
+        language: Which interpreter.
+        code: The whole program.
+        stdin: What the program reads on its standard input.
+        timeout_s: Seconds until the run is killed.
+    """
+    job = Job(
+        language=Language(language),
+        code=code,
+        stdin=stdin.encode("utf-8", "surrogatepass"),
+        preload=preload_for(imports_of(code)) if language == "python" else (),
+        workspace=Mount(ctx.workspace.root),
+        limits=Limits(wall_s=timeout_s, cpu_s=timeout_s),
+    )
+    outcome = raise_unless_ok(await ctx.sandbox.run(job), f"The {language} code")
+    return Produced(result(outcome), message(outcome), (f"executed:{language}",))
+
+
+def imports_of(code: str) -> tuple[str, ...]:
+    """Top-level names a Python program seems to import. A guess is enough: it only picks a warmer template."""
+    return tuple(re.findall(r"^[ \t]*(?:import|from)[ \t]+(\w+)", code, re.MULTILINE))
+
+
+def result(outcome: Outcome) -> dict[str, Any]:
+    """An outcome as JSON, streams as text."""
+    return {
+        "end": str(outcome.end),
+        "exit_code": outcome.exit_code,
+        "value": outcome.value,
+        "stdout": text(outcome.stdout, outcome.stdout_dropped),
+        "stderr": text(outcome.stderr, outcome.stderr_dropped),
+        "limits_hit": list(outcome.usage.limits_hit),
+    }
+
+
+def message(outcome: Outcome) -> str:
+    """What a model reads: the value, then what was printed; each named only where there is more than one."""
+    shown = {
+        "value": "" if outcome.value is None else json.dumps(outcome.value, ensure_ascii=False),
+        "stdout": text(outcome.stdout, outcome.stdout_dropped).rstrip("\n"),
+        "stderr": text(outcome.stderr, outcome.stderr_dropped).rstrip("\n"),
+        "limits hit, and survived": ", ".join(outcome.usage.limits_hit),
+    }
+    parts = {name: part for name, part in shown.items() if part}
+    if list(parts) in (["value"], ["stdout"]):
+        return next(iter(parts.values()))
+    return "\n".join(f"{name}:\n{part}" for name, part in parts.items()) or "Ran to its end and printed nothing."
+
+
+def text(stream: bytes, dropped: int) -> str:
+    """A captured stream. What was dropped was dropped from its middle (`Limits.capture_bytes`)."""
+    decoded = stream.decode("utf-8", "replace")
+    return f"{decoded}\n[{dropped:,} bytes were dropped from the middle]" if dropped else decoded

@@ -1,0 +1,74 @@
+"""The built-in tools as a pack, found by the engine through the entry-point group `knackbox.tool_sources`."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from builtin_tools.abort_attempt import abort_attempt
+from builtin_tools.create_skill import create_skill
+from builtin_tools.download import DownloadRules
+from builtin_tools.execute import execute
+from builtin_tools.file_system import file_system
+from builtin_tools.image_generation import image_generation
+from builtin_tools.manage_skills import manage_skills
+from builtin_tools.replan import replan
+from builtin_tools.scratchpad import Scratchpad, scratchpad
+from builtin_tools.system_utility import system_utility
+from builtin_tools.vision_analysis import vision_analysis
+from engine.app.services import Services
+from engine.contract.failure import ConfigError
+from engine.contract.pack import Pack
+from engine.registry.static import StaticSource
+from engine.stores.records import Records
+
+NAME = "builtin"  # of the entry point, and so of its table in the configuration
+TOOLS = (
+    abort_attempt,
+    create_skill,
+    execute,
+    file_system,
+    image_generation,
+    manage_skills,
+    replan,
+    scratchpad,
+    system_utility,
+    vision_analysis,
+)
+
+
+class BuiltinSettings(BaseModel):
+    """The table `[packs.builtin]` of the configuration.
+
+    download_allow: host names, addresses or networks that file_system may download from although they are not public.
+    download_max_bytes: largest download.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    download_allow: tuple[str, ...] = ()
+    download_max_bytes: int = Field(default=DownloadRules().max_bytes, ge=1, le=1 << 30)
+
+
+async def open_pack(services: Services) -> Pack:
+    """Raises ConfigError for a `[packs.builtin]` that cannot be used."""
+    settings = settings_from(services.settings.packs.get(NAME, {}))
+    rules = DownloadRules(
+        max_bytes=settings.download_max_bytes, allow=tuple(entry.strip().lower() for entry in settings.download_allow)
+    )
+    notes = Scratchpad.open(services.records, services.clock)
+    return Pack(
+        sources=(StaticSource(NAME, TOOLS),),
+        provides={DownloadRules: rules, Scratchpad: notes, Records: services.records},
+    )
+
+
+def settings_from(table: Any) -> BuiltinSettings:
+    try:
+        return BuiltinSettings.model_validate(table)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(
+            f"[packs.{NAME}] {field}: {first['msg']}, not {str(first['input'])[:80]!r}. Correct or remove it. Known: "
+            f"{', '.join(BuiltinSettings.model_fields)}."
+        ) from error

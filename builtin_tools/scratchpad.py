@@ -1,0 +1,135 @@
+"""`scratchpad`: short notes of one agent for one user, kept in the records so that a restart loses none."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+from sqlalchemy import Column, ColumnElement, Connection, MetaData, String, Table, Text, delete, func, select
+
+from builtin_tools.refusals import wrong_arguments
+from engine.contract.context import CallContext, Clock, Produced
+from engine.contract.failure import ToolFailure
+from engine.contract.spec import Annotations
+from engine.contract.turn import Turn
+from engine.registry.decorate import tool
+from engine.stores.records import Records
+
+MAX_NOTES = 500
+MAX_KEY = 120
+MAX_VALUE = 32_768  # characters; anything longer belongs in a file
+
+SCHEMA = MetaData()
+NOTES = Table(
+    "scratchpad",
+    SCHEMA,
+    Column("user", String(200), primary_key=True),
+    Column("agent", String(200), primary_key=True),
+    Column("key", String(MAX_KEY), primary_key=True),
+    Column("value", Text, nullable=False),
+    Column("updated", String(40), nullable=False),  # UTC, ISO 8601
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scratchpad:
+    """The notes in the records. Every method takes whose: a turn's user and agent."""
+
+    records: Records
+    clock: Clock
+
+    @classmethod
+    def open(cls, records: Records, clock: Clock) -> "Scratchpad":
+        records.create(SCHEMA)
+        return cls(records, clock)
+
+    def set(self, turn: Turn, key: str, value: str) -> bool:
+        """Write a note; whether it replaced one. Raises ToolFailure when the pad is full."""
+        with self.records.begin() as connection:
+            replaced = connection.execute(delete(NOTES).where(*owned(turn), NOTES.c.key == key)).rowcount > 0
+            if count(connection, turn) >= MAX_NOTES:
+                raise ToolFailure(
+                    f"The scratchpad holds {MAX_NOTES} notes already. Clear some, or write to a file.",
+                    reason="scratchpad_full",
+                    may_have_started=False,
+                )
+            row = {"user": turn.user, "agent": turn.agent, "key": key, "value": value}
+            connection.execute(NOTES.insert().values(**row, updated=self.clock.now().isoformat(timespec="seconds")))
+        return replaced
+
+    def get(self, turn: Turn, key: str) -> str | None:
+        with self.records.read() as connection:
+            value: str | None = connection.execute(
+                select(NOTES.c.value).where(*owned(turn), NOTES.c.key == key)
+            ).scalar()
+        return value
+
+    def list(self, turn: Turn) -> list[dict[str, str | int]]:
+        """Key, length in characters and time of every note, by key."""
+        wanted = select(NOTES.c.key, func.length(NOTES.c.value).label("characters"), NOTES.c.updated)
+        with self.records.read() as connection:
+            rows = connection.execute(wanted.where(*owned(turn)).order_by(NOTES.c.key))
+            return [dict(row) for row in rows.mappings()]
+
+    def clear(self, turn: Turn, key: str | None = None) -> int:
+        """Remove one note, or all of them; how many there were."""
+        which = owned(turn) if key is None else [*owned(turn), NOTES.c.key == key]
+        with self.records.begin() as connection:
+            return connection.execute(delete(NOTES).where(*which)).rowcount
+
+
+def owned(turn: Turn) -> list[ColumnElement[bool]]:
+    return [NOTES.c.user == turn.user, NOTES.c.agent == turn.agent]
+
+
+def count(connection: Connection, turn: Turn) -> int:
+    return connection.execute(select(func.count()).select_from(NOTES).where(*owned(turn))).scalar_one()
+
+
+Key = Annotated[str, Field(min_length=1, max_length=MAX_KEY)]
+Value = Annotated[str, Field(max_length=MAX_VALUE)]
+
+
+@tool(category="memory", annotations=Annotations(idempotent=True), tier="low", side_effects=("records_write",))
+def scratchpad(
+    ctx: CallContext, action: Literal["set", "get", "list", "clear"], key: Key | None = None, value: Value | None = None
+) -> Produced:
+    """Short-term notes that survive between turns: intermediate results, decisions, what is left to do.
+
+    `set` writes a note (replacing one of that key), `get` reads one, `list` shows all keys, `clear` removes one note
+    or, without a key, all of them. For anything long use a file.
+
+    Args:
+        action: What to do.
+        key: Name of the note; needed for set and get.
+        value: Text of the note; needed for set.
+    """
+    pad = ctx.need(Scratchpad)
+    if action == "list":
+        notes = pad.list(ctx.turn)
+        lines = [f"- {note['key']} ({note['characters']} characters, {note['updated']})" for note in notes]
+        return Produced(notes, "\n".join(lines) or "The scratchpad is empty.")
+    if action == "clear":
+        removed = pad.clear(ctx.turn, key)
+        return Produced(
+            {"removed": removed}, f"Removed {removed} note(s).", (f"cleared:{key or '*'}",) if removed else ()
+        )
+    if key is None:
+        raise wrong_arguments(f"`key` is missing: {action} needs it.")
+    if action == "get":
+        found = pad.get(ctx.turn, key)
+        if found is None:
+            raise no_such_note(key, [str(note["key"]) for note in pad.list(ctx.turn)])
+        return Produced({"key": key, "value": found}, found)
+    if value is None:
+        raise wrong_arguments("`value` is missing: set needs it.")
+    replaced = pad.set(ctx.turn, key, value)
+    return Produced(
+        {"key": key, "replaced": replaced}, f"{'Replaced' if replaced else 'Noted'}: {key}", (f"noted:{key}",)
+    )
+
+
+def no_such_note(key: str, keys: list[str]) -> ToolFailure:
+    there = ", ".join(keys[:20]) or "none"
+    return ToolFailure(
+        f"There is no note {key!r}. Notes there are: {there}.", reason="not_found", may_have_started=False
+    )

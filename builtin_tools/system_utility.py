@@ -1,0 +1,154 @@
+"""`system_utility`: what this machine and this engine are (diagnostics), and whether they work (health)."""
+
+import asyncio
+import os
+import platform
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from builtin_tools.workspace import folder_of
+from engine.contract.context import CallContext, Produced
+from engine.contract.failure import ConfigError
+from engine.contract.spec import Annotations
+from engine.registry.decorate import tool
+from engine.stores.records import Records
+from engine.stores.workspace import FolderWorkspace
+from sandbox.contract import Job, Language, Limits, SandboxError
+
+LOW_DISK = 1 << 30  # bytes; under this, health warns
+PROBE = Job(language=Language.PYTHON, code="6 * 7", limits=Limits(wall_s=10, cpu_s=5))
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was tried. detail: what was seen, or what is wrong and what helps."""
+
+    name: str
+    healthy: bool
+    detail: str
+
+
+@tool(category="system", annotations=Annotations(read_only=True, idempotent=True), tier="low")
+async def system_utility(ctx: CallContext, action: Literal["diagnostics", "health"]) -> Produced:
+    """Facts about the machine and the engine you run on.
+
+    `diagnostics` gives time, versions, processors, memory, free disk, and the protections of the sandbox. `health`
+    really tries each part (a run in a fresh box, a write to the workspace, the records) and says what does not work.
+
+    Args:
+        action: What to find out.
+    """
+    if action == "diagnostics":
+        facts = await diagnose(ctx)
+        return Produced(facts, "\n".join(f"{name}: {shown(value)}" for name, value in facts.items()))
+    checks = await asyncio.gather(check_box(ctx), check_workspace(ctx), check_records(ctx), check_disk(ctx))
+    healthy = all(check.healthy for check in checks)
+    lines = [f"{'ok  ' if check.healthy else 'FAIL'} {check.name}: {check.detail}" for check in checks]
+    return Produced(
+        {"healthy": healthy, "checks": [asdict(check) for check in checks]},
+        "\n".join(["Everything works." if healthy else "Something does not work.", *lines]),
+    )
+
+
+async def diagnose(ctx: CallContext) -> dict[str, Any]:
+    """Facts by name, as JSON. Sizes in bytes. No host name, user name, address or environment: a model reads this."""
+    report = await ctx.sandbox.report()
+    disk = await asyncio.to_thread(shutil.disk_usage, ctx.workspace.root)
+    return {
+        "time_utc": ctx.clock.now().isoformat(timespec="seconds"),
+        "knackbox": package_version(),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "processors": len(os.sched_getaffinity(0)),
+        "load_1_5_15": [round(load, 2) for load in os.getloadavg()],
+        "memory": await asyncio.to_thread(memory),
+        "disk": {"total": disk.total, "free": disk.free},
+        "model_sees": ctx.vision is not None,
+        "image_client": ctx.images is not None,
+        "sandbox": {"backend": report.backend, **{item.name: str(item.state) for item in report.items}},
+    }
+
+
+def package_version() -> str:
+    try:
+        return version("knackbox")
+    except PackageNotFoundError:
+        return "not installed (run from the source tree)"
+
+
+def memory() -> dict[str, int]:
+    """Total and available bytes, from /proc/meminfo (whose kB are KiB: proc(5)); empty where there is none."""
+    source = Path("/proc/meminfo")
+    if not source.exists():
+        return {}
+    fields = dict(line.split(":", 1) for line in source.read_text("ascii").splitlines())
+    named = {"total": "MemTotal", "available": "MemAvailable"}
+    return {name: int(fields[field].split()[0]) * 1024 for name, field in named.items() if field in fields}
+
+
+def shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {shown(each)}" for key, each in value.items())
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+async def check_box(ctx: CallContext) -> Check:
+    """Run one expression in a fresh box."""
+    try:
+        outcome = await ctx.sandbox.run(PROBE)
+    except SandboxError as error:
+        return Check("sandbox", healthy=False, detail=str(error))
+    if outcome.ok and outcome.value == 42:  # noqa: PLR2004 -- the value of PROBE's expression
+        return Check("sandbox", healthy=True, detail=f"a fresh box answered in {outcome.usage.wall_s * 1000:.1f} ms")
+    said = outcome.error.message if outcome.error else outcome.stderr.decode("utf-8", "replace")[-300:]
+    return Check("sandbox", healthy=False, detail=f"a box ended with {outcome.end}: {said}. Run `knackbox doctor`.")
+
+
+async def check_workspace(ctx: CallContext) -> Check:
+    """Write a file, read it back, remove it. The name is the call's own, so nobody's file is touched."""
+    return await asyncio.to_thread(
+        attempt, "workspace", lambda: write_and_read(folder_of(ctx), f".health-{ctx.call_id}")
+    )
+
+
+def write_and_read(folder: FolderWorkspace, name: str) -> str:
+    folder.write(name, b"knackbox")
+    try:
+        if folder.read(name) != b"knackbox":
+            raise OSError("what was written is not what is read")
+    finally:
+        folder.delete(name)
+    return "written and read back"
+
+
+async def check_records(ctx: CallContext) -> Check:
+    records = ctx.need(Records)
+    return await asyncio.to_thread(attempt, "records", lambda: take_write_lock(records))
+
+
+def take_write_lock(records: Records) -> str:
+    with records.begin():
+        return "open, and the write lock is free"
+
+
+async def check_disk(ctx: CallContext) -> Check:
+    free = (await asyncio.to_thread(shutil.disk_usage, ctx.workspace.root)).free
+    return Check(
+        "disk", healthy=free >= LOW_DISK, detail=f"{free:,} bytes free" + ("" if free >= LOW_DISK else ": low")
+    )
+
+
+def attempt(name: str, probe: Callable[[], str]) -> Check:
+    """A check that is healthy if `probe` returns what it saw."""
+    try:
+        return Check(name, healthy=True, detail=probe())
+    except (OSError, ValueError, ConfigError, SQLAlchemyError) as error:
+        return Check(name, healthy=False, detail=str(error))

@@ -1,0 +1,82 @@
+"""A real HTTP server on loopback whose answers a test writes itself, byte by byte where it wants to."""
+
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass
+class Seen:
+    """One request as it came in."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass
+class Server:
+    """Where it listens and what it was asked."""
+
+    port: int
+    seen: list[Seen] = field(default_factory=list)
+
+    def url(self, path: str, host: str = "127.0.0.1", scheme: str = "http") -> str:
+        return f"{scheme}://{host}:{self.port}{path}"
+
+
+Answer = Callable[[BaseHTTPRequestHandler, Seen], None]
+
+
+def reply(
+    handler: BaseHTTPRequestHandler, status: int, body: bytes = b"", headers: dict[str, str] | None = None
+) -> None:
+    handler.send_response(status)
+    for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
+        handler.send_header(name, value)
+    handler.end_headers()
+    handler.wfile.write(body)
+
+
+@contextmanager
+def serving(answers: dict[str, Answer], tls: ssl.SSLContext | None = None) -> Iterator[Server]:
+    """Serve `answers` by path until the end of the block."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            seen = Seen(self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, body)
+            server.seen.append(seen)
+            answer = answers.get(self.path)
+            if answer is None:
+                reply(self, 404)
+            else:
+                answer(self, seen)
+
+        do_POST = do_GET  # noqa: N815 -- the base class asks for this name
+
+        def log_message(self, *args: object) -> None:
+            """Quiet: the tests read `seen`."""
+
+    class Listener(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, request: object, client_address: object) -> None:
+            """A client that hangs up in the middle is what some tests are about."""
+
+    listener = Listener(("127.0.0.1", 0), Handler)
+    if tls:
+        listener.socket = tls.wrap_socket(listener.socket, server_side=True)
+    server = Server(listener.server_address[1])
+    thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        listener.shutdown()
+        listener.server_close()
+        thread.join()

@@ -1,0 +1,142 @@
+"""`execute` runs code in a fresh box on the real workspace, and explains what went wrong in it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from builtin_tools.execute import MAX_RUN_S, execute, imports_of
+from engine.contract.context import CallContext, Produced
+from engine.contract.failure import FailureClass, ToolFailure
+from sandbox.namespace.backend import NamespaceSandbox
+
+
+@pytest.fixture
+def ctx(ctx: CallContext, box: NamespaceSandbox) -> CallContext:
+    return replace(ctx, sandbox=box)
+
+
+async def run(ctx: CallContext, language: str, code: str, **more: Any) -> Produced:
+    produced = await execute.run(ctx, {"language": language, "code": code, **more})
+    assert isinstance(produced, Produced)
+    return produced
+
+
+async def failing(ctx: CallContext, language: str, code: str, **more: Any) -> ToolFailure:
+    with pytest.raises(ToolFailure) as caught:
+        await run(ctx, language, code, **more)
+    return caught.value
+
+
+@pytest.mark.spec("BOX-6", "TOOL-1")
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [
+        ("python", "import sys\nprint('hello ' + sys.stdin.read())"),
+        ("node", "console.log('hello ' + require('fs').readFileSync(0, 'utf8'))"),
+        ("bash", "echo hello $(cat)"),
+    ],
+)
+async def test_each_language_reads_its_input_and_prints(ctx: CallContext, language: str, code: str) -> None:
+    produced = await run(ctx, language, code, stdin="Ada")
+    assert produced.value["stdout"] == "hello Ada\n"
+    assert produced.message == "hello Ada"
+    assert produced.side_effects == (f"executed:{language}",)
+
+
+@pytest.mark.spec("BOX-13")
+async def test_the_value_of_the_last_expression_comes_apart_from_what_was_printed(ctx: CallContext) -> None:
+    produced = await run(ctx, "python", 'print(\'{"value": "forged"}\')\n{"n": 6 * 7}')
+    assert produced.value["value"] == {"n": 42}
+    assert produced.message == 'value:\n{"n": 42}\nstdout:\n{"value": "forged"}'
+
+
+@pytest.mark.spec("BOX-6")
+async def test_files_of_the_workspace_are_read_and_written_by_all_languages(ctx: CallContext) -> None:
+    ctx.workspace.write("in/data.txt", b"one")
+    await run(ctx, "bash", "cat in/data.txt > out.txt; echo two >> out.txt")
+    produced = await run(ctx, "python", "open('out.txt').read()")
+    assert produced.value["value"] == "onetwo\n"
+    assert ctx.workspace.read("out.txt") == b"onetwo\n"
+
+
+async def test_nothing_else_is_kept_between_runs(ctx: CallContext) -> None:
+    await run(ctx, "python", "x = 1\nopen('/tmp/kept', 'w').write('x')")
+    produced = await run(ctx, "python", "import os\n['x' in globals(), os.path.exists('/tmp/kept')]")
+    assert produced.value["value"] == [False, False]
+
+
+@pytest.mark.spec("BOX-6")
+async def test_a_link_in_the_workspace_shows_nothing_outside_it(ctx: CallContext, tmp_path: Any) -> None:
+    (tmp_path / "secret.txt").write_text("secret")
+    await run(ctx, "bash", f"ln -s {tmp_path}/secret.txt link; ln -s ../secret.txt up")
+    produced = await run(ctx, "bash", "cat link up ../secret.txt 2>/dev/null; true")
+    assert produced.value["stdout"] == ""
+
+
+@pytest.mark.spec("FAIL-4")
+async def test_an_exception_comes_back_with_its_traceback_and_nothing_of_ours(ctx: CallContext) -> None:
+    failure = await failing(ctx, "python", "def f(n):\n    return 1 / n\n\nf(0)")
+    assert (failure.failure_class, failure.end) == (FailureClass.DIAGNOSTIC, "error")
+    assert "ZeroDivisionError: division by zero" in str(failure)
+    assert "line 2, in f" in str(failure)
+    assert "sandbox/" not in str(failure)
+
+
+@pytest.mark.spec("FAIL-4")
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [("bash", "echo no such thing >&2; exit 3"), ("node", "console.error('no such thing'); process.exit(3)")],
+)
+async def test_an_exit_code_comes_back_with_the_end_of_stderr(ctx: CallContext, language: str, code: str) -> None:
+    failure = await failing(ctx, language, code)
+    assert "exit code 3" in str(failure)
+    assert "no such thing" in str(failure)
+
+
+@pytest.mark.spec("BOX-3")
+@pytest.mark.parametrize(("language", "code"), [("python", "while True: pass"), ("bash", "sleep 100")])
+async def test_a_run_ends_at_its_time_limit_and_says_so(ctx: CallContext, language: str, code: str) -> None:
+    failure = await failing(ctx, language, code, timeout_s=0.5)
+    assert failure.end in {"timeout", "cpu"}
+    assert "time" in str(failure)
+
+
+@pytest.mark.spec("CALL-3")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"language": "ruby", "code": "1"},
+        {"language": "python"},
+        {"language": "python", "code": "1", "timeout_s": MAX_RUN_S + 1},
+        {"language": "python", "code": "1", "timeout_s": 0},
+    ],
+)
+async def test_arguments_that_do_not_fit_run_nothing(ctx: CallContext, arguments: dict[str, Any]) -> None:
+    with pytest.raises(ToolFailure) as caught:
+        await execute.run(ctx, arguments)
+    assert caught.value.reason == "invalid_arguments"
+    assert not caught.value.may_have_started
+
+
+async def test_a_run_that_prints_nothing_says_so(ctx: CallContext) -> None:
+    assert (await run(ctx, "bash", "true")).message == "Ran to its end and printed nothing."
+
+
+async def test_what_was_dropped_of_a_long_output_is_said(ctx: CallContext) -> None:
+    produced = await run(ctx, "python", "print('x' * 3_000_000)")
+    assert "bytes were dropped from the middle" in produced.value["stdout"]
+
+
+async def test_a_program_that_imports_pandas_has_it(ctx: CallContext) -> None:
+    produced = await run(ctx, "python", "import pandas as pd\nint(pd.Series([1, 2, 3]).sum())")
+    assert produced.value["value"] == 6
+
+
+def test_imports_are_guessed_from_the_text_alone() -> None:
+    assert imports_of("import pandas as pd\nif x:\n    from numpy import array\n# import re") == ("pandas", "numpy")
+    assert imports_of("def broken(:\n") == ()
+
+
+def test_the_run_ends_before_the_deadline_of_the_call() -> None:
+    assert execute.spec.timeout_s > MAX_RUN_S

@@ -1,0 +1,71 @@
+"""`system_utility` tells facts, and tries whether the parts work."""
+
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from builtin_tools.system_utility import shown, system_utility
+from engine.contract.context import CallContext, Produced
+from engine.stores.records import Records
+from sandbox.namespace.backend import NamespaceSandbox
+
+
+async def ask(ctx: CallContext, action: str) -> Produced:
+    produced = await system_utility.run(ctx, {"action": action})
+    assert isinstance(produced, Produced)
+    return produced
+
+
+@pytest.mark.spec("TOOL-3")
+async def test_everything_is_healthy_where_everything_works(ctx: CallContext, box: NamespaceSandbox) -> None:
+    produced = await ask(replace(ctx, sandbox=box), "health")
+    assert produced.value["healthy"], produced.message
+    assert {check["name"] for check in produced.value["checks"]} == {"sandbox", "workspace", "records", "disk"}
+
+
+@pytest.mark.spec("TOOL-3", "BOX-2")
+async def test_a_sandbox_that_cannot_run_is_unhealthy_and_says_what_helps(ctx: CallContext) -> None:
+    produced = await ask(ctx, "health")
+    assert not produced.value["healthy"]
+    assert "FAIL sandbox: No box can be made here. This is a test." in str(produced.message)
+    assert "ok   workspace" in str(produced.message)
+
+
+async def test_records_that_are_damaged_are_unhealthy(ctx: CallContext, tmp_path: Path) -> None:
+    ctx.need(Records).close()
+    (tmp_path / "records.db").write_bytes(b"not a database " * 1000)
+    message = str((await ask(ctx, "health")).message)
+    assert "FAIL records" in message
+    assert "records.db: the database is damaged" in message
+
+
+async def test_the_health_check_leaves_no_file_behind(ctx: CallContext) -> None:
+    await ask(ctx, "health")
+    assert list(ctx.workspace.root.glob("*")) == []
+
+
+@pytest.mark.spec("TOOL-3")
+async def test_diagnostics_name_the_protections_and_nothing_of_the_person(
+    ctx: CallContext, box: NamespaceSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_TOKEN", "t0ps3cret")
+    produced = await ask(replace(ctx, sandbox=box), "diagnostics")
+    assert produced.value["sandbox"]["backend"] == "namespace"
+    assert "enforced" in produced.value["sandbox"].values()
+    assert produced.value["memory"]["total"] > produced.value["memory"]["available"] > 0
+    text = str(produced.message) + repr(produced.value)
+    assert "t0ps3cret" not in text
+    assert socket.gethostname() not in text
+
+
+def test_weather_and_location_are_not_offered_yet() -> None:
+    assert system_utility.spec.parameters["properties"]["action"]["enum"] == ["diagnostics", "health"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(1234567, "1,234,567"), (True, "True"), ([0.5, 1], "0.5 1"), ({"free": 2000}, "free 2,000")]
+)
+def test_facts_are_shown_in_a_form_people_read(value: object, text: str) -> None:
+    assert shown(value) == text
