@@ -1,0 +1,78 @@
+"""The code that is timed: one function of the standard library, one that needs pandas."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """A skill to learn, and the arguments it is called with."""
+
+    title: str
+    name: str
+    code: str
+    tests: str
+    arguments: Mapping[str, Any]
+
+
+SKILLS = (
+    Skill(
+        title="standard library",
+        name="count_vowels",
+        code='''def count_vowels(text: str) -> int:
+    """Count the vowels of an English text.
+
+    Args:
+        text: The text to look at.
+    """
+    return sum(letter in "aeiou" for letter in text.lower())
+''',
+        tests="""from count_vowels import count_vowels
+
+
+def test_counts_upper_and_lower_case():
+    assert count_vowels("Education") == 5
+    assert count_vowels("rhythm") == 0
+""",
+        arguments={"text": "The quick brown fox jumps over the lazy dog"},
+    ),
+    Skill(
+        title="import pandas",
+        name="mean_of_column",
+        code='''import pandas as pd
+
+
+def mean_of_column(values: list[float]) -> float:
+    """Give the arithmetic mean of a column of numbers.
+
+    Args:
+        values: The numbers.
+    """
+    return float(pd.Series(values).mean())
+''',
+        tests="""from mean_of_column import mean_of_column
+
+
+def test_mean():
+    assert mean_of_column([1.0, 2.0, 6.0]) == 3.0
+    assert mean_of_column([-4.0]) == -4.0
+""",
+        arguments={"values": [1.0, 2.5, 4.0]},
+    ),
+)
+
+
+async def learned(engine: Engine, skill: Skill) -> None:
+    """Teach it, as an agent would. Raises RuntimeError when it is refused."""
+    arguments = {
+        "name": skill.name,
+        "description": f"Benchmark skill: {skill.title}.",
+        "code": skill.code,
+        "tests": skill.tests,
+    }
+    result = await engine.call("create_skill", arguments)
+    if not result.success:
+        raise RuntimeError(f"{skill.name} was refused: {result.error}")

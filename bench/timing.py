@@ -1,0 +1,59 @@
+"""Time several ways in turn, and report medians."""
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_WARM_UP = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One way of running one piece of code. Times in milliseconds."""
+
+    title: str
+    way: str
+    times: tuple[float, ...]
+
+    @property
+    def count(self) -> int:
+        return len(self.times)
+
+    @property
+    def p50(self) -> float:
+        return self._at(0.50)
+
+    @property
+    def p95(self) -> float:
+        return self._at(0.95)
+
+    def _at(self, share: float) -> float:
+        """The nearest-rank percentile."""
+        return sorted(self.times)[max(0, round(share * self.count) - 1)]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"code": self.title, "way": self.way, "count": self.count, "p50_ms": self.p50, "p95_ms": self.p95}
+
+
+async def measure(
+    title: str, ways: Mapping[str, Callable[[], Awaitable[Any]]], rounds: int, tick: Callable[[], None]
+) -> list[Series]:
+    """Run every way once per round, in turn. Raises RuntimeError when one of them does not give a result."""
+    times: dict[str, list[float]] = {way: [] for way in ways}
+    for way, run in ways.items():
+        for _ in range(_WARM_UP):
+            _must_have_worked(way, await run())
+    for _ in range(rounds):
+        for way, run in ways.items():
+            start = time.perf_counter()
+            result = await run()
+            times[way].append((time.perf_counter() - start) * 1e3)
+            _must_have_worked(way, result)
+        tick()
+    return [Series(title, way, tuple(values)) for way, values in times.items()]
+
+
+def _must_have_worked(way: str, result: Any) -> None:
+    if not getattr(result, "success", result):
+        raise RuntimeError(f"{way} failed: {getattr(result, 'error', result)}")
