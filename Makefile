@@ -1,0 +1,45 @@
+# Every target makes what it needs from a bare clone: Python 3.11+, pip and make are enough.
+# PYTHON=/path/to/python3.12 picks another interpreter; PYTEST_ARGS, BENCH_ARGS and DEMO_ARGS go to the program.
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-services check coverage bench soak clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+
+setup: $(READY) ## make .venv with the `knackbox` command and everything the targets below need
+
+$(READY): pyproject.toml scripts/setup.sh
+	@bash scripts/setup.sh $(VENV)
+	@touch $@
+
+demo: $(READY) ## the main job, end to end, with a scripted model
+	@$(BIN)/knackbox demo $(DEMO_ARGS)
+
+test: $(READY) ## all tests that need nothing but what the setup brings
+	@$(BIN)/python -m pytest -m "not services and not soak" $(PYTEST_ARGS)
+
+test-services: $(READY) ## root, Debian: the tests that need more of the machine
+	@bash scripts/services.sh $(VENV)
+
+check: $(READY) ## lint, format, types, layers
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+coverage: $(READY) ## the tests again, with a report of what they miss
+	@$(BIN)/python -m pytest -m "not services and not soak" --cov $(PYTEST_ARGS)
+
+bench: $(READY) ## p50 and p95 of a boxed call beside its peers
+	@$(BIN)/python -m bench $(BENCH_ARGS)
+
+soak: $(READY) ## long kill and leak runs
+	@$(BIN)/python -m pytest -m soak --timeout 3600 $(PYTEST_ARGS)
+
+clean: ## remove the environment and every cache
+	@rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage htmlcov

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# `make test-services VENV`: what needs root and Debian. Installs and starts what tests marked `services` need, runs
+# them, and runs the sandbox's tests again as an ordinary user, since boxes must not depend on root.
+set -euo pipefail
+
+venv=${1:?usage: services.sh VENV}
+cd "$(dirname "$0")/.."
+
+user=knackbox-test
+packages=(python3 python3-venv util-linux) # for the ordinary user: Debian's own Python, setpriv
+
+stop() { printf 'test-services: %s\n' "$1" >&2; exit 1; }
+say() { printf 'test-services: %s\n' "$1"; }
+
+[ "$(id -u)" = 0 ] || stop "this installs packages and makes a system user: run it as root (sudo make test-services)"
+command -v apt-get >/dev/null || stop "this installs with apt-get: run it on Debian or Ubuntu"
+
+missing=()
+for package in "${packages[@]}"; do
+    dpkg-query --show --showformat='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+    say "installing ${missing[*]}"
+    apt-get update -qq || stop "apt-get update failed; its message is above. Check the network"
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
+        stop "apt-get could not install ${missing[*]}; its message is above"
+fi
+
+id "$user" >/dev/null 2>&1 || useradd --system --create-home --home-dir "/var/lib/$user" --shell /usr/sbin/nologin "$user"
+place=$(getent passwd "$user" | cut -d: -f6)
+as_user() { (cd "$place/tree" && setpriv --reuid "$user" --regid "$user" --init-groups --reset-env -- "$@"); }
+
+# The user gets a copy: this checkout and its interpreter may lie where only root can look. Its .venv stays between runs.
+say "copying the tree for $user to $place/tree"
+mkdir -p "$place/tree"
+find "$place/tree" -mindepth 1 -maxdepth 1 ! -name .venv -exec rm -rf {} +
+tar --create --exclude=./.venv --exclude=./.git --exclude='*_cache' --exclude=__pycache__ . | tar --extract --directory "$place/tree"
+chown -R "$user:" "$place/tree"
+# Carried over because --reset-env drops them: where pip finds packages behind a company's mirror.
+carried=()
+for name in $(compgen -e | grep -E '^(PIP_|SSL_CERT_|REQUESTS_CA_BUNDLE|https?_proxy|HTTPS?_PROXY|no_proxy|NO_PROXY)' || true); do
+    carried+=("$name=${!name}")
+done
+as_user env "${carried[@]}" make setup PYTHON=/usr/bin/python3 || stop "the environment of $user could not be made; see above"
+
+say "the sandbox as an ordinary user"
+as_user .venv/bin/python -m pytest tests/sandbox tests/builtin_tools -m "not soak" -p no:cacheprovider
+
+say "tests marked services, as root"
+"$venv/bin/python" -m pytest -m "services and not soak" && status=0 || status=$?
+[ "$status" = 5 ] && { say "no test is marked services yet"; status=0; } # pytest's exit code 5: none collected
+exit "$status"

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Make the virtual environment VENV and install this checkout into it, with what its tests and demo need.
+# PYTHON names the interpreter; without it, the first python 3.11 or newer on the path is taken.
+set -euo pipefail
+
+venv=${1:?usage: setup.sh VENV}
+cd "$(dirname "$0")/.."
+
+stop() { printf 'setup: %s\n' "$1" >&2; exit 1; }
+recent() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+
+python=""
+for candidate in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11 python}; do
+    if recent "$candidate"; then python=$candidate && break; fi
+done
+if [ -z "$python" ]; then
+    found=$("${PYTHON:-python3}" --version 2>&1 || true)
+    stop "Python 3.11 or newer is needed, but ${PYTHON:-python3} is: ${found:-not there}. Install one, or name it: make setup PYTHON=/path/to/python3.12"
+fi
+
+# Debian keeps ensurepip in a package of its own; the pip that is there can fill an environment without it.
+if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
+    if "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+        "$python" -m venv --clear "$venv"
+    elif "$python" -c 'import venv' 2>/dev/null && "$python" -m pip --version >/dev/null 2>&1; then
+        "$python" -m venv --clear --without-pip "$venv"
+        "$python" -m pip --python "$venv/bin/python" install -qq pip
+    else
+        stop "$python has neither venv with ensurepip nor pip. On Debian or Ubuntu: apt-get install python3-venv; elsewhere: install Python from python.org"
+    fi
+fi
+
+printf 'setup: installing into %s (a few minutes the first time)\n' "$venv"
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check --editable '.[dev]' ||
+    stop "pip could not install the dependencies; its own message is above. Check the network and pip's configuration, then run make setup again"
+printf 'setup: ready, with %s\n' "$("$venv/bin/python" --version)"
