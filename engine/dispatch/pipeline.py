@@ -198,22 +198,20 @@ class Pipeline:
         chains = self._parts.chains
         if chains is None or not may_fall_back(failure):
             return ended
-        alternatives = await self._house_threads.run(lambda: chains.alternatives(name))
-        for alternative in alternatives:
+        alternatives = await self._house_threads.run(partial(chains.alternatives, name))
+        for number, alternative in enumerate(alternatives, 1):
             if alternative.mode == "auto":
-                instead = await self._instead(flight, alternative, call, turn)
+                # A call of its own, with its own deadline and audit.
+                call_id = f"{flight.call_id}-instead-{number}"
+                made = ToolCall(alternative.tool, alternative.arguments_for(call.arguments), call_id)
+                instead = await self.call(made, turn)
                 if instead.success:
                     return _substituted(name, failure, alternative, instead)
                 ended.error += f"\n`{alternative.tool}` was tried instead and failed too: {instead.error}"
-        suggestion = chains.suggestion(name, call.arguments)
+        suggestion = await self._house_threads.run(partial(chains.suggestion, name, call.arguments))
         if suggestion:
             ended.error += f"\n{suggestion}"
         return ended
-
-    async def _instead(self, flight: Flight, alternative: Alternative, call: ToolCall, turn: Turn) -> ToolResult:
-        """Run an automatic alternative: a call of its own, with its own deadline and audit."""
-        made = ToolCall(alternative.tool, alternative.arguments_for(call.arguments), f"{flight.call_id}-instead")
-        return await self.call(made, turn)
 
     def _fits(self, ended: _Ended) -> bool:
         fits = self._parts.cap.fits

@@ -1,5 +1,7 @@
 """`Registry`: everything that exists, by name, over all sources. What is offered this turn is `engine.turn`'s."""
 
+import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +12,8 @@ from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
 from engine.registry.nearest import nearest
 from engine.registry.static import RegistryError, StaticSource
+
+_log = logging.getLogger("knackbox.registry")
 
 
 class Registry:
@@ -80,9 +84,16 @@ class Registry:
         return [found[name] for name in sorted(found)]
 
     async def nearest(self, name: str, limit: int = 3) -> list[str]:
-        """The names (or aliases) most like this one, best first."""
-        names = {called for tool in await self.all_tools() for called in (tool.spec.name, *tool.spec.aliases)}
-        return nearest(name, names, limit)
+        """The names (or aliases) most like this one, best first. A source that cannot answer is left out."""
+        names = set(self._static)
+        for source in self._changing:
+            try:
+                tools = await source.tools(Turn())
+            except Exception as error:  # noqa: BLE001 - a hint must not hide the error it belongs to
+                _log.warning("Tool source %r gave no names to compare with: %s", source.name, error)
+                continue
+            names.update(called for tool in tools for called in (tool.spec.name, *tool.spec.aliases))
+        return await asyncio.to_thread(nearest, name, names, limit)
 
     async def execute(self, name: str, arguments: Mapping[str, Any], ctx: CallContext) -> Any:
         """Run a tool as it is: no validation, deadline or recovery (`engine.dispatch` has those).

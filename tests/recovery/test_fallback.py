@@ -158,7 +158,7 @@ async def test_a_fatal_failure_stops_and_suggests_replan(tmp_path):
         ("chains:\n  dead: [\n", "3:1", "not valid YAML"),
         ("chains:\n\tdead: []\n", "2:1", "not valid YAML"),
         ("chains:\n  dead: []\n  dead: []\n", "3:3", "not valid YAML"),
-        (MULTIPLIED, "5:15", "more than 10000 values"),
+        (MULTIPLIED, "6:11", "more than 10000 values"),
         ("chains:\n  dead:\n    - <<: {tool: sparr}\n", "3:7", "unknown tool 'sparr'"),
     ],
 )

@@ -73,6 +73,17 @@ async def test_the_registrys_own_execute_raises_for_an_unknown_name_and_names_th
 
 
 @pytest.mark.spec("CALL-4")
+async def test_a_source_that_cannot_answer_does_not_keep_the_others_from_naming_the_nearest(caplog):
+    class Down(Changing):
+        async def tools(self, turn):
+            raise ConnectionRefusedError("down")
+
+    registry = Registry([Down(), StaticSource("s", [named("execute")])])
+    assert await registry.nearest("exec") == ["execute"]
+    assert "gave no names" in caplog.text
+
+
+@pytest.mark.spec("CALL-4")
 @given(st.text(max_size=40), st.sets(st.text(max_size=40), max_size=20))
 def test_the_nearest_names_are_three_when_there_are_three_and_an_exact_one_is_first(name, names):
     found = nearest(name, names)
