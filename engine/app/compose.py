@@ -2,10 +2,10 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from engine.app.config import Settings
 from engine.app.home import Home
@@ -13,7 +13,7 @@ from engine.app.models import images_of, vision_of
 from engine.app.packs import OpenedPacks, open_packs
 from engine.app.sandboxes import Refusing, open_sandbox
 from engine.app.services import Services
-from engine.contract.context import Clock
+from engine.contract.context import Clock, MissingService
 from engine.contract.source import ToolSource
 from engine.dispatch.bind import ContextBinder
 from engine.dispatch.pipeline import Parts, Pipeline
@@ -52,7 +52,7 @@ class Once(Generic[T]):
 class House:
     """The parts of one open engine.
 
-    features: what its model clients can do. requirements: what its configuration provides for tools.
+    provides: services of the packs, by class. features: what its model clients can do. requirements: what its configuration provides for tools.
     """
 
     services: Services
@@ -60,8 +60,17 @@ class House:
     pipeline: Pipeline
     failures: FailureLog
     chains: FallbackChains
+    provides: Mapping[type, Any]
     features: frozenset[str]
     requirements: frozenset[str]
+
+    def need(self, kind: type[T]) -> T:
+        """The service of this class. Raises MissingService, naming it, when no pack provides one."""
+        try:
+            found: T = self.provides[kind]
+        except KeyError:
+            raise MissingService(f"{kind.__name__} is not available in this configuration.") from None
+        return found
 
 
 async def compose(
@@ -109,6 +118,7 @@ async def compose(
         pipeline=pipeline,
         failures=failures,
         chains=chains,
+        provides=opened.provides,
         features=frozenset({VISION} if vision is not None else ()),
         requirements=frozenset(name for name, there in provided.items() if there),
     )

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from engine.app.compose import House, compose
 from engine.app.config import Settings, load_settings
@@ -21,6 +21,8 @@ from engine.stores.clock import SystemClock
 from engine.stores.failure_log import FailureLog
 from engine.turn.active_list import ActiveList, active_list
 from sandbox.contract import Sandbox
+
+T = TypeVar("T")
 
 TOOLS_GENERATION = "tools"
 
@@ -82,6 +84,10 @@ class Engine:
     def features(self) -> frozenset[str]:
         """What the configured model clients can do, such as ``"vision"``."""
         return self._house.features
+
+    def need(self, kind: type[T]) -> T:
+        """The service of this class that a pack provides, as tools find it on `ctx`. Raises MissingService."""
+        return self._house.need(kind)
 
     def tools_generation(self) -> int:
         """A number that changes whenever the set of tools does, by any process on this home. Takes microseconds."""

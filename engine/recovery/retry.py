@@ -6,8 +6,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-import tenacity
-
 from engine.contract.failure import Failure, FailureClass
 
 T = TypeVar("T")
@@ -47,6 +45,8 @@ class Retrier:
         remaining_s: seconds left of the call's deadline; a wait that would outlast it is not begun.
         Raises the error of the last attempt made, which is `first` when no repeat was allowed.
         """
+        import tenacity  # noqa: PLC0415 - brings tornado along (60 ms), and most runs never retry
+
         pending: list[Exception] = [first]
 
         async def run() -> T:
@@ -63,12 +63,12 @@ class Retrier:
             asked = failure_of(error).retry_after if error is not None else None
             return self._wait(state.attempt_number, asked)
 
+        def stop(state: tenacity.RetryCallState) -> bool:
+            return state.attempt_number >= self.most_attempts or state.upcoming_sleep >= remaining_s()
+
         retrying = tenacity.AsyncRetrying(
             sleep=self.sleep,
-            stop=tenacity.stop_any(
-                tenacity.stop_after_attempt(self.most_attempts),
-                _StopWhen(lambda state: state.upcoming_sleep >= remaining_s()),
-            ),
+            stop=stop,
             wait=wait,
             retry=tenacity.retry_if_exception(repeatable),
             reraise=True,
@@ -81,13 +81,3 @@ class Retrier:
         if asked_s is not None:
             return asked_s + back_off * self.rng.uniform(0.0, 0.5)
         return back_off * self.rng.uniform(0.5, 1.0)
-
-
-@dataclass(frozen=True, slots=True)
-class _StopWhen(tenacity.stop.stop_base):
-    """A stop condition of tenacity's own kind, from a function."""
-
-    condition: Callable[[tenacity.RetryCallState], bool]
-
-    def __call__(self, retry_state: tenacity.RetryCallState) -> bool:
-        return self.condition(retry_state)

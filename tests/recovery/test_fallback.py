@@ -1,14 +1,18 @@
 """Fallback chains: followed, checked to the column, read again after an edit."""
 
+import importlib
 import logging
 import os
+import pkgutil
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import builtin_tools
 from engine.contract.failure import ConfigError, FailureClass, ToolFailure
-from engine.contract.spec import Annotations
+from engine.contract.source import Tool
+from engine.contract.spec import Annotations, ToolSpec
 from engine.recovery.chains_file import read_chains
 from engine.recovery.fallback import FallbackChains, shipped_chains
 from engine.registry.decorate import tool
@@ -191,7 +195,7 @@ FRAGMENTS += ["{", "}", "[", "]", "&a ", "*a", "<<", "!!x ", "? ", "| ", "#", "'
 
 @pytest.mark.spec("FAIL-6")
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=40).map("".join))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_whatever_a_file_holds_it_is_read_or_refused_in_one_line(tmp_path_factory, text):
     path = tmp_path_factory.getbasetemp() / "fuzzed.yaml"
     for whole in (text, "chains:\n  dead:\n    - " + text):
@@ -285,3 +289,15 @@ def test_the_shipped_chains_are_read_leniently_and_name_what_was_left_out():
     chains = FallbackChains(shipped_chains(), lambda: SPECS, lenient=True)
     assert chains.chains() == {}
     assert any("unknown tool 'vision_analysis'" in each for each in chains.skipped)
+
+
+@pytest.mark.spec("FAIL-6")
+def test_the_shipped_chains_fit_the_shipped_tools_exactly():
+    modules = [
+        importlib.import_module(f"builtin_tools.{each.name}") for each in pkgutil.iter_modules(builtin_tools.__path__)
+    ]
+    found = [value for module in modules for value in vars(module).values() if isinstance(value, Tool)]
+    specs = {each.spec.name: each.spec for each in found if isinstance(each.spec, ToolSpec)}
+    chains = FallbackChains(shipped_chains(), lambda: specs)
+    assert set(chains.chains()) == set(specs)
+    assert "`execute`" in chains.suggestion("vision_analysis", {"path": "a.png"})

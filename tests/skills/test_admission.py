@@ -179,7 +179,7 @@ async def test_a_planted_conftest_changes_nothing(box: NamespaceSandbox) -> None
 
 async def test_recursion_fixtures_parameters_patches_and_classes_work_as_anywhere(box: NamespaceSandbox) -> None:
     code = (
-        "import functools\nimport math\n\n_STEP = 1\n\n\ndef _step() -> int:\n    return _STEP\n\n\n@functools.lru_cache\n"
+        "import math\n\n_STEP = 1\n\n\ndef _step() -> int:\n    return _STEP\n\n\n"
         "def add_one(number: int) -> int:\n    'Add one, by way of many.'\n"
         "    return _step() if number == 0 else add_one(number - 1) + 1\n"
     )
@@ -187,7 +187,7 @@ async def test_recursion_fixtures_parameters_patches_and_classes_work_as_anywher
         "import pytest\nimport add_one as module\nfrom add_one import add_one\n\n\n@pytest.fixture\ndef three():\n    return 3\n\n\n"
         "def test_fixture(three, tmp_path, capsys):\n    print(add_one(three))\n    assert capsys.readouterr().out == '4\\n'\n\n\n"
         "@pytest.mark.parametrize('n', [0, 5, 150])\ndef test_many(n):\n    assert add_one(n) == n + 1\n\n\n"
-        "def test_patched(monkeypatch):\n    monkeypatch.setattr(module, '_STEP', 2)\n    assert add_one(1000 - 1000 - 0 + 300) == 302\n\n\n"
+        "def test_patched(monkeypatch):\n    monkeypatch.setattr(module, '_STEP', 2)\n    assert add_one(300) == 302\n\n\n"
         "class TestInside:\n    def test_method(self):\n        assert module.add_one(7) == 8\n\n\n"
         "def test_refuses():\n    with pytest.raises(TypeError):\n        add_one('x')\n"
     )

@@ -1,5 +1,6 @@
 """Killed at any instant, a skill is wholly there or not there (SKILL-10). Real processes, really killed."""
 
+import os
 import random
 import signal
 import time
@@ -18,7 +19,7 @@ from acquired_skills.store import SkillStore
 from tests.skills.parts import opened_records, skill
 from tests.stores.processes import other
 
-KILLS = 20
+KILLS = 60
 TESTS = b"tests\n"
 
 
@@ -26,12 +27,12 @@ def source(version: int) -> bytes:
     return f"# the code of version {version}\n".encode() * 50
 
 
-def busy_writer(pipe: "Connection[Any, Any]", home: Path) -> None:
-    """Publish, disable, delete and restore without end, as a library does it."""
+def busy_writer(ready: int, home: Path) -> None:
+    """Publish, disable, and delete without end, as a library does it."""
     with opened_records(home) as records:
         store, ledger = SkillStore(home / "skills"), Ledger(records)
         reconcile(store, ledger)
-        pipe.send("ready")
+        os.write(ready, b".")
         for turn in count():
             with store.lock():
                 name = "add_one" if turn % 2 else "add_two"
@@ -48,33 +49,56 @@ def busy_writer(pipe: "Connection[Any, Any]", home: Path) -> None:
                     ledger.put({}, [name])
 
 
+def nursery(pipe: "Connection[Any, Any]", home: Path) -> None:
+    """Fork a writer whenever asked, which is faster than a new process; tell its id, and how it ended."""
+    while pipe.recv():
+        heard, ready = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                busy_writer(ready, home)
+            finally:
+                os._exit(1)
+        os.close(ready)
+        os.read(heard, 1)
+        os.close(heard)
+        pipe.send(child)
+        pipe.send(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+
 @pytest.mark.spec("SKILL-10", "STATE-1")
 def test_after_kill_9_at_random_moments_every_skill_is_whole_and_the_records_agree(tmp_path: Path) -> None:
     chance = random.Random(20)
-    writer = 0
-    for _ in range(KILLS):
-        with other(busy_writer, tmp_path) as process:
-            assert process.hear() == "ready"
-            time.sleep(chance.uniform(0, 0.2))  # where the kill falls is the point; nothing is waited for
-            process.kill()
-            assert process.process.exitcode == -signal.SIGKILL
-        with opened_records(tmp_path) as records:
-            store, ledger = SkillStore(tmp_path / "skills"), Ledger(records)
-            report = reconcile(store, ledger)
-            assert report.aside == ()
-            assert report.foreign == ()
-            assert list(store.staging.iterdir()) == []
-            rows = {row.name: row.skill for row in ledger.rows() if row.skill is not None}
-            assert sorted(rows) == store.names()
-            for name in store.names():
-                versions = store.history(name)
-                assert rows[name] == versions[-1]
-                numbers = [one.version for one in versions]
-                assert numbers == list(range(numbers[0], numbers[-1] + 1))
-                assert all(store.code(one) == source(one.version) for one in versions)
-            tombstones = [path.name.rsplit("-", 1) for path in store.deleted.iterdir()]
-            writer = max([writer, *(one.version for one in rows.values()), *(int(n) for _, n in tombstones)])
-    assert writer > 5  # it did get through its work
+    newest = 0
+    with other(nursery, tmp_path) as process:
+        for _ in range(KILLS):
+            child = process.ask("one more")
+            time.sleep(chance.uniform(0, 0.15))  # where the kill falls is the point; nothing is waited for
+            os.kill(child, signal.SIGKILL)
+            assert process.hear() == -signal.SIGKILL
+            newest = max(newest, check_home(tmp_path))
+        process.pipe.send(None)
+    assert newest > 5  # it did get through its work
+
+
+def check_home(home: Path) -> int:
+    """Everything is whole and agrees after a start; the highest version there is or was."""
+    with opened_records(home) as records:
+        store, ledger = SkillStore(home / "skills"), Ledger(records)
+        report = reconcile(store, ledger)
+        assert report.aside == ()
+        assert report.foreign == ()
+        assert list(store.staging.iterdir()) == []
+        rows = {row.name: row.skill for row in ledger.rows() if row.skill is not None}
+        assert sorted(rows) == store.names()
+        for name in store.names():
+            versions = store.history(name)
+            assert rows[name] == versions[-1]
+            numbers = [one.version for one in versions]
+            assert numbers == list(range(numbers[0], numbers[-1] + 1))
+            assert all(store.code(one) == source(one.version) for one in versions)
+        deleted = [int(path.name.rsplit("-", 1)[1]) for path in store.deleted.iterdir()]
+        return max([0, *(one.version for one in rows.values()), *deleted])
 
 
 def one_writer(pipe: "Connection[Any, Any]", home: Path) -> None:

@@ -1,0 +1,95 @@
+"""`kill -9` of the engine at random moments of a call and of `create_skill`: nothing is left, nothing is half."""
+
+import contextlib
+import os
+import random
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine import Engine
+
+ROOT = Path(__file__).parents[2]
+SPAN_S = 2.5  # an engine is killed this long after it is ready, at the most: some three skills are learned by then
+SHORT, LONG = 6, 100
+
+
+def processes_with(mark: str) -> list[str]:
+    """Command lines of live processes in which the mark is a word."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError):
+                words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
+                if mark in words:
+                    found.append(f"{folder.name}: {' '.join(words)[:200]}")
+    return found
+
+
+def children_of(parent: int) -> list[int]:
+    text = Path(f"/proc/{parent}/task/{parent}/children").read_text()
+    return [int(pid) for pid in text.split()]
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 15.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "still not so after its deadline"
+        select.select([], [], [], 0.01)
+
+
+def kill_one(home: Path, mark: str, seed: int) -> None:
+    """Start a victim, kill it at a random moment, and see that no process of it is left."""
+    moment = random.Random(seed)
+    command = [sys.executable, "-m", "tests.crash.victim", str(home), mark, str(seed)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as victim:
+        assert victim.stdout is not None
+        if moment.random() < 0.8:
+            assert victim.stdout.readline() == b"ready\n"
+        select.select([], [], [], moment.uniform(0, SPAN_S))
+        helpers = children_of(victim.pid)
+        victim.kill()
+        victim.communicate()
+    wait_until(lambda: not processes_with(mark) and not any(Path(f"/proc/{pid}/exe").exists() for pid in helpers))
+
+
+async def store_is_whole(home: Path) -> None:
+    """The store opens, and every skill in it is one that was admitted: it runs, and its own tests agree."""
+    async with Engine.open(home=home) as engine:
+        listed = await engine.call("manage_skills", {"action": "list"})
+        assert listed.success, listed.error
+        specs = [spec for spec in await engine.get_active_tool_definitions() if spec.origin.value == "acquired"]
+        for spec in specs:
+            result = await engine.call(spec.name, {"number": 1})
+            assert result.success, result.error
+            assert spec.description == f"Adds {result.output - 1}."
+
+
+def residue(home: Path) -> list[str]:
+    return [str(path) for path in (home / "acquired_skills" / ".staging").glob("*")]
+
+
+async def kills(home: Path, count: int, first_seed: int) -> None:
+    mounts = len(Path("/proc/self/mountinfo").read_text().splitlines())
+    for seed in range(first_seed, first_seed + count):
+        kill_one(home, f"{os.getpid()}.{seed}", seed)
+        await store_is_whole(home)
+        assert residue(home) == []
+    assert len(Path("/proc/self/mountinfo").read_text().splitlines()) == mounts
+
+
+@pytest.mark.spec("BOX-4", "SKILL-10")
+@pytest.mark.timeout(300)
+async def test_an_engine_killed_at_a_random_moment_leaves_nothing_and_no_half_skill(tmp_path: Path) -> None:
+    await kills(tmp_path, SHORT, first_seed=1)
+
+
+@pytest.mark.soak
+@pytest.mark.spec("BOX-4", "SKILL-10")
+async def test_a_hundred_kills_leave_nothing_and_no_half_skill(tmp_path: Path) -> None:
+    await kills(tmp_path, LONG, first_seed=1000)
