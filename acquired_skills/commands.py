@@ -11,7 +11,6 @@ from rich.table import Table
 
 from acquired_skills.describe import details, numbers, signature, summary
 from acquired_skills.library import SkillLibrary
-from acquired_skills.pack import open_pack
 from acquired_skills.proposal import DEFAULT_TIMEOUT_S, Proposal, SkillRefused
 from acquired_skills.reconcile import Reconciled
 from acquired_skills.skill import Skill, SkillError, SkillMissing, SkillState
@@ -32,14 +31,10 @@ app = typer.Typer(
 
 
 def with_library(ctx: typer.Context, label: str, work: Callable[[SkillLibrary], Coroutine[Any, Any, T]]) -> T:
-    """Open the home's skills, do the work, close them; what cannot be done ends the command with one clear line."""
+    """Open the engine, do the work on its skills; what cannot be done ends the command with one clear line."""
 
     async def session(engine: Engine) -> T:
-        pack = await open_pack(engine.services)
-        try:
-            return await work(pack.provides[SkillLibrary])
-        finally:
-            await pack.aclose()
+        return await work(engine.need(SkillLibrary))
 
     try:
         with working(label):

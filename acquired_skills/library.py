@@ -9,7 +9,7 @@ from acquired_skills.admission import admit
 from acquired_skills.catalog import Catalog, Found
 from acquired_skills.ledger import Ledger, SkillCall, VersionStats
 from acquired_skills.proposal import Problem, Proposal, SkillRefused
-from acquired_skills.reconcile import Reconciled, reconcile
+from acquired_skills.reconcile import Reconciled, SetAside, reconcile
 from acquired_skills.skill import Skill, SkillMissing, SkillState
 from acquired_skills.static_checks import check, imported_modules
 from acquired_skills.store import SkillStore
@@ -47,6 +47,7 @@ class SkillLibrary:
         self._retrieve = retrieve
         self._telemetry = Telemetry(ledger)
         self._outcomes: dict[str, tuple[int, int]] | None = None
+        self._aside: list[SetAside] = []
 
     # What there is.
 
@@ -168,10 +169,14 @@ class SkillLibrary:
         return skill
 
     async def verify(self) -> Reconciled:
-        """Read and check every folder, set damaged ones aside, and make the records agree."""
-        report = await asyncio.to_thread(self._reconcile, thorough=True)
+        """Read and check every folder, set damaged ones aside, and make the records agree.
+
+        The report names all that were set aside since this library was opened, also at its opening.
+        """
+        report = await asyncio.to_thread(reconcile, self._store, self._ledger, thorough=True)
         await self._catalog.refresh()
-        return report
+        self._aside += report.aside
+        return replace(report, aside=tuple(self._aside))
 
     async def reindex(self) -> tuple[Reconciled, int]:
         """As `verify`, then index every listed skill; how many there are."""
@@ -180,8 +185,9 @@ class SkillLibrary:
 
     async def reconcile(self) -> Reconciled:
         """What is done at every start: cheap when nothing changed."""
-        report = await asyncio.to_thread(self._reconcile)
+        report = await asyncio.to_thread(reconcile, self._store, self._ledger)
         await self._catalog.refresh()
+        self._aside += report.aside
         return report
 
     # How they do.
@@ -277,6 +283,3 @@ class SkillLibrary:
             skill = self._store.restore(name)
             self._ledger.put({name: (skill, self._store.stamp(name))})
         return skill
-
-    def _reconcile(self, *, thorough: bool = False) -> Reconciled:
-        return reconcile(self._store, self._ledger, thorough=thorough)

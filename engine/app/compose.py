@@ -52,7 +52,8 @@ class Once(Generic[T]):
 class House:
     """The parts of one open engine.
 
-    provides: services of the packs, by class. features: what its model clients can do. requirements: what its configuration provides for tools.
+    provides: services of the packs, by class. features: what its model clients can do.
+    requirements: what its configuration has for tools.
     """
 
     services: Services

@@ -48,7 +48,8 @@ def _what(tool: str, error: BaseException, failure: Failure, timeout_s: float) -
     if isinstance(error, TimeoutError) and failure.reason == "timeout" and not str(error):
         return f"{tool} did not finish within {timeout_s:g} s."
     text = text_of(error)
-    return text if text.endswith((".", "!", "?", "\n", "`")) else f"{text}."
+    sentence = "\n" not in text and not text.endswith((".", "!", "?", "…"))
+    return f"{text}." if sentence else text
 
 
 def _tried(tool: str, what: str, attempts: int) -> str:

@@ -112,6 +112,9 @@ class _Reader:
             self._refuse(place, f"not valid YAML: {_first_line(error.problem or error.context or error)}")
         except (YAMLError, ValueError, RecursionError) as error:
             self._refuse((0, 0), f"not valid YAML: {_first_line(error)}")
+        except (TypeError, AttributeError, LookupError, AssertionError, NotImplementedError) as error:
+            # What ruamel itself stumbles over instead of reporting, such as a mapping used as a key.
+            self._refuse((0, 0), f"YAML that cannot be used here: {_first_line(error)}")
 
     def _alternative(self, failed: str, item: Any, place: Place) -> Alternative | None:
         if not isinstance(item, CommentedMap):

@@ -76,7 +76,7 @@ async def write_note(ctx: CallContext, text: str) -> Produced:
 @tool(category="test")
 async def noisy(ctx: CallContext) -> dict[str, Any]:
     """Print to stdout, where a protocol may be."""
-    print("this must not get into the protocol")  # noqa: T201 -- that is what is tested
+    print("this must not get into the protocol")
     return {"printed": True}
 
 

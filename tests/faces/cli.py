@@ -35,9 +35,14 @@ def here(capfd: pytest.CaptureFixture[str], *arguments: str) -> Ran:
     return Ran(code, said.out, said.err)
 
 
+def command(*arguments: str, python: Sequence[str] = ()) -> list[str]:
+    """The words that start `knackbox` as a process of its own, from the repository's folder."""
+    return [sys.executable, *python, "-m", "engine.faces.cli.main", *arguments]
+
+
 def apart(*arguments: str, environ: dict[str, str] | None = None, python: Sequence[str] = ()) -> Ran:
     done = subprocess.run(
-        [sys.executable, *python, "-m", "engine.faces.cli.main", *arguments],
+        command(*arguments, python=python),
         cwd=REPOSITORY,
         env={**os.environ, **(environ or {})},
         capture_output=True,

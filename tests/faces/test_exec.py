@@ -1,12 +1,15 @@
 """`knackbox exec`: code in a fresh box from the command line."""
 
 import io
+import signal
+import subprocess
 import sys
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
-from tests.faces.cli import apart, here
+from tests.faces.cli import REPOSITORY, apart, command, here
 
 HEAVY = ("chromadb", "wordllama", "pydantic_ai", "mcp", "sqlalchemy", "numpy")
 
@@ -161,3 +164,25 @@ def test_global_options_may_stand_after_the_command(
 def test_the_version_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
     ran = here(capfd, "--version")
     assert (ran.code, ran.out.split()[0]) == (0, "knackbox")
+
+
+@pytest.mark.spec("BOX-4")
+def test_an_interrupt_kills_the_code_and_says_nothing_more(tmp_path: Path) -> None:
+    code = script(tmp_path, "print('go', flush=True)\nwhile True: pass")
+    with subprocess.Popen(command("exec", "python", code), cwd=REPOSITORY, stdout=PIPE, stderr=PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"go\n"
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (130, b"")
+
+
+def test_a_reader_that_went_away_ends_the_run_quietly(tmp_path: Path) -> None:
+    code = script(tmp_path, "while true; do echo y; done")
+    with subprocess.Popen(command("exec", "bash", code), cwd=REPOSITORY, stdout=PIPE, stderr=PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"y\n"
+        process.stdout.close()
+        assert process.wait(30) == 1
+        assert process.stderr.read() == b""

@@ -168,8 +168,7 @@ async def hearing(server: Connection) -> AsyncIterator[Callable[[], bool]]:
     async with server.client.listen(tools_list_changed=True) as events:
 
         async def note() -> None:
-            async for event in events:
-                heard.append(event)
+            heard.append(await anext(aiter(events)))
 
         task = asyncio.create_task(note())
         yield lambda: bool(heard)

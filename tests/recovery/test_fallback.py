@@ -156,6 +156,7 @@ async def test_a_fatal_failure_stops_and_suggests_replan(tmp_path):
         ("chains:\n  dead:\n    - tool: spare\n      arguments: {text: 2026-01-01}\n", "4:25", "no form in JSON"),
         ("chains:\n  dead:\n    - tool: dead\n", "3:7", "a cycle: dead -> dead"),
         ("chains:\n  dead:\n    - tool: spare\n  spare:\n    - tool: dead\n", "5:7", "a cycle: dead -> spare -> dead"),
+        ("chains:\n  dead:\n    - ? - :\n", "1:1", "cannot be used here"),
         ("chain:\n  dead: []\n", "1:1", "unknown field 'chain'"),
         ("- dead\n", "1:1", "needs one key, `chains`"),
         ("chains: 3\n", "1:9", "`chains` needs tool names"),

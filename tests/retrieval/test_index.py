@@ -149,6 +149,20 @@ def test_loading_makes_missing_vectors_and_deletes_left_over_ones_and_then_nothi
 
 
 @pytest.mark.spec("SKILL-10")
+def test_rebuilding_makes_every_vector_anew_even_a_wrong_one(tmp_path: Path) -> None:
+    store, index = on_disk(tmp_path)
+    index.load(DOCUMENTS)
+    collection = store.collection("skills", EMBEDDER.dimensions)
+    right = ids(index.search("mail my colleagues the news", 6))
+    wrong = sorted(collection.ids())
+    collection.upsert(wrong, EMBEDDER.embed(["mail my colleagues the news"] * len(wrong)))
+    assert len({found.similarity for found in index.search("mail my colleagues the news", 6)}) == 1
+    assert index.rebuild(DOCUMENTS) == Reconciled(added=7, removed=0)
+    assert ids(index.search("mail my colleagues the news", 6)) == right
+    store.close()
+
+
+@pytest.mark.spec("SKILL-10")
 def test_the_documents_alone_rebuild_everything(tmp_path: Path) -> None:
     store, index = on_disk(tmp_path)
     index.load(DOCUMENTS)

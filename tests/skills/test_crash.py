@@ -1,5 +1,6 @@
 """Killed at any instant, a skill is wholly there or not there (SKILL-10). Real processes, really killed."""
 
+import asyncio
 import os
 import random
 import signal
@@ -12,14 +13,17 @@ from typing import Any
 
 import pytest
 
+from acquired_skills.in_box.files import PYDANTIC, PYTEST
 from acquired_skills.ledger import Ledger
 from acquired_skills.reconcile import reconcile
 from acquired_skills.skill import SkillChanged, SkillError, SkillState
 from acquired_skills.store import SkillStore
-from tests.skills.parts import opened_records, skill
+from sandbox.namespace.backend import NamespaceSandbox
+from tests.skills.parts import opened_library, opened_records, proposal, skill
 from tests.stores.processes import other
 
-KILLS = 60
+PRELOAD = (*PYDANTIC, *PYTEST)
+KILLS = 40
 TESTS = b"tests\n"
 
 
@@ -27,13 +31,13 @@ def source(version: int) -> bytes:
     return f"# the code of version {version}\n".encode() * 50
 
 
-def busy_writer(ready: int, home: Path) -> None:
-    """Publish, disable, and delete without end, as a library does it."""
+def busy_writer(done: int, home: Path) -> None:
+    """Publish, disable, and delete without end, as a library does it; a byte to `done` before each round."""
     with opened_records(home) as records:
         store, ledger = SkillStore(home / "skills"), Ledger(records)
         reconcile(store, ledger)
-        os.write(ready, b".")
         for turn in count():
+            os.write(done, b".")
             with store.lock():
                 name = "add_one" if turn % 2 else "add_two"
                 version = store.next_version(name)
@@ -50,20 +54,21 @@ def busy_writer(ready: int, home: Path) -> None:
 
 
 def nursery(pipe: "Connection[Any, Any]", home: Path) -> None:
-    """Fork a writer whenever asked, which is faster than a new process; tell its id, and how it ended."""
-    while pipe.recv():
-        heard, ready = os.pipe()
+    """Fork a writer when asked, which is faster than a new process; after so many rounds tell its id, then its end."""
+    while (rounds := pipe.recv()) is not None:
+        heard, done = os.pipe()
         child = os.fork()
         if child == 0:
             try:
-                busy_writer(ready, home)
+                busy_writer(done, home)
             finally:
                 os._exit(1)
-        os.close(ready)
-        os.read(heard, 1)
-        os.close(heard)
+        os.close(done)
+        for _ in range(rounds):
+            os.read(heard, 1)
         pipe.send(child)
         pipe.send(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        os.close(heard)
 
 
 @pytest.mark.spec("SKILL-10", "STATE-1")
@@ -72,8 +77,8 @@ def test_after_kill_9_at_random_moments_every_skill_is_whole_and_the_records_agr
     newest = 0
     with other(nursery, tmp_path) as process:
         for _ in range(KILLS):
-            child = process.ask("one more")
-            time.sleep(chance.uniform(0, 0.15))  # where the kill falls is the point; nothing is waited for
+            child = process.ask(chance.randint(1, 4))
+            time.sleep(chance.uniform(0, 0.06))  # where the kill falls is the point; nothing is waited for
             os.kill(child, signal.SIGKILL)
             assert process.hear() == -signal.SIGKILL
             newest = max(newest, check_home(tmp_path))
@@ -122,7 +127,7 @@ def one_writer(pipe: "Connection[Any, Any]", home: Path) -> None:
 def test_of_two_processes_that_write_one_name_exactly_one_wins(tmp_path: Path) -> None:
     store = SkillStore(tmp_path / "skills")
     with other(one_writer, tmp_path) as first, other(one_writer, tmp_path) as second:
-        for current in range(20):
+        for current in range(10):
             first.pipe.send(current)
             second.pipe.send(current)
             answers = [answer for answer in (first.hear(), second.hear()) if answer is not None]
@@ -164,3 +169,41 @@ def test_a_new_version_takes_the_place_of_the_old_in_one_step(tmp_path: Path) ->
     assert reads > 0
     missing = [line for line in wrong if "There is no skill" in line]
     assert missing == []
+
+
+def creator(pipe: "Connection[Any, Any]", home: Path) -> None:
+    """Create skill after skill, with the true gate in the true box."""
+
+    async def work() -> None:
+        async with NamespaceSandbox() as box, opened_library(home, box) as library:
+            await box.warm_up(PRELOAD)
+            pipe.send("ready")
+            for turn in count():
+                name = f"adder_{turn}_{os.getpid()}"
+                await library.create(proposal(name))
+                pipe.send(name)
+
+    asyncio.run(work())
+
+
+@pytest.mark.spec("SKILL-10", "SKILL-1")
+def test_killed_during_create_skill_what_was_said_to_be_there_is_there_and_the_rest_is_whole(tmp_path: Path) -> None:
+    chance = random.Random(4)
+    said: set[str] = set()
+    for rounds in (0, 1, 2, 0):
+        with other(creator, tmp_path) as process:
+            assert process.hear() == "ready"
+            said.update(process.hear() for _ in range(rounds))
+            time.sleep(chance.uniform(0, 0.5))  # somewhere in the next one
+            process.kill()
+            with suppress(EOFError):
+                while process.pipe.poll():  # what it said before it died
+                    said.add(process.pipe.recv())
+        with opened_records(tmp_path) as records:
+            store = SkillStore(tmp_path / "acquired_skills")
+            report = reconcile(store, Ledger(records))
+            assert report.aside == ()
+            assert said <= set(store.names())
+            assert all(store.read(name).version == 1 for name in store.names())
+            assert list(store.staging.iterdir()) == []
+    assert len(said) >= 3

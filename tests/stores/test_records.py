@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import Column, Integer, MetaData, String, Table, func, insert, select
 
 from engine.contract.failure import ConfigError
+from engine.stores.locks import StoreBusy
 from engine.stores.records import Records
 from tests.stores.processes import other
 
@@ -185,7 +186,22 @@ def test_a_url_that_cannot_be_used_is_one_clear_line(bad: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_password_is_never_shown(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["nosuchdatabase", "mssql+pymssql"])
+def test_a_missing_driver_is_one_clear_line_without_the_password(kind: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        Records.open("nosuchdatabase://me:s3cret@localhost/x")
+        Records.open(f"{kind}://me:s3cret@localhost/x")
     assert "s3cret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.spec("STATE-1")
+def test_a_database_held_too_long_by_another_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.stores.records.BUSY_TIMEOUT_S", 0.05)
+    records = Records.open(url(tmp_path))
+    records.create(SCHEMA)
+    with other(write_without_committing, url(tmp_path)) as peer:
+        peer.hear()
+        with pytest.raises(StoreBusy, match="another process"):
+            records.bump("tools")
+    assert records.bump("tools") == 1
+    records.close()

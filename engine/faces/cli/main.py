@@ -41,6 +41,8 @@ app = typer.Typer(
     name="knackbox",
     help="A sandboxed execution engine whose tools are acquired, proven and found again.",
     cls=Commands,
+    epilog="Exit codes: 0 ok, 1 the tool or the code failed, 2 the command line or the input is wrong, "
+    "3 a protection, the configuration or a store is missing or broken, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -110,9 +112,6 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         say("interrupted.")
         return int(Exit.INTERRUPTED)
-    except BrokenPipeError:  # the reader of our output went away, as `| head` does
-        sys.stderr.close()
-        return int(Exit.OK)
     return int(code) if isinstance(code, int) else int(Exit.OK)
 
 

@@ -1,8 +1,10 @@
 """`knackbox exec`: run a file, or stdin, in one fresh box. Needs no home, store or model."""
 
 import asyncio
+import errno
 import json
 import sys
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 import typer
@@ -46,8 +48,9 @@ def exec_(
         fail(f"exec: {file} is not UTF-8 text ({error.reason} at byte {error.start}). Convert it.", Exit.USAGE)
     limits = Limits(wall_s=timeout, cpu_s=max(timeout, Limits().cpu_s))
     json_wanted = wants_json(ctx, as_json)
-    with working(f"running {language.value}"):
-        outcome = asyncio.run(run(ctx, Job(language=language, code=code, limits=limits), live=not json_wanted))
+    job = Job(language=language, code=code, limits=limits)
+    with working(f"running {language.value}") if json_wanted else nullcontext():  # live output is sign of life enough
+        outcome = asyncio.run(run(ctx, job, live=not json_wanted))
     if json_wanted:
         emit_json(as_object(outcome))
     else:
@@ -61,16 +64,33 @@ async def run(ctx: typer.Context, job: Job, *, live: bool) -> Outcome:
         sandbox = unsafe_sandbox()
     else:
         sandbox = await open_sandbox(settings_of(ctx)[1].sandbox)
+    output = LiveOutput()
     try:
-        return await sandbox.run(job, on_output=pass_on if live else None)
+        return await sandbox.run(job, on_output=output if live else None)
+    except asyncio.CancelledError:
+        if output.reader_left:
+            raise BrokenPipeError(errno.EPIPE, "nobody reads the output any more") from None
+        raise
     finally:
         await sandbox.aclose()
 
 
-def pass_on(stream: Stream, data: bytes) -> None:
-    target = sys.stdout.buffer if stream == "stdout" else sys.stderr.buffer
-    target.write(data)
-    target.flush()
+class LiveOutput:
+    """Passes the code's output on as it comes; ends the run when whoever read it went away, as `| head` does."""
+
+    def __init__(self) -> None:
+        self._task = asyncio.current_task()
+        self.reader_left = False
+
+    def __call__(self, stream: Stream, data: bytes) -> None:
+        target = sys.stdout.buffer if stream == "stdout" else sys.stderr.buffer
+        try:
+            target.write(data)
+            target.flush()
+        except BrokenPipeError:
+            if not self.reader_left and self._task is not None:
+                self._task.cancel()
+            self.reader_left = True
 
 
 def remark(outcome: Outcome) -> None:

@@ -1,0 +1,90 @@
+"""`knackbox skills …`, as a person runs it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.faces.cli import Ran, here
+from tests.skills.parts import proposal
+
+EMPTY_TESTS = "from add_one import add_one\n\n\ndef test_it():\n    assert True\n"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    offered = proposal()
+    (tmp_path / "add_one.py").write_text(offered.code)
+    (tmp_path / "good.py").write_text(offered.tests)
+    (tmp_path / "empty.py").write_text(EMPTY_TESTS)
+    return tmp_path
+
+
+class Shell:
+    def __init__(self, home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+        self.home, self.capfd = home, capfd
+
+    def __call__(self, *arguments: str) -> Ran:
+        return here(self.capfd, "--home", str(self.home / "data"), "skills", *arguments)
+
+    def add(self, tests: str = "good.py", *more: str) -> Ran:
+        files = str(self.home / "add_one.py"), "--tests", str(self.home / tests)
+        return self("add", *files, "-d", "Adds one to a whole number.", *more)
+
+
+@pytest.fixture
+def skills(home: Path, capfd: pytest.CaptureFixture[str]) -> Shell:
+    return Shell(home, capfd)
+
+
+@pytest.mark.spec("SKILL-11", "SKILL-10")
+def test_a_person_can_do_what_the_tools_do(skills: Shell) -> None:
+    assert skills("list", "--json").last == []
+    refused = skills.add("empty.py")
+    assert refused.code == 1
+    assert "test_it proves nothing" in refused.err
+    assert skills.add("empty.py", "--json").last["problems"][0]["part"] == "red"
+    assert "version 1 is admitted" in skills.add().out
+    assert [one["name"] for one in skills("list", "--json").last] == ["add_one"]
+    assert "add_one" in skills("list").out
+    assert "def add_one" in skills("show", "add_one").out
+    assert skills("show", "add_one", "--json").last["parameters"]["required"] == ["number"]
+    assert skills("search", "increase a number", "--json").last[0]["name"] == "add_one"
+    assert skills("disable", "add_one", "--json").last["state"] == "disabled"
+    assert skills("enable", "add_one", "--json").last["state"] == "probation"
+    assert skills("history", "add_one", "--json").last[0]["version"] == 1
+    assert skills("stats", "--json").last == []
+    assert skills("delete", "add_one").code == 0
+    assert skills("list", "--json").last == []
+    assert skills("restore", "add_one", "--json").last["version"] == 1
+    assert skills("reindex", "--json").last["indexed"] == 1
+
+
+def test_what_does_not_exist_is_one_clear_line_and_exit_2(skills: Shell) -> None:
+    for command in ("show", "delete", "disable", "enable", "restore", "rollback", "history"):
+        ran = skills(command, "nobody")
+        assert ran.code == 2, command
+        assert "`nobody`" in ran.err
+        assert ran.err.count("\n") == 1
+
+
+@pytest.mark.spec("SKILL-10")
+def test_a_damaged_skill_is_set_aside_named_and_nothing_is_lost(skills: Shell, home: Path) -> None:
+    skills.add()
+    code = home / "data" / "acquired_skills" / "add-one" / "scripts" / "add_one.py"
+    code.write_text("changed by hand")
+    report = skills("verify", "--json")
+    assert report.code == 3
+    (aside,) = report.last["set_aside"]
+    assert "is not what was admitted" in aside["reason"]
+    assert Path(aside["kept"], "scripts", "add_one.py").read_text() == "changed by hand"
+    again = skills("verify", "--json")
+    assert (again.code, again.last["known"]) == (0, 0)
+
+
+@pytest.mark.spec("SKILL-10")
+def test_a_lost_database_is_rebuilt_by_reindex(skills: Shell, home: Path) -> None:
+    skills.add()
+    for path in (home / "data").glob("records.db*"):
+        path.rename(home / path.name)
+    assert skills("reindex", "--json").last["indexed"] == 1
+    assert [one["name"] for one in skills("list", "--json").last] == ["add_one"]

@@ -1,0 +1,151 @@
+"""Signatures as JSON Schema. The functions here are ours, so nothing needs a box."""
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from acquired_skills.in_box.skill_arguments import NotDescribable, accept, describe, to_json
+
+pytestmark = pytest.mark.spec("SKILL-3")
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Point(BaseModel):
+    x: int
+    y: int = 0
+
+
+@dataclass
+class Box:
+    corner: Point
+    colour: Colour = Colour.RED
+
+
+def rich(
+    day: date,
+    colour: Colour,
+    box: Box | None = None,
+    size: Annotated[int, Field(ge=1, le=9)] = 3,
+    tags: set[str] = frozenset(),  # type: ignore[assignment]  # a default nobody can change
+) -> dict[str, Any]:
+    """Do much.
+
+    Args:
+        day: when
+            it is.
+        colour (Colour): of the box.
+    """
+    return {"day": day, "colour": colour, "box": box, "size": size, "tags": tags}
+
+
+def plain(
+    text: str,
+    numbers: list[float],
+    mode: Literal["a", "b"] = "a",
+    schema: dict[str, int | None] | None = None,
+    copy: Sequence[str] = (),
+) -> Any:
+    """Take plain values. text: what to read."""
+
+
+def test_defaults_enums_unions_nested_models_and_descriptions_are_described() -> None:
+    found = describe(rich)
+    schema = found["parameters"]
+    assert schema["required"] == ["day", "colour"]
+    assert schema["additionalProperties"] is False
+    assert schema["properties"]["day"] == {"type": "string", "format": "date", "description": "when it is."}
+    assert schema["properties"]["size"] == {"type": "integer", "minimum": 1, "maximum": 9, "default": 3}
+    assert schema["properties"]["box"] == {"anyOf": [{"$ref": "#/$defs/Box"}, {"type": "null"}], "default": None}
+    assert schema["$defs"]["Colour"] == {"enum": ["red", "blue"], "type": "string"}
+    assert schema["$defs"]["Box"]["properties"]["corner"] == {"$ref": "#/$defs/Point"}
+    assert not found["plain"]
+
+
+def test_plain_values_need_no_conversion_whatever_the_parameters_are_called() -> None:
+    found = describe(plain)
+    assert found["plain"]
+    assert list(found["parameters"]["properties"]) == ["text", "numbers", "mode", "schema", "copy"]
+    assert found["parameters"]["required"] == ["text", "numbers"]
+    assert found["parameters"]["properties"]["mode"] == {"type": "string", "enum": ["a", "b"], "default": "a"}
+
+
+def test_a_function_without_parameters_takes_an_empty_object() -> None:
+    def nothing() -> int:
+        """Take nothing."""
+        return 1
+
+    assert describe(nothing) == {
+        "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
+        "plain": True,
+    }
+
+
+def test_json_becomes_the_types_asked_for_and_only_what_was_given_is_passed() -> None:
+    given = {"day": "2026-01-02", "colour": "blue", "box": {"corner": {"x": 1}, "colour": "red"}}
+    assert accept(rich, given) == {
+        "day": date(2026, 1, 2),
+        "colour": Colour.BLUE,
+        "box": Box(Point(x=1), Colour.RED),
+    }
+    assert to_json(rich(**accept(rich, given))) == {
+        "day": "2026-01-02",
+        "colour": "blue",
+        "box": {"corner": {"x": 1, "y": 0}, "colour": "red"},
+        "size": 3,
+        "tags": [],
+    }
+
+
+def test_a_wrong_argument_is_named_with_what_was_given() -> None:
+    with pytest.raises(ValueError, match=r"colour: .*not 'green'"):
+        accept(rich, {"day": "2026-01-02", "colour": "green"})
+
+
+def no_hint(x):  # type: ignore[no-untyped-def]
+    """Take anything."""
+
+
+def unknown(x: "Nowhere") -> None:  # type: ignore[name-defined]  # noqa: F821
+    """Take what there is not."""
+
+
+class Opaque:
+    pass
+
+
+def opaque(thing: Opaque) -> None:
+    """Take what JSON has not."""
+
+
+def many(*rest: int) -> None:
+    """Take many."""
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (no_hint, "`x` has no type hint"),
+        (unknown, "Nowhere"),
+        (opaque, "`thing` has the type Opaque"),
+        (many, r"\*rest"),
+    ],
+)
+def test_what_cannot_be_described_is_refused_by_name(function: Any, says: str) -> None:
+    with pytest.raises(NotDescribable, match=says):
+        describe(function)
+
+
+def test_what_json_cannot_hold_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="list_iterator"):
+        to_json(iter([1]))
+    with pytest.raises(TypeError, match="Opaque"):
+        to_json(Opaque())

@@ -1,0 +1,96 @@
+"""`create_skill` and `manage_skills`, called the way a model calls them: through the engine's pipeline."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from engine import Engine
+from engine.contract.failure import FailureClass
+from engine.contract.result import ToolResult
+from engine.contract.turn import Turn
+from sandbox.namespace.backend import NamespaceSandbox
+from tests.skills.parts import proposal
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def engine(tmp_path: Path, box: NamespaceSandbox) -> AsyncIterator[Engine]:
+    async with Engine.open(tmp_path, sandbox=box, environ={}) as opened:
+        yield opened
+
+
+async def create(engine: Engine, **changes: Any) -> ToolResult:
+    offered = proposal(**changes)
+    arguments = {"name": offered.name, "description": offered.description, "code": offered.code, "tests": offered.tests}
+    return await engine.call("create_skill", {**arguments, "examples": ["what comes after seven"]})
+
+
+async def manage(engine: Engine, action: str, **more: Any) -> ToolResult:
+    return await engine.call("manage_skills", {"action": action, **more})
+
+
+@pytest.mark.spec("SKILL-1", "SKILL-11", "SKILL-12", "CALL-3")
+async def test_teach_call_show_and_forget(engine: Engine) -> None:
+    made = await create(engine)
+    assert made.success, made.text
+    assert made.output["version"] == 1
+    assert "add_one(number: integer)" in made.text
+    assert made.side_effects == ("created:skill:add_one:1",)
+    assert (await engine.call("add_one", {"number": 41})).output == 42
+    wrong = await engine.call("add_one", {"numbr": "x"})
+    assert not wrong.success
+    assert "number" in wrong.error
+    listed = await manage(engine, "list")
+    assert [one["name"] for one in listed.output] == ["add_one"]
+    assert "100% of 1 calls" in listed.text
+    assert "def add_one" in (await manage(engine, "show", name="add_one")).text
+    assert (await manage(engine, "delete", name="add_one")).success
+    assert not (await engine.call("add_one", {"number": 1})).success
+    assert "no skills yet" in (await manage(engine, "list")).text
+    assert (await manage(engine, "restore", name="add_one")).success
+    assert (await engine.call("add_one", {"number": 1})).output == 2
+
+
+@pytest.mark.spec("SKILL-4", "FAIL-4")
+async def test_a_refusal_tells_the_model_everything_to_change(engine: Engine) -> None:
+    refused = await create(engine, tests="from add_one import add_one\n\ndef test_it():\n    assert add_one\n")
+    assert not refused.success
+    assert refused.failure is not None
+    assert (refused.failure.failure_class, refused.failure.reason) == (FailureClass.DIAGNOSTIC, "proposal_refused")
+    assert "test_it proves nothing" in refused.error
+    assert (await create(engine)).success
+
+
+@pytest.mark.spec("SKILL-11")
+async def test_every_action_works_and_what_is_missing_is_named(engine: Engine) -> None:
+    await create(engine)
+    await create(engine, description="Adds one to any whole number.")
+    assert [one["version"] for one in (await manage(engine, "history", name="add_one")).output] == [1, 2]
+    assert (await manage(engine, "rollback", name="add_one", version=1)).output["version"] == 3
+    assert (await manage(engine, "disable", name="add_one")).output["state"] == "disabled"
+    assert "is disabled" in (await engine.call("add_one", {"number": 1})).error
+    assert (await manage(engine, "enable", name="add_one")).output["state"] == "probation"
+    assert (await engine.call("add_one", {"number": 1})).success
+    assert (await manage(engine, "stats", name="add_one")).output[0]["successes"] == 1
+    assert "needs the name of a skill" in (await manage(engine, "show")).error
+    assert "There is no skill `nobody`" in (await manage(engine, "delete", name="nobody")).error
+    assert not (await manage(engine, "explode")).success
+
+
+@pytest.mark.spec("LIST-3", "LIST-4", "LIST-5")
+async def test_the_turn_lists_what_its_query_brings_up(engine: Engine) -> None:
+    await create(engine)
+    definitions = await engine.get_active_tool_definitions(Turn(), query="what number comes after seven?")
+    text = json.dumps([str(one) for one in definitions])
+    assert "add_one" in text
+
+
+async def test_the_descriptions_route_a_model_to_the_right_tool(engine: Engine) -> None:
+    listed = await engine.list_tools(Turn())
+    manage_spec = next(tool.spec for tool in listed.tools if tool.spec.name == "manage_skills")
+    assert "Show me your skills" in manage_spec.description
