@@ -50,7 +50,7 @@ class RunningJob:
         self._loop.add_reader(self._box.stderr, self._read, "stderr", self._box.stderr)
 
     async def outcome(self) -> Outcome:
-        """Wait for the end. Raises SandboxError when the box itself failed."""
+        """Wait for the end. Raises SandboxError when the box itself failed, and what `on_output` raised."""
         answer = await self._answer
         wall = self._loop.time() - self._started
         self._drain()
@@ -114,7 +114,12 @@ class RunningJob:
     def _take(self, stream: Stream, data: bytes) -> None:
         self._captures[stream].feed(data)
         if self._on_output is not None:
-            self._on_output(stream, data)
+            try:
+                self._on_output(stream, data)
+            except Exception as problem:  # noqa: BLE001  (whatever the caller's own function raises is the caller's)
+                self._on_output = None
+                if not self._answer.done():
+                    self._answer.set_exception(problem)
         if not self._stopped_for_output and self._seen > self._job.limits.output_bytes:
             self._stopped_for_output = True
             self.stop(End.OUTPUT)

@@ -71,6 +71,20 @@ async def test_cancelling_kills_the_tree_before_it_returns(box: NamespaceSandbox
 
 
 @pytest.mark.asyncio(loop_scope="module")
+async def test_what_the_listener_to_output_raises_ends_the_job_and_reaches_the_caller(box: NamespaceSandbox) -> None:
+    mark = f"{os.getpid()}.66{int(time.monotonic() * 1000)}"
+
+    def listener(_stream: str, _data: bytes) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await box.run(
+            Job(code=DAEMON.format(mark=mark, then="print(1, flush=True)\nwhile True: pass")), on_output=listener
+        )
+    assert not marked(mark)
+
+
+@pytest.mark.asyncio(loop_scope="module")
 async def test_a_killed_template_is_replaced(box: NamespaceSandbox) -> None:
     mark = f"{os.getpid()}.55{int(time.monotonic() * 1000)}"
     task = asyncio.ensure_future(box.run(Job(code=DAEMON.format(mark=mark, then="while True: pass"))))

@@ -23,7 +23,7 @@ from tests.skills.parts import opened_library, opened_records, proposal, skill
 from tests.stores.processes import other
 
 PRELOAD = (*PYDANTIC, *PYTEST)
-KILLS = 40
+KILLS = 30
 TESTS = b"tests\n"
 
 
