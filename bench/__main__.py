@@ -26,7 +26,7 @@ async def run(rounds: int, console: Console) -> list[Series]:
     """One series per skill and way."""
     found: list[Series] = []
     with tempfile.TemporaryDirectory(prefix="knackbox-bench-") as home:
-        async with Engine.open(home=Path(home)) as engine:
+        async with Engine.open(home=Path(home), environ={}) as engine:
             for skill in SKILLS:
                 await learned(engine, skill)
                 ways = {"knackbox: skill in a fresh box": lambda s=skill: engine.call(s.name, s.arguments)}

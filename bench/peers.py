@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.skills import Skill
 
-IMAGE_VARIABLE = "KNACKBOX_BENCH_IMAGE"
+IMAGE_VARIABLE = "BENCH_DOCKER_IMAGE"
 _DOCKER_WAIT_S = 10
 
 

@@ -35,7 +35,10 @@ async def main(home: str, mark: str, seed: int) -> None:
         async def learn() -> None:
             while True:
                 name, amount = f"add_{pick.choice('abcdef')}", pick.randrange(1000)
-                proposal = {"code": CODE.format(name=name, amount=amount), "tests": TESTS.format(name=name, amount=amount)}
+                proposal = {
+                    "code": CODE.format(name=name, amount=amount),
+                    "tests": TESTS.format(name=name, amount=amount),
+                }
                 result = await engine.call(
                     "create_skill", {"name": name, "description": f"Adds {amount}.", "breaking": True, **proposal}
                 )
