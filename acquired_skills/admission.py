@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from acquired_skills.in_box.files import HARNESS, PYDANTIC, PYTEST, box_files
+from acquired_skills.preload import preload_for
 from acquired_skills.proposal import Part, Problem, Proposal, SkillRefused
+from acquired_skills.static_checks import imported_modules
 from sandbox.contract import Call, End, Job, Limits, Outcome, Sandbox
 
 STUBS = 3  # kinds of stub in the harness: raises NotImplementedError, returns None, returns a bare object()
@@ -43,8 +45,9 @@ class Admission:
 async def admit(
     proposal: Proposal, sandbox: Sandbox, *, seed: int, earlier_tests: str | None = None, effort: Effort | None = None
 ) -> Admission:
-    """Run the gate in a fresh box. Raises SkillRefused with everything to change; SandboxError when no box can run.
+    """Run the gate in a fresh box, after the static checks.
 
+    Raises SkillRefused with everything to change, SandboxError when no box can run.
     seed: decides the two random orders of the tests. earlier_tests: those of the version this one replaces.
     """
     effort = effort or Effort()
@@ -80,8 +83,9 @@ def _job(proposal: Proposal, seed: int, earlier_tests: str | None, effort: Effor
         "total_seconds": effort.total_s,
     }
     limits = Limits(wall_s=effort.total_s + 5, cpu_s=effort.total_s + 5, memory_bytes=1 << 30)
+    preload = (*PYDANTIC, *PYTEST, *preload_for(imported_modules(proposal.code)))
     call = Call(path=HARNESS, function="admit", arguments=arguments)
-    return Job(call=call, files=files, preload=(*PYDANTIC, *PYTEST), limits=limits)
+    return Job(call=call, files=files, preload=preload, limits=limits)
 
 
 def verdict(name: str, outcome: Outcome) -> Iterator[Problem]:
@@ -95,6 +99,8 @@ def verdict(name: str, outcome: Outcome) -> Iterator[Problem]:
         return
     if "schema_error" in facts:
         yield Problem("schema", f"No JSON Schema can be made: {facts['schema_error']}.")
+    elif facts.get("done") and "schema" not in facts:
+        yield Problem("schema", "No JSON Schema came out of the box: make the signature simpler.")
     yield from _broken_run(facts)
     tests = facts.get("tests", [])
     if facts.get("done") and not facts.get("collection_errors"):

@@ -9,6 +9,7 @@ from acquired_skills.library import SkillLibrary
 from acquired_skills.source import SkillSource
 from acquired_skills.store import SkillStore
 from engine.app.services import Services
+from engine.contract.failure import ConfigError
 from engine.contract.pack import Pack
 from engine.retrieval.index import HybridIndex
 
@@ -16,15 +17,25 @@ COLLECTION = "skills_active"  # only listed skills, so that no query needs a fil
 
 
 async def open_pack(services: Services) -> Pack:
-    """The skills of this home, reconciled with their folders: a source of tools, and the library to manage them by."""
+    """The skills of this home, reconciled with their folders: a source of tools, and the library to manage them by.
+
+    Raises ConfigError when the folder of the skills cannot be used.
+    """
 
     def open_index() -> HybridIndex:
         embedder = services.embedder()
         return HybridIndex(services.vectors().collection(COLLECTION, embedder.dimensions), embedder)
 
     ledger = await asyncio.to_thread(Ledger, services.records)
+    try:
+        store = await asyncio.to_thread(SkillStore, services.home.skills)
+    except OSError as error:
+        raise ConfigError(
+            f"{error.filename or services.home.skills}: cannot be used to keep skills in ({error.strerror}). "
+            "Check what lies there and its permissions, or choose another home with --home."
+        ) from error
     library = SkillLibrary(
-        store=SkillStore(services.home.skills),
+        store=store,
         ledger=ledger,
         catalog=Catalog(ledger, open_index),
         sandbox=services.sandbox,

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
 from acquired_skills.in_box.files import PYDANTIC, TYPED_CALL, box_files
 from acquired_skills.library import SkillLibrary
+from acquired_skills.preload import preload_for
 from acquired_skills.skill import Skill, SkillDamaged
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import FailureClass, ToolFailure
@@ -14,9 +14,6 @@ from engine.contract.spec import Origin, ToolSpec
 from engine.dispatch.outcome import failure_of
 from sandbox.contract import Call, Job, Limits, Mount, Outcome, SandboxError
 
-# Slow to import, common in skills, and safe to share between boxes: worth a template that has them already.
-# The first one that a skill imports is enough, since pandas brings numpy.
-PRELOADABLE = ("pandas", "numpy")
 GRACE_S = 2.0  # so that the box ends a call before the engine's own deadline does, and says why
 
 
@@ -66,7 +63,7 @@ class SkillTool:
         preload = preload_for(skill.imports)
         call = Call(f"{skill.name}.py", skill.name, arguments)
         if not skill.plain:
-            files |= box_files(TYPED_CALL)
+            files.update(box_files(TYPED_CALL))
             preload = (*preload, *PYDANTIC)
             call = Call(TYPED_CALL, "call", {"name": skill.name, "arguments": dict(arguments)})
         return Job(
@@ -102,11 +99,6 @@ def skill_tool(skill: Skill, library: SkillLibrary) -> SkillTool:
         meta={"state": skill.state.value, "examples": skill.examples},
     )
     return SkillTool(skill, library, spec)
-
-
-def preload_for(imports: tuple[str, ...]) -> tuple[str, ...]:
-    """What the box's template should have imported for a skill that imports these modules."""
-    return next(((name,) for name in PRELOADABLE if name in imports and find_spec(name) is not None), ())
 
 
 def _answer(outcome: Outcome) -> Any:

@@ -18,6 +18,7 @@ from engine.registry.decorate import tool
 )
 async def create_skill(
     ctx: CallContext,
+    *,
     name: str,
     description: str,
     code: str,

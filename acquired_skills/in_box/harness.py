@@ -9,7 +9,6 @@ In the job's folder lie this package, `pytest.ini`, `skill/<name>.py`, `skill/te
 """
 
 import contextlib
-import functools
 import importlib
 import json
 import os
@@ -19,14 +18,14 @@ import signal
 import sys
 import time
 import traceback
-import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from acquired_skills.in_box.skill_arguments import NotDescribable, describe, to_json
+from acquired_skills.in_box.skill_arguments import NotDescribable, describe
+from acquired_skills.in_box.switch import Switch
 
 HERE = Path(__file__).resolve().parents[2]  # the job's folder
 STUBS = ("raises", "none", "sentinel")
@@ -79,7 +78,7 @@ class _Worker:
         function = self._import()
         if function is None:
             return
-        self.switch = _Switch(sys.modules[self.name], self.name, function, to_json)
+        self.switch = Switch(sys.modules[self.name], self.name, function)
         self.stub_seconds, self.test_seconds = stub_seconds, test_seconds
         self.errors: list[str] = []
         os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
@@ -89,7 +88,10 @@ class _Worker:
         folders = [folder for folder in ("skill", "earlier") if (HERE / folder).is_dir()]
         files = [str(HERE / folder / f"test_{self.name}.py") for folder in folders]
         _send(self.sink, phase="collection")
-        pytest.main(["-c", str(HERE / "pytest.ini"), *options, *blocked, *files], plugins=[self])
+        self.collected = False
+        code = pytest.main(["-c", str(HERE / "pytest.ini"), *options, *blocked, *files], plugins=[self])
+        if not self.collected and not self.errors:
+            self.errors.append(f"pytest stopped with {code!r} before it ran a test")
         _send(self.sink, collection_errors=self.errors, done=True)
 
     def _import(self) -> Callable[..., Any] | None:
@@ -100,6 +102,8 @@ class _Worker:
         os.chdir(own)
         try:
             function: Callable[..., Any] = getattr(importlib.import_module(self.name), self.name)
+            if not callable(function):
+                raise TypeError(f"`{self.name}` is a {type(function).__name__} after the import, not a function")  # noqa: TRY301
         except BaseException as problem:  # noqa: BLE001  (whatever the proposal raised is the finding)
             frames = traceback.format_exception(problem)
             _send(self.sink, import_error=_shorten("".join(frames[:1] + frames[-3:])), done=True)
@@ -108,6 +112,8 @@ class _Worker:
             _send(self.sink, schema=describe(function))
         except NotDescribable as problem:
             _send(self.sink, schema_error=str(problem))
+        except Exception as problem:  # noqa: BLE001  (annotations are code of the proposal and may do anything)
+            _send(self.sink, schema_error=f"{type(problem).__name__}: {problem}"[:MAX_TEXT])
         return function
 
     @pytest.hookimpl
@@ -119,6 +125,7 @@ class _Worker:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        self.collected = True
         _send(self.sink, tests=[item.nodeid for item in session.items], phase="tests")
         own = [item for item in session.items if item.nodeid.startswith("skill/")]
         if not self.errors and own:
@@ -204,64 +211,6 @@ class _Worker:
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.reports.append(report)
-
-
-class _Switch:
-    """What the tests get for the skill: a function that goes to the skill, or to the stub that is turned on.
-
-    Only attribute access from outside is switched (a module class with its own `__getattribute__`); inside the
-    skill's module its names are untouched, so recursion is direct and a test may patch what the skill uses.
-    """
-
-    def __init__(
-        self, module: types.ModuleType, name: str, function: Callable[..., Any], to_json: Callable[[Any], Any]
-    ) -> None:
-        self.function = function
-        self.current = self._observed
-        self.to_json = to_json
-        self.returned: dict[str, Any] = {}
-
-        @functools.wraps(function)
-        def switched(*arguments: Any, **named: Any) -> Any:
-            __tracebackhide__ = True
-            return self.current(*arguments, **named)
-
-        class Switched(types.ModuleType):
-            def __getattribute__(self, attribute: str) -> Any:
-                return switched if attribute == name else super().__getattribute__(attribute)
-
-        module.__class__ = Switched
-
-    @property
-    def stubbed(self) -> bool:
-        return self.current != self._observed
-
-    def turn(self, kind: str) -> None:
-        stubs: dict[str, Callable[..., Any]] = {
-            "raises": self._raises,
-            "none": lambda *_, **__: None,
-            "sentinel": lambda *_, **__: object(),
-            "skill": self._observed,
-        }
-        self.current = stubs[kind]
-
-    @staticmethod
-    def _raises(*_: Any, **__: Any) -> Any:
-        raise NotImplementedError
-
-    def _observed(self, *arguments: Any, **named: Any) -> Any:
-        """The skill itself, noting whether what it returns can leave the box."""
-        __tracebackhide__ = True
-        value = self.function(*arguments, **named)
-        try:
-            json.dumps(value)
-        except (TypeError, ValueError, RecursionError):
-            try:
-                json.dumps(self.to_json(value))
-                self.returned["typed"] = True
-            except (TypeError, ValueError, RecursionError):
-                self.returned["unsendable"] = type(value).__name__
-        return value
 
 
 def _outcome(reports: list[pytest.TestReport]) -> dict[str, str]:

@@ -115,6 +115,7 @@ BROKEN = {
     "cannot be collected": (HEAD + "from add_one import missing\n\n" + SOUND, "cannot import name 'missing'"),
     "raises": (HEAD + "1 / 0\n\n" + SOUND, "ZeroDivisionError"),
     "exits while collected": (HEAD + "os._exit(0)\n\n" + SOUND, "exited with status 0 while pytest collected"),
+    "ends pytest": (HEAD + "pytest.exit('done', 0)\n\n" + SOUND, "Exit: done"),
     "skips itself": (HEAD + "pytest.skip('x', allow_module_level=True)\n\n" + SOUND, "skips itself"),
     "same name twice": (HEAD + SOUND + "\n\ndef test_x(:\n", "SyntaxError"),
 }
@@ -133,15 +134,26 @@ IMPORTS = {
     "raises": ("1 / 0\n", "ZeroDivisionError"),
     "exits": ("import os\nos._exit(0)\n", "exited with status 0 while the code was imported"),
     "sys.exit": ("raise SystemExit(0)\n", "SystemExit"),
+    "not a function": ("", "is a int after the import"),
     "missing library": ("import no_such_library\n", "No module named 'no_such_library'"),
 }
 
 
 @pytest.mark.parametrize(("line", "says"), IMPORTS.values(), ids=IMPORTS.keys())
 async def test_code_that_does_not_import_cleanly_is_refused(box: NamespaceSandbox, line: str, says: str) -> None:
-    text = await refusal(box, proposal(code=line + proposal().code))
+    tail = "" if line else "\nadd_one = 1\n"
+    text = await refusal(box, proposal(code=line + proposal().code + tail))
     assert "[code]" in text
     assert says in text
+
+
+@pytest.mark.spec("SKILL-3")
+async def test_a_signature_that_json_cannot_describe_is_refused_by_parameter(box: NamespaceSandbox) -> None:
+    code = proposal().code.replace("number: int", "number: 'threading.Thread'")
+    text = await refusal(box, proposal(code=f"import threading\n{code}"))
+    assert "[schema]" in text
+    assert "parameter `number` has the type Thread" in text
+    assert "[schema]" in await refusal(box, proposal(code=proposal().code.replace("number: int", "number: 'Nowhere'")))
 
 
 @pytest.mark.spec("SKILL-5")

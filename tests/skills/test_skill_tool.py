@@ -8,8 +8,8 @@ import pytest
 import pytest_asyncio
 
 from acquired_skills.library import SkillLibrary
+from acquired_skills.preload import preload_for
 from acquired_skills.skill import SkillState
-from acquired_skills.skill_tool import preload_for
 from acquired_skills.source import SkillSource
 from engine.contract.failure import FailureClass, ToolFailure
 from engine.contract.source import Tool, ToolSource
