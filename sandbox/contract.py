@@ -81,7 +81,7 @@ class Job:
         is written to the user's folder by us.
     preload: modules the box's template has imported already (`("pandas",)`). Importing the same in a box
         without a preload works too, only slower.
-    collect: relative paths (files) below the private working directory to bring back in `Outcome.files`.
+    collect: relative paths (files) below the working directory to bring back in `Outcome.files`.
     """
 
     language: Language = Language.PYTHON

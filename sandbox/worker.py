@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 Message = dict[str, Any]
 
 HEADER = struct.Struct("!IQ")
-MAX_VALUE_BYTES = 8 << 20
+MAX_VALUE_BYTES = 4 << 20
 MAX_ERROR_CHARS = 16_000
 SCRIPT = "main.py"
 _OWN_FILE = __file__
@@ -90,6 +90,7 @@ def set_limits(limits: Message, *, data_in_use: int, processes_in_use: int) -> N
         ("CORE", 0, 0),
         ("MSGQUEUE", 0, 0),
         ("MEMLOCK", 65536, 65536),
+        ("SIGPENDING", 1024, 1024),
     ):
         kind = getattr(resource, "RLIMIT_" + name)
         ceiling = resource.getrlimit(kind)[1]
@@ -132,7 +133,8 @@ def _run_python(job: Message, folder: str, result_fd: int) -> NoReturn:
         if code is not None and not isinstance(code, int):
             sys.stderr.write(f"{code}\n")
             code = 1
-        answer = {"end": "error" if code else "ok", "exit_code": int(code or 0)}
+        code = int(code or 0) & 0xFF
+        answer = {"end": "error" if code else "ok", "exit_code": code}
         text = _dump(answer, strict=False)
     except BaseException as problem:  # noqa: BLE001  (whatever the code raised is its result)
         answer = {"end": end_of(problem), "exit_code": 1, "error": describe(problem)}
@@ -152,10 +154,11 @@ def _finish(text: bytes, exit_code: int, result_fd: int, *, stay: bool) -> NoRet
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
     write_all(result_fd, text)
+    os.close(result_fd)
     if stay:
         while True:
             signal.pause()
-    os._exit(exit_code & 0xFF)
+    os._exit(exit_code)
 
 
 def _dump(answer: Message, *, strict: bool) -> bytes:

@@ -1,16 +1,21 @@
-"""Put the end of a job into the words of the contract, with its usage and the files it should bring back."""
+"""Put the end of a job into the words of the contract, with its usage and the files it should bring back.
 
-import contextlib
+The worker's own answer is the word of untrusted code: only what is known is taken from it, in its known type.
+"""
+
 import json
 import os
 import signal
+import stat
 
 from sandbox import worker
-from sandbox.namespace import rootfs
 from sandbox.namespace.attend import Ended
 from sandbox.namespace.watch import TreeWatch
 
-_MAX_COLLECTED_BYTES = 256 << 20
+_MAX_COLLECTED_BYTES = 64 << 20
+_MAX_DEPTH = 200  # of a value; deeper ones are refused by many JSON readers
+_ENDS_OF_CODE = ("ok", "error", "memory", "disk", "files", "file_size", "processes")
+_ERROR_LIMITS = {"type": 200, "message": worker.MAX_ERROR_CHARS, "traceback": 2 * worker.MAX_ERROR_CHARS}
 _END_BY_SIGNAL: dict[int, str] = {
     signal.SIGXCPU: "cpu",
     signal.SIGXFSZ: "file_size",
@@ -25,8 +30,8 @@ def conclude(header: worker.Message, ended: Ended, watch: TreeWatch) -> tuple[wo
     hits = watch.hits(ended.used)
     if ended.reason:
         answer["end"] = ended.reason
-    elif ended.status and "cpu" in hits and answer["end"] in ("killed", "error"):
-        answer["end"] = "cpu"  # the hard rlimit kills without saying why
+    elif "cpu" in hits and answer["end"] in ("ok", "killed", "error"):
+        answer["end"] = "cpu"  # many short processes, or the hard rlimit, which kills without saying why
     elif answer["end"] == "error" and hits and header["language"] != "python":
         answer["end"] = hits[0]
     if answer["end"] not in ("ok", "error", "killed", "policy", *hits):
@@ -36,7 +41,7 @@ def conclude(header: worker.Message, ended: Ended, watch: TreeWatch) -> tuple[wo
         "peak_memory_bytes": watch.peak(ended.used),
         "limits_hit": hits,
     }
-    answer["files"], body = _collect(header["collect"])
+    answer["files"], body = _collect(header["cwd"], header["collect"])
     return answer, body
 
 
@@ -45,13 +50,9 @@ def _own_answer(ended: Ended, header: worker.Message) -> worker.Message:
     exit_code = os.waitstatus_to_exitcode(ended.status)
     if exit_code < 0:
         return {"end": _END_BY_SIGNAL.get(-exit_code, "error"), "signal": -exit_code, "exit_code": None}
-    size = worker.HEADER.size
-    if len(ended.answer) >= size:
-        length, _ = worker.unpack_head(ended.answer[:size])
-        with contextlib.suppress(ValueError):
-            answer = json.loads(ended.answer[size : size + length])
-            if isinstance(answer, dict) and answer.get("end"):
-                return answer
+    said = _said(ended.answer)
+    if said is not None:
+        return said
     if header["call"]:
         message = f"the code left the process (exit code {exit_code}) before its function returned"
         error = {"type": "SystemExit", "message": message, "traceback": ""}
@@ -59,19 +60,68 @@ def _own_answer(ended: Ended, header: worker.Message) -> worker.Message:
     return {"end": "error" if exit_code else "ok", "exit_code": exit_code}
 
 
-def _collect(paths: list[str]) -> tuple[list[tuple[str, int]], bytes]:
-    """Files to bring back. Every other process of the box is dead, so nothing moves under our feet."""
+def _said(frame: bytes) -> worker.Message | None:
+    """The worker's answer, taken over field by field; None when it is not one."""
+    size = worker.HEADER.size
+    if len(frame) < size:
+        return None
+    length, _ = worker.unpack_head(frame[:size])
+    try:
+        given = json.loads(frame[size : size + length])
+        if not isinstance(given, dict) or given.get("end") not in _ENDS_OF_CODE or _too_deep(given.get("value")):
+            return None
+    except (ValueError, RecursionError, MemoryError):
+        return None
+    code, error = given.get("exit_code"), given.get("error")
+    answer = {"end": given["end"], "exit_code": code if type(code) is int and 0 <= code <= 255 else 1}  # noqa: PLR2004
+    answer["value"] = given.get("value")
+    if isinstance(error, dict):
+        answer["error"] = {key: _text(error.get(key), limit) for key, limit in _ERROR_LIMITS.items()}
+    return answer
+
+
+def _too_deep(value: object) -> bool:
+    """Whether a value is nested deeper than is sensible, found level by level."""
+    level = [value]
+    for _ in range(_MAX_DEPTH):
+        inner = [item for item in level if isinstance(item, (list, dict))]
+        if not inner:
+            return False
+        level = [each for item in inner for each in (item.values() if isinstance(item, dict) else item)]
+    return True
+
+
+def _text(given: object, limit: int) -> str:
+    """A string that UTF-8 can hold."""
+    return str(given)[:limit].encode("utf-8", "replace").decode() if isinstance(given, str) else ""
+
+
+def _collect(folder: str, paths: list[str]) -> tuple[list[tuple[str, int]], bytes]:
+    """Files to bring back. Everything in the box has been sent SIGKILL; what is not a plain file is left."""
     listing: list[tuple[str, int]] = []
     parts: list[bytes] = []
-    total = 0
+    room = _MAX_COLLECTED_BYTES
     for path in paths:
-        real = os.path.realpath(f"{rootfs.WORK}/{path}")
-        if not real.startswith(rootfs.WORK + "/") or not os.path.isfile(real):
-            continue
-        total += os.path.getsize(real)
-        if total > _MAX_COLLECTED_BYTES:
-            break
-        with open(real, "rb") as source:
-            parts.append(source.read())
-        listing.append((path, len(parts[-1])))
+        data = _read_plain(folder, path, room)
+        if data is not None:
+            room -= len(data)
+            parts.append(data)
+            listing.append((path, len(data)))
     return listing, b"".join(parts)
+
+
+def _read_plain(folder: str, path: str, room: int) -> bytes | None:
+    real = os.path.realpath(os.path.join(folder, path))
+    if not real.startswith(folder + "/"):
+        return None
+    try:
+        # Without blocking on a pipe or following a link that takes the file's place meanwhile.
+        descriptor = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_size > room:
+        os.close(descriptor)
+        return None
+    with os.fdopen(descriptor, "rb") as source:
+        return source.read(room)

@@ -7,7 +7,7 @@ import random
 import shutil
 import sys
 import sysconfig
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,7 +40,7 @@ class NamespaceConfig:
 
     warm: int = 2
     max_boxes: int = field(default_factory=lambda: 4 * (os.cpu_count() or 1))
-    max_templates: int = 4
+    max_templates: int = 6
     packages: tuple[str, ...] = field(default_factory=own_packages)
 
 
@@ -53,11 +53,12 @@ class NamespaceSandbox:
         self._config = config or NamespaceConfig()
         self._templates: OrderedDict[tuple[str, ...], asyncio.Task[ForkServer]] = OrderedDict()
         self._slots = asyncio.Semaphore(self._config.max_boxes)
-        self._in_use: dict[ForkServer, int] = {}
+        self._in_use: Counter[tuple[str, ...]] = Counter()
         self._programs = _find_programs(self._config.packages)
         self._box_uid = random.SystemRandom().choice(_BOX_UIDS)
         self._protections: Protections | None = None
         self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -73,7 +74,8 @@ class NamespaceSandbox:
 
     async def warm_up(self, preload: tuple[str, ...] = ()) -> None:
         """Start the template ahead of the first job. Raises SandboxError."""
-        await self._template(preload)
+        async with self._using(preload):
+            pass
 
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
         """Run one job in one fresh box. Raises SandboxError for what the code is not to blame for."""
@@ -130,29 +132,35 @@ class NamespaceSandbox:
             except asyncio.CancelledError:  # a second cancel does not make the box any less in need of killing
                 continue
             except TimeoutError:
+                server.abandon()
                 break
 
     async def _open_workspace(self, server: ForkServer, job: Job) -> int:
         if job.workspace is None:
             return -1
-        return await server.open_workspace(os.fspath(job.workspace.source), writable=job.workspace.writable)
+        source = await asyncio.to_thread(os.path.realpath, job.workspace.source)
+        return await server.open_workspace(source, writable=job.workspace.writable)
 
     @contextlib.asynccontextmanager
     async def _using(self, preload: tuple[str, ...]) -> AsyncIterator[ForkServer]:
-        server = await self._template(preload)
-        self._in_use[server] = self._in_use.get(server, 0) + 1
+        """The template for these modules, which is not closed while it is in use."""
+        key = tuple(sorted(set(preload)))
+        self._in_use[key] += 1  # before anything is awaited: a template just started is nobody's otherwise
         try:
+            server = await self._template(key)
+            await self._evict()
             yield server
         finally:
-            self._in_use[server] -= 1
-            if not self._in_use[server]:
-                del self._in_use[server]
+            self._in_use[key] -= 1
 
-    async def _template(self, preload: tuple[str, ...]) -> ForkServer:
-        """The template for these modules, started once; a dead one is replaced."""
+    async def _template(self, key: tuple[str, ...]) -> ForkServer:
+        """Started once; a dead one is replaced."""
         if self._closed:
             raise SandboxError("The sandbox is closed.")
-        key = tuple(sorted(set(preload)))
+        loop = asyncio.get_running_loop()
+        if self._loop not in (None, loop):
+            raise SandboxError("A sandbox belongs to the event loop of its first job.", remedy="Make one per loop.")
+        self._loop = loop
         task = self._templates.get(key)
         if task is not None and task.done() and (task.cancelled() or task.exception() or task.result().dead):
             del self._templates[key]
@@ -163,9 +171,7 @@ class NamespaceSandbox:
             await self._refuse_without_protection()
             task = self._templates.setdefault(key, asyncio.ensure_future(self._start(key)))
         self._templates.move_to_end(key)
-        server = await asyncio.shield(task)
-        await self._evict()
-        return server
+        return await asyncio.shield(task)
 
     async def _start(self, key: tuple[str, ...]) -> ForkServer:
         wish = TemplateWish(key, self._config.packages, self._programs.path, self._box_uid)
@@ -174,11 +180,13 @@ class NamespaceSandbox:
         return server
 
     async def _evict(self) -> None:
-        for key, task in list(self._templates.items()):
-            if len(self._templates) <= self._config.max_templates:
+        """Close templates nobody uses, the least recently used first, until there are not too many."""
+        while len(self._templates) > self._config.max_templates:
+            spare = next((key for key, task in self._templates.items() if not self._in_use[key] and task.done()), None)
+            if spare is None:
                 return
-            if task.done() and not task.exception() and task.result() not in self._in_use:
-                del self._templates[key]
+            task = self._templates.pop(spare)
+            if not task.cancelled() and not task.exception():
                 await task.result().aclose()
 
     async def _refuse_without_protection(self) -> None:

@@ -26,22 +26,24 @@ _WRITABLE = (rootfs.TMP, rootfs.WORK, "/dev/shm", "/dev/null", "/dev/zero", "/de
 
 @dataclass(frozen=True)
 class BoxPlan:
-    """What every box of one template shares. seccomp: the assembled filter. landlock_abi: 0 without Landlock."""
+    """What every box of one template shares. filters: assembled, see `confine.Filters`. landlock_abi: 0 without."""
 
-    seccomp: bytes
+    filters: confine.Filters
     landlock_abi: int
 
 
 def main(plan: BoxPlan, channel: socket.socket, out: int, err: int, mapped: int) -> NoReturn:
     """Never returns. `mapped` gives one byte once the parent has written this process's id maps."""
+    started = False
     try:
         _isolate(mapped)
         rules = landlock.ruleset(plan.landlock_abi, _WRITABLE) if plan.landlock_abi else -1
         watch = TreeWatch(rootfs.BOX)
-        running = confine.start(confine.Confinement(plan.seccomp, plan.landlock_abi, rules), out, err)
+        running = confine.start(confine.Confinement(plan.filters, plan.landlock_abi, rules), out, err)
         frame, tree = _receive(channel)
         header = _header_of(frame)
         _mount(header, tree)
+        started = True
         running.hand_over(frame)
         syscalls.drop_capabilities()
         watch.begin(header["limits"], running.pid)
@@ -51,7 +53,8 @@ def main(plan: BoxPlan, channel: socket.socket, out: int, err: int, mapped: int)
         pass
     except BaseException as problem:  # noqa: BLE001  (nothing may fall back into the template's code)
         with contextlib.suppress(OSError):
-            channel.sendall(worker.pack({"failed": f"{type(problem).__name__}: {problem}"}))
+            failure = {"kind": "failed", "started": started, "why": f"{type(problem).__name__}: {problem}"[:1000]}
+            channel.sendall(worker.pack(failure))
     finally:
         os._exit(0)
 
@@ -71,7 +74,8 @@ def _isolate(mapped: int) -> None:
     for name, target in (("tmp", rootfs.TMP), ("work", rootfs.WORK), ("shm", "/dev/shm")):  # noqa: S108  (in the box)
         os.mkdir(f"{rootfs.BOX}/{name}", 0o700)
         syscalls.mount(f"{rootfs.BOX}/{name}", target, "", syscalls.MS_BIND)
-    syscalls.mount("proc", "/proc", "proc", quiet | syscalls.MS_NOEXEC)
+    # Read-only: settings of the kernel below /proc/sys would otherwise be guarded by the user id alone.
+    syscalls.mount("proc", "/proc", "proc", quiet | syscalls.MS_NOEXEC | syscalls.MS_RDONLY)
     syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)  # the worker has our user id: keep it out of /proc/1
     syscalls.drop_bounding_set()
     os.umask(0o077)

@@ -19,10 +19,18 @@ _HIGH = 64  # above every descriptor that is about to be given its place
 
 
 @dataclass(frozen=True)
-class Confinement:
-    """seccomp: the assembled filter. rules: a Landlock ruleset's descriptor, -1 without Landlock."""
+class Filters:
+    """Assembled seccomp filters: for every worker, and the one more for a worker that sees a workspace."""
 
-    seccomp: bytes
+    always: bytes
+    with_workspace: bytes
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """rules: a Landlock ruleset's descriptor, -1 without Landlock."""
+
+    filters: Filters
     landlock_abi: int
     rules: int
 
@@ -70,10 +78,12 @@ def _become(confinement: Confinement, given: tuple[int, ...]) -> NoReturn:
         syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
         syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)
         worker.restore_signals()
-        seccomp.apply(confinement.seccomp)
+        seccomp.apply(confinement.filters.always)
         worker.rehearse()
         in_use = data_in_use()
         job, body = _wait_for_job()
+        if job["mount"]:
+            seccomp.apply(confinement.filters.with_workspace)
         if rules >= 0:
             if job["mount"]:
                 landlock.allow(_RULES_FD, rootfs.WORK, landlock.write_access(confinement.landlock_abi))

@@ -7,15 +7,18 @@ import socket
 import subprocess
 import sys
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sandbox.contract import SandboxError
 
 _MAX_MESSAGE = 1 << 16
 _START_WAIT_S = 60.0
 _ANSWER_WAIT_S = 10.0
+_MAX_PATH = 4096  # PATH_MAX
+_DESCRIPTORS_PER_BOX = 3
 _SOURCE = str(Path(__file__).parents[2])
 # The command line is visible in every box, so nothing of the host goes on it: all else comes over the socket.
 _BOOTSTRAP = """
@@ -26,6 +29,9 @@ sys.path.insert(0, wanted["source"])
 from sandbox.namespace.supervisor import main
 main(ours, theirs, wanted)
 """
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,7 @@ class ForkServer:
         self._forking = 0
         self._boxes: dict[int, ForkedBox] = {}
         self._mounts: dict[int, asyncio.Future[int]] = {}
+        self._outbox: deque[tuple[socket.socket, bytes]] = deque()
         self._ready: asyncio.Future[list[str]] | None = None
         self._next_id = 0
         self.dead: str = ""  # why, once it is
@@ -123,8 +130,7 @@ class ForkServer:
         self._waiting.append(future)
         self._order_fork()
         try:
-            async with asyncio.timeout(_ANSWER_WAIT_S):
-                return await future
+            return await _answer(future, too_late=self._hand_out)
         except TimeoutError:
             raise SandboxError("The box template did not fork a box in time.") from None
 
@@ -141,15 +147,24 @@ class ForkServer:
 
     async def open_workspace(self, path: str, *, writable: bool) -> int:
         """The folder as a detached mount (a descriptor, the caller's to close). Raises SandboxError."""
+        if len(os.fsencode(path)) > _MAX_PATH:
+            raise SandboxError(f"The workspace's path is over {_MAX_PATH} bytes long.")
+        if self.dead:
+            raise SandboxError(f"The box template ended: {self.dead}")
         self._next_id += 1
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._mounts[self._next_id] = future
         self._send(self._supervisor, {"op": "open", "id": self._next_id, "path": path, "writable": writable})
         try:
-            async with asyncio.timeout(_ANSWER_WAIT_S):
-                return await future
+            return await _answer(future, too_late=os.close)
         except TimeoutError:
             raise SandboxError(f"The workspace {path} could not be opened in time.") from None
+
+    def abandon(self) -> None:
+        """Kill the processes without asking: the template does not answer any more."""
+        if self._process is not None:
+            self._process.kill()  # the template dies with its supervisor, and every box with the template
+        self._die("it did not answer")
 
     async def aclose(self) -> None:
         """End every box and the template."""
@@ -177,12 +192,26 @@ class ForkServer:
     def _send(self, where: socket.socket | None, order: dict[str, Any]) -> None:
         if where is None or self.dead:
             return
-        try:
-            where.send(json.dumps(order).encode())
-        except BlockingIOError:
-            self._die("its queue is full")
-        except OSError:
-            self._die("it was killed")
+        self._outbox.append((where, json.dumps(order).encode()))
+        self._flush()
+
+    def _flush(self) -> None:
+        """Send what waits, in order; go on when the other side has room again."""
+        while self._outbox:
+            where, message = self._outbox[0]
+            try:
+                where.send(message)
+            except BlockingIOError:
+                asyncio.get_running_loop().add_writer(where, self._resume, where)
+                return
+            except OSError:
+                self._die("it was killed")
+                return
+            self._outbox.popleft()
+
+    def _resume(self, where: socket.socket) -> None:
+        asyncio.get_running_loop().remove_writer(where)
+        self._flush()
 
     def _from_template(self) -> None:
         for _ in range(64):
@@ -206,13 +235,7 @@ class ForkServer:
                 self._ready.set_result(message["missing"])
         elif kind == "box":
             self._forking -= 1
-            channel = socket.socket(fileno=descriptors[0])
-            channel.setblocking(False)
-            box = ForkedBox(message["id"], channel, descriptors[1], descriptors[2])
-            for descriptor in descriptors[1:]:
-                os.set_blocking(descriptor, False)
-            self._boxes[box.id] = box
-            self._hand_out(box)
+            self._take(message["id"], descriptors)
         elif kind == "gone":
             box_gone = self._boxes.pop(message["id"], None)
             if box_gone is not None:
@@ -226,13 +249,33 @@ class ForkServer:
         elif kind == "broken":
             self._die(message["error"])
 
+    def _take(self, box_id: int, descriptors: list[int]) -> None:
+        """A new box, ready; or, when this process had no room for its descriptors, a failure."""
+        if len(descriptors) == _DESCRIPTORS_PER_BOX:
+            channel = socket.socket(fileno=descriptors[0])
+            channel.setblocking(False)
+            box = ForkedBox(box_id, channel, descriptors[1], descriptors[2])
+            for descriptor in descriptors[1:]:
+                os.set_blocking(descriptor, False)
+            self._boxes[box_id] = box
+            self._hand_out(box)
+            return
+        for descriptor in descriptors:
+            os.close(descriptor)
+        self._send(self._template, {"op": "kill", "id": box_id})
+        self._fail_one(SandboxError("This process has no file descriptor left for a box.", remedy="Raise `ulimit -n`."))
+
     def _hand_out(self, box: ForkedBox) -> None:
         while self._waiting:
             future = self._waiting.popleft()
             if not future.done():
                 future.set_result(box)
                 return
-        self._idle.append(box)
+        if len(self._idle) < self._warm:
+            self._idle.append(box)
+        else:  # whoever it was forked for has been cancelled
+            self.kill(box)
+            box.close()
 
     def _fail_one(self, problem: SandboxError) -> None:
         while self._waiting:
@@ -275,7 +318,9 @@ class ForkServer:
         for end in (self._template, self._supervisor):
             if end is not None:
                 loop.remove_reader(end)
+                loop.remove_writer(end)
                 end.close()
+        self._outbox.clear()
         problem = SandboxError(f"The box template ended: {why}.", remedy="Run `knackbox doctor`.")
         if self._ready is not None and not self._ready.done():
             self._ready.set_exception(problem)
@@ -289,3 +334,14 @@ class ForkServer:
         self._idle.clear()
         for box in self._boxes.values():
             box.gone.set()
+
+
+async def _answer(future: "asyncio.Future[T]", *, too_late: Callable[[T], None]) -> T:
+    """Wait for it. What arrives in the moment in which its waiter is cancelled goes to `too_late`."""
+    try:
+        async with asyncio.timeout(_ANSWER_WAIT_S):
+            return await future
+    except BaseException:
+        if future.done() and not future.cancelled() and future.exception() is None:
+            too_late(future.result())
+        raise

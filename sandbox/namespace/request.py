@@ -5,12 +5,13 @@ Header: language, cwd and folder (absolute, in the box), files ([[path, size], â
 stay (the worker waits to be killed once it has answered, so that its usage can be read).
 """
 
+import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import PurePosixPath
 from typing import Any
 
-from sandbox.contract import Job, Language, SandboxError
+from sandbox.contract import Call, Job, Language, SandboxError
 from sandbox.namespace.rootfs import TMP, WORK
 
 _SCRIPTS = {Language.NODE: "main.js", Language.BASH: "main.sh"}
@@ -29,17 +30,14 @@ class Programs:
 
 def build(job: Job, programs: Programs) -> tuple[dict[str, Any], bytes]:
     """Raises SandboxError when the job cannot be put to a box as it is."""
+    _must_be_sensible(job)
     folder = f"{TMP}/job" if job.workspace else WORK
     files = dict(job.files)
     command: list[str] = []
     if job.language is not Language.PYTHON:
-        if job.call is not None:
-            raise SandboxError(f"Only Python functions can be called, not {job.language}.")
         script = _SCRIPTS[job.language]
-        files[script] = job.code.encode()
+        files[script] = _utf8(job.code)
         command = [*_interpreter(job, programs), f"{folder}/{script}", *job.argv]
-    for path in files:
-        _must_stay_inside(path)
     body = b"".join(files.values()) + job.stdin
     header = {
         "language": job.language.value,
@@ -58,6 +56,45 @@ def build(job: Job, programs: Programs) -> tuple[dict[str, Any], bytes]:
         "stay": True,
     }
     return header, body
+
+
+def _must_be_sensible(job: Job) -> None:
+    """What a caller can get wrong, said before anything runs."""
+    for limit in fields(job.limits):
+        if not getattr(job.limits, limit.name) > 0:
+            raise SandboxError(
+                f"The limit {limit.name} is {getattr(job.limits, limit.name)!r}.", remedy="Give more than 0."
+            )
+    texts = [*job.env.keys(), *job.env.values(), *job.argv, *job.files, *job.collect]
+    if any("\0" in text for text in texts):
+        raise SandboxError("A name, argument or variable of the job has a NUL byte in it.", remedy="Leave it out.")
+    for path in job.files:
+        _must_stay_inside(path)
+    parents = {str(parent) for path in job.files for parent in PurePosixPath(path).parents}
+    if both := sorted(parents & {str(PurePosixPath(path)) for path in job.files}):
+        raise SandboxError(f"{both[0]!r} is a file and a folder of the job.", remedy="Rename one of them.")
+    for text in (job.code, *texts):
+        _utf8(text)
+    if job.call is not None:
+        _must_be_callable(job, job.call)
+
+
+def _must_be_callable(job: Job, call: Call) -> None:
+    if job.language is not Language.PYTHON:
+        raise SandboxError(f"Only Python functions can be called, not {job.language}.")
+    if call.path not in job.files:
+        raise SandboxError(f"The job calls into {call.path!r}, which is not among its files.")
+    try:
+        json.dumps(dict(call.arguments))
+    except (TypeError, ValueError, RecursionError) as problem:
+        raise SandboxError(f"The arguments of the call are not JSON: {problem}.") from None
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as problem:
+        raise SandboxError(f"The job has text that UTF-8 cannot hold: {problem}.") from None
 
 
 def _call(job: Job) -> dict[str, Any] | None:

@@ -61,7 +61,8 @@ def build(plan: RootPlan) -> None:
     for folder in ("dev/shm", "proc", TMP[1:], WORK[1:], BOX[1:], "etc", "root", "home", "var", "run"):
         os.makedirs(f"{new}/{folder}", exist_ok=True)
     for tree, name in devices:
-        _attach(tree, f"{new}/dev/{name}", folder=False, attributes=0)
+        # Read-only keeps the node's own mode from being changed; a device takes writes all the same.
+        _attach(tree, f"{new}/dev/{name}", folder=False, attributes=MOUNT_ATTR_RDONLY)
     for name, target in (("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1")):
         os.symlink(target, f"{new}/dev/{name}")
     os.symlink("/proc/self/fd/2", f"{new}/dev/stderr")

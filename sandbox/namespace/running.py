@@ -57,8 +57,8 @@ class RunningJob:
         if answer is None:
             return self._without_answer(wall)
         said, body = answer
-        if "failed" in said:
-            raise SandboxError(f"The box could not run the job: {said['failed']}", may_have_started=False)
+        if said.get("kind") == "failed":
+            raise SandboxError(f"The box could not run the job: {said['why']}.", may_have_started=said["started"])
         return self._with_answer(said, body, wall)
 
     def stop(self, reason: str) -> None:
@@ -91,7 +91,7 @@ class RunningJob:
             start = worker.HEADER.size
             if len(self._frame) >= start + head + body:
                 said = json.loads(self._frame[start : start + head])
-                self._finish((said, bytes(self._frame[start + head :])))
+                self._finish((said, bytes(memoryview(self._frame)[start + head :])))
 
     def _finish(self, answer: tuple[dict[str, Any], bytes] | None) -> None:
         self._loop.remove_reader(self._box.channel)

@@ -10,11 +10,11 @@ import ctypes
 import errno
 import platform
 import struct
+from collections.abc import Iterable
 
 from sandbox.namespace import syscalls
 
 AUDIT_ARCH_X86_64 = 0xC000003E
-X32_BIT = 0x40000000
 
 # Refused with EPERM.
 DENIED = {
@@ -34,7 +34,6 @@ DENIED = {
     "mount_setattr": 442,
     "statmount": 457,
     "listmount": 458,
-    "open_tree_attr": 467,
     # other processes, and handles that go around paths
     "ptrace": 101,
     "process_vm_readv": 310,
@@ -51,24 +50,44 @@ DENIED = {
     "bpf": 321,
     "perf_event_open": 298,
     "userfaultfd": 323,
+    "uretprobe": 335,
+    "uprobe": 336,
     "add_key": 248,
     "request_key": 249,
     "keyctl": 250,
     "modify_ldt": 154,
     "vmsplice": 278,
+    "remap_file_pages": 216,
     "lookup_dcookie": 212,
     "move_pages": 279,
     "migrate_pages": 256,
     "mbind": 237,
     "set_mempolicy": 238,
+    "get_mempolicy": 239,
     "set_mempolicy_home_node": 450,
-    # memory that no limit of ours would see without cgroups
+    # memory that no process is charged for, and pools all of the machine shares
     "memfd_secret": 447,
     "shmget": 29,
     "shmat": 30,
     "shmctl": 31,
+    "semget": 64,
+    "semop": 65,
+    "semctl": 66,
+    "semtimedop": 220,
+    "msgget": 68,
+    "msgsnd": 69,
+    "msgrcv": 70,
+    "msgctl": 71,
     "mq_open": 240,
+    "io_setup": 206,
+    "io_destroy": 207,
+    "io_getevents": 208,
+    "io_submit": 209,
+    "io_cancel": 210,
+    "io_pgetevents": 333,
     # the machine
+    "sync": 162,
+    "syncfs": 306,
     "kexec_load": 246,
     "kexec_file_load": 320,
     "init_module": 175,
@@ -101,24 +120,57 @@ DENIED = {
 # Answered with ENOSYS, so that libraries fall back to what they did before these existed.
 UNKNOWN = {
     "clone3": 435,  # its flags lie behind a pointer that a filter cannot read
+    "openat2": 437,  # so does the mode of the file it makes
     "io_uring_setup": 425,
     "io_uring_enter": 426,
     "io_uring_register": 427,
     "memfd_create": 319,  # pages that count in no process's memory
 }
-_CLONE = 56
-_SOCKET, _SOCKETPAIR = 41, 53
-_IOCTL = 16
-_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+LAST_REVIEWED = 462  # mseal, Linux 6.10; what came later is unknown here, too
+
+# A file with one of these bits gives its owner's rights to whoever runs it: also on the host, where a workspace is.
+_SET_ID = 0o6000
+_DEVICE = 0o020000  # this bit is in S_IFCHR and S_IFBLK, and in no other type
+_CREATES = 0o100 | 0o20000000  # O_CREAT, __O_TMPFILE
+_MODES = {  # call: the argument that is a mode
+    "chmod": (90, 1),
+    "fchmod": (91, 1),
+    "fchmodat": (268, 2),
+    "fchmodat2": (452, 2),
+    "mkdir": (83, 1),
+    "mkdirat": (258, 2),
+    "creat": (85, 1),
+    "mknod": (133, 1),
+    "mknodat": (259, 2),
+}
+_OPENS = {"open": (2, 1), "openat": (257, 2)}  # call: the argument that is flags; the mode comes after it
+# Calls that may be made about oneself (0) and about nobody else: process 1 of the box has the same user.
+_ONLY_SELF = {
+    "prlimit64": (302, 0),
+    "sched_setparam": (142, 0),
+    "sched_setscheduler": (144, 0),
+    "sched_setaffinity": (203, 0),
+    "sched_setattr": (314, 0),
+    "setpriority": (141, 1),
+    "ioprio_set": (251, 1),
+}
+_CLONE, _SOCKET, _SOCKETPAIR, _IOCTL, _PRCTL = 56, 41, 53, 16, 157
 _NAMESPACES = 0x7E020000 | 0x00000080  # every CLONE_NEW*, CLONE_NEWTIME too
-ALLOWED_FAMILIES = {"AF_UNIX": 1, "AF_INET": 2, "AF_INET6": 10}
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_PR_SET_DUMPABLE = 4
+AF_UNIX = 1
+ALLOWED_FAMILIES = {"AF_UNIX": AF_UNIX, "AF_INET": 2, "AF_INET6": 10}
+ALLOWED_PROTOCOLS = (0, 6, 17)  # the family's own, TCP, UDP
 
 _LD, _JEQ, _JGT, _JSET, _RET = 0x20, 0x15, 0x25, 0x45, 0x06
-_NR, _ARCH, _ARG0, _ARG1 = 0, 4, 16, 24
+_NR, _ARCH, _ARGUMENTS = 0, 4, 16
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+_EPERM, _ENOSYS, _NO_FAMILY = (_ERRNO | code for code in (errno.EPERM, errno.ENOSYS, errno.EAFNOSUPPORT))
 
 _PR_SET_SECCOMP = 22
 _MODE_FILTER = 2
+
+Ops = list[bytes]
 
 
 def supported() -> bool:
@@ -126,40 +178,78 @@ def supported() -> bool:
     return platform.machine() == "x86_64"
 
 
+def program() -> bytes:
+    """The filter of every worker, assembled."""
+    ops = _prologue()
+    for numbers, answer in ((DENIED, _EPERM), (UNKNOWN, _ENOSYS)):
+        for number in numbers.values():
+            ops += _when(number, [_return(answer)])
+    ops += _when(_CLONE, _refuse_bits(0, _NAMESPACES))
+    for name, (number, argument) in _MODES.items():
+        bits = _SET_ID | (_DEVICE if name.startswith("mknod") else 0)
+        ops += _when(number, _refuse_bits(argument, bits))
+    for number, flags in _OPENS.values():
+        checked = _refuse_bits(flags + 1, _SET_ID)
+        ops += _when(number, [_load(flags), _op(_JSET, _CREATES, 0, len(checked)), *checked, _return(_ALLOW)])
+    for number, argument in _ONLY_SELF.values():
+        ops += _when(number, [_load(argument), _op(_JEQ, 0, 1, 0), _return(_EPERM), _return(_ALLOW)])
+    for number in (_SOCKET, _SOCKETPAIR):
+        ops += _when(number, _one_of(2, ALLOWED_PROTOCOLS, _one_of(0, ALLOWED_FAMILIES.values(), [_return(_ALLOW)])))
+    # Process 1 must be able to read how much memory each process has.
+    ops += _when(_PRCTL, _equal(0, _PR_SET_DUMPABLE, _equal(1, 0, [_return(_EPERM)])))
+    ops += _when(_IOCTL, _equal(1, _TIOCSTI, [_return(_EPERM)], _equal(1, _TIOCLINUX, [_return(_EPERM)])))
+    return b"".join([*ops, _return(_ALLOW)])
+
+
+def program_without_unix_sockets() -> bytes:
+    """A second filter, for a box that sees a workspace: a socket file in it would lead to a server on the host."""
+    ops = [*_prologue(), *_when(_SOCKET, _equal(0, AF_UNIX, [_return(_EPERM)]))]
+    return b"".join([*ops, _return(_ALLOW)])
+
+
+def _prologue() -> Ops:
+    """Only 64-bit calls of this architecture go on; what the table does not know is not there."""
+    return [
+        _op(_LD, _ARCH),
+        _op(_JEQ, AUDIT_ARCH_X86_64, 1, 0),
+        _return(_KILL),
+        _op(_LD, _NR),
+        _op(_JGT, LAST_REVIEWED, 0, 1),  # the x32 ABI's numbers, too
+        _return(_ENOSYS),
+    ]
+
+
 def _op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
     return struct.pack("<HBBI", code, if_true, if_false, value)
 
 
-def program() -> bytes:
-    """The filter, assembled. Each refusal is a compare and a return, so that the offsets stay in view."""
-    eperm, enosys = _ERRNO | errno.EPERM, _ERRNO | errno.ENOSYS
-    ops = [
-        _op(_LD, _ARCH),
-        _op(_JEQ, AUDIT_ARCH_X86_64, 1, 0),
-        _op(_RET, _KILL),
-        _op(_LD, _NR),
-        _op(_JGT, X32_BIT - 1, 0, 1),
-        _op(_RET, enosys),
-    ]
-    for numbers, answer in ((DENIED, eperm), (UNKNOWN, enosys)):
-        for number in numbers.values():
-            ops += [_op(_JEQ, number, 0, 1), _op(_RET, answer)]
-    ops += [_op(_JEQ, _CLONE, 0, 4), _op(_LD, _ARG0), _op(_JSET, _NAMESPACES, 0, 1), _op(_RET, eperm)]
-    ops += [_op(_RET, _ALLOW)]
-    families = [_op(_JEQ, family, len(ALLOWED_FAMILIES) - i, 0) for i, family in enumerate(ALLOWED_FAMILIES.values())]
-    for number in (_SOCKET, _SOCKETPAIR):
-        body = [_op(_LD, _ARG0), *families, _op(_RET, _ERRNO | errno.EAFNOSUPPORT), _op(_RET, _ALLOW)]
-        ops += [_op(_JEQ, number, 0, len(body)), *body]
-    ops += [
-        _op(_JEQ, _IOCTL, 0, 5),
-        _op(_LD, _ARG1),
-        _op(_JEQ, _TIOCSTI, 1, 0),
-        _op(_JEQ, _TIOCLINUX, 0, 1),
-        _op(_RET, eperm),
-        _op(_RET, _ALLOW),
-        _op(_RET, _ALLOW),
-    ]
-    return b"".join(ops)
+def _return(answer: int) -> bytes:
+    return _op(_RET, answer)
+
+
+def _load(argument: int) -> bytes:
+    """The low half of an argument; the kernel looks at no more of those checked here."""
+    return _op(_LD, _ARGUMENTS + 8 * argument)
+
+
+def _when(number: int, body: Ops) -> Ops:
+    """`body`, which always returns, for this call; with any other, what comes after it."""
+    return [_op(_JEQ, number, 0, len(body)), *body]
+
+
+def _refuse_bits(argument: int, bits: int) -> Ops:
+    return [_load(argument), _op(_JSET, bits, 0, 1), _return(_EPERM), _return(_ALLOW)]
+
+
+def _equal(argument: int, value: int, then: Ops, otherwise: Ops | None = None) -> Ops:
+    return [_load(argument), _op(_JEQ, value, 0, len(then)), *then, *(otherwise or []), _return(_ALLOW)]
+
+
+def _one_of(argument: int, values: Iterable[int], then: Ops) -> Ops:
+    """`then` when the argument is one of these; else there is no such family."""
+    listed = list(values)
+    tests = [_op(_JEQ, value, len(listed) - index, 0) for index, value in enumerate(listed)]
+    return [_load(argument), *tests, _return(_NO_FAMILY), *then]
 
 
 class _Program(ctypes.Structure):

@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import socket
+import stat
 from typing import Any
 
 from sandbox.namespace import rootfs, syscalls
@@ -39,8 +40,14 @@ def main(ours: socket.socket, theirs: socket.socket, wanted: dict[str, Any]) -> 
 
 def _enter_namespaces(box_uid: int) -> int:
     """Own mounts and a pid namespace for the template; the box's user as it is seen from there."""
-    if os.geteuid() == 0 and _whole_id_map():
+    root_outside = _outside(0)
+    if os.geteuid() == 0 and root_outside == 0 and _whole_id_map():
         syscalls.unshare(syscalls.CLONE_NEWNS)
+    elif os.geteuid() == 0 and root_outside == 0:
+        raise OSError(
+            "this is root in a user namespace that maps nobody else, so boxes would run as root; "
+            "start Knackbox as an ordinary user, or outside that namespace"
+        )
     else:
         uid, gid = os.geteuid(), os.getegid()
         syscalls.unshare(syscalls.CLONE_NEWUSER | syscalls.CLONE_NEWNS)
@@ -56,6 +63,16 @@ def _enter_namespaces(box_uid: int) -> int:
 def _whole_id_map() -> bool:
     with open("/proc/self/uid_map", encoding="ascii") as lines:
         return int(lines.read().split()[2]) == _OVERFLOW_MAP
+
+
+def _outside(uid: int) -> int:
+    """What a user id is in the user namespace around this one, -1 when it is not mapped."""
+    with open("/proc/self/uid_map", encoding="ascii") as lines:
+        for line in lines:
+            inside, outside, length = (int(part) for part in line.split())
+            if inside <= uid < inside + length:
+                return outside + uid - inside
+    return -1
 
 
 def _start_template(plan: TemplatePlan, control: socket.socket, not_for_it: socket.socket) -> int:
@@ -78,7 +95,7 @@ def _serve(control: socket.socket, template: int, box_uid: int) -> None:
     poller = select.poll()
     poller.register(control, select.POLLIN)
     poller.register(ended, select.POLLIN)
-    id_maps: dict[int, int] = {}
+    id_maps: dict[tuple[int, int], int] = {}
     while True:
         ready = [descriptor for descriptor, _ in poller.poll()]
         if ended in ready:
@@ -99,20 +116,23 @@ def _serve(control: socket.socket, template: int, box_uid: int) -> None:
     os.waitpid(template, 0)
 
 
-def _open_workspace(path: str, *, writable: bool, box_uid: int, id_maps: dict[int, int]) -> int:
+def _open_workspace(path: str, *, writable: bool, box_uid: int, id_maps: dict[tuple[int, int], int]) -> int:
     """The folder as a detached mount, its owner shown as the box's user. Raises OSError."""
-    if not os.path.isdir(path):
-        raise NotADirectoryError(f"{path} is not a folder")
+    if not os.path.isabs(path) or os.path.realpath(path) == "/":
+        raise OSError(f"{path} is not a workspace: give the absolute path of a folder below /")
     tree = syscalls.open_tree(path, recursive=False)
     attributes = syscalls.MOUNT_ATTR_NOSUID | syscalls.MOUNT_ATTR_NODEV
     attributes |= 0 if writable else syscalls.MOUNT_ATTR_RDONLY
-    owner = os.stat(path).st_uid
     try:
+        found = os.fstat(tree)  # of what was opened, whatever the path leads to by now
+        if not stat.S_ISDIR(found.st_mode):
+            raise NotADirectoryError(f"{path} is not a folder")
+        owner = (found.st_uid, found.st_gid)
         if box_uid == 0:  # the ordinary user's own files already look like the box's
             syscalls.mount_setattr(tree, attributes, recursive=False)
         else:
             if owner not in id_maps:
-                id_maps[owner] = _id_map(owner, os.stat(path).st_gid, box_uid)
+                id_maps[owner] = _id_map(*owner, box_uid)
             attributes |= syscalls.MOUNT_ATTR_IDMAP
             syscalls.mount_setattr(tree, attributes, user_namespace=id_maps[owner], recursive=False)
     except OSError:

@@ -16,7 +16,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from sandbox.namespace import box, landlock, rootfs, seccomp, syscalls
+from sandbox.namespace import box, confine, landlock, rootfs, seccomp, syscalls
 
 MAX_MESSAGE = 1 << 16
 _NEW = (
@@ -61,7 +61,8 @@ class Template:
         os.environ.clear()
         os.environ.update(PATH=":".join(self._plan.path), HOME=rootfs.TMP, LANG="C.UTF-8", OPENBLAS_NUM_THREADS="1")
         missing = _preload((*_COMMON, *self._plan.preload))
-        self._box_plan = box.BoxPlan(seccomp.program(), landlock.abi())
+        filters = confine.Filters(seccomp.program(), seccomp.program_without_unix_sockets())
+        self._box_plan = box.BoxPlan(filters, landlock.abi())
         sys.dont_write_bytecode = True
         gc.collect()
         gc.freeze()  # a collection in a fork must not touch, and so copy, the template's pages

@@ -15,7 +15,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 # Node 24 has 573 MB of VmData before its first line (measured): address space, not memory. Its heap has a switch of
 # its own, and what it touches is bounded here.
 _V8_RESERVES = 640 << 20
-_UTIME, _STIME = 11, 12  # fields of /proc/<pid>/stat after the command's closing bracket
+_UTIME, _CSTIME = 11, 14  # own and reaped children's: fields of /proc/<pid>/stat after the command's closing bracket
 
 
 def data_in_use() -> dict[str, int]:
@@ -68,12 +68,13 @@ class TreeWatch:
         self._look_at_disk()
         memory = sum(_anonymous(pid) for pid in pids)
         if memory > self._limits["memory_bytes"]:
-            memory = sum(_private(pid) for pid in pids)  # exact, and too slow to read every time
-            if memory > self._limits["memory_bytes"]:
-                self._peak = memory
-                self._hits.add("memory")
-                return "memory"
-        self._peak = max(self._peak, memory - self._inherited)
+            memory = sum(_proportional(pid) for pid in pids)  # exact, and too slow to read every time
+        else:
+            memory = max(0, memory - self._inherited * len(pids))
+        self._peak = max(self._peak, memory)
+        if memory > self._limits["memory_bytes"]:
+            self._hits.add("memory")
+            return "memory"
         reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu = sum(_cpu_s(pid) for pid in pids) + reaped.ru_utime + reaped.ru_stime
         if cpu > self._limits["cpu_s"]:
@@ -107,26 +108,32 @@ def _read(path: str) -> bytes:
 
 
 def _status_bytes(path: str, field: bytes) -> int:
-    text = _read(path)
+    return _field_bytes(_read(path), field)
+
+
+def _field_bytes(text: bytes, field: bytes) -> int:
     at = text.find(field)
     return int(text[at + len(field) :].split(None, 1)[0]) * 1024 if at >= 0 else 0
 
 
 def _anonymous(pid: str) -> int:
-    """Resident memory that no file backs, in bytes; pages shared with the template count."""
-    fields = _read(f"{pid}/statm").split()
-    return (int(fields[1]) - int(fields[2])) * _PAGE + _status_bytes(f"{pid}/status", b"RssShmem:") if fields else 0
+    """Resident memory that no file backs, in bytes, and its page tables; pages shared with the template count."""
+    status = _read(f"{pid}/status")
+    return sum(_field_bytes(status, field) for field in (b"RssAnon:", b"RssShmem:", b"VmPTE:", b"VmSwap:"))
 
 
-def _private(pid: str) -> int:
-    """Memory that is this process's alone, in bytes, plus its share of shared anonymous pages."""
-    path = f"{pid}/smaps_rollup"
-    return _status_bytes(path, b"Private_Dirty:") + _status_bytes(path, b"Pss_Shmem:")
+def _proportional(pid: str) -> int:
+    """The same with each shared page counted once over all who share it; all of it where that cannot be read."""
+    rollup = _read(f"{pid}/smaps_rollup")
+    if not rollup:
+        return _anonymous(pid)
+    shares = sum(_field_bytes(rollup, field) for field in (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:"))
+    return shares + _status_bytes(f"{pid}/status", b"VmPTE:")
 
 
 def _cpu_s(pid: str) -> float:
     fields = _read(f"{pid}/stat").rpartition(b")")[2].split()
-    return (int(fields[_UTIME]) + int(fields[_STIME])) / _TICKS if fields else 0.0
+    return sum(int(each) for each in fields[_UTIME : _CSTIME + 1]) / _TICKS if fields else 0.0
 
 
 def _cpu_clock_s(pid: int) -> float:

@@ -1,12 +1,13 @@
 """Where a required protection is missing, nothing runs, and the reason and the remedy are said."""
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from sandbox.contract import End, Job, State
+from sandbox.contract import End, Job, SandboxError, State
 from sandbox.namespace.backend import NamespaceSandbox
 from sandbox.unsafe import WARNING, UnsafeSandbox
 
@@ -63,3 +64,44 @@ async def test_running_without_isolation_says_so_on_every_run(caplog: pytest.Log
         outcome = await box.run(Job(code="6 * 7"))
         assert (outcome.end, outcome.value) == (End.OK, 42)
     assert [record.message for record in caplog.records] == [WARNING, WARNING]
+
+
+def test_a_sandbox_says_so_when_it_is_taken_to_another_event_loop() -> None:
+    box = NamespaceSandbox()
+    with asyncio.Runner() as first:
+        assert first.run(box.run(Job(code="1"))).value == 1
+        with asyncio.Runner() as second, pytest.raises(SandboxError, match="event loop"):
+            second.run(box.run(Job(code="1")))
+        first.run(box.aclose())
+
+
+# Root that is nobody else: its boxes would run as root of the machine.
+ROOT_ALONE = """
+import asyncio, ctypes, os
+uid, gid = os.geteuid(), os.getegid()
+assert ctypes.CDLL(None).unshare(0x10000000) == 0
+for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
+    open(f"/proc/self/{name}", "w").write(text)
+
+from sandbox.contract import Job, SandboxError
+from sandbox.namespace.backend import NamespaceSandbox
+
+async def main():
+    async with NamespaceSandbox() as box:
+        try:
+            print((await box.run(Job(code="'ran'"))).value, uid)
+        except SandboxError as refusal:
+            print(refusal, uid)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.spec("BOX-1", "BOX-2")
+def test_root_in_a_namespace_that_maps_nobody_else_is_refused() -> None:
+    command = [sys.executable, "-c", ROOT_ALONE]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout
+    if said.endswith(" 0\n"):
+        assert "boxes would run as root" in said
+    else:  # an ordinary user who made himself root: outside he is nobody special
+        assert said.startswith("ran ")
