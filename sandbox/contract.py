@@ -82,6 +82,7 @@ class Job:
     preload: modules the box's template has imported already (`("pandas",)`). Importing the same in a box
         without a preload works too, only slower.
     collect: relative paths (files) below the working directory to bring back in `Outcome.files`.
+    agent: whom the job is for; the queue for boxes is fair between agents.
     """
 
     language: Language = Language.PYTHON
@@ -95,6 +96,7 @@ class Job:
     workspace: Mount | None = None
     collect: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
+    agent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +188,14 @@ class SandboxError(Exception):
         self.message = message
         self.may_have_started = may_have_started
         self.remedy = remedy
+
+
+class Busy(SandboxError):
+    """Every box is in use and the queue is full. retry_after: seconds after which it is worth asking again."""
+
+    def __init__(self, message: str, *, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class Sandbox(Protocol):

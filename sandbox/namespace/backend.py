@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from sandbox.contract import End, Job, OnOutput, Outcome, Protections, SandboxError
+from sandbox.fair_slots import FairSlots
 from sandbox.namespace import probe, request
 from sandbox.namespace.endings import settle
 from sandbox.namespace.forkserver import ForkedBox, ForkServer, TemplateWish
@@ -33,14 +34,18 @@ def own_packages() -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class NamespaceConfig:
-    """warm: boxes kept waiting per template. max_boxes: at once, over all templates.
+    """warm: boxes kept waiting per template. max_boxes: at once, over all templates. max_waiting: jobs in the queue.
 
+    forks_per_template, template_s: a template is replaced after so many forks or seconds.
     packages: site-packages folders every box sees, read-only.
     """
 
     warm: int = 2
     max_boxes: int = field(default_factory=lambda: 4 * (os.cpu_count() or 1))
+    max_waiting: int = 1000
     max_templates: int = 6
+    forks_per_template: int = 5000
+    template_s: float = 3600.0
     packages: tuple[str, ...] = field(default_factory=own_packages)
 
 
@@ -52,7 +57,8 @@ class NamespaceSandbox:
     def __init__(self, config: NamespaceConfig | None = None) -> None:
         self._config = config or NamespaceConfig()
         self._templates: OrderedDict[tuple[str, ...], asyncio.Task[ForkServer]] = OrderedDict()
-        self._slots = asyncio.Semaphore(self._config.max_boxes)
+        self._slots = FairSlots(self._config.max_boxes, self._config.max_waiting)
+        self._retired: set[ForkServer] = set()
         self._in_use: Counter[tuple[str, ...]] = Counter()
         self._programs = _find_programs(self._config.packages)
         self._box_uid = random.SystemRandom().choice(_BOX_UIDS)
@@ -78,9 +84,9 @@ class NamespaceSandbox:
             pass
 
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
-        """Run one job in one fresh box. Raises SandboxError for what the code is not to blame for."""
+        """Run one job in one fresh box. Raises Busy, and SandboxError for what the code is not to blame for."""
         header, body = request.build(job, self._programs)
-        async with self._slots, self._using(job.preload) as server:
+        async with self._slots.slot(job.agent), self._using(job.preload) as server:
             tree = await self._open_workspace(server, job)
             try:
                 box = await server.acquire()
@@ -96,6 +102,8 @@ class NamespaceSandbox:
         for task in templates:
             with contextlib.suppress(SandboxError):
                 await (await task).aclose()
+        for server in self._retired:
+            await server.aclose()
 
     async def _run_in(
         self,
@@ -149,7 +157,12 @@ class NamespaceSandbox:
         try:
             server = await self._template(key)
             await self._evict()
-            yield server
+            server.jobs += 1
+            try:
+                yield server
+            finally:
+                server.jobs -= 1
+                await self._bury_retired()
         finally:
             self._in_use[key] -= 1
 
@@ -167,11 +180,27 @@ class NamespaceSandbox:
             if not task.cancelled() and not task.exception():
                 await task.result().aclose()  # reap what is left of it
             task = self._templates.get(key)
+        if task is not None and task.done() and self._worn_out(task.result()):
+            self._retired.add(task.result())
+            del self._templates[key]
+            task = None
         if task is None:
             await self._refuse_without_protection()
-            task = self._templates.setdefault(key, asyncio.ensure_future(self._start(key)))
+            task = self._templates.get(key)  # somebody else may have been here meanwhile
+        if task is None:
+            task = self._templates[key] = asyncio.ensure_future(self._start(key))
         self._templates.move_to_end(key)
         return await asyncio.shield(task)
+
+    def _worn_out(self, server: ForkServer) -> bool:
+        """A template is not used for ever: whatever leaks in it, leaks no further."""
+        return server.forks >= self._config.forks_per_template or server.age_s >= self._config.template_s
+
+    async def _bury_retired(self) -> None:
+        """Close the templates that were replaced, each once its last job is done."""
+        for server in [server for server in self._retired if not server.jobs]:
+            self._retired.discard(server)
+            await server.aclose()
 
     async def _start(self, key: tuple[str, ...]) -> ForkServer:
         wish = TemplateWish(key, self._config.packages, self._programs.path, self._box_uid)

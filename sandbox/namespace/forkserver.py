@@ -77,11 +77,15 @@ class ForkServer:
         self._outbox: deque[tuple[socket.socket, bytes]] = deque()
         self._ready: asyncio.Future[list[str]] | None = None
         self._next_id = 0
+        self._started = 0.0
         self.dead: str = ""  # why, once it is
+        self.jobs = 0  # now using it; the owner counts
+        self.forks = 0
 
     async def start(self) -> list[str]:
         """Start the processes; the modules that could not be preloaded. Raises SandboxError."""
         loop = asyncio.get_running_loop()
+        self._started = loop.time()
         template_here, template_there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         supervisor_here, supervisor_there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         given = (supervisor_there.fileno(), template_there.fileno())
@@ -133,6 +137,10 @@ class ForkServer:
             return await _answer(future, too_late=self._hand_out)
         except TimeoutError:
             raise SandboxError("The box template did not fork a box in time.") from None
+
+    @property
+    def age_s(self) -> float:
+        return asyncio.get_running_loop().time() - self._started
 
     def refill(self) -> None:
         """Fork ahead again; called once the job is on its way, so that it does not wait for the fork."""
@@ -186,6 +194,7 @@ class ForkServer:
 
     def _order_fork(self) -> None:
         self._next_id += 1
+        self.forks += 1
         self._forking += 1
         self._send(self._template, {"op": "fork", "id": self._next_id})
 
