@@ -32,6 +32,8 @@ def conclude(header: worker.Message, ended: Ended, watch: TreeWatch) -> tuple[wo
         answer["end"] = ended.reason
     elif "cpu" in hits and answer["end"] in ("ok", "killed", "error"):
         answer["end"] = "cpu"  # many short processes, or the hard rlimit, which kills without saying why
+    elif "memory" in hits and answer["end"] in ("killed", "error") and ended.status:
+        answer["end"] = "memory"  # the kernel killed it for the control group
     elif answer["end"] == "error" and hits and header["language"] != "python":
         answer["end"] = hits[0]
     if answer["end"] not in ("ok", "error", "killed", "policy", *hits):

@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from sandbox import worker
 from sandbox.namespace import answer, attend, confine, landlock, rootfs, syscalls
+from sandbox.namespace.cgroups import Group
 from sandbox.namespace.watch import TreeWatch
 
 DEFAULT_DISK_BYTES = 128 << 20  # the default of `sandbox.contract.Limits`: no remount for it
@@ -32,13 +33,19 @@ class BoxPlan:
     landlock_abi: int
 
 
-def main(plan: BoxPlan, channel: socket.socket, out: int, err: int, mapped: int) -> NoReturn:
-    """Never returns. `mapped` gives one byte once the parent has written this process's id maps."""
+def main(plan: BoxPlan, channel: socket.socket, given: tuple[int, int, int], group: Group | None) -> NoReturn:
+    """Never returns.
+
+    given: stdout, stderr, and what gives one byte once the parent has written this process's id maps.
+    """
+    out, err, mapped = given
     started = False
     try:
+        if group:
+            group.join()
         _isolate(mapped)
         rules = landlock.ruleset(plan.landlock_abi, _WRITABLE) if plan.landlock_abi else -1
-        watch = TreeWatch(rootfs.BOX)
+        watch = TreeWatch(rootfs.BOX, group)
         running = confine.start(confine.Confinement(plan.filters, plan.landlock_abi, rules), out, err)
         frame, tree = _receive(channel)
         header = _header_of(frame)
@@ -46,6 +53,8 @@ def main(plan: BoxPlan, channel: socket.socket, out: int, err: int, mapped: int)
         started = True
         running.hand_over(frame)
         syscalls.drop_capabilities()
+        if group:
+            group.bound(header["limits"])
         watch.begin(header["limits"], running.pid)
         ended = attend.attend(running, channel, header["limits"]["wall_s"], watch)
         channel.sendall(worker.pack(*answer.conclude(header, ended, watch)))

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,10 +14,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sandbox.contract import SandboxError
+from sandbox.namespace import cgroups
 
 _MAX_MESSAGE = 1 << 16
 _START_WAIT_S = 60.0
 _ANSWER_WAIT_S = 10.0
+_SWEEP_S, _SWEEP_PAUSE_S = 2.0, 0.01
 _MAX_PATH = 4096  # PATH_MAX
 _DESCRIPTORS_PER_BOX = 3
 _SOURCE = str(Path(__file__).parents[2])
@@ -121,6 +124,9 @@ class ForkServer:
         except TimeoutError:
             await self.aclose()
             raise SandboxError("The box template did not start in time.", remedy="Run `knackbox doctor`.") from None
+        except BaseException:
+            await self.aclose()
+            raise
         self._refill()
         return missing
 
@@ -187,6 +193,10 @@ class ForkServer:
         except subprocess.TimeoutExpired:
             process.kill()  # its template dies with it
             process.wait()
+        # A supervisor that was killed could not do it, and its boxes take a moment to die.
+        layout, deadline = cgroups.find(), time.monotonic() + _SWEEP_S
+        while cgroups.sweep(layout) and time.monotonic() < deadline:
+            time.sleep(_SWEEP_PAUSE_S)
 
     def _refill(self) -> None:
         while not self.dead and len(self._idle) + self._forking < self._warm:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from sandbox.contract import Protection, Protections, State
-from sandbox.namespace import landlock, seccomp
+from sandbox.namespace import cgroups, landlock, seccomp
 
 _NAMESPACES = {
     "user": 0x10000000,
@@ -124,5 +124,9 @@ def _always() -> list[Protection]:
 
 
 def _cgroup() -> Protection:
-    why = "not used yet: rlimits bind processes, and process 1 of the box bounds the tree's memory and CPU"
-    return Protection("cgroup", State.ABSENT, False, why)
+    layout = cgroups.find()
+    if layout is not None:
+        return Protection("cgroup", State.ENFORCED, required=False, detail=f"version {layout.version}, one per box")
+    why = "no writable memory controller; rlimits bind processes, and process 1 of the box bounds the tree"
+    remedy = "Start as root, or inside a delegated group (`systemd-run --user --scope -p Delegate=yes knackbox …`)."
+    return Protection("cgroup", State.ABSENT, False, why, remedy)

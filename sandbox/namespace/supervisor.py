@@ -13,7 +13,7 @@ import socket
 import stat
 from typing import Any
 
-from sandbox.namespace import rootfs, syscalls
+from sandbox.namespace import cgroups, rootfs, syscalls
 from sandbox.namespace.template import MAX_MESSAGE, Template, TemplatePlan
 
 _OVERFLOW_MAP = 4_294_967_295  # length of the identity map of the first user namespace
@@ -30,12 +30,15 @@ def main(ours: socket.socket, theirs: socket.socket, wanted: dict[str, Any]) -> 
             box_uid=box_uid,
             path=tuple(wanted["path"]),
         )
-        template = _start_template(plan, theirs, ours)
+        groups = _control_groups()
+        template = _start_template(plan, groups, theirs, ours)
     except OSError as problem:
         _say(theirs, {"op": "broken", "error": str(problem)})
         return
     theirs.close()
     _serve(ours, template, box_uid)
+    if groups:
+        groups.close()
 
 
 def _enter_namespaces(box_uid: int) -> int:
@@ -75,14 +78,27 @@ def _outside(uid: int) -> int:
     return -1
 
 
-def _start_template(plan: TemplatePlan, control: socket.socket, not_for_it: socket.socket) -> int:
+def _control_groups() -> cgroups.Groups | None:
+    """Where they may be made; rlimits and process 1 of each box bound it everywhere else."""
+    layout = cgroups.find()
+    if layout is None:
+        return None
+    try:
+        return cgroups.Groups(layout, cgroups.owner(os.getpid()))
+    except OSError:
+        return None
+
+
+def _start_template(
+    plan: TemplatePlan, groups: cgroups.Groups | None, control: socket.socket, not_for_it: socket.socket
+) -> int:
     pid = os.fork()
     if pid:
         return pid
     try:
         syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
         not_for_it.close()
-        Template(plan, control).serve()
+        Template(plan, control, groups).serve()
     except BaseException as problem:  # noqa: BLE001  (the engine is told, whatever it was)
         _say(control, {"op": "broken", "error": f"{type(problem).__name__}: {problem}"})
     finally:

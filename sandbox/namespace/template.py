@@ -16,7 +16,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from sandbox.namespace import box, confine, landlock, rootfs, seccomp, syscalls
+from sandbox.namespace import box, cgroups, confine, landlock, rootfs, seccomp, syscalls
 
 MAX_MESSAGE = 1 << 16
 _NEW = (
@@ -48,8 +48,9 @@ class TemplatePlan:
 class Template:
     """The loop of a template process."""
 
-    def __init__(self, plan: TemplatePlan, control: socket.socket) -> None:
+    def __init__(self, plan: TemplatePlan, control: socket.socket, groups: cgroups.Groups | None) -> None:
         self._plan = plan
+        self._groups = groups
         self._control = control
         self._boxes: dict[int, tuple[int, int, int]] = {}  # pidfd -> (box id, pid, pidfd)
         self._poller = select.poll()
@@ -95,11 +96,13 @@ class Template:
         out_read, out_write = os.pipe2(os.O_CLOEXEC)
         err_read, err_write = os.pipe2(os.O_CLOEXEC)
         mapped_read, mapped_write = os.pipe2(os.O_CLOEXEC)
+        group = self._groups.make(box_id) if self._groups else None
         opened = [ours.fileno(), theirs.fileno(), out_read, out_write, err_read, err_write, mapped_read, mapped_write]
+        opened += group.descriptors if group else ()
         try:
             pid = syscalls.clone(_NEW)
             if pid == 0:
-                self._be_box(theirs.fileno(), out_write, err_write, mapped_read)
+                self._be_box((theirs.fileno(), out_write, err_write, mapped_read), group)
             pidfd = os.pidfd_open(pid)
             self._boxes[pidfd] = (box_id, pid, pidfd)
             self._poller.register(pidfd, select.POLLIN)
@@ -112,14 +115,16 @@ class Template:
             for descriptor in opened:
                 os.close(descriptor)
 
-    def _be_box(self, channel: int, out: int, err: int, mapped: int) -> NoReturn:
-        """In the new process: keep four descriptors, forget the rest. Never returns."""
+    def _be_box(self, given: tuple[int, int, int, int], group: cgroups.Group | None) -> NoReturn:
+        """In the new process: keep what is given, forget every other descriptor. Never returns."""
         try:
-            kept = [os.dup2(d, 100 + i, inheritable=False) for i, d in enumerate((channel, out, err, mapped))]
+            wanted = (*given, *(group.descriptors if group else ()))
+            kept = [os.dup2(d, 100 + i, inheritable=False) for i, d in enumerate(wanted)]
             for i, descriptor in enumerate(kept):
                 os.dup2(descriptor, 3 + i, inheritable=False)
-            syscalls.close_from(7)
-            box.main(self._box_plan, socket.socket(fileno=3), 4, 5, 6)
+            syscalls.close_from(3 + len(kept))
+            own_group = cgroups.Group(tuple(range(7, 3 + len(kept)))) if group else None
+            box.main(self._box_plan, socket.socket(fileno=3), (4, 5, 6), own_group)
         finally:
             os._exit(70)
 
@@ -128,6 +133,8 @@ class Template:
         box_id, pid, _ = self._boxes.pop(pidfd)
         os.waitpid(pid, 0)
         os.close(pidfd)
+        if self._groups:
+            self._groups.remove(box_id)
         self._say({"op": "gone", "id": box_id})
 
     def _say(self, message: dict[str, Any], descriptors: list[int] | None = None) -> None:

@@ -10,6 +10,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from sandbox.namespace.cgroups import Group
+
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
 # Node 24 has 573 MB of VmData before its first line (measured): address space, not memory. Its heap has a switch of
@@ -32,9 +34,10 @@ class Used:
 
 
 class TreeWatch:
-    """Samples a box. `disk` is where the box's tmpfs is seen."""
+    """Samples a box. disk: where the box's tmpfs is seen. group: its control group, where there is one."""
 
-    def __init__(self, disk: str) -> None:
+    def __init__(self, disk: str, group: Group | None = None) -> None:
+        self._group = group
         self._limits: dict[str, Any] = {}
         self._disk = disk
         self._peak = 0
@@ -47,18 +50,20 @@ class TreeWatch:
     def begin(self, limits: dict[str, Any], worker: int) -> None:
         """The job's `sandbox.contract.Limits`, as a dict; called as the worker starts on it."""
         self._limits = limits
-        self._cpu_before = _cpu_clock_s(worker)
+        self._cpu_before = self._group.cpu_s() if self._group else _cpu_clock_s(worker)
 
     def used_alone(self, worker: int) -> Used | None:
         """What a live worker has used; None when the box ever had another process or thread."""
         if _read("loadavg").rsplit(None, 1)[-1] != str(worker).encode():  # the last pid this namespace gave away
             return None
-        return Used(_cpu_clock_s(worker) - self._cpu_before, _status_bytes(f"{worker}/status", b"VmHWM:"))
+        cpu = self._group.cpu_s() if self._group else _cpu_clock_s(worker)
+        return Used(max(0.0, cpu - self._cpu_before), _status_bytes(f"{worker}/status", b"VmHWM:"))
 
     def used_by_all(self) -> Used:
         """What every process of the box has used, once all are reaped."""
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return Used(max(0.0, used.ru_utime + used.ru_stime - self._cpu_before), used.ru_maxrss * 1024)
+        cpu = self._group.cpu_s() if self._group else used.ru_utime + used.ru_stime
+        return Used(max(0.0, cpu - self._cpu_before), used.ru_maxrss * 1024)
 
     def exceeded(self) -> str:
         """Look once; the name of the limit the tree is over, or ""."""
@@ -75,9 +80,7 @@ class TreeWatch:
         if memory > self._limits["memory_bytes"]:
             self._hits.add("memory")
             return "memory"
-        reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
-        cpu = sum(_cpu_s(pid) for pid in pids) + reaped.ru_utime + reaped.ru_stime
-        if cpu > self._limits["cpu_s"]:
+        if self._cpu_now(pids) > self._limits["cpu_s"]:
             self._hits.add("cpu")
             return "cpu"
         return ""
@@ -85,6 +88,8 @@ class TreeWatch:
     def hits(self, used: Used) -> list[str]:
         """Limits that were reached at some moment, whatever the code made of it."""
         self._look_at_disk()
+        if self._group and self._group.memory_refused():
+            self._hits.add("memory")
         if used.cpu_s >= self._limits["cpu_s"]:
             self._hits.add("cpu")
         return sorted(self._hits)
@@ -92,6 +97,12 @@ class TreeWatch:
     def peak(self, used: Used) -> int:
         """Peak memory in bytes: the largest sample, or the largest process where it was over too soon for one."""
         return max(self._peak, used.max_rss_bytes - self._max_rss_before, 0)
+
+    def _cpu_now(self, pids: list[str]) -> float:
+        if self._group:
+            return self._group.cpu_s() - self._cpu_before
+        reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return sum(_cpu_s(pid) for pid in pids) + reaped.ru_utime + reaped.ru_stime
 
     def _look_at_disk(self) -> None:
         free = os.statvfs(self._disk)
