@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from sandbox.contract import End, Job, OnOutput, Outcome, Protections, SandboxError
+from sandbox.contract import End, Job, OnOutput, Outcome, Protections, SandboxError, Writes
 from sandbox.namespace import probe, request
 from sandbox.namespace.endings import settle
 from sandbox.namespace.forkserver import ForkedBox, ForkServer, TemplateWish
@@ -135,7 +135,7 @@ class NamespaceSandbox:
     async def _open_workspace(self, server: ForkServer, job: Job) -> int:
         if job.workspace is None:
             return -1
-        return await server.open_workspace(os.fspath(job.workspace.source), writable=job.workspace.writable)
+        return await server.open_workspace(os.fspath(job.workspace.source), writable=job.workspace.writes is Writes.THROUGH)
 
     @contextlib.asynccontextmanager
     async def _using(self, preload: tuple[str, ...]) -> AsyncIterator[ForkServer]:
