@@ -55,12 +55,51 @@ class Limits:
     capture_bytes: int = 1 << 20  # kept of each stream, half from its head and half from its tail
 
 
+class Writes(StrEnum):
+    """What becomes of what a job writes into its workspace."""
+
+    NO = "no"  # mounted read-only
+    THROUGH = "through"  # straight into the folder
+    COPY = "copy"  # into a layer above it, which is listed in the outcome and kept or thrown away afterwards
+
+
 @dataclass(frozen=True, slots=True)
 class Mount:
     """A host directory shown in the box at `/work`, the job's working directory."""
 
     source: Path
-    writable: bool = True
+    writes: Writes = Writes.THROUGH
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """One host and port a job may connect to. host: a DNS name or an IP address, as the code will write it."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Destination":
+        """From ``host:port`` (``[v6]:port``). Raises ValueError."""
+        host, colon, port = text.rpartition(":")
+        if not colon or not host or not port.isdecimal() or not 0 < int(port) <= 65_535:
+            raise ValueError(f"{text!r} is not host:port")
+        return cls(host.removeprefix("[").removesuffix("]").lower().rstrip("."), int(port))
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """One attempt to get out of a box, as the egress proxy saw it. address: the one that was pinned, "" if none was."""
+
+    destination: str
+    allowed: bool
+    reason: str
+    address: str = ""
+    sent_bytes: int = 0
+    received_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +121,8 @@ class Job:
     preload: modules the box's template has imported already (`("pandas",)`). Importing the same in a box
         without a preload works too, only slower.
     collect: relative paths (files) below the working directory to bring back in `Outcome.files`.
+    egress: where the job may connect to. Empty: nowhere.
+    requirements: PEP 508 requirements of the environment the job runs in; the backend resolves and keeps it.
     agent: whom the job is for; the queue for boxes is fair between agents.
     """
 
@@ -96,6 +137,8 @@ class Job:
     workspace: Mount | None = None
     collect: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
+    egress: tuple[Destination, ...] = ()
+    requirements: tuple[str, ...] = ()
     agent: str = ""
 
 
@@ -138,6 +181,7 @@ class Outcome:
     error: CodeError | None = None
     files: Mapping[str, bytes] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
+    connections: tuple[Connection, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -196,6 +240,10 @@ class Busy(SandboxError):
     def __init__(self, message: str, *, retry_after: float) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class UnresolvedRequirements(SandboxError):
+    """The requirements of a job have no solution, or could not be fetched. The message is the resolver's own."""
 
 
 class Sandbox(Protocol):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from sandbox.contract import End, Job, OnOutput, Outcome, Protections, SandboxError
+from sandbox.contract import End, Job, OnOutput, Outcome, Protections, SandboxError, Writes
 from sandbox.fair_slots import FairSlots
 from sandbox.namespace import probe, request
 from sandbox.namespace.endings import settle
@@ -147,7 +147,7 @@ class NamespaceSandbox:
         if job.workspace is None:
             return -1
         source = await asyncio.to_thread(os.path.realpath, job.workspace.source)
-        return await server.open_workspace(source, writable=job.workspace.writable)
+        return await server.open_workspace(source, writable=job.workspace.writes is Writes.THROUGH)
 
     @contextlib.asynccontextmanager
     async def _using(self, preload: tuple[str, ...]) -> AsyncIterator[ForkServer]:

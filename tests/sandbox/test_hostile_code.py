@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.contract import Call, End, Job, Language, Limits, Mount, Outcome, SandboxError
+from sandbox.contract import Call, End, Job, Language, Limits, Mount, Outcome, SandboxError, Writes
 from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -132,7 +132,7 @@ class TestWorkspace:
             server.listen()
             server.setblocking(False)
             code = "import socket\nsocket.socket(socket.AF_UNIX).connect('/work/server')"
-            outcome = await box.run(Job(code=code, workspace=Mount(tmp_path, writable=False)))
+            outcome = await box.run(Job(code=code, workspace=Mount(tmp_path, Writes.NO)))
             assert outcome.end is End.ERROR
             with pytest.raises(BlockingIOError):
                 server.accept()
@@ -147,7 +147,7 @@ class TestWorkspace:
 
     async def test_the_root_of_the_host_is_no_workspace(self, box: NamespaceSandbox) -> None:
         with pytest.raises(SandboxError, match="not a workspace"):
-            await box.run(Job(code="1", workspace=Mount(Path("/"), writable=False)))
+            await box.run(Job(code="1", workspace=Mount(Path("/"), Writes.NO)))
 
 
 @pytest.mark.spec("BOX-5")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.contract import End, Job, Language, Mount
+from sandbox.contract import End, Job, Language, Mount, Writes
 from sandbox.namespace.backend import NamespaceSandbox
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("BOX-1", "BOX-5")]
@@ -201,7 +201,7 @@ class TestWorkspace:
         assert sorted(p.name for p in tmp_path.iterdir()) == ["in.txt", "out.txt"]
 
     async def test_it_can_be_read_only(self, box: NamespaceSandbox, tmp_path: Path) -> None:
-        outcome = await box.run(Job(code="open('x', 'w')", workspace=Mount(tmp_path, writable=False)))
+        outcome = await box.run(Job(code="open('x', 'w')", workspace=Mount(tmp_path, Writes.NO)))
         assert outcome.end is End.ERROR
         assert list(tmp_path.iterdir()) == []
 
