@@ -11,6 +11,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from sandbox.changes import Change
+
+_LAST_PORT = 65_535
 Stream = Literal["stdout", "stderr"]
 OnOutput = Callable[[Stream, bytes], None]
 
@@ -82,7 +85,7 @@ class Destination:
     def parse(cls, text: str) -> "Destination":
         """From ``host:port`` (``[v6]:port``). Raises ValueError."""
         host, colon, port = text.rpartition(":")
-        if not colon or not host or not port.isdecimal() or not 0 < int(port) <= 65_535:
+        if not colon or not host or not port.isdecimal() or not 0 < int(port) <= _LAST_PORT:
             raise ValueError(f"{text!r} is not host:port")
         return cls(host.removeprefix("[").removesuffix("]").lower().rstrip("."), int(port))
 
@@ -168,6 +171,7 @@ class Outcome:
 
     value: JSON value of the called function, or of a Python script's last expression; None without one.
     dropped_*: bytes of the stream that were seen but not kept.
+    connections: every attempt to get out of the box. changes: what was written to a copied workspace.
     """
 
     end: End
@@ -182,6 +186,7 @@ class Outcome:
     files: Mapping[str, bytes] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
     connections: tuple[Connection, ...] = ()
+    changes: tuple[Change, ...] = ()
 
     @property
     def ok(self) -> bool:

@@ -9,6 +9,7 @@ import signal
 import stat
 
 from sandbox import worker
+from sandbox.namespace import layer
 from sandbox.namespace.attend import Ended
 from sandbox.namespace.watch import TreeWatch
 
@@ -43,8 +44,9 @@ def conclude(header: worker.Message, ended: Ended, watch: TreeWatch) -> tuple[wo
         "peak_memory_bytes": watch.peak(ended.used),
         "limits_hit": hits,
     }
-    answer["files"], body = _collect(header["cwd"], header["collect"])
-    return answer, body
+    answer["files"], files = _collect(header["cwd"], header["collect"])
+    answer["changes"], changed = layer.changes() if header["mount"] == "copy" else ([], b"")
+    return answer, files + changed
 
 
 def _own_answer(ended: Ended, header: worker.Message) -> worker.Message:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from sandbox import worker
-from sandbox.namespace import answer, attend, confine, landlock, rootfs, syscalls
+from sandbox.namespace import answer, attend, confine, landlock, layer, rootfs, syscalls
 from sandbox.namespace.cgroups import Group
 from sandbox.namespace.watch import TreeWatch
 
@@ -55,7 +55,7 @@ def main(plan: BoxPlan, channel: socket.socket, given: tuple[int, int, int], gro
         syscalls.drop_capabilities()
         if group:
             group.bound(header["limits"])
-        watch.begin(header["limits"], running.pid)
+        watch.begin(header["limits"], running.pid, rootfs.WORK if header["mount"] == "through" else "")
         ended = attend.attend(running, channel, header["limits"]["wall_s"], watch)
         channel.sendall(worker.pack(*answer.conclude(header, ended, watch)))
     except EOFError:  # the engine is gone or wants no job here
@@ -129,5 +129,8 @@ def _mount(header: worker.Message, tree: int) -> None:
         flags = syscalls.MS_REMOUNT | syscalls.MS_NOSUID | syscalls.MS_NODEV
         syscalls.mount("tmpfs", rootfs.BOX, "tmpfs", flags, _tmpfs_options(disk))
     if tree >= 0:
-        syscalls.move_mount(tree, rootfs.WORK)
+        if header["mount"] == "copy":
+            layer.mount(tree)
+        else:
+            syscalls.move_mount(tree, rootfs.WORK)
         os.close(tree)

@@ -34,7 +34,7 @@ class Layout:
         if self.version == 1:
             return (
                 (0, "memory.limit_in_bytes", os.O_WRONLY),
-                (0, "memory.failcnt", os.O_RDONLY),
+                (0, "memory.oom_control", os.O_RDONLY),
                 (1, "pids.max", os.O_WRONLY),
                 (2, "cpuacct.usage", os.O_RDONLY),
             )
@@ -132,9 +132,9 @@ class Group:
         return int(text[0]) / 1e9 if len(text) == 1 else int(text[1]) / 1e6
 
     def memory_refused(self) -> bool:
-        """Whether the memory limit was ever reached."""
+        """Whether the kernel ever killed for the memory limit."""
         text = os.pread(self.descriptors[-_FILES + 1], 4096, 0).split()
-        return int(text[0]) > 0 if len(text) == 1 else int(text[text.index(b"max") + 1]) > 0
+        return b"oom_kill" in text and int(text[text.index(b"oom_kill") + 1]) > 0
 
 
 def sweep(layout: Layout | None) -> int:

@@ -51,7 +51,7 @@ def build(job: Job, programs: Programs) -> tuple[dict[str, Any], bytes]:
         "call": _call(job),
         "command": command,
         "limits": asdict(job.limits),
-        "mount": job.workspace is not None,
+        "mount": job.workspace.writes.value if job.workspace else "",
         "collect": list(job.collect),
         "stay": True,
     }

@@ -8,6 +8,7 @@ from typing import Any
 
 from sandbox import worker
 from sandbox.capture import Capture
+from sandbox.changes import Change, ChangeKind
 from sandbox.contract import CodeError, End, Job, OnOutput, Outcome, SandboxError, Stream, Usage
 from sandbox.namespace.forkserver import ForkedBox
 
@@ -151,6 +152,12 @@ class RunningJob:
         for path, size in said["files"]:
             files[path] = body[offset : offset + size]
             offset += size
+        changes = []
+        for each in said["changes"]:
+            kind, end = ChangeKind(each["kind"]), offset + each["size"]
+            link, large = each.get("link", ""), each.get("too_large", False)
+            changes.append(Change(each["path"], kind, body[offset:end], each.get("mode", 0), link, large))
+            offset = end
         used = said["usage"]
         error = said.get("error")
         end = End.OUTPUT if self._stopped_for_output else End(said["end"])
@@ -162,6 +169,7 @@ class RunningJob:
             value=said.get("value"),
             error=CodeError(error["type"], error["message"], error["traceback"]) if error else None,
             files=files,
+            changes=tuple(changes),
             usage=Usage(
                 wall_s=wall,
                 cpu_s=used["cpu_s"],

@@ -17,6 +17,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 # Node 24 has 573 MB of VmData before its first line (measured): address space, not memory. Its heap has a switch of
 # its own, and what it touches is bounded here.
 _V8_RESERVES = 640 << 20
+_CERTAINLY = 4  # so many times its disk gone: ended, though its processes do not own up to the writing
 _UTIME, _CSTIME = 11, 14  # own and reaped children's: fields of /proc/<pid>/stat after the command's closing bracket
 
 
@@ -42,14 +43,21 @@ class TreeWatch:
         self._disk = disk
         self._peak = 0
         self._hits: set[str] = set()
+        self._workspace = ""
+        self._free_before = 0
         self._cpu_before = 0.0
         # A fork of a template starts with the template's pages: shared, and not the job's doing.
         self._inherited = _anonymous("self")
         self._max_rss_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
-    def begin(self, limits: dict[str, Any], worker: int) -> None:
-        """The job's `sandbox.contract.Limits`, as a dict; called as the worker starts on it."""
+    def begin(self, limits: dict[str, Any], worker: int, workspace: str = "") -> None:
+        """Called as the worker starts on its job.
+
+        limits: `sandbox.contract.Limits` as a dict. workspace: where the host's folder is seen, if it is written to.
+        """
         self._limits = limits
+        self._workspace = workspace
+        self._free_before = _free_bytes(workspace) if workspace else 0
         self._cpu_before = self._group.cpu_s() if self._group else _cpu_clock_s(worker)
 
     def used_alone(self, worker: int) -> Used | None:
@@ -80,6 +88,9 @@ class TreeWatch:
         if memory > self._limits["memory_bytes"]:
             self._hits.add("memory")
             return "memory"
+        if self._workspace and self._filled(pids):
+            self._hits.add("disk")
+            return "disk"
         if self._cpu_now(pids) > self._limits["cpu_s"]:
             self._hits.add("cpu")
             return "cpu"
@@ -97,6 +108,15 @@ class TreeWatch:
     def peak(self, used: Used) -> int:
         """Peak memory in bytes: the largest sample, or the largest process where it was over too soon for one."""
         return max(self._peak, used.max_rss_bytes - self._max_rss_before, 0)
+
+    def _filled(self, pids: list[str]) -> bool:
+        """Whether the job has used up its disk in the host's file system, which others write to as well."""
+        gone = self._free_before - _free_bytes(self._workspace)
+        if gone <= self._limits["disk_bytes"]:
+            return False
+        disk: int = self._limits["disk_bytes"]
+        written = sum(_field(_read(f"{pid}/io"), b"\nwrite_bytes:") for pid in ("self", *pids))
+        return written > disk or gone > _CERTAINLY * disk
 
     def _cpu_now(self, pids: list[str]) -> float:
         if self._group:
@@ -122,9 +142,18 @@ def _status_bytes(path: str, field: bytes) -> int:
     return _field_bytes(_read(path), field)
 
 
+def _free_bytes(path: str) -> int:
+    found = os.statvfs(path)
+    return found.f_bfree * found.f_frsize
+
+
 def _field_bytes(text: bytes, field: bytes) -> int:
+    return _field(text, field) * 1024
+
+
+def _field(text: bytes, field: bytes) -> int:
     at = text.find(field)
-    return int(text[at + len(field) :].split(None, 1)[0]) * 1024 if at >= 0 else 0
+    return int(text[at + len(field) :].split(None, 1)[0]) if at >= 0 else 0
 
 
 def _anonymous(pid: str) -> int:

@@ -1,0 +1,97 @@
+"""A workspace that is copied as it is written: an overlay whose upper layer lies on the box's own tmpfs.
+
+Standard library only; runs in process 1 of the box. The layer's marks are those of the kernel's
+``Documentation/filesystems/overlayfs.rst``: a device 0:0 stands for a deleted name, an attribute for a replaced folder.
+"""
+
+import contextlib
+import os
+import stat
+
+from sandbox import worker
+from sandbox.namespace import rootfs, syscalls
+
+_BELOW = f"{rootfs.BOX}/below"
+_LAYER = f"{rootfs.BOX}/layer"
+_SCRATCH = f"{rootfs.BOX}/scratch"
+_OPAQUE = "user.overlay.opaque"
+_MOST_CHANGES = 10_000
+_MOST_BYTES = 64 << 20
+
+Listing = list[worker.Message]
+
+
+def mount(tree: int) -> None:
+    """Show the workspace's mount at /work, under a layer that takes all writes. Raises OSError."""
+    for folder in (_BELOW, _LAYER, _SCRATCH):
+        os.mkdir(folder, 0o700)
+    syscalls.move_mount(tree, _BELOW)
+    options = f"lowerdir={_BELOW},upperdir={_LAYER},workdir={_SCRATCH},userxattr"
+    syscalls.mount("overlay", rootfs.WORK, "overlay", syscalls.MS_NOSUID | syscalls.MS_NODEV, options)
+
+
+def changes() -> tuple[Listing, bytes]:
+    """Everything the layer holds, by path: the listing, and the files' bytes in its order."""
+    listing: Listing = []
+    parts: list[bytes] = []
+    room = _MOST_BYTES
+    for path in sorted(_entries("")):
+        if len(listing) >= _MOST_CHANGES:
+            break
+        change, data = _describe(path, room)
+        room -= len(data)
+        listing.append(change)
+        parts.append(data)
+    return listing, b"".join(parts)
+
+
+def _entries(folder: str) -> list[str]:
+    """Paths of what changed: files, links and deletions; of folders only what is in them."""
+    found = []
+    with os.scandir(f"{_LAYER}/{folder}") as entries:
+        for entry in entries:
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            if entry.is_dir(follow_symlinks=False):
+                found += _replaced(path) + _entries(path)
+            else:
+                found.append(path)
+    return found
+
+
+def _replaced(folder: str) -> list[str]:
+    """What was in a folder that was deleted and made again: gone, unless it is in the new one."""
+    with contextlib.suppress(OSError):
+        if os.getxattr(f"{_LAYER}/{folder}", _OPAQUE) == b"y":
+            old = f"{_BELOW}/{folder}"
+            return [f"{folder}/{name}" for name in os.listdir(old) if not os.path.lexists(f"{_LAYER}/{folder}/{name}")]
+    return []
+
+
+def _describe(path: str, room: int) -> tuple[worker.Message, bytes]:
+    above = f"{_LAYER}/{path}"
+    change: worker.Message = {"path": path, "kind": "deleted", "size": 0}
+    try:
+        found = os.lstat(above)
+    except FileNotFoundError:
+        return change, b""
+    if stat.S_ISCHR(found.st_mode):
+        return change, b""
+    change["kind"] = "modified" if os.path.lexists(f"{_BELOW}/{path}") else "added"
+    change["mode"] = stat.S_IMODE(found.st_mode)
+    if stat.S_ISLNK(found.st_mode):
+        return {**change, "link": os.readlink(above)}, b""
+    data = _content(above, found, room)
+    if data is None:
+        return {**change, "too_large": True}, b""
+    return {**change, "size": len(data)}, data
+
+
+def _content(path: str, found: os.stat_result, room: int) -> bytes | None:
+    if not stat.S_ISREG(found.st_mode) or found.st_size > room:
+        return None
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as source:
+        return source.read(room)
