@@ -34,6 +34,7 @@ from sandbox.contract import (
 )
 from sandbox.namespace import request
 from sandbox.namespace.endings import settle
+from sandbox.namespace.programs import Programs
 
 WARNING = "NO SANDBOX: this code runs with your own rights (--unsafe-no-sandbox)."
 _LOG = logging.getLogger("knackbox.sandbox")
@@ -61,7 +62,7 @@ class UnsafeSandbox:
 
 
 def _request(job: Job, folder: Path) -> tuple[dict[str, Any], bytes]:
-    programs = request.Programs(
+    programs = Programs(
         bash=shutil.which("bash"), node=shutil.which("node"), path=tuple(os.defpath.split(":")), packages=()
     )
     header, body = request.build(job, programs)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from sandbox import worker
-from sandbox.namespace import answer, attend, confine, landlock, layer, rootfs, syscalls
+from sandbox.namespace import answer, attend, confine, landlock, layer, outlets, rootfs, syscalls
 from sandbox.namespace.cgroups import Group
 from sandbox.namespace.watch import TreeWatch
 
@@ -50,6 +50,8 @@ def main(plan: BoxPlan, channel: socket.socket, given: tuple[int, int, int], gro
         frame, tree = _receive(channel)
         header = _header_of(frame)
         _mount(header, tree)
+        if header["egress"]:
+            outlets.open_all(header["egress"], channel)
         started = True
         running.hand_over(frame)
         syscalls.drop_capabilities()

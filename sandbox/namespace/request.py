@@ -2,33 +2,26 @@
 
 Header: language, cwd and folder (absolute, in the box), files ([[path, size], …], in the order of the body), stdin
 (bytes at the body's end), env, argv, code or call or command, limits, mount, collect,
+egress (null, or where to listen and what /etc/hosts says: `sandbox.namespace.outlets`),
 stay (the worker waits to be killed once it has answered, so that its usage can be read).
 """
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from pathlib import PurePosixPath
 from typing import Any
 
 from sandbox.contract import Call, Job, Language, SandboxError
+from sandbox.egress.plan import EgressPlan, environment
+from sandbox.namespace.programs import Programs
 from sandbox.namespace.rootfs import TMP, WORK
 
 _SCRIPTS = {Language.NODE: "main.js", Language.BASH: "main.sh"}
 _NODE_HEAP_SHARE = 0.75  # of the memory limit for V8's old space; the rest is for buffers and the program itself
 
 
-@dataclass(frozen=True, slots=True)
-class Programs:
-    """Where, in the box, the interpreters are; None when this machine has none."""
-
-    bash: str | None
-    node: str | None
-    path: tuple[str, ...]
-    packages: tuple[str, ...]
-
-
-def build(job: Job, programs: Programs) -> tuple[dict[str, Any], bytes]:
+def build(job: Job, programs: Programs, egress: EgressPlan | None = None) -> tuple[dict[str, Any], bytes]:
     """Raises SandboxError when the job cannot be put to a box as it is."""
     _must_be_sensible(job)
     folder = f"{TMP}/job" if job.workspace else WORK
@@ -45,7 +38,7 @@ def build(job: Job, programs: Programs) -> tuple[dict[str, Any], bytes]:
         "folder": folder,
         "files": [[path, len(data)] for path, data in files.items()],
         "stdin": len(job.stdin),
-        "env": _environment(job.env, programs),
+        "env": _environment({**environment(egress), **job.env}, programs),
         "argv": list(job.argv),
         "code": job.code,
         "call": _call(job),
@@ -53,6 +46,7 @@ def build(job: Job, programs: Programs) -> tuple[dict[str, Any], bytes]:
         "limits": asdict(job.limits),
         "mount": job.workspace.writes.value if job.workspace else "",
         "collect": list(job.collect),
+        "egress": {"listen": egress.listen, "hosts": egress.hosts} if egress else None,
         "stay": True,
     }
     return header, body

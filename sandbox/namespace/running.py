@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import socket
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sandbox import worker
@@ -13,17 +14,26 @@ from sandbox.contract import CodeError, End, Job, OnOutput, Outcome, SandboxErro
 from sandbox.namespace.forkserver import ForkedBox
 
 _READ = 1 << 16
+_MAX_OUTLETS = 64  # sockets one message of the box may carry
 _READS_PER_WAKE = 16  # so that an endless printer leaves the loop to others
 
 
 class RunningJob:
     """`box` is used up by it. Create one inside a running loop; close it always."""
 
-    def __init__(self, box: ForkedBox, job: Job, on_output: OnOutput | None) -> None:
+    def __init__(
+        self,
+        box: ForkedBox,
+        job: Job,
+        on_output: OnOutput | None,
+        on_outlets: Callable[[Sequence[int]], None] | None = None,
+    ) -> None:
+        """on_outlets: takes the sockets that listen in the box, as descriptors, where the job has egress."""
         self._loop = asyncio.get_running_loop()
         self._box = box
-        self._job = job
+        self.job = job
         self._on_output = on_output
+        self._on_outlets = on_outlets
         self._captures: dict[Stream, Capture] = {
             "stdout": Capture(job.limits.capture_bytes),
             "stderr": Capture(job.limits.capture_bytes),
@@ -78,21 +88,37 @@ class RunningJob:
 
     def _hear(self) -> None:
         try:
-            data = self._box.channel.recv(1 << 20)
+            data = self._receive()
         except BlockingIOError:
             return
         except OSError:
             data = b""
+        except SandboxError as problem:
+            if not self._answer.done():
+                self._answer.set_exception(problem)
+            return
         self._frame += data
         if not data:
             self._finish(None)
             return
-        if len(self._frame) >= worker.HEADER.size:
-            head, body = worker.unpack_head(bytes(self._frame[: worker.HEADER.size]))
-            start = worker.HEADER.size
-            if len(self._frame) >= start + head + body:
-                said = json.loads(self._frame[start : start + head])
+        while (start := worker.HEADER.size) <= len(self._frame):
+            head, body = worker.unpack_head(bytes(self._frame[:start]))
+            if len(self._frame) < start + head + body:
+                return
+            said = json.loads(self._frame[start : start + head])
+            if said.get("kind") != "outlets":
                 self._finish((said, bytes(memoryview(self._frame)[start + head :])))
+                return
+            del self._frame[: start + head]  # its sockets came with it
+
+    def _receive(self) -> bytes:
+        """What the box says, its sockets handed on. Raises OSError, SandboxError."""
+        if self._on_outlets is None:
+            return self._box.channel.recv(1 << 20)
+        data, outlets, _, _ = socket.recv_fds(self._box.channel, 1 << 20, _MAX_OUTLETS, socket.MSG_CMSG_CLOEXEC)
+        if outlets:
+            self._on_outlets(outlets)
+        return data
 
     def _finish(self, answer: tuple[dict[str, Any], bytes] | None) -> None:
         self._loop.remove_reader(self._box.channel)
@@ -121,7 +147,7 @@ class RunningJob:
                 self._on_output = None
                 if not self._answer.done():
                     self._answer.set_exception(problem)
-        if not self._stopped_for_output and self._seen > self._job.limits.output_bytes:
+        if not self._stopped_for_output and self._seen > self.job.limits.output_bytes:
             self._stopped_for_output = True
             self.stop(End.OUTPUT)
 

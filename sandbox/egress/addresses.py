@@ -1,0 +1,105 @@
+"""What kind of address this is, and whether it lies on the public internet.
+
+From IANA's IPv4 and IPv6 Special-Purpose Address Registries. Stricter than `ipaddress.is_global`, whose meaning differs
+between Python releases: of IPv6 only 2000::/3 can be public, and an address that carries an IPv4 address inside it is
+judged by that one.
+"""
+
+import ipaddress
+from enum import StrEnum
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+class Kind(StrEnum):
+    """What an address is, in the words of a refusal."""
+
+    PUBLIC = "public"
+    LOOPBACK = "a loopback address"
+    PRIVATE = "a private address"
+    CARRIER = "an address behind a carrier's NAT"
+    LINK_LOCAL = "a link-local address"
+    MULTICAST = "a multicast address"
+    UNSPECIFIED = "an unspecified address"
+    DOCUMENTATION = "an address for documentation"
+    BENCHMARK = "an address for benchmarks"
+    RELAY = "an address of an IPv6 transition relay"
+    CLOUD_HOST = "the cloud host's own address"
+    RESERVED = "a reserved address"
+
+
+_V4 = tuple(
+    (ipaddress.IPv4Network(network), kind)
+    for network, kind in (
+        ("0.0.0.0/8", Kind.UNSPECIFIED),
+        ("10.0.0.0/8", Kind.PRIVATE),
+        ("100.64.0.0/10", Kind.CARRIER),
+        ("127.0.0.0/8", Kind.LOOPBACK),
+        ("168.63.129.16/32", Kind.CLOUD_HOST),  # Azure's WireServer: a public number that never leaves the machine
+        ("169.254.0.0/16", Kind.LINK_LOCAL),  # 169.254.169.254 gives out cloud credentials
+        ("172.16.0.0/12", Kind.PRIVATE),
+        ("192.0.0.0/24", Kind.RESERVED),
+        ("192.0.2.0/24", Kind.DOCUMENTATION),
+        ("192.88.99.0/24", Kind.RELAY),
+        ("192.168.0.0/16", Kind.PRIVATE),
+        ("198.18.0.0/15", Kind.BENCHMARK),
+        ("198.51.100.0/24", Kind.DOCUMENTATION),
+        ("203.0.113.0/24", Kind.DOCUMENTATION),
+        ("224.0.0.0/4", Kind.MULTICAST),
+        ("240.0.0.0/4", Kind.RESERVED),
+    )
+)
+_V6 = tuple(
+    (ipaddress.IPv6Network(network), kind)
+    for network, kind in (
+        ("::/128", Kind.UNSPECIFIED),
+        ("::1/128", Kind.LOOPBACK),
+        ("fc00::/7", Kind.PRIVATE),
+        ("fec0::/10", Kind.PRIVATE),
+        ("fe80::/10", Kind.LINK_LOCAL),
+        ("ff00::/8", Kind.MULTICAST),
+        ("64:ff9b:1::/48", Kind.PRIVATE),  # NAT64 for local use (RFC 8215): what it leads to cannot be known
+        ("2001:db8::/32", Kind.DOCUMENTATION),
+        ("3fff::/20", Kind.DOCUMENTATION),
+        ("2001:2::/48", Kind.BENCHMARK),
+        ("2001::/32", Kind.RELAY),  # Teredo
+        ("2001::/23", Kind.RESERVED),
+        ("2002::/16", Kind.RELAY),  # 6to4
+    )
+)
+_V6_PUBLIC = ipaddress.IPv6Network("2000::/3")
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # what DNS64 makes of a public name on an IPv6-only host (RFC 6052)
+_V4_BITS = 0xFFFFFFFF
+# Where a host of one's own may live: naming the host is enough to reach it there.
+_OF_HOSTS = frozenset({Kind.LOOPBACK, Kind.PRIVATE, Kind.CARRIER})
+
+
+def parse(text: str) -> Address:
+    """From text; an address mapped into IPv6 (`::ffff:a.b.c.d`) as the IPv4 address it is. Raises ValueError."""
+    return plain(ipaddress.ip_address(text))
+
+
+def plain(address: Address) -> Address:
+    """Without the IPv6 dress of a mapped IPv4 address: the system connects to the IPv4 address either way."""
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return mapped or address
+
+
+def kind_of(address: Address) -> Kind:
+    """The kind of an address, of the one inside it where it carries one."""
+    address = plain(address)
+    if isinstance(address, ipaddress.IPv4Address):
+        return next((kind for network, kind in _V4 if address in network), Kind.PUBLIC)
+    if address.scope_id is not None:
+        return Kind.LINK_LOCAL
+    if address in _NAT64:
+        return kind_of(ipaddress.IPv4Address(int(address) & _V4_BITS))
+    kind = next((kind for network, kind in _V6 if address in network), None)
+    if kind is None:
+        return Kind.PUBLIC if address in _V6_PUBLIC else Kind.RESERVED
+    return kind
+
+
+def may_be_a_listed_host(kind: Kind) -> bool:
+    """Whether a host the operator lists by name may have such an address; of the rest each must be listed itself."""
+    return kind in _OF_HOSTS

@@ -1,0 +1,103 @@
+"""Resolve a destination outside the box, judge every answer, and pin what may be connected to."""
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+from sandbox.contract import Destination
+from sandbox.egress.addresses import Address, Kind, kind_of, parse
+from sandbox.egress.rules import EgressRules
+
+_THREADS = 8  # of our own, so that a job's slow names cost nobody else's work a thread
+_MAX_ANSWERS = 16
+
+
+class Refused(Exception):
+    """Policy forbids the connection; the message says why."""
+
+
+class Unresolved(Exception):
+    """The name has no address, or no answer came in time."""
+
+
+class Resolver(Protocol):
+    """Looks one name up. Raises OSError when it has no address."""
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        """Its addresses as text, in order of preference."""
+        ...
+
+
+class SystemResolver:
+    """The machine's own resolver (getaddrinfo). Close it when no job uses it any more."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="egress-resolver")
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._look_up, host, port)
+
+    @staticmethod
+    def _look_up(host: str, port: int) -> list[str]:
+        return [str(address[0]) for *_, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+async def pin(destination: Destination, rules: EgressRules, resolver: Resolver) -> tuple[Address, ...]:
+    """The addresses to connect to, best first: only these, whatever the name resolves to a moment later.
+
+    One address that may not be reached refuses the whole answer: a public name with a private address among its own is
+    either an attack or a mistake, and which of them a client would pick is not ours to guess.
+    `destination` is canonical. Raises Refused, Unresolved.
+    """
+    answers = _literal(destination) or await _look_up(destination, rules, resolver)
+    for address in answers:
+        objection = rules.objection(destination.host, address)
+        if not objection and kind_of(address) is Kind.PUBLIC and _is_this_machine(address):
+            listed = {destination.host, address.compressed} & rules.allow_private
+            objection = "" if listed else "it is this machine's own address"
+        if objection:
+            raise Refused(f"{destination.host} is at {address}, and {objection}")
+    return answers
+
+
+def _literal(destination: Destination) -> tuple[Address, ...]:
+    try:
+        return (parse(destination.host),)
+    except ValueError:
+        return ()
+
+
+async def _look_up(destination: Destination, rules: EgressRules, resolver: Resolver) -> tuple[Address, ...]:
+    try:
+        async with asyncio.timeout(rules.resolve_s):
+            answers = await resolver(destination.host, destination.port)
+    except TimeoutError:
+        raise Unresolved(f"{destination.host} was not resolved within {rules.resolve_s:g} s") from None
+    except (OSError, UnicodeError) as problem:
+        raise Unresolved(f"{destination.host} does not resolve: {problem}") from None
+    try:
+        parsed = tuple(dict.fromkeys(parse(answer) for answer in answers))
+    except ValueError as problem:
+        raise Refused(f"{destination.host} has an answer that is no address: {problem}") from None
+    if not parsed:
+        raise Unresolved(f"{destination.host} has no address")
+    if len(parsed) > _MAX_ANSWERS:
+        raise Refused(f"{destination.host} has {len(parsed)} addresses, over {_MAX_ANSWERS}")
+    return parsed
+
+
+def _is_this_machine(address: Address) -> bool:
+    """Whether the system would deliver to itself: it then picks the very address as its own side's. Sends nothing."""
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6  # noqa: PLR2004  (IP's version)
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((str(address), 9))
+            return parse(str(probe.getsockname()[0])) == address
+    except OSError:  # no route: connecting will say so
+        return False

@@ -1,0 +1,103 @@
+"""What egress is allowed to anyone, and which lists of destinations are ones."""
+
+import ipaddress
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sandbox.contract import Destination, SandboxError
+from sandbox.egress.addresses import Address, Kind, kind_of, may_be_a_listed_host, parse, plain
+
+MAX_DESTINATIONS = 32
+_MAX_NAME = 253  # RFC 1035, without the root's dot
+_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")  # a last label like this makes it an IPv4 address in old clothes
+
+
+@dataclass(frozen=True, slots=True)
+class EgressRules:
+    """What the operator grants every job with egress, on top of the job's own list. Seconds and counts.
+
+    allow_private: hosts and addresses that may be reached although they are not public. A host's name opens private,
+        loopback and carrier-NAT addresses to it; anything else (link-local, multicast, …) only the address itself.
+    idle_s: without a byte in either direction. total_s: for one connection, however busy it is.
+    kept: connections listed in an outcome; those after are only counted.
+    """
+
+    allow_private: frozenset[str] = frozenset()
+    connections_at_once: int = 64
+    connections_in_all: int = 10_000
+    head_s: float = 10.0
+    resolve_s: float = 10.0
+    connect_s: float = 10.0
+    idle_s: float = 60.0
+    total_s: float = 600.0
+    kept: int = 1000
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "allow_private", frozenset(canonical_host(host) for host in self.allow_private))
+
+    def objection(self, host: str, address: Address) -> str:
+        """Why `host` (canonical) may not be reached at `address`; "" when it may."""
+        kind = kind_of(address)
+        if kind is Kind.PUBLIC or plain(address).compressed in self.allow_private:
+            return ""
+        if host in self.allow_private and may_be_a_listed_host(kind):
+            return ""
+        return f"it is {kind}"
+
+
+def canonical_host(host: str) -> str:
+    """One spelling per host: a lower-case name without its last dot, or an address in its short form.
+
+    Raises ValueError for what is neither, for wildcards, and for the numbers old resolvers take as IPv4 (`127.1`).
+    """
+    text = host.lower().rstrip(".")
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        pass
+    else:
+        if isinstance(address, ipaddress.IPv6Address) and address.scope_id is not None:
+            raise ValueError(f"{host!r} has a zone, which means nothing in a box")
+        return plain(address).compressed
+    if "*" in text:
+        raise ValueError(f"{host!r} has a wildcard; list each host by its name")
+    labels = text.split(".")
+    if len(text) > _MAX_NAME or not all(_LABEL.fullmatch(label) for label in labels):
+        raise ValueError(f"{host!r} is neither a host name (ASCII letters, digits, hyphens) nor an IP address")
+    if _NUMBER.fullmatch(labels[-1]):
+        raise ValueError(f"{host!r} is a number; write the address as a.b.c.d")
+    return text
+
+
+def _can_be_connected_to(host: str) -> bool:
+    """Whether one host can be at this address; a name's are judged when it is resolved."""
+    try:
+        address = parse(host)
+    except ValueError:
+        return True
+    kind = kind_of(address)
+    needs_zone = kind is Kind.LINK_LOCAL and isinstance(address, ipaddress.IPv6Address)
+    return kind not in (Kind.UNSPECIFIED, Kind.MULTICAST, Kind.RESERVED) and not needs_zone
+
+
+def checked(destinations: Iterable[Destination]) -> tuple[Destination, ...]:
+    """The list in canonical form, without duplicates. Raises SandboxError when it cannot be one."""
+    found: dict[Destination, None] = {}
+    for destination in destinations:
+        try:
+            host = canonical_host(destination.host)
+        except ValueError as problem:
+            raise SandboxError(f"The destination {destination} cannot be allowed: {problem}.") from None
+        if not 0 < destination.port <= 65_535:  # noqa: PLR2004  (the largest port)
+            raise SandboxError(f"The destination {destination} cannot be allowed: {destination.port} is not a port.")
+        if not _can_be_connected_to(host):
+            raise SandboxError(f"The destination {destination} cannot be allowed: no host has such an address.")
+        found[Destination(host, destination.port)] = None
+    if len(found) > MAX_DESTINATIONS:
+        raise SandboxError(
+            f"A job may have {MAX_DESTINATIONS} destinations, and this one lists {len(found)}.",
+            remedy="Split the job, or list only what it connects to.",
+        )
+    return tuple(found)

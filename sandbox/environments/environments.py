@@ -1,0 +1,248 @@
+"""Environments of packages, by what was asked for: built once, shared while in use, kept until the room is needed."""
+
+import asyncio
+import contextlib
+import os
+import random
+import shutil
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ParamSpec, Self, TypeVar
+
+import platformdirs
+
+from sandbox.contract import SandboxError
+from sandbox.environments import indexes
+from sandbox.environments.installer import Bounds, OnProgress, install
+from sandbox.environments.requirements import installer_series, key_of, normalise, this_interpreter
+from sandbox.environments.shelf import CacheUsage, Shelf
+
+_PAUSE_S = 0.05  # between two looks at a lock that somebody else has
+_PATIENCE_S = 30.0  # past the builder's own time, to wait for another process that builds the same
+_MAX_REMEMBERED = 1024  # spellings of requirements whose key is known
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentsConfig:
+    """cache: the folder to keep them below. cap_bytes: kept on the disk, beside those in use and the one being built.
+
+    build_s, build_bytes: the most one environment may take, in seconds and on the disk. allow_builds: whether source
+    distributions may be built.
+    """
+
+    cache: Path = field(default_factory=lambda: platformdirs.user_cache_path("knackbox"))
+    cap_bytes: int = 8 << 30
+    build_s: float = 300.0
+    build_bytes: int = 2 << 30
+    allow_builds: bool = False
+
+
+class Environment:
+    """One environment in use: it stays where it is until `release`, or the end of the `with` block."""
+
+    def __init__(
+        self, key: str, site_packages: Path, share: Callable[[], "Environment"], release: Callable[[], None]
+    ) -> None:
+        self.key = key
+        self.site_packages = site_packages
+        self._share = share
+        self._release: Callable[[], None] | None = release
+
+    def share(self) -> "Environment":
+        """The same for one more user, who releases it separately. This one must not have been released yet."""
+        return self._share()
+
+    def release(self) -> None:
+        """No longer needed. Calling it again does nothing."""
+        release, self._release = self._release, None
+        if release is not None:
+            release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+@dataclass(slots=True)
+class _Held:
+    """A shared lock this process holds, and for how many users of its own."""
+
+    lock: int
+    users: int = 0
+
+
+class Environments:
+    """All environments below one cache folder. Any number of processes may work on the same folder at once."""
+
+    def __init__(
+        self,
+        config: EnvironmentsConfig | None = None,
+        *,
+        environ: Mapping[str, str] | None = None,
+        clock_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._config = config or EnvironmentsConfig()
+        self._environ = os.environ if environ is None else environ
+        self._shelf = Shelf(self._config.cache, clock_ns)
+        self._kind: tuple[str, str] | None = None
+        self._known: dict[tuple[str, ...], tuple[tuple[str, ...], str]] = {}
+        self._held: dict[str, _Held] = {}
+
+    async def acquire(self, requirements: tuple[str, ...], *, on_progress: OnProgress | None = None) -> Environment:
+        """The environment of these requirements, built if need be, and kept from removal until it is released.
+
+        on_progress: given uv's words, a line at a time, while it is built. Raises UnresolvedRequirements when the
+        requirements cannot be had, SandboxError when the cache folder cannot be used.
+        """
+        if self._config.allow_builds:
+            raise SandboxError(
+                "Building packages from source is not available: it runs their code, and needs a box of its own that "
+                "reaches the package index.",
+                remedy="Turn `allow_builds` off: what has a wheel is installed.",
+            )
+        wanted, key = self._key(requirements)
+        if key not in self._held:
+            with self._problems_told():
+                await self._hold(key, wanted, on_progress or _unheard)
+        return self._lend(key)
+
+    async def evict(self, cap_bytes: int | None = None) -> tuple[str, ...]:
+        """Remove what was not used for longest until at most `cap_bytes` are left; the keys of what went."""
+        cap = self._config.cap_bytes if cap_bytes is None else cap_bytes
+        with self._problems_told():
+            await asyncio.to_thread(self._shelf.make)
+            return await asyncio.to_thread(self._shelf.evict, cap)
+
+    def usage(self) -> CacheUsage:
+        """What the cache holds now. Raises SandboxError."""
+        with self._problems_told():
+            return self._shelf.usage(self._config.cap_bytes)
+
+    def _key(self, requirements: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+        known = self._known.get(requirements)
+        if known is None:
+            self._kind = self._kind or (this_interpreter(), installer_series())
+            normalised = normalise(requirements)
+            known = normalised, key_of(normalised, *self._kind)
+            if len(self._known) >= _MAX_REMEMBERED:
+                self._known.clear()
+            self._known[requirements] = known
+        return known
+
+    async def _hold(self, key: str, wanted: tuple[str, ...], on_progress: OnProgress) -> None:
+        """Until `key` is in `_held`: share an environment that is whole, and build it first where it is not."""
+        built = False
+        await asyncio.to_thread(self._shelf.make)
+        async with self._patience(wanted):
+            while not await self._share(key, wanted):
+                lock = self._shelf.try_lock(key, exclusive=True)
+                if lock is None:
+                    await asyncio.sleep(_PAUSE_S * random.uniform(0.5, 1.5))  # noqa: S311  (who looks when is no secret)
+                    continue
+                try:
+                    # Between our look and our lock, another may have built it.
+                    if not await asyncio.to_thread(self._shelf.is_whole, key, wanted):
+                        await self._build(key, wanted, on_progress)
+                        built = True
+                finally:
+                    if not self._shelf.has(key):
+                        self._shelf.forget_lock(key)
+                    os.close(lock)
+        if built:
+            self._held[key].users += 1  # the newest stays, whatever its size
+            self._shelf.touch(key)
+            try:
+                await asyncio.to_thread(self._shelf.evict, self._config.cap_bytes)
+            except BaseException:
+                self._release(key)
+                raise
+            self._held[key].users -= 1
+
+    async def _share(self, key: str, wanted: tuple[str, ...]) -> bool:
+        if key in self._held:
+            return True
+        lock = self._shelf.try_lock(key, exclusive=False) if self._shelf.has(key) else None
+        if lock is None:
+            return False
+        try:
+            whole = await asyncio.to_thread(self._shelf.is_whole, key, wanted)
+        except BaseException:
+            os.close(lock)
+            raise
+        if whole and key not in self._held:
+            self._held[key] = _Held(lock)
+        else:
+            os.close(lock)
+        return key in self._held
+
+    async def _build(self, key: str, wanted: tuple[str, ...], on_progress: OnProgress) -> None:
+        """Under the exclusive lock."""
+        indexes_here = await asyncio.to_thread(indexes.of_this_machine, self._environ)
+        bounds = Bounds(self._config.build_s, self._config.build_bytes)
+        staging = await _to_its_end(self._shelf.stage, key)
+        try:
+            await install(wanted, staging, bounds, indexes_here, on_progress)
+            kind = self._kind or (this_interpreter(), installer_series())
+            await _to_its_end(self._shelf.publish, key, staging, wanted, *kind)
+        finally:
+            await _to_its_end(shutil.rmtree, staging, ignore_errors=True)
+
+    def _lend(self, key: str) -> Environment:
+        self._held[key].users += 1
+        self._shelf.touch(key)
+        packages = self._shelf.packages(key)
+        return Environment(key, packages, lambda: self._lend(key), lambda: self._release(key))
+
+    def _release(self, key: str) -> None:
+        held = self._held[key]
+        held.users -= 1
+        if held.users <= 0:
+            del self._held[key]
+            self._shelf.touch(key)
+            os.close(held.lock)
+
+    @contextlib.asynccontextmanager
+    async def _patience(self, wanted: tuple[str, ...]) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._config.build_s + _PATIENCE_S):
+                yield
+        except TimeoutError:
+            raise SandboxError(
+                f"The environment of {', '.join(wanted)} is being built or repaired elsewhere, and it takes too long.",
+                remedy=f"See which process holds a lock below {self._shelf.root / '.locks'}.",
+            ) from None
+
+    @contextlib.contextmanager
+    def _problems_told(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as problem:
+            raise SandboxError(
+                f"The cache of environments {self._shelf.root} cannot be used: {problem.strerror or problem}.",
+                remedy="Give it a folder of this user's on a disk with room.",
+            ) from problem
+
+
+async def _to_its_end(work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    """In a thread, and waited for also while being cancelled: what holds a lock must not let go halfway."""
+    running = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
+    cancelled = False
+    while not running.done():
+        try:
+            await asyncio.wait({running})
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        raise asyncio.CancelledError
+    return running.result()
+
+
+def _unheard(_: str) -> None:
+    """Nobody listens."""

@@ -1,0 +1,124 @@
+"""One environment on the disk: a folder of packages beside a marker that says what was put there.
+
+The marker is written last and the whole is renamed into place, so a folder is there entirely or not at all. It holds
+a digest of every file's name, size and times of change, so that a folder in which something was changed, added or
+lost since is noticed and built anew.
+"""
+
+import ctypes
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+PACKAGES = "site-packages"
+MARKER = "complete.json"
+_MAX_MARKER_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """requirements: normalised. size_bytes: on the disk. digest: of the packages folder, as `survey` gives it."""
+
+    requirements: tuple[str, ...]
+    interpreter: str
+    installer: str
+    size_bytes: int
+    files: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What lies in a packages folder. digest: over names, kinds, sizes and times; contents are not read."""
+
+    size_bytes: int
+    files: int
+    digest: str
+
+
+def contents(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """(path below `folder`, status) of everything in it, links not followed; what vanishes meanwhile is left out."""
+    waiting = [""]
+    while waiting:
+        below = waiting.pop()
+        try:
+            entries = list(os.scandir(folder / below))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        for entry in entries:
+            path = f"{below}/{entry.name}" if below else entry.name
+            try:
+                yield path, entry.stat(follow_symlinks=False)
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(path)
+            except FileNotFoundError:
+                continue
+
+
+def survey(packages: Path) -> Survey:
+    """Raises nothing for a folder that is not there: its survey is that of an empty one."""
+    size, files = 0, 0
+    lines = []
+    for path, status in contents(packages):
+        size += status.st_blocks * 512
+        files += 1
+        # A directory's size and times say nothing that its entries do not.
+        is_folder = stat.S_ISDIR(status.st_mode)
+        stamps = () if is_folder else (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        lines.append(repr((os.fsencode(path), status.st_mode, *stamps)))
+    return Survey(size, files, hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest())
+
+
+def seal(folder: Path, requirements: tuple[str, ...], interpreter: str, installer: str) -> Marker:
+    """Write the marker of a folder that is ready, and have everything on the disk before returning."""
+    found = survey(folder / PACKAGES)
+    marker = Marker(requirements, interpreter, installer, found.size_bytes, found.files, found.digest)
+    with (folder / MARKER).open("x", encoding="utf-8") as out:
+        json.dump(asdict(marker), out)
+        out.flush()
+        os.fsync(out.fileno())
+    sync_file_system(folder)
+    return marker
+
+
+def read_marker(folder: Path) -> Marker | None:
+    """The marker; None when there is none that can be read."""
+    try:
+        with (folder / MARKER).open("rb") as source:
+            fields = json.loads(source.read(_MAX_MARKER_BYTES))
+        return Marker(**{**fields, "requirements": tuple(fields["requirements"])})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def is_whole(folder: Path, requirements: tuple[str, ...]) -> bool:
+    """Whether the folder holds what was sealed in it for these requirements, unchanged."""
+    marker = read_marker(folder)
+    if marker is None or marker.requirements != requirements:
+        return False
+    return survey(folder / PACKAGES).digest == marker.digest
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the folder's entries on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_file_system(folder: Path) -> None:
+    """syncfs(2): one call instead of an fsync for each of some thousand files."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if libc.syncfs(descriptor) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), str(folder))
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,199 @@
+"""Where packages come from on this machine: uv's own configuration, or else pip's, carried over to uv.
+
+uv reads no pip configuration, and it is run without the user's home and environment, so what it may know is put
+together here: indexes, certificates and proxies, and nothing else. It travels in the environment, not on the command
+line, since an index's address may hold a password.
+
+Sources: pip's "Configuration" page for its files and their order, uv's "Environment variables" reference.
+"""
+
+import configparser
+import os
+import pwd
+import re
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from sandbox.contract import SandboxError
+
+# Any of these set: the user has told uv itself where packages are.
+_UV_PLACES = ("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_OFFLINE")
+_UV_OTHERS = (
+    "UV_INDEX_STRATEGY", "UV_INSECURE_HOST", "UV_NATIVE_TLS", "UV_SYSTEM_CERTS", "UV_HTTP_TIMEOUT", "UV_HTTP_RETRIES",
+    "UV_EXCLUDE_NEWER", "NETRC",
+)  # fmt: skip
+_NETWORK = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "SSL_CLIENT_CERT")
+_INDEX_LOGIN = re.compile(r"UV_INDEX_\w+_(USERNAME|PASSWORD)")
+_UV_FILE_KEYS = {"index", "index-url", "extra-index-url", "find-links", "no-index"}
+_TRUE = ("1", "true", "yes", "on", "y", "t")
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+?(?=[)\].,`'\">]*(?:\s|$))")
+_SHOWN = "<index>"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    """environment: for uv, and all of it that comes from the outside. options: for its command line, nothing secret.
+
+    private: addresses, hosts and folders that no message shows.
+    """
+
+    environment: Mapping[str, str]
+    options: tuple[str, ...] = ()
+    private: tuple[str, ...] = ()
+
+    def redact(self, text: str) -> str:
+        """The text without addresses: they may hold a password, and who asked has no use for them."""
+        text = _ADDRESS.sub(_SHOWN, text)
+        for word in self.private:
+            text = text.replace(word, _SHOWN)
+        return text
+
+
+def of_this_machine(environ: Mapping[str, str]) -> IndexSettings:
+    """Settings as `environ` and the files it leads to have them. Raises SandboxError for a file that cannot be read."""
+    carried = {name: value for name, value in environ.items() if _is_carried(name) and value}
+    pip = _pip_settings(environ)
+    _carry_network(pip, carried)
+    if any(environ.get(name) for name in _UV_PLACES):
+        return _settled(carried, ())
+    uv_file = _uv_file(environ)
+    if uv_file is not None:
+        path, content = uv_file
+        carried["UV_CONFIG_FILE"] = str(path)
+        return _settled(carried, tuple(_strings(content)))
+    return _from_pip(pip, carried)
+
+
+def _is_carried(name: str) -> bool:
+    return name in _UV_PLACES or name in _UV_OTHERS or name.upper() in _NETWORK or bool(_INDEX_LOGIN.fullmatch(name))
+
+
+def _from_pip(pip: Mapping[str, str], carried: dict[str, str]) -> IndexSettings:
+    first, more = pip.get("index-url", "").strip(), pip.get("extra-index-url", "").split()
+    links = [_absolute(link) for link in pip.get("find-links", "").split()]
+    if first:
+        carried["UV_DEFAULT_INDEX"] = first
+    if more:
+        carried["UV_INDEX"] = " ".join(more)
+        # pip takes the best version of all its indexes. Whoever set several up for pip has them equally trusted.
+        carried.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")
+    if links:
+        carried["UV_FIND_LINKS"] = ",".join(links)
+    if pip.get("trusted-host"):
+        carried.setdefault("UV_INSECURE_HOST", " ".join(pip["trusted-host"].split()))
+    options = ("--no-index",) if pip.get("no-index", "").strip().lower() in _TRUE else ()
+    return _settled(carried, (), options)
+
+
+def _carry_network(pip: Mapping[str, str], carried: dict[str, str]) -> None:
+    """pip's certificate, proxy and timeout where nothing more general is set."""
+    proxy = pip.get("proxy", "").strip()
+    if proxy:
+        proxy = proxy if "://" in proxy else f"http://{proxy}"
+        carried.update(HTTP_PROXY=proxy, HTTPS_PROXY=proxy)
+    if pip.get("cert"):
+        carried["SSL_CERT_FILE"] = _absolute(pip["cert"].strip())
+    if pip.get("client-cert"):
+        carried["SSL_CLIENT_CERT"] = _absolute(pip["client-cert"].strip())
+    timeout = pip.get("timeout") or pip.get("default-timeout") or ""
+    if timeout.replace(".", "", 1).isdigit():
+        carried.setdefault("UV_HTTP_TIMEOUT", str(max(1, round(float(timeout)))))
+
+
+def _settled(carried: dict[str, str], more: tuple[str, ...], options: tuple[str, ...] = ()) -> IndexSettings:
+    private: set[str] = set()
+    for value in (*(carried.get(name, "") for name in (*_UV_PLACES, "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")), *more):
+        for word in re.split(r"[\s,]+", value):
+            if "://" in word:
+                parts = urlsplit(word)
+                folder = parts.path if parts.scheme == "file" else None
+                private.update(text for text in (word, parts.hostname, parts.password, folder) if text)
+            elif word.startswith("/"):
+                private.add(word.rstrip("/"))
+    longest_first = tuple(sorted((word for word in private if len(word) > 1), key=len, reverse=True))
+    return IndexSettings(carried, options, longest_first)
+
+
+def _pip_settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """pip's settings by the names of its long options; later sources win, as pip has it."""
+    settings: dict[str, str] = {}
+    for path in _pip_files(environ):
+        parser = configparser.RawConfigParser()
+        try:
+            parser.read(path, encoding="utf-8")
+        except (configparser.Error, OSError, UnicodeDecodeError) as problem:
+            detail = str(problem).splitlines()[0]
+            raise SandboxError(
+                f"pip's configuration {path} cannot be read ({detail}), so it is not known where packages come from.",
+                remedy="`pip config debug` shows the files; mend or remove this one.",
+            ) from problem
+        for section in ("global", "install"):
+            if parser.has_section(section):
+                settings.update({name.replace("_", "-"): value for name, value in parser.items(section)})
+    for name, value in environ.items():
+        if name.startswith("PIP_") and value:
+            settings[name.removeprefix("PIP_").lower().replace("_", "-")] = value
+    return settings
+
+
+def _pip_files(environ: Mapping[str, str]) -> Iterator[Path]:
+    own = environ.get("PIP_CONFIG_FILE")
+    if own == os.devnull:
+        return
+    for folder in (environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(":"):
+        yield Path(folder) / "pip/pip.conf"
+    yield Path("/etc/pip.conf")
+    yield _home(environ) / ".pip/pip.conf"
+    yield _user_folder(environ) / "pip/pip.conf"
+    yield Path(sys.prefix) / "pip.conf"
+    if own:
+        yield Path(own)
+
+
+def _uv_file(environ: Mapping[str, str]) -> tuple[Path, dict[str, Any]] | None:
+    """The first uv.toml that says where packages are."""
+    if environ.get("UV_NO_CONFIG", "").lower() in _TRUE:
+        return None
+    own = environ.get("UV_CONFIG_FILE")
+    system = [Path(folder) / "uv/uv.toml" for folder in (environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(":")]
+    for path in [Path(own)] if own else [_user_folder(environ) / "uv/uv.toml", *system, Path("/etc/uv/uv.toml")]:
+        if not path.is_file():
+            continue
+        try:
+            content = tomllib.loads(path.read_text("utf-8"))
+        except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as problem:
+            raise SandboxError(
+                f"uv's configuration {path} cannot be read ({problem}), so it is not known where packages come from.",
+                remedy="Mend or remove it.",
+            ) from problem
+        if _UV_FILE_KEYS & (content.keys() | content.get("pip", {}).keys()):
+            return path.absolute(), content
+    return None
+
+
+def _strings(content: Any) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, dict | list):
+        for item in content.values() if isinstance(content, dict) else content:
+            yield from _strings(item)
+
+
+def _absolute(path: str) -> str:
+    return path if "://" in path else str(Path(path).expanduser().absolute())
+
+
+def _home(environ: Mapping[str, str]) -> Path:
+    try:
+        return Path(environ.get("HOME") or pwd.getpwuid(os.geteuid()).pw_dir)
+    except KeyError:  # a user id without an entry, as in some containers
+        return Path("/")
+
+
+def _user_folder(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("XDG_CONFIG_HOME") or _home(environ) / ".config")

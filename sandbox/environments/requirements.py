@@ -1,0 +1,81 @@
+"""What a job may ask to have installed, in one spelling, and the key of the environment that holds it.
+
+Only names, extras, versions and markers: an address, a path or an option of the installer would let a job choose where
+code comes from, and that is the machine's to say.
+"""
+
+import hashlib
+import importlib.metadata
+import json
+import platform
+import sys
+import sysconfig
+from collections.abc import Iterable
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from sandbox.contract import UnresolvedRequirements
+
+MAX_REQUIREMENTS = 64
+MAX_CHARS = 500  # of one requirement
+_KEY_CHARS = 32
+
+
+def normalise(requirements: Iterable[str]) -> tuple[str, ...]:
+    """Every requirement in its canonical spelling (PEP 508, names as in PEP 503), sorted, each once.
+
+    Raises UnresolvedRequirements for anything that is not a plain requirement.
+    """
+    given = tuple(requirements)
+    if len(given) > MAX_REQUIREMENTS:
+        raise UnresolvedRequirements(
+            f"{len(given)} requirements were given, at most {MAX_REQUIREMENTS} are taken.",
+            remedy="Name only what is imported; what those need comes with them.",
+        )
+    return tuple(sorted({_canonical(text) for text in given}))
+
+
+def key_of(normalised: tuple[str, ...], interpreter: str, installer: str) -> str:
+    """The folder name of the environment: a hash of all that decides what is in it."""
+    text = json.dumps([list(normalised), interpreter, installer])
+    return hashlib.sha256(text.encode()).hexdigest()[:_KEY_CHARS]
+
+
+def this_interpreter() -> str:
+    """What decides which wheels fit: the Python, the platform, and the C library's version."""
+    return "-".join((str(sys.implementation.cache_tag), sysconfig.get_platform(), *platform.libc_ver()))
+
+
+def installer_series() -> str:
+    """The series of uv within which it lays out environments alike: its major version, before 1.0 the minor too."""
+    version = Version(importlib.metadata.version("uv"))
+    return f"uv-{version.major}" if version.major else f"uv-0.{version.minor}"
+
+
+def _canonical(text: str) -> str:
+    shown = repr(text[:120])
+    if text.lstrip().startswith("-"):
+        raise UnresolvedRequirements(
+            f"{shown} is an option of an installer.", remedy="Give plain requirements such as 'six>=1.16'."
+        )
+    if len(text) > MAX_CHARS:
+        raise UnresolvedRequirements(f"The requirement {shown}… is longer than {MAX_CHARS} characters.")
+    try:
+        parsed = Requirement(text)
+    except (InvalidRequirement, RecursionError) as problem:
+        reason = (str(problem).splitlines() or ["it is nested too deeply"])[0]
+        raise UnresolvedRequirements(
+            f"{shown} is not a requirement ({reason}).",
+            remedy="Give a name with versions, such as 'six>=1.16'; paths and addresses are not installed.",
+        ) from None
+    if parsed.url is not None:
+        raise UnresolvedRequirements(
+            f"{shown} names an address to install from.",
+            remedy="Only packages of this machine's index are installed: give a name with versions.",
+        )
+    extras = ",".join(sorted(canonicalize_name(extra) for extra in parsed.extras))
+    versions = ",".join(sorted(str(specifier) for specifier in parsed.specifier))
+    marker = f" ; {parsed.marker}" if parsed.marker else ""
+    return f"{canonicalize_name(parsed.name)}{f'[{extras}]' if extras else ''}{versions}{marker}"

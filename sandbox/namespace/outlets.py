@@ -1,0 +1,132 @@
+"""The ends of a box's egress, made by process 1 in the box's own network namespace before the job begins.
+
+Listening sockets, which the engine accepts from outside: a socket belongs to the namespace it was made in, whoever
+holds it. Standard library only.
+
+Every address is made local to the box (the `local` route that `ip route add local default dev lo` would set): so an
+outlet can listen at any address, and an attempt to reach any other is refused at once instead of having no route, and
+can be noted. None of it leaves the namespace: there is no device but `lo` in it.
+"""
+
+import ctypes
+import os
+import socket
+import struct
+from pathlib import Path
+
+from sandbox import worker
+from sandbox.namespace import rootfs, syscalls
+
+_BACKLOG = 128
+_IP_FREEBIND, _IPV6_FREEBIND = 15, 78  # linux/in.h, linux/in6.h: bind before the address is anybody's
+_SO_ATTACH_FILTER = 26
+_PACKET_QUEUE = 64 << 10  # bytes; the kernel drops what is over, a flood costs no more
+_LOOPBACK_INDEX = 1  # `lo` is the first device of every network namespace
+
+# Numbers of rtnetlink: linux/rtnetlink.h, linux/netlink.h.
+_RTM_NEWROUTE, _NLM_F_REQUEST, _NLM_F_ACK, _NLM_F_CREATE = 24, 0x1, 0x4, 0x400
+_RT_TABLE_LOCAL, _RTPROT_BOOT, _RT_SCOPE_HOST, _RTN_LOCAL, _RTA_OIF = 255, 3, 254, 2, 4
+
+# Classic BPF: (code, value, jump if true, jump if false). A refusal is a compare and a return.
+_LD, _LDB, _LDB_X, _LDX_MSH, _AND, _JEQ, _RET = 0x20, 0x30, 0x50, 0xB1, 0x54, 0x15, 0x06
+_IPV6_HEADER = 0xFFF00000  # SKF_NET_OFF: a raw socket of IPv6 gets its packets without it
+_SYN, _SYN_ACK, _KEEP = 0x02, 0x12, 80
+_DROP = (_RET, 0, 0, 0)
+_TO_OTHERS = {
+    socket.AF_INET: (
+        (_LD, 16, 0, 0),  # the destination
+        (_AND, 0xFFFFFF00, 0, 0),
+        (_JEQ, 0x7F000000, 0, 1),  # 127.0.0.0/24: the job's own servers; names have addresses above it
+        _DROP,
+    ),
+    socket.AF_INET6: (
+        (_LD, _IPV6_HEADER + 24, 0, 0),  # ::1 is three words of zeros, and a one
+        (_JEQ, 0, 0, 7),
+        (_LD, _IPV6_HEADER + 28, 0, 0),
+        (_JEQ, 0, 0, 5),
+        (_LD, _IPV6_HEADER + 32, 0, 0),
+        (_JEQ, 0, 0, 3),
+        (_LD, _IPV6_HEADER + 36, 0, 0),
+        (_JEQ, 1, 0, 1),
+        _DROP,
+    ),
+}
+_TCP_FLAGS = {
+    socket.AF_INET: ((_LDX_MSH, 0, 0, 0), (_LDB_X, 13, 0, 0)),  # after an IP header of whatever length
+    socket.AF_INET6: ((_LDB, 13, 0, 0),),
+}
+_THAT_OPEN = ((_AND, _SYN_ACK, 0, 0), (_JEQ, _SYN, 1, 0), _DROP)
+
+
+def open_all(wanted: worker.Message, channel: socket.socket) -> None:
+    """Make what the job's header asks for under `egress`, and hand it to the engine. Raises OSError.
+
+    listen: [[address, port], …]. hosts: the text of /etc/hosts.
+    """
+    families = [socket.AF_INET, socket.AF_INET6]
+    _all_is_local(socket.AF_INET)
+    try:
+        _all_is_local(socket.AF_INET6)
+    except OSError:  # a machine without IPv6: none of it has a route anyway
+        if any(":" in address for address, _ in wanted["listen"]):
+            raise
+        families.remove(socket.AF_INET6)
+    ends = [_listen(address, port) for address, port in wanted["listen"]]
+    ends += [_strays(family, protocol) for family in families for protocol in (socket.IPPROTO_TCP, socket.IPPROTO_UDP)]
+    _show_hosts(wanted["hosts"])
+    socket.send_fds(channel, [worker.pack({"kind": "outlets"})], [end.fileno() for end in ends])
+    for end in ends:
+        end.close()
+
+
+def _listen(address: str, port: int) -> socket.socket:
+    six = ":" in address
+    end = socket.socket(socket.AF_INET6 if six else socket.AF_INET, socket.SOCK_STREAM)
+    if six:
+        end.setsockopt(socket.IPPROTO_IPV6, _IPV6_FREEBIND, 1)
+        end.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    else:
+        end.setsockopt(socket.IPPROTO_IP, _IP_FREEBIND, 1)
+    end.bind((address, port))
+    end.listen(_BACKLOG)
+    return end
+
+
+def _all_is_local(family: int) -> None:
+    route = struct.pack(
+        "=BBBBBBBBI", family, 0, 0, 0, _RT_TABLE_LOCAL, _RTPROT_BOOT, _RT_SCOPE_HOST, _RTN_LOCAL, 0
+    ) + struct.pack("=HHI", 8, _RTA_OIF, _LOOPBACK_INDEX)
+    flags = _NLM_F_REQUEST | _NLM_F_ACK | _NLM_F_CREATE
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0) as netlink:
+        netlink.send(struct.pack("=IHHII", 16 + len(route), _RTM_NEWROUTE, flags, 1, 0) + route)
+        (problem,) = struct.unpack_from("=i", netlink.recv(4096), 16)
+    if problem:
+        raise OSError(-problem, f"the box's local route: {os.strerror(-problem)}")
+
+
+def _strays(family: socket.AddressFamily, protocol: int) -> socket.socket:
+    """A raw socket that gets a copy of what is sent past the outlets.
+
+    Not a packet socket: to close one of those takes the kernel an RCU grace period, 10 to 20 ms.
+    """
+    program = [*_TO_OTHERS[family]]
+    if protocol == socket.IPPROTO_TCP:
+        program += [*_TCP_FLAGS[family], *_THAT_OPEN]
+    program.append((_RET, _KEEP, 0, 0))
+    code = b"".join(struct.pack("=HBBI", op, yes, no, value) for op, value, yes, no in program)
+    text = ctypes.create_string_buffer(code, len(code))
+    end = socket.socket(family, socket.SOCK_RAW, protocol)
+    end.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("@HP", len(program), ctypes.addressof(text)))
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _PACKET_QUEUE)
+    if family == socket.AF_INET6:
+        end.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVPKTINFO, 1)
+    return end
+
+
+def _show_hosts(text: str) -> None:
+    path = Path(rootfs.BOX, "hosts")
+    path.write_text(text, encoding="ascii")
+    path.chmod(0o444)
+    syscalls.mount(str(path), "/etc/hosts", "", syscalls.MS_BIND)
+    quiet = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_RDONLY
+    syscalls.mount("", "/etc/hosts", "", syscalls.MS_REMOUNT | syscalls.MS_BIND | quiet)

@@ -1,0 +1,117 @@
+"""End to end: a job names what it requires, and its box has that and nothing else."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from sandbox.contract import Call, End, Job, UnresolvedRequirements
+from sandbox.environments.environments import EnvironmentsConfig
+from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SIX = ("six==1.16.0",)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def box(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[NamespaceSandbox]:
+    """Packages come from wherever this machine's pip gets them."""
+    cache = tmp_path_factory.mktemp("cache")
+    async with NamespaceSandbox(NamespaceConfig(warm=1, environments=EnvironmentsConfig(cache=cache))) as sandbox:
+        yield sandbox
+
+
+@pytest.mark.spec("BOX-11")
+async def test_a_job_has_what_it_requires_and_nothing_of_the_engines_own_packages(box: NamespaceSandbox) -> None:
+    code = """
+import importlib.util, six
+others = [n for n in ("pydantic", "numpy", "pytest", "uv", "engine") if importlib.util.find_spec(n)]
+[six.__version__, six.__file__, others]
+"""
+    outcome = await box.run(Job(code=code, requirements=SIX))
+    assert outcome.value == ["1.16.0", "/env/0/six.py", []], outcome
+    without = await box.run(Job(code="import importlib.util\nimportlib.util.find_spec('pydantic') is not None"))
+    assert without.value is True
+
+
+async def test_a_called_function_has_them_too_and_so_has_a_python_that_the_job_starts(box: NamespaceSandbox) -> None:
+    source = b"""
+import subprocess, sys
+import six
+def versions():
+    inner = subprocess.run(["python3", "-c", "import six; print(six.__version__)"], capture_output=True, text=True)
+    return [six.__version__, inner.stdout.strip(), inner.stderr]
+"""
+    outcome = await box.run(Job(files={"v.py": source}, call=Call("v.py", "versions"), requirements=SIX))
+    assert outcome.value == ["1.16.0", "1.16.0", ""], outcome
+
+
+async def test_modules_of_an_environment_can_be_preloaded(box: NamespaceSandbox) -> None:
+    code = "import sys\n[sys.modules[name].__version__ for name in ('six',)]"
+    assert (await box.run(Job(code=code, requirements=SIX, preload=("six",)))).value == ["1.16.0"]
+    assert (await box.run(Job(code="import sys\n'six' in sys.modules", requirements=SIX))).value is False
+
+
+async def test_jobs_at_once_have_each_their_own_version(box: NamespaceSandbox) -> None:
+    wanted = [("six==1.16.0",), ("six==1.15.0",), ("six==1.16.0",), ("six==1.15.0",)]
+    jobs = [Job(code="import six\nsix.__version__", requirements=requirements) for requirements in wanted]
+    outcomes = await asyncio.gather(*(box.run(job) for job in jobs))
+    assert [outcome.value for outcome in outcomes] == ["1.16.0", "1.15.0", "1.16.0", "1.15.0"]
+
+
+@pytest.mark.spec("BOX-11")
+async def test_a_job_cannot_change_the_environment_it_shares(box: NamespaceSandbox) -> None:
+    code = """
+import os, six
+tried = []
+for attempt in (
+    lambda: open(six.__file__, "a"),
+    lambda: open("/env/0/more.py", "w"),
+    lambda: os.remove(six.__file__),
+    lambda: os.chmod(six.__file__, 0o777),
+    lambda: os.rename("/env/0/six.py", "/env/0/seven.py"),
+):
+    try:
+        attempt()
+        tried.append("done")
+    except OSError as problem:
+        tried.append(problem.strerror)
+tried
+"""
+    outcome = await box.run(Job(code=code, requirements=SIX))
+    assert outcome.end is End.OK
+    assert len(outcome.value) == 5
+    assert set(outcome.value) <= {"Read-only file system", "Permission denied", "Operation not permitted"}
+
+
+@pytest.mark.spec("BOX-11")
+async def test_requirements_that_cannot_be_had_end_before_anything_runs(box: NamespaceSandbox, tmp_path: Path) -> None:
+    with pytest.raises(UnresolvedRequirements, match=r"six==99\.0") as caught:
+        await box.run(Job(code="1", requirements=("six==99.0",)))
+    assert not caught.value.may_have_started
+    assert "://" not in str(caught.value)
+
+
+async def test_an_environment_stays_as_long_as_a_template_shows_it(tmp_path: Path) -> None:
+    config = NamespaceConfig(warm=1, max_templates=1, environments=EnvironmentsConfig(cache=tmp_path, cap_bytes=1))
+    async with NamespaceSandbox(config) as box:
+        job = Job(code="import six\nsix.__version__", requirements=SIX)
+        assert (await box.run(job)).value == "1.16.0"
+        environments = box._environments
+        assert environments.usage().in_use == 1
+        assert await environments.evict(0) == ()
+        assert (await box.run(job)).value == "1.16.0"
+        assert (await box.run(Job(code="1 + 1"))).value == 2  # takes the only place a template has
+        assert environments.usage().in_use == 0
+        assert len(await environments.evict(0)) == 1
+        assert (await box.run(job)).value == "1.16.0"
+    assert environments.usage().in_use == 0
+
+
+async def test_a_package_with_compiled_parts_works_in_a_box(box: NamespaceSandbox) -> None:
+    code = "from markupsafe import _speedups\n[_speedups.__file__.endswith('.so'), _speedups._escape_inner('<')]"
+    outcome = await box.run(Job(code=code, requirements=("MarkupSafe>=3",)))
+    assert outcome.value == [True, "&lt;"], outcome
