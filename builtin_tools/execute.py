@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from acquired_skills.skill_tool import preload_for
+from acquired_skills.preload import preload_for
 from engine.contract.context import CallContext, Produced
 from engine.contract.spec import Annotations
 from engine.dispatch.outcome import raise_unless_ok

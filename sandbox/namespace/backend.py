@@ -27,6 +27,7 @@ from sandbox.namespace.templates import TemplateKey, Templates, Wear
 _BOX_UIDS = range(0x70000000, 0x7FFF0000)
 _BACKSTOP_S = 5.0  # process 1 of the box keeps the wall clock; this is for the case that it cannot
 _GONE_WAIT_S = 5.0
+_REFILL_AFTER_S = 0.01  # a short job ends before the next box is forked, so that the two need not share a core
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,15 +134,19 @@ class NamespaceSandbox:
         request_: tuple[dict[str, object], bytes, int],
     ) -> Outcome:
         finished = False
+        refill = None
         try:
             await running.send(*request_)
-            server.refill()
+            refill = asyncio.get_running_loop().call_later(_REFILL_AFTER_S, server.refill)
             async with asyncio.timeout(running.job.limits.wall_s + _BACKSTOP_S):
                 outcome = await running.outcome()
             finished = True
         except TimeoutError:
             return Outcome(end=End.TIMEOUT)
         finally:
+            if refill is not None:
+                refill.cancel()
+                server.refill()
             if not finished:
                 await self._kill(server, box)
             running.close()

@@ -99,7 +99,7 @@ class ForkServer:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             pass_fds=given,
-            env={},
+            env={"LD_BIND_NOW": "1"},
             cwd="/",
             start_new_session=True,
         )

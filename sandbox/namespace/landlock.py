@@ -6,6 +6,7 @@ sockets stay among its own. Access bits: the kernel's ``include/uapi/linux/landl
 
 import ctypes
 import os
+import stat
 from collections.abc import Sequence
 
 from sandbox.namespace import syscalls
@@ -69,7 +70,7 @@ def allow(rules: int, path: str, access: int) -> None:
     """Add one place to a ruleset."""
     parent = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
-        if not os.path.isdir(path):
+        if not stat.S_ISDIR(os.fstat(parent).st_mode):
             access &= _FILE_ONLY | _TRUNCATE | _IOCTL_DEV
         rule = _PathBeneath(allowed=access, parent=parent)
         syscalls.syscall(
