@@ -50,7 +50,10 @@ class Gateway:
         self._closed = False
 
     def open(self, descriptors: Sequence[int]) -> None:
-        """Take the listening sockets, in the plan's order, and after them the raw sockets for what goes past them. Raises SandboxError."""
+        """Take the listening sockets, in the plan's order, and after them the raw ones that see strays.
+
+        Raises SandboxError.
+        """
         ends = []
         for descriptor in descriptors:
             end = socket.socket(fileno=descriptor)

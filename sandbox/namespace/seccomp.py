@@ -163,6 +163,8 @@ ALLOWED_FAMILIES = {"AF_UNIX": AF_UNIX, "AF_INET": 2, "AF_INET6": 10}
 ALLOWED_PROTOCOLS = (0, 6, 17)  # the family's own, TCP, UDP
 
 _LD, _JA, _JEQ, _JGT, _JGE, _JSET, _RET = 0x20, 0x05, 0x15, 0x25, 0x35, 0x45, 0x06
+_AND = 0x54
+_TYPE_MASK, _CONNECTED = 0xF, (1, 5)  # of a socket's type; SOCK_STREAM, SOCK_SEQPACKET
 _FARTHEST = 255  # a conditional jump has one byte
 _NR, _ARCH, _ARGUMENTS = 0, 4, 16
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
@@ -203,7 +205,9 @@ def program() -> bytes:
 
 def program_without_unix_sockets() -> bytes:
     """A second filter, for a box that sees a workspace: a socket file in it would lead to a server on the host."""
-    ops = [*_prologue(), *_when(_SOCKET, _equal(0, AF_UNIX, [_return(_EPERM)]))]
+    # Also through a pair of datagram sockets one can send to any address; a pair of connected ones has only itself.
+    connected = [_load(1), _op(_AND, _TYPE_MASK), *_one_of_loaded(_CONNECTED, [_return(_ALLOW)])]
+    ops = [*_prologue(), *_when(_SOCKET, _equal(0, AF_UNIX, [_return(_EPERM)])), *_when(_SOCKETPAIR, connected)]
     return b"".join([*ops, _return(_ALLOW)])
 
 
@@ -273,9 +277,13 @@ def _equal(argument: int, value: int, then: Ops, otherwise: Ops | None = None) -
 
 def _one_of(argument: int, values: Iterable[int], then: Ops) -> Ops:
     """`then` when the argument is one of these; else there is no such family."""
+    return [_load(argument), *_one_of_loaded(values, then)]
+
+
+def _one_of_loaded(values: Iterable[int], then: Ops) -> Ops:
     listed = list(values)
     tests = [_op(_JEQ, value, len(listed) - index, 0) for index, value in enumerate(listed)]
-    return [_load(argument), *tests, _return(_NO_FAMILY), *then]
+    return [*tests, _return(_NO_FAMILY), *then]
 
 
 class _Program(ctypes.Structure):

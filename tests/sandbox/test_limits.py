@@ -80,6 +80,7 @@ async def test_a_limit_the_code_survived_is_named_although_it_ended_well(
     assert outcome.usage.limits_hit == (name,)
 
 
+@pytest.mark.spec("BOX-12")
 async def test_an_endless_printer_leaves_only_what_is_kept_in_memory(box: NamespaceSandbox) -> None:
     limits = Limits(output_bytes=8 * MB, capture_bytes=10_000)
     outcome = await box.run(Job(code="while True: print('x' * 10_000)", limits=limits))

@@ -152,6 +152,7 @@ async def test_a_capture_keeps_head_and_tail_and_counts_the_rest(chunks: list[by
         assert kept.endswith(whole[len(whole) - (limit - limit // 2) :])
 
 
+@pytest.mark.spec("BOX-12")
 async def test_output_streams_while_the_job_runs(box: NamespaceSandbox) -> None:
     seen: list[bytes] = []
     code = "import sys\nfor i in range(3):\n    print(i, flush=True)"

@@ -1,0 +1,223 @@
+"""Every job in a container of its own, through the docker SDK.
+
+A container is made and started ahead, runs our process 1 (`sandbox.docker.inside`), and waits on its standard input for
+its one job. It ends with the job, or with us, and the engine removes it.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import OrderedDict
+from collections.abc import Coroutine
+from typing import Any, Self
+
+from sandbox.contract import End, Job, OnOutput, Outcome, Protections, SandboxError
+from sandbox.docker import bundle, protections
+from sandbox.docker.client import Client
+from sandbox.docker.config import DockerConfig, Shape, creation, refuse_unsupported
+from sandbox.docker.container import Container, dismiss, launch
+from sandbox.docker.owner import Owner, is_left_over
+from sandbox.docker.pool import Pool
+from sandbox.docker.running import NotTaken, RunningJob
+from sandbox.fair_slots import FairSlots
+from sandbox.namespace import request
+from sandbox.namespace.endings import settle
+
+_BACKSTOP_S = 5.0  # process 1 of the container keeps the wall clock; this is for the case that it cannot
+_CLOSE_WAIT_S = 20.0
+_ATTEMPTS = 3  # containers a job is put to, while none has taken it
+_WARM_FROM = 2  # askings for a shape before containers of it are made ahead; one-off limits are not worth it
+_LOG = logging.getLogger("knackbox.sandbox")
+
+
+class DockerSandbox:
+    """Pools of containers by shape, the least recently used one closed when there are too many."""
+
+    name = "docker"
+
+    def __init__(self, config: DockerConfig | None = None) -> None:
+        self._config = config or DockerConfig()
+        # A job holds one thread while it runs; the rest make and remove containers.
+        self._client = Client(self._config.url, 2 * self._config.max_boxes + 4)
+        self._owner = Owner.this_process()
+        self._pools: OrderedDict[Shape, Pool] = OrderedDict()
+        self._slots = FairSlots(self._config.max_boxes, self._config.max_queue)
+        self._info: asyncio.Task[dict[str, Any]] | None = None
+        self._background: set[asyncio.Task[None]] = set()
+        self._jobs: set[asyncio.Task[Any]] = set()
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
+        """Run one job in one fresh container. Raises SandboxError for what the code is not to blame for."""
+        refuse_unsupported(job)
+        if job.workspace is not None and not self._client.is_local:
+            raise SandboxError(
+                f"The Docker Engine at {self._client.address} does not see this machine's folders.",
+                remedy="Use an engine on this machine for jobs with a workspace.",
+            )
+        shape = Shape.of(job.limits, job.preload, job.workspace)
+        task = asyncio.current_task()
+        async with self._slots.slot(job.agent):
+            if task is not None:
+                self._jobs.add(task)
+            try:
+                for attempt in range(_ATTEMPTS):
+                    pool = await self._pool(shape)
+                    try:
+                        return settle(job, await self._run_in(await pool.acquire(), pool, job, on_output))
+                    except NotTaken:
+                        if attempt + 1 == _ATTEMPTS:
+                            raise
+            finally:
+                if task is not None:
+                    self._jobs.discard(task)
+        raise AssertionError("unreachable: the last attempt raises")
+
+    async def report(self) -> Protections:
+        """What holds, as found in a container of its own kind. Never raises for an engine that is not there."""
+        try:
+            pool = await self._pool(Shape.of(self._config.limits))
+            container = await pool.acquire()
+        except SandboxError as problem:
+            return protections.without_engine(self.name, problem.message, problem.remedy)
+        pool.give_back(container)
+        return await self._judge(container)
+
+    async def warm_up(self) -> None:
+        """Have containers waiting ahead of the first job. Raises SandboxError."""
+        pool = await self._pool(Shape.of(self._config.limits))
+        container = await pool.acquire()
+        pool.give_back(container)
+        pool.refill()
+
+    async def aclose(self) -> None:
+        """Kill and remove every container of ours, and end our threads."""
+        if self._closed:
+            return
+        self._closed = True
+        pools, self._pools = list(self._pools.values()), OrderedDict()
+        for pool in pools:
+            await pool.close()
+        if self._info is not None:
+            with contextlib.suppress(SandboxError):
+                await self._remove_ours()
+        others = self._jobs - {asyncio.current_task()}
+        if others:
+            await asyncio.wait(others, timeout=_CLOSE_WAIT_S)
+        if self._background:
+            await asyncio.wait(self._background, timeout=_CLOSE_WAIT_S)
+        self._client.shut()
+
+    async def _run_in(self, container: Container, pool: Pool, job: Job, on_output: OnOutput | None) -> Outcome:
+        try:
+            header, body = request.build(job, container.programs)
+        except SandboxError:
+            pool.give_back(container)
+            raise
+        if pool.asked >= _WARM_FROM or container.shape == Shape.of(self._config.limits):
+            pool.refill()
+        running = RunningJob(self._client, container, job, on_output)
+        answered = False
+        try:
+            async with asyncio.timeout(job.limits.wall_s + _BACKSTOP_S):
+                outcome = await running.outcome(header, body)
+            answered = True
+        except TimeoutError:
+            return Outcome(end=End.TIMEOUT)
+        finally:
+            # Once it has answered everything in it is dead, and nobody waits for its removal.
+            ending = self._in_background(container)
+            if not answered:
+                await _see_through(ending)
+        return outcome
+
+    async def _pool(self, shape: Shape) -> Pool:
+        if self._closed:
+            raise SandboxError("The sandbox is closed.")
+        await self._engine()
+        pool = self._pools.get(shape)
+        if pool is None:
+            pool = self._pools[shape] = Pool(lambda: self._make(shape), self._in_background, self._config.warm)
+        self._pools.move_to_end(shape)
+        while len(self._pools) > self._config.max_pools:
+            # The oldest of those with nothing to lose; where all are kept warm, the oldest.
+            others = [other for other in self._pools if other != shape]
+            victim = next((other for other in others if not self._pools[other].kept_warm), others[0])
+            self._start(self._pools.pop(victim).close())
+        return pool
+
+    async def _make(self, shape: Shape) -> Container:
+        """Start one, and refuse it when it lacks a protection. Raises SandboxError."""
+        body = creation(self._config, shape, self._owner.labels)
+        boot = bundle.boot_frame(shape.preload)
+        container = await self._client.call(launch, self._client, body, shape, boot, self._config.start_wait_s)
+        missing = (await self._judge(container)).missing
+        if missing:
+            await self._in_background(container)
+            first = missing[0]
+            raise SandboxError(
+                f"Nothing is run: a container here lacks '{first.name}' ({first.detail}).", remedy=first.remedy
+            )
+        return container
+
+    async def _judge(self, container: Container) -> Protections:
+        return protections.of(self.name, container.facts, await self._engine(), self._config.runtime)
+
+    async def _engine(self) -> dict[str, Any]:
+        """Its own account of itself, asked for once; leftovers of dead owners are removed then. Raises SandboxError."""
+        if self._info is None or (self._info.done() and (self._info.cancelled() or self._info.exception())):
+            self._info = asyncio.ensure_future(self._meet())
+        return await asyncio.shield(self._info)
+
+    async def _meet(self) -> dict[str, Any]:
+        info = await self._client.call(self._client.info)
+        await self._client.call(self._client.require_image, self._config.image)
+        known = info.get("Runtimes") or {}
+        if self._config.runtime and self._config.runtime not in known:
+            raise SandboxError(
+                f"The Docker Engine has no runtime {self._config.runtime!r}; it has {', '.join(sorted(known))}.",
+                remedy="Add it to the engine's daemon.json, or name another runtime.",
+            )
+        for container in await self._client.call(self._client.containers):
+            if is_left_over(container, self._owner):
+                _LOG.info("removing container %s, left by an engine that is gone", container["Id"])
+                await self._client.call(self._client.remove, container["Id"])
+        return info
+
+    async def _remove_ours(self) -> None:
+        """Until the engine knows none of ours. Raises SandboxError."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_WAIT_S):
+                while ours := await self._client.call(self._client.containers, self._owner.name):
+                    await asyncio.gather(*(self._client.call(self._client.remove, found["Id"]) for found in ours))
+
+    def _in_background(self, container: Container) -> asyncio.Task[None]:
+        return self._start(self._client.call(dismiss, self._client, container))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._background.discard(task)
+        if not task.cancelled() and (problem := task.exception()) is not None:
+            _LOG.warning("a container could not be ended: %s", problem)
+
+
+async def _see_through(task: asyncio.Task[None]) -> None:
+    """Wait for it, also while this task is being cancelled: the caller must find everything dead."""
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:  # a second cancel does not make it any less necessary
+            continue
+        except SandboxError:  # logged when it ended
+            return

@@ -1,0 +1,88 @@
+"""What a container is given to run: our own modules, as one frame on its standard input.
+
+Neither a mount nor an archive: a bind mount names a folder of the machine the engine runs on, which need not be this
+one, and Docker refuses to copy an archive into a container whose root is read-only. Any image with Python will do.
+"""
+
+import ast
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from sandbox import worker
+
+MAIN = "sandbox.docker.inside.init"
+_ROOT = Path(worker.__file__).parents[1]
+MINIMUM_PYTHON = (3, 11)
+
+# What `python -c` runs. It must be readable by any Python 3, to say that it is too old.
+BOOT = f"""
+import importlib.abc, importlib.util, json, os, struct, sys
+if sys.version_info < {MINIMUM_PYTHON}:
+    sys.exit("this image has Python %d.%d, which is too old" % sys.version_info[:2])
+orders = os.fdopen(0, "rb", buffering=0)
+def take(size):
+    data = bytearray()
+    while len(data) < size:
+        more = orders.read(min(size - len(data), 1 << 20))
+        if not more:
+            raise EOFError
+        data += more
+    return bytes(data)
+class Orders:
+    read = staticmethod(take)
+header, body = (take(n) for n in struct.unpack("!IQ", take(12)))
+header, sources = json.loads(header), json.loads(body)
+class Bundle(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def find_spec(self, name, path=None, target=None):
+        if name in sources:
+            return importlib.util.spec_from_loader(name, self, is_package=name in header["packages"])
+    def exec_module(self, module):
+        module.__file__ = "<knackbox>/" + module.__name__
+        exec(compile(sources[module.__name__], module.__file__, "exec"), module.__dict__)
+sys.meta_path.insert(0, Bundle())
+importlib.import_module(header["main"]).main(header["preload"], Orders)
+"""
+
+
+def boot_frame(preload: tuple[str, ...]) -> bytes:
+    """The first frame a container reads. preload: modules of the image to import before the job is there."""
+    sources, packages = _sources()
+    header = {"main": MAIN, "preload": list(preload), "packages": list(packages)}
+    return worker.pack(header, json.dumps(sources).encode())
+
+
+@cache
+def _sources() -> tuple[dict[str, str], tuple[str, ...]]:
+    """Every module of ours that the main one needs, and which of them are packages."""
+    sources: dict[str, str] = {}
+    packages: list[str] = []
+    wanted = [MAIN]
+    while wanted:
+        name = wanted.pop()
+        if name in sources:
+            continue
+        place = _ROOT.joinpath(*name.split("."))
+        if (place / "__init__.py").is_file():
+            packages.append(name)
+            place /= "__init__"
+        if not place.with_suffix(".py").is_file():
+            continue  # something in a module, not a module
+        sources[name] = place.with_suffix(".py").read_text(encoding="utf-8")
+        wanted += _imports(sources[name])
+    return sources, tuple(packages)
+
+
+def _imports(source: str) -> Iterator[str]:
+    """Names below `sandbox` that a module imports, with the packages they are in."""
+    for node in ast.walk(ast.parse(source)):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "sandbox":
+                yield from (".".join(parts[:depth]) for depth in range(1, len(parts) + 1))

@@ -1,0 +1,124 @@
+"""The docker SDK, kept to threads of its own, and its errors put into ours.
+
+The SDK blocks. Its calls never run on the event loop nor in the loop's default executor, which others need.
+"""
+
+import asyncio
+import functools
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ParamSpec, TypeVar
+
+import docker
+import docker.errors
+import docker.utils
+import requests.exceptions
+
+from sandbox.contract import SandboxError
+from sandbox.docker.channel import Channel, Socket
+from sandbox.docker.owner import OWNER
+
+_CALL_WAIT_S = 60
+_GONE = (404, 409)  # it is not there; it is being removed already
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Client:
+    """One Docker Engine. Methods named like the engine's own calls block; `call` runs them in a thread."""
+
+    def __init__(self, url: str, threads: int) -> None:
+        self._url = url
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="knackbox-docker")
+        self._api: docker.APIClient | None = None
+
+    async def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Raises SandboxError for what the engine refuses or is not there for."""
+        work = functools.partial(function, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._in_our_words, work)
+
+    def shut(self) -> None:
+        """Let the threads end; nothing can be called any more."""
+        self._threads.shutdown(wait=False)
+        if self._api is not None:
+            self._api.close()
+
+    @property
+    def address(self) -> str:
+        return self._url or os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the engine sees this machine's folders."""
+        return self.address.startswith(("unix://", "http+unix://"))
+
+    def info(self) -> dict[str, Any]:
+        """What the engine says of itself and its machine."""
+        found: dict[str, Any] = self._connected().info()
+        return found
+
+    def require_image(self, name: str) -> None:
+        self._connected().inspect_image(name)  # type: ignore[no-untyped-call]
+
+    def create(self, creation: dict[str, Any]) -> str:
+        """Id of a new container; it does not run yet."""
+        made: dict[str, Any] = self._connected().create_container_from_config(creation)  # type: ignore[no-untyped-call]
+        return str(made["Id"])
+
+    def attach(self, container: str) -> Channel:
+        """Its standard streams. To be called before `start`, so that nothing is missed."""
+        params = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
+        owner: Any = self._connected().attach_socket(container, params=params)
+        raw: Socket = getattr(owner, "_sock", owner)  # of a file-like wrapper, the socket in it
+        return Channel(raw, owner)
+
+    def start(self, container: str) -> None:
+        self._connected().start(container)
+
+    def remove(self, container: str) -> None:
+        """Kill and remove; returns when it is dead, also where it was gone before."""
+        try:
+            self._connected().remove_container(container, v=True, force=True)
+        except docker.errors.APIError as problem:
+            if problem.status_code not in _GONE:
+                raise
+
+    def containers(self, owner: str = "") -> list[dict[str, Any]]:
+        """Ours of every state, or those with this owner label."""
+        label = f"{OWNER}={owner}" if owner else OWNER
+        found: list[dict[str, Any]] = self._connected().containers(all=True, filters={"label": label})
+        return found
+
+    def ran_out_of_memory(self, container: str, since: float, until: float) -> bool:
+        """Whether the engine noted that the kernel killed something in there for its memory. Unix times."""
+        seen = self._connected().events(
+            since=int(since), until=int(until) + 1, filters={"container": container, "event": "oom"}, decode=True
+        )
+        try:
+            return any(True for _ in seen)
+        finally:
+            seen.close()
+
+    def _connected(self) -> docker.APIClient:
+        if self._api is None:
+            settings = {"base_url": self._url} if self._url else docker.utils.kwargs_from_env()
+            self._api = docker.APIClient(version="auto", timeout=_CALL_WAIT_S, **settings)
+        return self._api
+
+    def _in_our_words(self, work: Callable[[], R]) -> R:
+        try:
+            return work()
+        except docker.errors.ImageNotFound as problem:
+            raise SandboxError(
+                f"The Docker image is not there: {problem.explanation}.",
+                remedy="Pull or build it (scripts/docker_image.sh builds one), or name another.",
+            ) from None
+        except docker.errors.APIError as problem:
+            raise SandboxError(f"The Docker Engine refused: {problem.explanation or problem}.") from None
+        except (docker.errors.DockerException, requests.exceptions.RequestException, TimeoutError) as problem:
+            raise SandboxError(
+                f"No Docker Engine answers at {self.address} ({problem}).",
+                remedy="Start one, or set DOCKER_HOST to the address of one you may use.",
+            ) from None

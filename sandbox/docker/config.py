@@ -1,0 +1,161 @@
+"""What the Docker backend can be told, and what containers a job needs: its shape."""
+
+import os
+import random
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sandbox.contract import Job, Limits, Mount, SandboxError, Writes
+from sandbox.docker.bundle import BOOT
+
+TMP, WORK = "/tmp", "/work"  # noqa: S108  (in the container)
+# Process 1, the tables of the kernel, and gVisor's own process, which counts in the container's memory too.
+OWN_BYTES = 64 << 20
+# A kernel of its own is a program with threads, and has a process for each of the job's: all counted by the host, while
+# process 1 counts the job's own.
+_OWN_PROCESSES = {"runsc": 512}
+_INODES = 65_536
+_MAX_OPEN_FILES = 16_384
+# Nobody's: systemd gives these to services for as long as they run (its "Users, Groups, UIDs and GIDs"), and an engine
+# with remapped users has them too. Each container draws its own, since the kernel counts some things per user.
+_UIDS = range(61_184, 65_520)
+
+
+@dataclass(frozen=True, slots=True)
+class DockerConfig:
+    """How containers are made and how many.
+
+    image: any with Python 3.11 or newer as `python`; Bash and Node where jobs need them. Never pulled by us.
+    url: of the engine; "" takes DOCKER_HOST and its fellows, as the docker command does.
+    runtime: OCI runtime the engine knows ("runc", gVisor's "runsc"); "" takes the engine's default.
+    warm: containers kept waiting per shape. max_boxes: jobs at once. max_queue: jobs that may wait for a box.
+    max_pools: shapes kept warm at once. cpus: processors one container may use.
+    limits: of the containers made ahead, before the first job says what it needs.
+    """
+
+    image: str = "knackbox-box"
+    url: str = ""
+    runtime: str = ""
+    python: str = "python3"
+    warm: int = 2
+    max_boxes: int = field(default_factory=lambda: 4 * (os.cpu_count() or 1))
+    max_queue: int = 256
+    max_pools: int = 4
+    cpus: float = 1.0
+    limits: Limits = field(default_factory=Limits)
+    start_wait_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What is fixed when a container is made; a job runs in a container of exactly its shape."""
+
+    memory_bytes: int
+    disk_bytes: int
+    processes: int
+    preload: tuple[str, ...] = ()
+    workspace: Mount | None = None
+
+    @classmethod
+    def of(cls, limits: Limits, preload: tuple[str, ...] = (), workspace: Mount | None = None) -> "Shape":
+        if workspace is not None:
+            workspace = Mount(Path(os.path.realpath(workspace.source)), workspace.writes)
+        names = tuple(sorted(set(preload)))
+        return cls(limits.memory_bytes, limits.disk_bytes, limits.processes, names, workspace)
+
+
+def refuse_unsupported(job: Job) -> None:
+    """Raises SandboxError for what this backend cannot give."""
+    remedy = "Use the namespace backend for this job."
+    if job.egress:
+        raise SandboxError("The docker backend has no egress proxy: its containers have no network.", remedy=remedy)
+    if job.requirements:
+        raise SandboxError("The docker backend does not make environments: the image has what it has.", remedy=remedy)
+    if job.workspace is not None and job.workspace.writes is Writes.COPY:
+        raise SandboxError("The docker backend cannot keep a job's writes apart from its workspace.", remedy=remedy)
+
+
+def user_for(workspace: Mount | None) -> tuple[int, int]:
+    """Host user and group a container runs as: nobody's, or the workspace's owner's so that files come out as theirs.
+
+    Raises SandboxError when the owner is root: no container runs as root, and Docker maps no ids per mount.
+    """
+    nobody = random.SystemRandom().choice(_UIDS)
+    if workspace is None:
+        return nobody, nobody
+    try:
+        found = os.stat(workspace.source)  # noqa: PTH116  (a path that may be a string)
+    except OSError as problem:
+        raise SandboxError(f"The workspace {workspace.source} cannot be used: {problem.strerror}.") from None
+    if not stat.S_ISDIR(found.st_mode):
+        raise SandboxError(f"The workspace {workspace.source} is not a folder.")
+    if found.st_uid != 0:
+        return found.st_uid, found.st_gid or found.st_uid
+    if workspace.writes is Writes.NO:
+        return nobody, nobody
+    raise SandboxError(
+        f"The workspace {workspace.source} belongs to root, and no container runs as root.",
+        remedy="Give it to an ordinary user (chown), mount it read-only, or use the namespace backend.",
+    )
+
+
+def creation(config: DockerConfig, shape: Shape, labels: dict[str, str]) -> dict[str, Any]:
+    """The body of the engine's "create a container" (Docker Engine API, from version 1.40). Raises SandboxError."""
+    uid, gid = user_for(shape.workspace)
+    tmpfs = f"rw,exec,nosuid,nodev,size={shape.disk_bytes},nr_inodes={_INODES},mode=0700,uid={uid},gid={gid}"
+    memory = shape.memory_bytes + shape.disk_bytes + OWN_BYTES
+    host: dict[str, Any] = {
+        "AutoRemove": True,
+        "NetworkMode": "none",
+        "ReadonlyRootfs": True,
+        "CapDrop": ["ALL"],
+        "SecurityOpt": ["no-new-privileges"],
+        "Memory": memory,
+        "MemorySwap": memory,  # the sum of both: no swap
+        "PidsLimit": shape.processes + _OWN_PROCESSES.get(config.runtime, 1),
+        "NanoCpus": int(config.cpus * 1e9),
+        "Ulimits": [
+            {"Name": "core", "Soft": 0, "Hard": 0},
+            {"Name": "nofile", "Soft": _MAX_OPEN_FILES, "Hard": _MAX_OPEN_FILES},
+        ],
+        "Tmpfs": {TMP: tmpfs},
+        "ShmSize": shape.disk_bytes,
+        "IpcMode": "private",
+        "Init": False,
+        "LogConfig": {"Type": "none", "Config": {}},  # an endless printer must not fill the engine's disk
+        "Dns": ["127.0.0.1"],  # else the host's name servers are shown
+        "Runtime": config.runtime or None,
+    }
+    if shape.workspace is None:
+        host["Tmpfs"][WORK] = tmpfs
+    else:
+        host["Mounts"] = [
+            {
+                "Type": "bind",
+                "Source": os.fspath(shape.workspace.source),
+                "Target": WORK,
+                "ReadOnly": shape.workspace.writes is Writes.NO,
+                # What is mounted below it would be writable even where the workspace is not.
+                "BindOptions": {"Propagation": "rprivate", "NonRecursive": True},
+            }
+        ]
+    return {
+        "Image": config.image,
+        "Entrypoint": [config.python, "-I", "-B", "-c", BOOT],
+        "Cmd": [],
+        "User": f"{uid}:{gid}",
+        "WorkingDir": WORK,
+        "Hostname": "box",
+        "Env": ["OPENBLAS_NUM_THREADS=1"],  # process 1 forks: no library may have started threads
+        "OpenStdin": True,
+        "StdinOnce": True,  # the end of our connection is the end of its standard input, and so of the container
+        "AttachStdin": True,
+        "AttachStdout": True,
+        "AttachStderr": True,
+        "Tty": False,
+        "Healthcheck": {"Test": ["NONE"]},
+        "Labels": labels,
+        "HostConfig": host,
+    }

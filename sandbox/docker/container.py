@@ -1,0 +1,79 @@
+"""One container: made, started, and waiting for its one job."""
+
+import contextlib
+from dataclasses import dataclass
+from typing import Any
+
+from sandbox.contract import SandboxError
+from sandbox.docker.channel import Channel, ProtocolError
+from sandbox.docker.client import Client
+from sandbox.docker.config import Shape
+from sandbox.namespace.programs import Programs
+
+_END_WAIT_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """facts: what it found out about itself (`sandbox.docker.inside.facts`)."""
+
+    id: str
+    shape: Shape
+    channel: Channel
+    facts: dict[str, Any]
+
+    @property
+    def programs(self) -> Programs:
+        """The interpreters of the image."""
+        return Programs(self.facts["bash"], self.facts["node"], tuple(self.facts["path"]), ())
+
+
+def launch(client: Client, creation: dict[str, Any], shape: Shape, boot: bytes, wait_s: float) -> Container:
+    """Blocking. Raises SandboxError, having removed what was made."""
+    name = client.create(creation)
+    channel = None
+    try:
+        channel = client.attach(name)
+        client.start(name)
+        with contextlib.suppress(OSError):  # it has ended already: what it said last tells why
+            channel.send(boot)
+        return Container(name, shape, channel, _ready(channel, wait_s))
+    except BaseException:
+        if channel is not None:
+            channel.close()
+        client.remove(name)
+        raise
+
+
+def _ready(channel: Channel, wait_s: float) -> dict[str, Any]:
+    try:
+        frames = channel.receive(wait_s)
+    except TimeoutError:
+        raise SandboxError(f"The container was not ready within {wait_s:g} s. {channel.stderr}") from None
+    except ProtocolError as problem:
+        raise SandboxError(f"The container answers with {problem}: the image's Python is not one.") from None
+    if not frames:
+        raise SandboxError(f"The container ended before it was ready: {channel.stderr or 'it said nothing'}.")
+    header = frames[0].header
+    if "ready" not in header:
+        raise SandboxError(f"The container could not be made ready: {header.get('failed', header)}.")
+    facts: dict[str, Any] = header["ready"]
+    return facts
+
+
+def dismiss(client: Client, container: Container) -> None:
+    """Blocking: end a container and all that runs in it; returns when it is dead.
+
+    The end of its input is the quick way: process 1 kills and buries all others, and leaves. Where that takes too
+    long, or the connection does not tell, the engine kills it.
+    """
+    channel = container.channel
+    channel.end_input()
+    try:
+        while channel.receive(_END_WAIT_S) is not None:
+            pass
+    except (OSError, ProtocolError):  # TimeoutError among them
+        client.remove(container.id)
+    finally:
+        with contextlib.suppress(OSError):
+            channel.close()

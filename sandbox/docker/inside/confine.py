@@ -1,0 +1,168 @@
+"""The worker of a container: forked ahead of the job, gives up what is left to give up, waits for the job, becomes it.
+
+The container has taken most away already (capabilities, network, the root's being writable); what is added here holds
+inside it: our list of refused system calls, Landlock where there is one, and no way to process 1. Written for any OCI
+runtime: gVisor has neither Landlock, nor close_range to the end, nor unnamed files. Standard library only.
+"""
+
+import contextlib
+import errno
+import fcntl
+import json
+import math
+import os
+import resource
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NoReturn
+
+from sandbox import worker
+from sandbox.namespace import landlock, seccomp, syscalls
+from sandbox.namespace.watch import data_in_use
+
+TMP, WORK, SHM = "/tmp", "/work", "/dev/shm"  # noqa: S108  (in the container)
+_WRITABLE = (TMP, WORK, SHM, "/dev/null", "/dev/zero", "/dev/full")
+_RESULT_FD, _JOB_FD = 3, 4
+_HIGH = 64  # above every descriptor that is about to be given its place
+# An empty filter (one `return ALLOW`), where the table of system calls is not for this machine.
+_NO_FILTER = struct.pack("<HBBI", 0x06, 0, 0, 0x7FFF0000)
+
+
+@dataclass(frozen=True)
+class Confined:
+    """A confined worker that waits for its job. `result`, `out` and `err` are read without blocking."""
+
+    pid: int
+    job: int
+    result: int
+    out: int
+    err: int
+    landlock_abi: int
+
+    def hand_over(self, frame: bytes) -> None:
+        """Give it the job's frame."""
+        with contextlib.suppress(BrokenPipeError):  # it died waiting; its status tells
+            worker.write_all(self.job, frame)
+        os.close(self.job)
+
+
+def start() -> Confined:
+    """Fork it. Raises OSError."""
+    abi = landlock.abi()
+    rules = landlock.ruleset(abi, _WRITABLE) if abi else -1
+    filter_ = seccomp.program() if seccomp.supported() else _NO_FILTER
+    job, job_write = os.pipe2(os.O_CLOEXEC)
+    result, result_write = _read_without_blocking()
+    out, out_write = _read_without_blocking()
+    err, err_write = _read_without_blocking()
+    nothing = os.open("/dev/null", os.O_RDONLY)
+    given = (nothing, out_write, err_write, result_write, job)
+    with _first_to_be_killed():
+        syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)  # the worker has our user id: keep it out of /proc/1
+        pid = os.fork()
+        if pid == 0:
+            _become(given, rules, filter_)
+    for descriptor in (*given, *([rules] if rules >= 0 else [])):
+        os.close(descriptor)
+    return Confined(pid, job_write, result, out, err, abi)
+
+
+def _read_without_blocking() -> tuple[int, int]:
+    read, write = os.pipe2(os.O_CLOEXEC)
+    os.set_blocking(read, False)
+    return read, write
+
+
+@contextlib.contextmanager
+def _first_to_be_killed() -> Iterator[None]:
+    """What is forked within is the kernel's first choice when memory is short, before process 1."""
+    try:
+        score = os.open("/proc/self/oom_score_adj", os.O_RDWR)
+    except FileNotFoundError:  # gVisor: all of it is one process of the kernel's
+        yield
+        return
+    before = os.read(score, 16).strip()
+    os.write(score, b"1000")
+    yield
+    with contextlib.suppress(PermissionError):  # the engine allows no lower one: then all have the same
+        os.write(score, before)
+    os.close(score)
+
+
+def _become(given: tuple[int, ...], rules: int, filter_: bytes) -> NoReturn:
+    """In the child. Never returns."""
+    try:
+        high = [fcntl.fcntl(d, fcntl.F_DUPFD, _HIGH) for d in (*given, *([rules] if rules >= 0 else []))]
+        for target, source in enumerate(high):
+            os.dup2(source, target, inheritable=target < _RESULT_FD)
+        os.closerange(len(high), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        os.setsid()
+        syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+        syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)
+        worker.restore_signals()
+        seccomp.apply(filter_)
+        if rules >= 0:
+            landlock.restrict(_JOB_FD + 1)
+        worker.rehearse()
+        in_use = data_in_use()
+        job, body = _wait_for_job()
+        if job["mount"] and seccomp.supported():
+            seccomp.apply(seccomp.program_without_unix_sockets())
+        _set_limits(job["limits"], in_use[job["language"]])
+        worker.run(job, _take_stdin(body, job["stdin"]), _RESULT_FD)
+    except BaseException as problem:  # noqa: BLE001  (a child must never return into its parent's code)
+        with contextlib.suppress(OSError):
+            failure = {"end": worker.end_of(problem), "exit_code": 1, "error": worker.describe(problem)}
+            worker.write_all(_RESULT_FD, worker.pack(failure))
+    finally:
+        os._exit(1)
+
+
+def _set_limits(limits: worker.Message, data_in_use: int) -> None:
+    """Raises ValueError when one that counts could not be set. gVisor refuses to hear of message queues."""
+    try:
+        worker.set_limits(limits, data_in_use=data_in_use, processes_in_use=1)
+    except ValueError:
+        for kind, highest in (
+            (resource.RLIMIT_CPU, math.ceil(limits["cpu_s"]) + 1),
+            (resource.RLIMIT_DATA, limits["memory_bytes"] + data_in_use),
+            (resource.RLIMIT_NOFILE, limits["open_files"]),
+            (resource.RLIMIT_FSIZE, limits["file_size_bytes"]),
+        ):
+            if not 0 <= resource.getrlimit(kind)[1] <= highest:
+                raise
+
+
+def _wait_for_job() -> tuple[worker.Message, bytes]:
+    with os.fdopen(_JOB_FD, "rb") as source:
+        head = source.read(worker.HEADER.size)
+        if not head:
+            os._exit(0)  # process 1 ended without a job
+        header_length, body_length = worker.unpack_head(head)
+        job: worker.Message = json.loads(source.read(header_length))
+        return job, source.read(body_length)
+
+
+def _take_stdin(body: bytes, size: int) -> bytes:
+    """Put the end of the body behind descriptor 0; what is left is the job's files."""
+    if not size:
+        return body
+    descriptor = _unnamed_file()
+    worker.write_all(descriptor, body[-size:])
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    os.dup2(descriptor, 0)
+    os.close(descriptor)
+    return body[:-size]
+
+
+def _unnamed_file() -> int:
+    try:
+        return os.open(TMP, os.O_TMPFILE | os.O_RDWR, 0o600)
+    except OSError as problem:
+        if problem.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT):
+            raise
+    path = f"{TMP}/.stdin"
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+    os.unlink(path)
+    return descriptor

@@ -1,0 +1,81 @@
+"""Process 1 of a container: starts a confined worker, says what it sees, takes one job, answers, and ends.
+
+It reads frames on descriptor 0 and writes frames on descriptor 1; the worker has neither, and under the host's kernel
+can neither read, trace nor signal this process. gVisor lets it open `/proc/1/fd/1`; so an answer carries a key that
+came with the job, is kept from the worker, and is sent once everything else is dead. When this process ends the kernel
+kills what is left, and the engine removes the container. It also ends when descriptor 0 does: the engine is gone.
+Standard library only.
+"""
+
+import contextlib
+import importlib
+import json
+import os
+import signal
+from typing import NoReturn, Protocol
+
+from sandbox import worker
+from sandbox.docker.inside import confine, counters, facts
+from sandbox.docker.inside.keeper import Keeper
+from sandbox.docker.inside.outbox import Outbox
+from sandbox.namespace import answer
+
+_ORDERS, _OUT = 0, 1
+_SEND_WAIT_S = 30.0
+# The container's own process limit binds; rlimits count a user's processes outside the container too.
+_UNBOUND = 1 << 20
+
+
+class Orders(Protocol):
+    """Descriptor 0, as `sandbox.docker.bundle.BOOT` reads it."""
+
+    def read(self, size: int, /) -> bytes:
+        """Exactly so many bytes. Raises EOFError."""
+        ...
+
+
+def main(preload: list[str], orders: Orders) -> NoReturn:
+    """Never returns. orders: where the boot frame has been read from."""
+    outbox, key = Outbox(_OUT), None
+    try:
+        _prepare(preload)
+        running = confine.start()
+        outbox.put({"ready": facts.gather(running.pid, running.landlock_abi)})
+        outbox.drain(_ORDERS, _SEND_WAIT_S)
+        header, body = _receive(orders)
+        key = header.pop("key")  # the worker never sees it: without it, no answer counts
+        outbox.put({"taken": True})
+        disks = (confine.TMP, confine.SHM) if header["mount"] else (confine.TMP, confine.SHM, confine.WORK)
+        limits = header["limits"]
+        watch = counters.ContainerWatch(disks)
+        running.hand_over(worker.pack({**header, "limits": {**limits, "processes": _UNBOUND}}, body))
+        watch.begin(limits, running.pid, confine.WORK if header["mount"] == "through" else "")
+        ended = Keeper(running, _ORDERS, outbox).attend(limits, watch)
+        said, files = answer.conclude(header, ended, watch)
+        outbox.put({"answer": said, "key": key}, files)
+        outbox.drain(_ORDERS, _SEND_WAIT_S)
+    except EOFError:  # the engine is gone or wants no job here
+        pass
+    except BaseException as problem:  # noqa: BLE001  (the engine must hear of it, whatever it is)
+        with contextlib.suppress(EOFError):
+            outbox.put({"failed": f"{type(problem).__name__}: {problem}", "key": key})
+            outbox.drain(_ORDERS, _SEND_WAIT_S)
+    finally:
+        os._exit(0)
+
+
+def _prepare(preload: list[str]) -> None:
+    """What is done once, ahead: the worker is forked with it."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)  # process 1 gets signals of its own container only if it has a handler
+    os.umask(0o077)
+    for name in preload:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+
+
+def _receive(orders: Orders) -> tuple[worker.Message, bytes]:
+    """The job's frame. Raises EOFError."""
+    header_length, body_length = worker.unpack_head(orders.read(worker.HEADER.size))
+    header: worker.Message = json.loads(orders.read(header_length))
+    return header, orders.read(body_length)

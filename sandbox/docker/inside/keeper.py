@@ -1,0 +1,169 @@
+"""Process 1 while the job runs: pass on what it prints, keep its limits, and end it. Standard library only.
+
+Written for any OCI runtime: it waits by SIGCHLD, since gVisor has no pidfd.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import time
+from types import FrameType
+
+from sandbox import worker
+from sandbox.docker.inside import counters
+from sandbox.docker.inside.confine import Confined
+from sandbox.docker.inside.outbox import Outbox
+from sandbox.namespace.attend import Ended
+from sandbox.namespace.watch import Used
+
+_FIRST_LOOK_S, _LAST_PAUSE_S = 0.01, 0.05
+_READ = 1 << 16
+_MAX_SAID = worker.MAX_VALUE_BYTES + (1 << 16)
+
+
+class Keeper:
+    """One job. `orders` ends when the engine is gone."""
+
+    def __init__(self, running: Confined, orders: int, outbox: Outbox) -> None:
+        self._running = running
+        self._printed = {running.out: "stdout", running.err: "stderr"}
+        self._orders = orders
+        self._outbox = outbox
+        self._said = bytearray()
+        self._seen = 0
+        self._status: int | None = None
+        self._poller = select.poll()
+        self._woken = _wake_on_child()
+
+    def attend(self, limits: worker.Message, watch: counters.ContainerWatch) -> Ended:
+        """Until the job and everything it started are killed. Raises EOFError when the engine is gone."""
+        for descriptor in (self._orders, self._running.result, self._woken):
+            self._poller.register(descriptor, select.POLLIN)
+        try:
+            reason = self._wait(limits, watch)
+        finally:
+            used = watch.used_alone(self._running.pid) if self._answered else None
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)
+            if used is None:
+                self._reap(0)  # all of them are dead before the engine hears of it
+        self._take_answer()
+        self._pass_on(last=True)
+        if not reason and self._status is not None and os.WIFSIGNALED(self._status):
+            killed = os.WTERMSIG(self._status) == signal.SIGKILL
+            reason = "memory" if killed and counters.out_of_memory_kills() else ""
+        status = 0 if self._answered and not reason else self._status or 0
+        return Ended(reason, status, bytes(self._said), self._used(used, watch))
+
+    @staticmethod
+    def _used(alone: Used | None, watch: counters.ContainerWatch) -> Used:
+        return watch.used_by_all() if alone is None else alone
+
+    def _wait(self, limits: worker.Message, watch: counters.ContainerWatch) -> str:
+        """Until the job has answered or left (""), or must be ended for the reason returned."""
+        deadline = time.monotonic() + limits["wall_s"]
+        pause = _FIRST_LOOK_S
+        look_at = time.monotonic() + pause
+        while True:
+            self._listen_where_there_is_room()
+            now = time.monotonic()
+            events = dict(self._poller.poll(max(0.0, min(look_at, deadline) - now) * 1000))
+            if self._orders in events:
+                raise EOFError
+            if self._running.result in events:
+                self._take_answer()
+            if self._woken in events:
+                os.read(self._woken, _READ)
+                self._reap(os.WNOHANG)
+            self._outbox.flush()
+            self._pass_on()
+            if self._seen > limits["output_bytes"]:
+                return "output"
+            if self._answered or self._status is not None:
+                return ""
+            now = time.monotonic()
+            if now >= deadline:
+                return "timeout"
+            if now >= look_at:
+                pause = min(_LAST_PAUSE_S, pause * 2)
+                look_at = now + pause
+                if reason := watch.exceeded():
+                    return reason
+
+    def _listen_where_there_is_room(self) -> None:
+        """A job whose output nobody takes waits in its own write."""
+        for descriptor in self._printed:
+            if self._outbox.full:
+                with contextlib.suppress(KeyError):
+                    self._poller.unregister(descriptor)
+            else:
+                self._poller.register(descriptor, select.POLLIN)
+        if self._outbox.waiting:
+            self._poller.register(self._outbox.descriptor, select.POLLOUT)
+        else:
+            with contextlib.suppress(KeyError):
+                self._poller.unregister(self._outbox.descriptor)
+
+    def _pass_on(self, *, last: bool = False) -> None:
+        """What is in the job's pipes; with `last` all of it, since nobody is left to write more."""
+        for descriptor, stream in list(self._printed.items()):
+            while last or not self._outbox.full:
+                try:
+                    data = os.read(descriptor, _READ)
+                except BlockingIOError:
+                    break
+                if not data:
+                    self._forget(descriptor)
+                    break
+                self._seen += len(data)
+                self._outbox.put({"printed": stream}, data)
+
+    def _forget(self, descriptor: int) -> None:
+        del self._printed[descriptor]
+        with contextlib.suppress(KeyError):
+            self._poller.unregister(descriptor)
+        os.close(descriptor)
+
+    def _take_answer(self) -> None:
+        while True:
+            try:
+                data = os.read(self._running.result, _READ)
+            except BlockingIOError:
+                return
+            if not data:
+                with contextlib.suppress(KeyError):
+                    self._poller.unregister(self._running.result)
+                return
+            if len(self._said) < _MAX_SAID:
+                self._said += data
+
+    @property
+    def _answered(self) -> bool:
+        size = worker.HEADER.size
+        said = self._said
+        return len(said) >= size and len(said) >= size + sum(worker.unpack_head(bytes(said[:size])))
+
+    def _reap(self, how: int) -> None:
+        """Bury the dead; with WNOHANG those there are, else until nobody is left."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, how)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self._running.pid:
+                self._status = status
+
+
+def _wake_on_child() -> int:
+    """A descriptor that can be read whenever a child has ended."""
+    woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, _nothing)
+    return woken
+
+
+def _nothing(_number: int, _frame: FrameType | None) -> None:
+    """The byte on the wake-up descriptor is all that is wanted of SIGCHLD."""

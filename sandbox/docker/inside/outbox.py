@@ -1,0 +1,66 @@
+"""The way out of the container: frames on its standard output, written without ever waiting for the reader.
+
+Only process 1 holds this descriptor. What the job prints goes to pipes that process 1 reads, and travels as frames of
+its own kind, so that nothing printed can pass for an answer. Standard library only.
+"""
+
+import os
+import select
+import time
+from collections import deque
+
+from sandbox import worker
+
+_ENOUGH = 256 << 10  # held back before the job's own pipes are left unread
+
+
+class Outbox:
+    """`put` never blocks; `flush` writes what the pipe takes."""
+
+    def __init__(self, descriptor: int) -> None:
+        os.set_blocking(descriptor, False)
+        self.descriptor = descriptor
+        self._parts: deque[memoryview] = deque()
+        self._held = 0
+
+    @property
+    def waiting(self) -> bool:
+        return self._held > 0
+
+    @property
+    def full(self) -> bool:
+        """Whether the reader is so far behind that nothing more should be taken in."""
+        return self._held >= _ENOUGH
+
+    def put(self, header: worker.Message, body: bytes = b"") -> None:
+        data = worker.pack(header, body)
+        self._parts.append(memoryview(data))
+        self._held += len(data)
+        self.flush()
+
+    def flush(self) -> None:
+        """Raises EOFError when nobody will ever read it."""
+        while self._parts:
+            part = self._parts.popleft()
+            try:
+                written = os.write(self.descriptor, part)
+            except BlockingIOError:
+                self._parts.appendleft(part)
+                return
+            except BrokenPipeError:
+                raise EOFError from None
+            self._held -= written
+            if written < len(part):
+                self._parts.appendleft(part[written:])
+
+    def drain(self, orders: int, seconds: float) -> None:
+        """Write all of it. Raises EOFError when the engine goes away (`orders` ends) or has not read it in time."""
+        poller = select.poll()
+        poller.register(self.descriptor, select.POLLOUT)
+        poller.register(orders, select.POLLIN)
+        deadline = time.monotonic() + seconds
+        while self.waiting:
+            events = dict(poller.poll(max(0.0, deadline - time.monotonic()) * 1000))
+            if not events or orders in events:
+                raise EOFError
+            self.flush()

@@ -1,0 +1,123 @@
+"""One job in one container, seen from the engine: send it, read its output, hear its end."""
+
+import secrets
+import time
+from typing import Any
+
+from sandbox import worker
+from sandbox.capture import Capture
+from sandbox.contract import CodeError, End, Job, OnOutput, Outcome, SandboxError, Stream, Usage
+from sandbox.docker.channel import Frame, ProtocolError
+from sandbox.docker.client import Client
+from sandbox.docker.container import Container
+
+_LAST_OUTPUT = 1 << 20  # what is in pipes and on its way when process 1 ends the job for its output
+
+
+class NotTaken(SandboxError):
+    """The container ended before it had the job: the job may be put to another one."""
+
+
+class RunningJob:
+    """`container` is used up by it, and is ended by the caller."""
+
+    def __init__(self, client: Client, container: Container, job: Job, on_output: OnOutput | None) -> None:
+        self._client = client
+        self._container = container
+        self._on_output = on_output
+        self._captures: dict[Stream, Capture] = {
+            "stdout": Capture(job.limits.capture_bytes),
+            "stderr": Capture(job.limits.capture_bytes),
+        }
+        self._most_output = job.limits.output_bytes + _LAST_OUTPUT
+        self._began = time.monotonic()
+        self._began_at = time.time()
+        self._taken = False
+        self._key = secrets.token_hex(16)
+
+    async def outcome(self, header: dict[str, Any], body: bytes) -> Outcome:
+        """Run it to its end. Raises SandboxError when the container failed, and what `on_output` raised."""
+        channel = self._container.channel
+        try:
+            frames = await self._client.call(self._put, worker.pack({**header, "key": self._key}, body))
+            while frames is not None:
+                for frame in frames:
+                    if frame.header.get("key") == self._key:
+                        return self._answered(frame)
+                    self._take(frame)
+                frames = await self._client.call(channel.receive)
+        except ProtocolError as problem:
+            if not self._taken:
+                raise NotTaken(f"The container answers with {problem}.") from None
+            # Only the job can have written there (where the runtime lets it): process 1 sends what we expect.
+            return self._outcome(End.POLICY, usage={"limits_hit": []})
+        except OSError as problem:
+            if self._taken:
+                raise SandboxError(f"The container was lost: {problem}.", may_have_started=True) from None
+            raise NotTaken(f"The container ended before its job: {problem}.") from None
+        if not self._taken:
+            raise NotTaken(f"The container ended before its job. {channel.stderr}")
+        return await self._without_answer()
+
+    def _put(self, frame: bytes) -> list[Frame] | None:
+        """Blocking: send the job, and hear the first of what comes back."""
+        self._container.channel.send(frame)
+        return self._container.channel.receive()
+
+    def _take(self, frame: Frame) -> None:
+        stream = frame.header.get("printed")
+        if stream in ("stdout", "stderr"):
+            self._captures[stream].feed(frame.body)
+            if sum(capture.seen for capture in self._captures.values()) > self._most_output:
+                raise ProtocolError("more output than process 1 lets through")
+            if self._on_output is not None:
+                self._on_output(stream, frame.body)
+        elif frame.header.get("taken"):
+            self._taken = True
+        elif "failed" in frame.header and not self._taken:
+            raise SandboxError(f"The container could not run the job: {frame.header['failed']}.")
+        else:
+            raise ProtocolError("a frame of no known kind")
+
+    async def _without_answer(self) -> Outcome:
+        """Process 1 is gone and did not say why: killed from outside, or by the kernel for the container's memory."""
+        short = await self._client.call(self._client.ran_out_of_memory, self._container.id, self._began_at, time.time())
+        end = End.MEMORY if short else End.KILLED
+        return self._outcome(end, usage={"limits_hit": ["memory"] if short else []})
+
+    def _answered(self, frame: Frame) -> Outcome:
+        said = frame.header.get("answer")
+        if said is None:
+            raise SandboxError(f"The container failed: {frame.header.get('failed')}.", may_have_started=True)
+        files, offset = {}, 0
+        for path, size in said["files"]:
+            files[path] = frame.body[offset : offset + size]
+            offset += size
+        error = said.get("error")
+        return self._outcome(
+            End(said["end"]),
+            usage=said["usage"],
+            exit_code=said.get("exit_code"),
+            signal=said.get("signal"),
+            value=said.get("value"),
+            error=CodeError(error["type"], error["message"], error["traceback"]) if error else None,
+            files=files,
+        )
+
+    def _outcome(self, end: End, *, usage: dict[str, Any], **rest: Any) -> Outcome:
+        out, err = self._captures["stdout"], self._captures["stderr"]
+        return Outcome(
+            end=end,
+            stdout=out.value(),
+            stderr=err.value(),
+            stdout_dropped=out.dropped,
+            stderr_dropped=err.dropped,
+            usage=Usage(
+                wall_s=time.monotonic() - self._began,
+                cpu_s=usage.get("cpu_s", 0.0),
+                peak_memory_bytes=usage.get("peak_memory_bytes", 0),
+                output_bytes=out.seen + err.seen,
+                limits_hit=tuple(usage["limits_hit"]),
+            ),
+            **rest,
+        )

@@ -1,0 +1,129 @@
+"""The `landlock` level: for places that forbid user namespaces, only when asked for by name.
+
+Every job in a fresh process without privileges, bound by Landlock, seccomp and rlimits. Weaker than namespaces: the
+report says what is missing. Refuses to run where Landlock cannot scope signals.
+"""
+
+import asyncio
+import os
+import stat
+import tempfile
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from sandbox.contract import End, Job, OnOutput, Outcome, Protections, SandboxError, Writes
+from sandbox.landlock_only import machine, probe
+from sandbox.landlock_only.forks import LandlockForkServer, Level
+from sandbox.namespace import request
+from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
+from sandbox.namespace.endings import settle
+from sandbox.namespace.forkserver import ForkServer, TemplateWish
+from sandbox.namespace.running import RunningJob
+from sandbox.namespace.templates import TemplateKey
+
+
+@dataclass(frozen=True, slots=True)
+class LandlockConfig(NamespaceConfig):
+    """folder: where the jobs' private folders are made; as root, other users must get into it."""
+
+    folder: str = field(default_factory=lambda: os.path.realpath(tempfile.gettempdir()))
+
+
+class LandlockSandbox(NamespaceSandbox):
+    """The queue and the templates are those of the namespace backend; what a template does is not."""
+
+    name = "landlock"
+
+    def __init__(self, config: LandlockConfig | None = None) -> None:
+        config = config or LandlockConfig()
+        super().__init__(config)
+        self._folder = config.folder
+        self._as_root = os.geteuid() == 0
+        self._python = machine.interpreter(for_others=self._as_root)
+        if self._python is not None:
+            self._programs = machine.programs(self._python, config.packages)
+
+    async def report(self) -> Protections:
+        """What this machine enforces, and what this level cannot give anywhere."""
+        if self._protections is None:
+            self._protections = await asyncio.to_thread(probe.protections, self.name)
+        return self._protections
+
+    async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
+        """Run one job in one fresh process. Raises Busy, and SandboxError for what the code is not to blame for."""
+        _must_be_possible(job)
+        header, body = request.build(job, self._programs)
+        with await self._environment(job.requirements) as environment:
+            if environment:
+                header["env"]["PYTHONPATH"] = job.env.get("PYTHONPATH", str(environment.site_packages))
+            async with self._slots.slot(job.agent), self._using(job.preload, environment) as server:
+                workspace = await self._open_workspace(server, job)
+                try:
+                    box = await server.acquire()
+                    running = RunningJob(box, job, on_output)
+                    outcome = await self._run_in(server, box, running, (header, body, workspace))
+                finally:
+                    if workspace >= 0:
+                        os.close(workspace)
+        return _settle_disk(job, settle(job, outcome))
+
+    async def _open_workspace(self, server: ForkServer, job: Job) -> int:
+        if job.workspace is not None:
+            writes = job.workspace.writes is Writes.THROUGH
+            await asyncio.to_thread(self._must_be_somebodys, job.workspace.source, writes=writes)
+        return await super()._open_workspace(server, job)
+
+    def _must_be_somebodys(self, source: Path, *, writes: bool) -> None:
+        try:
+            found = source.stat()
+        except OSError as problem:
+            raise SandboxError(f"The workspace {source} cannot be opened: {problem.strerror}.") from None
+        if not stat.S_ISDIR(found.st_mode) or source.resolve() == Path("/"):
+            raise SandboxError(f"{source} is not a workspace.", remedy="Give a folder below /.")
+        if self._as_root and writes and found.st_uid == 0:
+            raise SandboxError(
+                f"The workspace {source} is root's, and no job runs as root.",
+                remedy=f"Start Knackbox as an ordinary user, or give it to one: `chown -R 1000:1000 {source}`.",
+            )
+
+    async def _start(self, key: TemplateKey) -> ForkServer:
+        await self._refuse_without_protection()
+        if self._python is None:  # the report has said so
+            raise SandboxError("There is no interpreter other users can read.")
+        self._must_be_open(key.packages)
+        uids = machine.own_uids() if self._as_root else range(-1, 0)
+        level = Level(self._python, self._folder, machine.readable(self._python, key.packages), uids.start, len(uids))
+        wish = TemplateWish(key.preload, key.packages, self._programs.path, 0)
+        server = LandlockForkServer(wish, self._config.warm, level)
+        await server.start()
+        return server
+
+    def _must_be_open(self, packages: tuple[str, ...]) -> None:
+        """An environment in root's home is of no use to a job that is not root's."""
+        for path in packages if self._as_root and packages != self._config.packages else ():
+            if not machine.open_to_all(path):
+                raise SandboxError(
+                    f"The job's packages are in {path}, which is closed to users other than root.",
+                    remedy="Keep environments where others may read, or start Knackbox as an ordinary user.",
+                )
+
+
+def _settle_disk(job: Job, outcome: Outcome) -> Outcome:
+    """With no disk of its own to fill, the largest file is as large as the disk; a larger one meant the disk."""
+    if outcome.end is not End.FILE_SIZE or job.limits.disk_bytes >= job.limits.file_size_bytes:
+        return outcome
+    hit = tuple(End.DISK.value if each == End.FILE_SIZE else each for each in outcome.usage.limits_hit)
+    return replace(outcome, end=End.DISK, usage=replace(outcome.usage, limits_hit=hit))
+
+
+def _must_be_possible(job: Job) -> None:
+    if job.egress:
+        raise SandboxError(
+            "The landlock level has no network at all, and the job wants to connect.",
+            remedy="Use the namespace backend.",
+        )
+    if job.workspace is not None and job.workspace.writes is Writes.COPY:
+        raise SandboxError(
+            "The landlock level cannot show a copy-on-write workspace.",
+            remedy="Use the namespace backend, or write through to a copy of the folder.",
+        )

@@ -1,0 +1,150 @@
+"""The process that watches over one job at this level: waits for it, changes to its user, runs it, answers, ends.
+
+Standard library only. Trusted: the code under test runs in a child (`sandbox.landlock_only.confine`), whose Landlock
+rules are nested in this process's own, so that it can neither signal nor trace it.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+from dataclasses import dataclass
+from typing import NoReturn
+
+from sandbox import worker
+from sandbox.landlock_only import confine, places, rules
+from sandbox.landlock_only.family import Family, die_with_parent, end_on_sigterm
+from sandbox.landlock_only.watch import FamilyWatch
+from sandbox.namespace import answer, attend, landlock, rootfs, syscalls
+from sandbox.namespace.box import _header_of, _receive
+from sandbox.namespace.cgroups import Group
+
+_EVERYBODYS_DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
+# Of a process, to itself; its other files tell of the machine.
+_OWN_PROC = ("status", "stat", "statm", "maps", "smaps", "cmdline", "comm", "limits", "fd", "fdinfo")
+
+
+@dataclass(frozen=True)
+class BoxPlan:
+    """What every box of one template shares.
+
+    base: the folder their own ones are made in. readable: host paths a job may read and run. first_uid: of `uids` users
+    that are nobody's; -1 when jobs run as the user who started us. template: the pid to die with.
+    """
+
+    base: str
+    readable: tuple[str, ...]
+    landlock_abi: int
+    first_uid: int
+    uids: int
+    template: int
+    filters: confine.Filters
+
+    def user_of(self, box_id: int) -> tuple[int, int]:
+        """(uid, gid) for a job without a workspace."""
+        if self.first_uid < 0:
+            return os.geteuid(), os.getegid()
+        uid = self.first_uid + box_id % self.uids
+        return uid, uid
+
+
+def main(plan: BoxPlan, channel: socket.socket, streams: tuple[int, int], box_id: int, group: Group | None) -> NoReturn:
+    """Never returns. Leaves its folder empty; the template removes it. streams: stdout and stderr."""
+    started, family, place = False, None, places.Place(f"{plan.base}/{box_id}")
+    try:
+        end_on_sigterm()
+        die_with_parent(plan.template, signal.SIGTERM)
+        if group:
+            group.join()
+        family = Family.found()
+        place.make(*plan.user_of(box_id))
+        ruleset = rules.of_worker(plan.landlock_abi, plan.readable, (place.work, place.tmp, *_EVERYBODYS_DEVICES))
+        watch = FamilyWatch(place.root, group)
+        running = confine.start(confine.Confinement(plan.filters, ruleset), *streams)
+        frame, workspace = _receive(channel)
+        header = _header_of(frame)
+        _settle_user(header, plan, box_id, workspace, place)
+        _allow(ruleset, running.pid, workspace, plan.landlock_abi if header["mount"] == "through" else 0)
+        confine.become(*header["user"])
+        syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)  # the worker may have our user: keep it out of our memory
+        die_with_parent(plan.template, signal.SIGTERM)  # a change of user has cleared it
+        _relocate(header, place, workspace)
+        started = True
+        running.hand_over(worker.pack(header, _body_of(frame)))
+        if group:
+            group.bound(header["limits"])
+        watch.begin(header["limits"], running.pid, header["cwd"] if header["mount"] == "through" else "")
+        watch.counted_by_kernel = header["nobodys"] or group is not None
+        ended = attend.attend(running, channel, header["limits"]["wall_s"], watch)
+        channel.sendall(worker.pack(*_conclude(header, ended, watch)))
+    except EOFError:  # the engine or the template is gone, or wants this job ended
+        pass
+    except BaseException as problem:  # noqa: BLE001  (nothing may fall back into the template's code)
+        with contextlib.suppress(OSError):
+            failure = {"kind": "failed", "started": started, "why": f"{type(problem).__name__}: {problem}"[:1000]}
+            channel.sendall(worker.pack(failure))
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if family is not None:
+            family.kill()
+            with contextlib.suppress(FileNotFoundError):
+                places.empty(place.root)
+        os._exit(0)
+
+
+def _body_of(frame: bytes) -> bytes:
+    size = worker.HEADER.size
+    return frame[size + worker.unpack_head(frame[:size])[0] :]
+
+
+def _settle_user(header: worker.Message, plan: BoxPlan, box_id: int, workspace: int, place: places.Place) -> None:
+    """Only its owner can work in a workspace, as there is no id-mapped mount here. Never root.
+
+    nobodys: this user has no other processes and files.
+    """
+    header["user"], header["nobodys"] = plan.user_of(box_id), plan.first_uid >= 0
+    if workspace >= 0 and os.geteuid() == 0:
+        found = os.fstat(workspace)
+        if found.st_uid != 0:
+            header["user"], header["nobodys"] = (found.st_uid, found.st_gid or header["user"][1]), False
+            place.give(*header["user"])
+
+
+def _allow(ruleset: int, pid: int, workspace: int, abi_to_write: int) -> None:
+    """Add what the ruleset, which the worker has not bound itself by yet, still lacks."""
+    for name in _OWN_PROC:
+        landlock.allow(ruleset, f"/proc/{pid}/{name}", rules.READ)
+    if workspace >= 0:
+        access = landlock.write_access(abi_to_write) if abi_to_write else rules.READ
+        # What was opened, whatever its path leads to by now.
+        landlock.allow(ruleset, f"/proc/self/fd/{workspace}", access)
+
+
+def _relocate(header: worker.Message, place: places.Place, workspace: int) -> None:
+    """Put the paths of this machine where the engine has those of a box with a root of its own. Raises OSError."""
+    before = header["folder"]
+    header["tmp"] = place.tmp
+    if workspace >= 0:
+        header["cwd"] = os.readlink(f"/proc/self/fd/{workspace}")
+        header["folder"] = f"{place.tmp}/job"
+        os.stat(f"{header['cwd']}/.")  # may its owner pass all folders above it?
+    else:
+        header["cwd"] = header["folder"] = place.work
+    for name in ("HOME", "TMPDIR"):
+        if header["env"].get(name) == rootfs.TMP:
+            header["env"][name] = place.tmp
+    command = header["command"]
+    script = next((index for index, part in enumerate(command) if part.startswith(f"{before}/main.")), None)
+    if script is not None:
+        command[script] = header["folder"] + command[script][len(before) :]
+    limits = header["limits"]
+    limits["file_size_bytes"] = min(limits["file_size_bytes"], limits["disk_bytes"])
+
+
+def _conclude(header: worker.Message, ended: attend.Ended, watch: FamilyWatch) -> tuple[worker.Message, bytes]:
+    """As in a box with a disk of its own; but a full one stops nobody here, and being over may be found at the end."""
+    over = watch.over_at_the_end()
+    said, body = answer.conclude(header, ended, watch)
+    if over and said["end"] in ("ok", "error"):
+        said["end"] = over
+    return said, body

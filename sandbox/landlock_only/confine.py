@@ -1,0 +1,124 @@
+"""The worker process of a job: waits for it, gives up every privilege and becomes it. Standard library only.
+
+Forked ahead of the job, so that what a fork costs is paid before anyone waits.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+from dataclasses import dataclass
+from typing import NoReturn
+
+from sandbox import worker
+from sandbox.landlock_only.family import die_with_parent
+from sandbox.namespace import landlock, seccomp, syscalls
+from sandbox.namespace.confine import Worker
+from sandbox.namespace.watch import data_in_use
+
+_RESULT_FD, _JOB_FD, _RULES_FD = 3, 4, 5
+_HIGH = 64  # above every descriptor that is about to be given its place
+_NO_LIMIT = 1 << 20
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Assembled seccomp programs.
+
+    always, without_namespaces: for every worker. own_files: for one whose user owns other files than its own.
+    """
+
+    always: bytes
+    without_namespaces: bytes
+    own_files: bytes
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """rules: a Landlock ruleset's descriptor. Its maker adds what only the job decides until it hands the job over."""
+
+    filters: Filters
+    rules: int
+
+
+def become(uid: int, gid: int) -> None:
+    """Change to an unprivileged user for good; one who is unprivileged already only loses what he may have left."""
+    if os.geteuid() == 0:
+        syscalls.drop_bounding_set()
+        os.setgroups([])
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+    syscalls.drop_capabilities()
+
+
+def start(confinement: Confinement, out: int, err: int) -> Worker:
+    """Fork it. The output descriptors are the child's alone afterwards."""
+    job_read, job_write = os.pipe2(os.O_CLOEXEC)
+    result_read, result_write = os.pipe2(os.O_CLOEXEC)
+    os.set_blocking(result_read, False)
+    given = (os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), out, err, result_write, job_read)
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        _become_worker(confinement, given, parent)
+    for descriptor in given:
+        os.close(descriptor)
+    return Worker(pid, job_write, result_read)
+
+
+def _become_worker(confinement: Confinement, given: tuple[int, ...], parent: int) -> NoReturn:
+    """In the child. Never returns."""
+    try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        high = [fcntl.fcntl(d, fcntl.F_DUPFD, _HIGH) for d in (*given, confinement.rules)]
+        for target, source in enumerate(high):
+            os.dup2(source, target, inheritable=target < _RESULT_FD)
+        syscalls.close_from(len(high))
+        os.setsid()
+        worker.restore_signals()
+        die_with_parent(parent, signal.SIGKILL)
+        worker.rehearse()
+        in_use = data_in_use()
+        job, body = _wait_for_job()
+        become(*job["user"])
+        die_with_parent(parent, signal.SIGKILL)  # a change of user has cleared it
+        syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)
+        os.umask(0o077)
+        body = _take_stdin(job["tmp"], body, job["stdin"])
+        landlock.restrict(_RULES_FD)
+        filters = confinement.filters
+        for program in (filters.always, filters.without_namespaces, *([] if job["nobodys"] else [filters.own_files])):
+            seccomp.apply(program)
+        # A user who is nobody else has no processes but this one and its parent.
+        others = 1 if job["nobodys"] else _NO_LIMIT
+        worker.set_limits(job["limits"], data_in_use=in_use[job["language"]], processes_in_use=others)
+        worker.run(job, body, _RESULT_FD)
+    except BaseException as problem:  # noqa: BLE001  (a child must never return into its parent's code)
+        with contextlib.suppress(OSError):
+            failure = {"end": worker.end_of(problem), "exit_code": 1, "error": worker.describe(problem)}
+            worker.write_all(_RESULT_FD, worker.pack(failure))
+    finally:
+        os._exit(1)
+
+
+def _wait_for_job() -> tuple[worker.Message, bytes]:
+    with os.fdopen(_JOB_FD, "rb") as source:
+        head = source.read(worker.HEADER.size)
+        if not head:
+            os._exit(0)  # its parent ended without a job
+        header_length, body_length = worker.unpack_head(head)
+        job: worker.Message = json.loads(source.read(header_length))
+        return job, source.read(body_length)
+
+
+def _take_stdin(folder: str, body: bytes, size: int) -> bytes:
+    """Put the end of the body behind descriptor 0; what is left is the job's files."""
+    if not size:
+        return body
+    descriptor = os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o600)
+    worker.write_all(descriptor, body[-size:])
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    os.dup2(descriptor, 0)
+    os.close(descriptor)
+    return body[:-size]

@@ -1,0 +1,142 @@
+"""What this level enforces on this machine, tried out in a process that is thrown away."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from sandbox.contract import Protection, Protections, State
+from sandbox.landlock_only import machine, rules
+from sandbox.namespace import landlock, probe
+
+_SOURCE = str(Path(__file__).parents[2])
+# Binds itself as a worker is bound and says which layer does not hold; whatever it does, it only does to itself.
+_TRY = """
+import os, socket, sys
+sys.path.insert(0, sys.argv[1])
+uid = int(sys.argv[2])
+from sandbox.landlock_only import filters, rules
+from sandbox.landlock_only.family import Family
+from sandbox.namespace import landlock, seccomp, syscalls
+layer = "landlock"
+try:
+    Family.found()
+    layer = "unprivileged user"
+    if uid >= 0:
+        syscalls.drop_bounding_set()
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+    layer = "no capabilities"
+    syscalls.drop_capabilities()
+    layer = "landlock"
+    landlock.restrict(rules.of_worker(landlock.abi(), ["/usr"], []))
+    try:
+        os.listdir("/")
+        raise OSError("a forbidden folder could be listed")
+    except PermissionError:
+        pass
+    layer = "seccomp"
+    seccomp.apply(seccomp.program())
+    seccomp.apply(filters.without_namespaces())
+    try:
+        socket.socket()
+        raise OSError("a socket could be made")
+    except PermissionError:
+        pass
+except OSError as problem:
+    print(layer, problem, sep="\\t")
+"""
+_TRY_WAIT_S = 20
+_AS_A_USER = "Start Knackbox as an ordinary user instead of root."
+_WITHOUT = {
+    "user namespace": "a job's user is a user of this machine, and so are the files it may open",
+    "pid namespace": "one process table: a job can find out that a pid exists, but open nothing of it and signal none",
+    "mount namespace": "one file tree: of a path it knows a job can read size and times, never content or names; "
+    "/tmp and /dev/shm are not its own, and both are closed to it",
+    "network namespace": "one network: no socket can be made at all, so there is no loopback either",
+    "ipc namespace": "System V and POSIX queues are shared with the machine, so those calls are refused",
+    "uts namespace": "the host's name can be read",
+    "cgroup namespace": "the machine's groups are the job's, and it can open none of their files",
+}
+
+
+def protections(backend: str, abi: int | None = None) -> Protections:
+    """Blocking. `abi`: Landlock's version, where it is not to be asked of this kernel."""
+    version = landlock.abi() if abi is None else abi
+    broken = _try_out() if version >= rules.MINIMUM_ABI else {}
+    first = (_landlock(version), probe._seccomp(), _user(), _interpreter())  # noqa: SLF001  (one check for both)
+    items = [_as_tried(item, broken) for item in (*first, *_simple())]
+    return Protections(backend, (*items, *_absent()))
+
+
+def _try_out() -> dict[str, str]:
+    """Layer and problem; nothing when everything holds."""
+    uids = machine.own_uids()
+    uid = uids.start if os.geteuid() == 0 and uids else -1
+    command = [sys.executable, "-I", "-S", "-c", _TRY, _SOURCE, str(uid)]
+    ran = subprocess.run(command, check=False, timeout=_TRY_WAIT_S, capture_output=True, text=True)
+    if ran.returncode:
+        return {"landlock": f"trying it ended with {ran.returncode}: {ran.stderr.strip()[-200:]}"}
+    layer, _, problem = ran.stdout.strip().partition("\t")
+    return {layer: problem} if layer else {}
+
+
+def _as_tried(item: Protection, broken: dict[str, str]) -> Protection:
+    if item.name not in broken or item.state is State.ABSENT:
+        return item
+    remedy = _AS_A_USER if os.geteuid() == 0 else "Use the namespace or the docker backend."
+    return Protection(item.name, State.ABSENT, item.required, broken[item.name], remedy)
+
+
+def _landlock(version: int) -> Protection:
+    if version >= rules.MINIMUM_ABI:
+        return Protection("landlock", State.ENFORCED, True, f"ABI {version}: files, TCP, signals, abstract sockets")
+    why = f"ABI {version} cannot keep a job's signals to itself" if version else "this kernel has none"
+    remedy = "Linux 6.12 or newer with landlock in its lsm= list, or the namespace or docker backend."
+    return Protection("landlock", State.ABSENT, True, why, remedy)
+
+
+def _user() -> Protection:
+    name = "unprivileged user"
+    if os.geteuid() != 0:
+        own = (
+            "jobs run as you; files of yours outside the allow-list are closed, and their modes, owners and times fixed"
+        )
+        return Protection(name, State.ENFORCED, True, own)
+    if not machine.own_uids():
+        return Protection(name, State.ABSENT, True, "root of a user namespace that maps nobody else", _AS_A_USER)
+    return Protection(name, State.ENFORCED, True, "each job a user id of its own; with a workspace, that of its owner")
+
+
+def _interpreter() -> Protection:
+    name = "readable interpreter"
+    if machine.interpreter(for_others=os.geteuid() == 0) is not None:
+        return Protection(name, State.ENFORCED, required=True)
+    why = f"{sys.base_prefix} is closed to other users, and so to the jobs of root"
+    return Protection(
+        name, State.ABSENT, True, why, f"Install Python below /usr, or {_AS_A_USER[0].lower()}{_AS_A_USER[1:]}"
+    )
+
+
+def _simple() -> list[Protection]:
+    nproc = "processes of root's jobs are counted by the kernel, those of an ordinary user by looking"
+    end = "one call reaches the whole tree (a Landlock domain with a signal scope, under a child subreaper)"
+    return [
+        Protection("no capabilities", State.ENFORCED, required=True),
+        Protection("no_new_privs", State.ENFORCED, required=True),
+        Protection("rlimits", State.ENFORCED, required=True, detail=nproc),
+        Protection("no survivors", State.ENFORCED, required=True, detail=end),
+    ]
+
+
+def _absent() -> list[Protection]:
+    use = "The namespace backend has it."
+    disk = (
+        "files are on the host's disk; the private folder is measured by looking, and no file is larger than the limit"
+    )
+    return [
+        *(Protection(name, State.ABSENT, False, why, use) for name, why in _WITHOUT.items()),
+        Protection("disk of its own", State.ABSENT, False, disk, use),
+        probe._cgroup(),  # noqa: SLF001
+    ]

@@ -1,0 +1,172 @@
+"""What all processes of a job use together, when the host's /proc is the only one. Standard library only."""
+
+import contextlib
+import os
+import stat
+import time
+from collections.abc import Collection
+from typing import Any
+
+from sandbox.landlock_only import places
+from sandbox.namespace.cgroups import Group
+from sandbox.namespace.watch import TreeWatch, Used, _anonymous, _free_bytes, _proportional, _read
+
+_BLOCK = 512
+_TICKS = os.sysconf("SC_CLK_TCK")
+_SLACK = 1 << 20  # a file system's own blocks; a file that ended just at the limit is not over it
+_IDLE_SHARE = 9  # a look that took 1 ms is followed by 9 ms without one: a machine may have thousands of processes
+_HIDDEN = 2  # so many times its disk, gone from a file system that others use as well, and as much written by the job
+_PARENT, _UTIME, _STIME, _THREADS, _STARTED = (
+    1,
+    11,
+    12,
+    17,
+    19,
+)  # fields of /proc/<pid>/stat after the command's closing bracket
+
+
+class FamilyWatch(TreeWatch):
+    """Watches the descendants of this process, of which it is the subreaper, and their private folder.
+
+    counted_by_kernel: a group or an RLIMIT_NPROC of theirs alone counts them, so that reaching the number of processes
+    is no reason to end them.
+    """
+
+    def __init__(self, folder: str, group: Group | None) -> None:
+        super().__init__(folder, group)
+        self.counted_by_kernel = False
+        self._next_look = 0.0
+        self._certainly_gone = 0
+        self._late = ""
+        self._cpu_seen: dict[tuple[str, bytes], float] = {}
+
+    def begin(self, limits: dict[str, Any], worker: int, workspace: str = "") -> None:
+        """As `TreeWatch.begin`. Without a workspace it is the folder's file system that must not fill up."""
+        super().begin(limits, worker, workspace or self._disk)
+        self._certainly_gone = limits["disk_bytes"] * (1 if workspace else _HIDDEN)
+
+    def used_alone(self, worker: int) -> Used | None:  # noqa: ARG002  (asked as in a namespace)
+        """Never known here: the pids of the host tell nothing about one job. The moment is used for a last look."""
+        if not self.counted_by_kernel:
+            self._late = self._count(sum(descendants(os.getpid()).values()))
+        return None
+
+    def used_by_all(self) -> Used:
+        """As `TreeWatch.used_by_all`, with what was seen of processes that nobody has waited for."""
+        used = super().used_by_all()
+        return Used(max(used.cpu_s, sum(self._cpu_seen.values())), used.max_rss_bytes)
+
+    def exceeded(self) -> str:
+        """As `TreeWatch.exceeded`; also "disk" and "processes", which no one else bounds here."""
+        started = time.monotonic()
+        if started < self._next_look:
+            return ""
+        reason = self._look()
+        finished = time.monotonic()
+        self._next_look = finished + _IDLE_SHARE * (finished - started)
+        return reason
+
+    def _look(self) -> str:
+        threads = descendants(os.getpid())
+        over = self._count(sum(threads.values())) or self._weigh(list(threads))
+        if not over:
+            over = "cpu" if self._cpu_now(list(threads)) > self._limits["cpu_s"] else ""
+        if not over and (self._measure_disk(list(threads)) or self._filled(list(threads))):
+            over = "disk"
+        if over:
+            self._hits.add(over)
+        return over
+
+    def over_at_the_end(self) -> str:
+        """What the job was over when it ended, although nobody looked in time; "" for nothing."""
+        return self._late or ("disk" if self._measure_disk([]) else "")
+
+    def _count(self, tasks: int) -> str:
+        limit = self._limits["processes"]
+        if tasks >= limit:
+            self._hits.add("processes")
+        return "processes" if tasks > limit and not self.counted_by_kernel else ""
+
+    def _weigh(self, pids: list[str]) -> str:
+        limit = self._limits["memory_bytes"]
+        memory = sum(_anonymous(pid) for pid in pids)
+        if memory > limit:
+            memory = sum(_proportional(pid) for pid in pids)
+        else:
+            memory = max(0, memory - self._inherited * len(pids))
+        self._peak = max(self._peak, memory)
+        return "memory" if memory > limit else ""
+
+    def _cpu_now(self, pids: list[str]) -> float:
+        """Where no group counts, a process that ignores the end of its children hides what they took."""
+        if self._group is None:
+            for pid in pids:
+                fields = _read(f"{pid}/stat").rpartition(b")")[2].split()
+                if fields:
+                    took = int(fields[_UTIME]) + int(fields[_STIME])
+                    self._cpu_seen[pid, fields[_STARTED]] = took / _TICKS
+        return max(super()._cpu_now(pids), sum(self._cpu_seen.values()))
+
+    def _filled(self, pids: list[str]) -> bool:
+        """What no walk finds: deleted files that are mapped, or on their way through a socket."""
+        if self._free_before - _free_bytes(self._workspace) <= self._certainly_gone:
+            return False
+        return super()._filled(pids)
+
+    def _look_at_disk(self) -> None:
+        self._measure_disk([])
+
+    def _measure_disk(self, pids: list[str]) -> bool:
+        """Whether the folder, with the files that are deleted and still open, is over; a hit when it is full."""
+        size, entries = places.measure(self._disk)
+        size += _deleted_but_open(pids)
+        limit = self._limits["disk_bytes"]
+        if size >= limit or entries > places.MAX_ENTRIES:
+            self._hits.add("disk")
+        return size > limit + _SLACK or entries > places.MAX_ENTRIES
+
+
+def descendants(head: int, without: Collection[int] = ()) -> dict[str, int]:
+    """Every process below this one but those of the branches `without`, and how many threads it has.
+
+    By the parent's id in /proc/<pid>/stat: /proc/<pid>/task/<tid>/children is a kernel's option.
+    """
+    parents: dict[str, str] = {}
+    threads: dict[str, int] = {}
+    for pid in os.listdir("/proc"):
+        if pid.isdigit():
+            fields = _read(f"{pid}/stat").rpartition(b")")[2].split()
+            if fields:
+                parents[pid], threads[pid] = fields[_PARENT].decode(), int(fields[_THREADS])
+    for excluded in without:
+        parents.pop(str(excluded), None)
+    below = {str(head)}
+    grown = True
+    while grown:
+        more = {pid for pid, parent in parents.items() if parent in below and pid not in below}
+        below |= more
+        grown = bool(more)
+    return {pid: threads[pid] for pid in below if pid != str(head) and pid in threads}
+
+
+def _deleted_but_open(pids: list[str]) -> int:
+    """Bytes of files that no folder shows any more."""
+    seen: set[tuple[int, int]] = set()
+    size = 0
+    for pid in pids:
+        with contextlib.suppress(OSError):  # it ended while we looked
+            for name in os.listdir(f"/proc/{pid}/fd"):
+                size += _deleted_size(f"/proc/{pid}/fd/{name}", seen)
+    return size
+
+
+def _deleted_size(path: str, seen: set[tuple[int, int]]) -> int:
+    try:
+        found = os.stat(path)
+    except OSError:  # closed while we looked
+        return 0
+    key: Any = (found.st_dev, found.st_ino)
+    if found.st_nlink or not stat.S_ISREG(found.st_mode) or key in seen:
+        return 0
+    seen.add(key)
+    return found.st_blocks * _BLOCK

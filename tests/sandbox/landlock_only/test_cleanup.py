@@ -1,0 +1,172 @@
+"""Nothing is left: no process, however it has daemonised, and no folder, whoever is killed."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandbox.contract import End, Job, Limits
+from sandbox.landlock_only import places
+from sandbox.landlock_only.backend import LandlockConfig, LandlockSandbox
+from sandbox.landlock_only.watch import descendants
+from tests.sandbox.landlock_only.conftest import PACKAGES
+from tests.sandbox.test_cleanup import (
+    DAEMON,
+    marked,
+    test_what_the_listener_to_output_raises_ends_the_job_and_reaches_the_caller,  # noqa: F401
+    wait_until,
+)
+
+pytestmark = pytest.mark.spec("BOX-4")
+
+
+@pytest.fixture
+def base() -> Iterator[Path]:
+    """A temporary folder that only these jobs' private folders are made in."""
+    with tempfile.TemporaryDirectory(prefix="knackbox-test-", dir="/tmp") as name:
+        os.chmod(name, 0o755)
+        yield Path(name)
+
+
+def mark() -> str:
+    return f"{os.getpid()}.{time.monotonic_ns()}"
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize(
+    ("then", "end"), [("'done'", End.OK), ("while True: pass", End.TIMEOUT), ("os.kill(os.getpid(), 9)", End.KILLED)]
+)
+async def test_a_daemonised_grandchild_dies_with_its_job(box: LandlockSandbox, then: str, end: End) -> None:
+    name = mark()
+    outcome = await box.run(Job(code=DAEMON.format(mark=name, then=then), limits=Limits(wall_s=0.5)))
+    assert outcome.end is end
+    assert not marked(name)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_cancelling_kills_the_tree_and_removes_its_folder_before_it_returns(base: Path) -> None:
+    async with LandlockSandbox(LandlockConfig(folder=str(base), warm=0)) as own:
+        name = mark()
+        task = asyncio.ensure_future(own.run(Job(code=DAEMON.format(mark=name, then="while True: pass"))))
+        await asyncio.to_thread(wait_until, lambda: bool(marked(name)))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not marked(name)
+        (only,) = base.iterdir()
+        assert [path.name for path in only.iterdir()] == [".lock"]
+    assert list(base.iterdir()) == []
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("victim", ["supervisor", "template", "box", "worker"])
+async def test_what_is_killed_is_replaced_and_leaves_nothing(base: Path, victim: str) -> None:
+    async with LandlockSandbox(LandlockConfig(folder=str(base), warm=0)) as own:
+        await own.warm_up()
+        name = mark()
+        task = asyncio.ensure_future(own.run(Job(code=DAEMON.format(mark=name, then="while True: pass"))))
+        await asyncio.to_thread(wait_until, lambda: bool(marked(name)))
+        os.kill(chain_above(marked(name)[0])[victim], signal.SIGKILL)
+        assert (await task).end is End.KILLED
+        await asyncio.to_thread(wait_until, lambda: not marked(name))
+        assert (await own.run(Job(code="'again'"))).value == "again"
+    await asyncio.to_thread(wait_until, lambda: list(base.iterdir()) == [])
+
+
+def chain_above(daemon: int) -> dict[str, int]:
+    """The processes from the supervisor down to the worker that a daemonised process stems from."""
+    box = parent_of(daemon)
+    template = parent_of(box)
+    worker = min(pid for pid in map(int, descendants(box)) if parent_of(pid) == box)
+    return {"supervisor": parent_of(template), "template": template, "box": box, "worker": worker}
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+ENGINE = """
+import asyncio, sys
+from sandbox.contract import Job
+from sandbox.landlock_only.backend import LandlockConfig, LandlockSandbox
+
+async def main():
+    config = LandlockConfig(folder=sys.argv[2], packages=(sys.argv[3],), warm=0, max_boxes=1)
+    async with LandlockSandbox(config) as box:
+        while True:
+            await box.run(Job(code=sys.argv[1]))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(
+    "victims",
+    [
+        ("engine",),
+        ("engine", "supervisor"),
+        ("supervisor", "engine"),
+        ("template", "engine"),
+        ("engine", "supervisor", "template"),
+        ("engine", "box", "supervisor"),
+    ],
+    ids="+".join,
+)
+def test_kill_9_of_the_engine_and_others_leaves_no_process(base: Path, victims: tuple[str, ...]) -> None:
+    name = mark()
+    command = [sys.executable, "-c", ENGINE, DAEMON.format(mark=name, then="time.sleep(20)"), str(base), PACKAGES]
+    engine = subprocess.Popen(command, cwd=Path(__file__).parents[3])
+    wait_until(lambda: bool(marked(name)), 30)
+    chain = {"engine": engine.pid, **chain_above(marked(name)[0])}
+    for victim in victims:
+        os.kill(chain[victim], signal.SIGKILL)
+    engine.wait()
+    wait_until(lambda: not marked(name) and not any(alive(pid) for pid in chain.values()))
+    if {"supervisor", "template"} <= set(victims):
+        places.sweep(str(base))  # nobody was left to do it; the next engine does
+    wait_until(lambda: list(base.iterdir()) == [])
+
+
+def alive(pid: int) -> bool:
+    return Path(f"/proc/{pid}/exe").is_symlink() and os.path.exists(f"/proc/{pid}/exe")
+
+
+def test_a_held_folder_is_not_swept_away(base: Path) -> None:
+    mine, lock = places.make_base(str(base), for_others=False)
+    other, other_lock = places.make_base(str(base), for_others=False)
+    assert {path.name for path in base.iterdir()} == {Path(mine).name, Path(other).name}
+    os.close(lock)
+    places.sweep(str(base))
+    assert [str(path) for path in base.iterdir()] == [other]
+    os.close(other_lock)
+
+
+def test_any_tree_is_removed_and_no_link_is_followed(base: Path) -> None:
+    victim, top = base / "victim", base / "top"
+    victim.mkdir()
+    (victim / "keep").touch()
+    top.mkdir()
+    (top / "link").symlink_to(victim)
+    here = os.open(top, os.O_DIRECTORY)
+    for _ in range(3000):
+        os.mkdir("d", dir_fd=here)
+        inner = os.open("d", os.O_DIRECTORY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(os.open("deep", os.O_CREAT, dir_fd=here))
+    os.close(here)
+    shut = top / "shut"
+    (shut / "inner").mkdir(parents=True)
+    (shut / "inner").chmod(0)
+    shut.chmod(0)
+    assert places.measure(str(top))[1] > places.MAX_ENTRIES
+    places.remove(str(top))
+    assert [path.name for path in base.iterdir()] == ["victim"]
+    assert (victim / "keep").exists()
