@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-docker test-services check coverage bench soak clean
+.PHONY: help setup demo test escapes test-docker test-services check coverage bench soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -21,7 +21,10 @@ demo: $(READY) ## the main job, end to end, with a scripted model
 	@$(BIN)/knackbox demo $(DEMO_ARGS)
 
 test: $(READY) ## all tests that need nothing but what the setup brings
-	@$(BIN)/python -m pytest -m "not services and not soak and not docker" $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m "not services and not soak and not docker and not escapes" $(PYTEST_ARGS)
+
+escapes: $(READY) ## every attempt of the escape suite, on the default backend
+	@$(BIN)/python -m pytest -m escapes $(PYTEST_ARGS)
 
 test-docker: $(READY) ## root, Debian: the Docker backend, on an engine and an image made here
 	@DOCKER_HOST=$$(bash scripts/docker_engine.sh start /var/tmp/knackbox-docker) && export DOCKER_HOST && \
@@ -37,7 +40,7 @@ check: $(READY) ## lint, format, types, layers
 	@$(BIN)/lint-imports
 
 coverage: $(READY) ## the tests again, with a report of what they miss
-	@$(BIN)/python -m pytest -m "not services and not soak and not docker" --cov $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m "not services and not soak and not docker and not escapes" --cov $(PYTEST_ARGS)
 
 bench: $(READY) ## a call and a box beside their peers: time, boxes a second, memory
 	@$(BIN)/python -m bench $(BENCH_ARGS)

@@ -1,20 +1,21 @@
-"""Other ways of running the same code: a plain process, bubblewrap, a container."""
+"""Other ways of running the same code: a plain process, bubblewrap, sandlock, a container."""
 
 import asyncio
-import json
+import contextlib
+import importlib.util
 import os
 import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.skills import Skill
-
 IMAGE_VARIABLE = "BENCH_DOCKER_IMAGE"
-_DOCKER_WAIT_S = 10
+PLAIN = "python script.py"
+_DOCKER_WAIT_S = 60
+_HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +27,91 @@ class Peer:
     absent: str = ""
 
 
-def peers(folder: Path, skill: Skill) -> list[Peer]:
-    """Every peer, those that are absent too."""
-    script = folder / f"{skill.name}_script.py"
-    call = f"print({skill.name}(**{json.dumps(dict(skill.arguments))}))\n"
-    script.write_text(f"{skill.code}\n\n{call}")
+def plain(script: Path) -> Peer:
+    """What everything else is compared with: no isolation at all."""
+    return Peer(PLAIN, _process(sys.executable, str(script)))
+
+
+def bubblewrap(script: Path) -> Peer:
+    shown = {"/usr", "/lib", "/lib64", "/bin", sys.prefix, sys.base_prefix, str(script.parent)}
+    binds = [part for path in sorted(shown) if Path(path).exists() for part in ("--ro-bind", path, path)]
+    command = [
+        "bwrap", *binds, "--proc", "/proc", "--dev", "/dev", "--unshare-all", "--die-with-parent",
+        "--", sys.executable, str(script),
+    ]  # fmt: skip
+    absent = "" if shutil.which("bwrap") else "not installed (apt-get install bubblewrap)"
+    return Peer("bubblewrap + python", _process(*command), absent)
+
+
+def sandlock(script: Path) -> Peer:
+    """Its command is a library call; the process around it is part of what an agent pays."""
+    shown = {"/usr", "/lib", "/lib64", "/bin", "/etc", "/dev", "/proc", sys.prefix, sys.base_prefix, str(script.parent)}
+    readable = [path for path in sorted(shown) if Path(path).exists()]
+    absent = "" if importlib.util.find_spec("sandlock") else "not installed (pip install sandlock)"
+
+    async def run() -> bool:
+        return await asyncio.to_thread(_run_in_sandlock, readable, script)
+
+    return Peer("sandlock + python", run, absent)
+
+
+def _run_in_sandlock(readable: list[str], script: Path) -> bool:
+    import sandlock as peer  # noqa: PLC0415  (a peer that may not be installed)
+
+    return bool(peer.Sandbox(fs_readable=readable).run([sys.executable, str(script)], timeout=_DOCKER_WAIT_S).success)
+
+
+def docker_run(script: Path) -> Peer:
+    """A fresh container per call."""
+    command = ["docker", "run", "--rm", *_container(script.parent), "python3", f"/job/{script.name}"]
+    return Peer("docker run + python", _process(*command), absent_docker())
+
+
+@contextlib.contextmanager
+def docker_exec(script: Path) -> Iterator[Peer]:
+    """A container that runs already, and is not fresh: every call sees what the one before left."""
+    absent = absent_docker()
+    if absent:
+        yield Peer("docker exec + python", _process("false"), absent)
+        return
+    started = subprocess.run(
+        ["docker", "run", "--rm", "--detach", *_container(script.parent), "sleep", "infinity"],
+        capture_output=True,
+        timeout=_DOCKER_WAIT_S,
+        check=False,
+        text=True,
+    )
+    name = started.stdout.strip()
+    if started.returncode:
+        yield Peer("docker exec + python", _process("false"), f"no container starts: {started.stderr.strip()}")
+        return
+    try:
+        yield Peer("docker exec + python", _process("docker", "exec", name, "python3", f"/job/{script.name}"))
+    finally:
+        subprocess.run(["docker", "kill", name], capture_output=True, timeout=_DOCKER_WAIT_S, check=False)
+
+
+def absent_docker() -> str:
+    if not shutil.which("docker"):
+        return "not installed (apt-get install docker.io)"
+    image = os.environ.get(IMAGE_VARIABLE)
+    if not image:
+        return f"set {IMAGE_VARIABLE} to an image with Python {_HERE}"
+    try:
+        asked = subprocess.run(
+            ["docker", "image", "inspect", image], capture_output=True, timeout=_DOCKER_WAIT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return "its engine does not answer"
+    return "" if asked.returncode == 0 else f"no engine runs, or it has no image {image}"
+
+
+def _container(folder: Path) -> list[str]:
+    packages = sysconfig.get_paths()["purelib"]
     return [
-        Peer("python script.py", _process(sys.executable, str(script))),
-        Peer("bubblewrap + python", _process(*_bubblewrap(script)), _absent_bubblewrap()),
-        Peer("docker run + python", _process(*_docker(script)), _absent_docker()),
-    ]
+        "--network=none", "-v", f"{folder}:/job:ro", "-v", f"{packages}:/packages:ro",
+        "-e", "PYTHONPATH=/packages", os.environ.get(IMAGE_VARIABLE, ""),
+    ]  # fmt: skip
 
 
 def _process(*command: str) -> Callable[[], Awaitable[bool]]:
@@ -47,39 +123,3 @@ def _process(*command: str) -> Callable[[], Awaitable[bool]]:
         return process.returncode == 0 and bool(output.strip())
 
     return run
-
-
-def _bubblewrap(script: Path) -> list[str]:
-    shown = {"/usr", "/lib", "/lib64", "/bin", sys.prefix, sys.base_prefix, str(script.parent)}
-    binds = [part for path in sorted(shown) if Path(path).exists() for part in ("--ro-bind", path, path)]
-    return [
-        "bwrap", *binds, "--proc", "/proc", "--dev", "/dev", "--unshare-all", "--die-with-parent",
-        "--", sys.executable, str(script),
-    ]  # fmt: skip
-
-
-def _absent_bubblewrap() -> str:
-    return "" if shutil.which("bwrap") else "not installed (apt-get install bubblewrap)"
-
-
-def _docker(script: Path) -> list[str]:
-    packages = sysconfig.get_paths()["purelib"]
-    return [
-        "docker", "run", "--rm", "--network=none", "-v", f"{script.parent}:/job:ro", "-v", f"{packages}:/packages:ro",
-        "-e", "PYTHONPATH=/packages", os.environ.get(IMAGE_VARIABLE, ""), "python3", f"/job/{script.name}",
-    ]  # fmt: skip
-
-
-def _absent_docker() -> str:
-    if not shutil.which("docker"):
-        return "not installed (apt-get install docker.io)"
-    image = os.environ.get(IMAGE_VARIABLE)
-    if not image:
-        return f"set {IMAGE_VARIABLE} to an image with Python {sys.version_info.major}.{sys.version_info.minor}"
-    try:
-        asked = subprocess.run(
-            ["docker", "image", "inspect", image], capture_output=True, timeout=_DOCKER_WAIT_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return "its engine does not answer"
-    return "" if asked.returncode == 0 else f"no engine runs, or it has no image {image}"

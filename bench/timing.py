@@ -1,5 +1,6 @@
-"""Time several ways in turn, and report medians."""
+"""Time several ways in turn, and report percentiles."""
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -28,24 +29,46 @@ class Series:
     def p95(self) -> float:
         return self._at(0.95)
 
+    @property
+    def p99(self) -> float:
+        """With fewer than 100 times, the longest."""
+        return self._at(0.99)
+
     def _at(self, share: float) -> float:
         """The nearest-rank percentile."""
         return sorted(self.times)[max(0, round(share * self.count) - 1)]
 
     def as_dict(self) -> dict[str, Any]:
-        return {"code": self.title, "way": self.way, "count": self.count, "p50_ms": self.p50, "p95_ms": self.p95}
+        return {
+            "code": self.title,
+            "way": self.way,
+            "count": self.count,
+            "p50_ms": self.p50,
+            "p95_ms": self.p95,
+            "p99_ms": self.p99,
+        }
 
 
 async def measure(
-    title: str, ways: Mapping[str, Callable[[], Awaitable[Any]]], rounds: int, tick: Callable[[], None]
+    title: str,
+    ways: Mapping[str, Callable[[], Awaitable[Any]]],
+    rounds: int,
+    tick: Callable[[], None],
+    *,
+    pause_s: float = 0.0,
 ) -> list[Series]:
-    """Run every way once per round, in turn. Raises RuntimeError when one of them does not give a result."""
+    """Run every way once per round, in turn. Raises RuntimeError when one of them does not give a result.
+
+    pause_s: before each turn, so that what the last way left to do in the background is not charged to the next.
+    """
     times: dict[str, list[float]] = {way: [] for way in ways}
     for way, run in ways.items():
-        for _ in range(_WARM_UP):
+        for _ in range(min(_WARM_UP, rounds)):
             _must_have_worked(way, await run())
     for _ in range(rounds):
         for way, run in ways.items():
+            if pause_s:
+                await asyncio.sleep(pause_s)
             start = time.perf_counter()
             result = await run()
             times[way].append((time.perf_counter() - start) * 1e3)

@@ -19,6 +19,7 @@ from engine.app.sandboxes import open_sandbox
 from engine.contract.failure import ConfigError
 from engine.stores.embedder import WordLlamaEmbedder
 from sandbox.contract import Sandbox, SandboxError, State
+from sandbox.self_check import Finding, OnResult, self_check
 
 OK = "ok"
 MISSING = "missing"
@@ -87,6 +88,18 @@ async def protections(settings: Settings, given: Sandbox | None) -> list[Check]:
     return [
         Check("sandbox", item.name, item.state.value, item.required, item.detail, item.remedy) for item in report.items
     ]
+
+
+async def put_to_the_test(
+    home: Home, environ: Mapping[str, str], sandbox: Sandbox | None = None, *, on_result: OnResult | None = None
+) -> list[Finding]:
+    """Run the sandbox's self-check. sandbox: instead of the configured one. Raises ConfigError and SandboxError."""
+    backend = sandbox or await open_sandbox(load_settings(home, environ).sandbox)
+    try:
+        return await self_check(backend, on_result=on_result)
+    finally:
+        if sandbox is None:
+            await backend.aclose()
 
 
 def home_folder(home: Home) -> Check:

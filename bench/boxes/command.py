@@ -1,0 +1,87 @@
+"""What a box costs: time from code to result, boxes per second, memory of one that waits; beside other ways."""
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.boxes.code import CODES, Code
+from bench.boxes.latency import latencies
+from bench.boxes.memory import Footprint, footprints
+from bench.boxes.throughput import Rate, rates
+from bench.peers import PLAIN, Peer
+from bench.timing import Series
+
+_RUNS_PER_ROUND = 10  # of the sustained run
+_MOST_BOXES = 16  # whose memory is measured
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Everything measured in one run."""
+
+    times: list[Series]
+    rates: list[Rate]
+    memory: list[Footprint]
+    absent: list[Peer]
+
+
+def bench(rounds: int, console: Console, codes: Sequence[Code] = CODES) -> list[dict[str, Any]]:
+    """Measure and show; the rows, each with its ratio to a plain process of the same code."""
+    found = asyncio.run(_run(rounds, console, codes))
+    for peer in found.absent:
+        console.print(f"left out: {peer.name}: {peer.absent}", style="dim")
+    _show(found, console)
+    return rows(found)
+
+
+async def _run(rounds: int, console: Console, codes: Sequence[Code]) -> Found:
+    with tempfile.TemporaryDirectory(prefix="knackbox-bench-") as folder:
+        times, absent = await latencies(codes, Path(folder), rounds, console)
+        sustained = await rates(Path(folder), rounds * _RUNS_PER_ROUND, console)
+    return Found(times, sustained, await footprints(min(rounds, _MOST_BOXES)), absent)
+
+
+def rows(found: Found) -> list[dict[str, Any]]:
+    """One dict per line of the tables."""
+    p50 = {series.title: series.p50 for series in found.times if series.way == PLAIN}
+    per_s = next(rate.per_s for rate in found.rates if rate.way == PLAIN)
+    pss = next(each.pss for each in found.memory if each.way == PLAIN)
+    return [
+        *({"what": "time", **each.as_dict(), "ratio": each.p50 / p50[each.title]} for each in found.times),
+        *({"what": "rate", **each.as_dict(), "ratio": each.per_s / per_s} for each in found.rates),
+        *(
+            {"what": "memory", **each.as_dict(), "ratio": each.pss / pss if each.pss is not None and pss else None}
+            for each in found.memory
+        ),
+    ]
+
+
+def _show(found: Found, console: Console) -> None:
+    measured = rows(found)
+    _table(console, measured, "time", "box alone, code to result, milliseconds", "code", "p50_ms", "p95_ms", "p99_ms")
+    _table(console, measured, "rate", "fresh boxes per second, sustained", "at_once", "per_s")
+    _table(console, measured, "memory", "PSS of one more that waits, MiB", "pss_mib")
+
+
+def _table(console: Console, measured: list[dict[str, Any]], what: str, title: str, *fields: str) -> None:
+    table = Table(title=title, title_justify="left")
+    names = [name for name in ("code", "way", "count", *fields, "ratio") if name in fields or name != "code"]
+    for name in dict.fromkeys(names):
+        heading = {"ratio": "to plain", "at_once": "at once", "per_s": "per second", "pss_mib": "MiB"}.get(name, name)
+        table.add_column(heading.removesuffix("_ms"), justify="left" if name in ("code", "way") else "right")
+    for row in measured:
+        if row["what"] == what:
+            table.add_row(*(_cell(row[name]) for name in dict.fromkeys(names)))
+    console.print(table)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "not readable here"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)

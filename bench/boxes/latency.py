@@ -1,0 +1,56 @@
+"""From code to result, one at a time: boxes that wait, boxes forked on demand, and the peers."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress
+
+from bench.boxes.code import Code
+from bench.peers import Peer, bubblewrap, docker_exec, docker_run, plain, sandlock
+from bench.timing import Series, measure
+from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
+
+WARM = "knackbox: a box that waits"
+ON_DEMAND = "knackbox: a box forked on demand"
+_PAUSE_S = 0.03  # a pool of waiting boxes is full again after some 20 ms
+
+
+async def latencies(
+    codes: Sequence[Code], folder: Path, rounds: int, console: Console
+) -> tuple[list[Series], list[Peer]]:
+    """One series per code and way, and the peers that are not here."""
+    found: list[Series] = []
+    absent: list[Peer] = []
+    for code in codes:
+        script = code.script(folder)
+        with docker_exec(script) as started:
+            peers = [plain(script), bubblewrap(script), sandlock(script), started, docker_run(script)]
+            absent = [peer for peer in peers if peer.absent]
+            ways = {peer.name: peer.run for peer in peers if not peer.absent}
+            found += await _of_one_code(code, ways, rounds, console)
+    return found, absent
+
+
+async def _of_one_code(
+    code: Code, peers: dict[str, Callable[[], Awaitable[bool]]], rounds: int, console: Console
+) -> list[Series]:
+    async with (
+        NamespaceSandbox(NamespaceConfig(warm=2)) as warm,
+        NamespaceSandbox(NamespaceConfig(warm=0)) as cold,
+    ):
+        ways: dict[str, Callable[[], Awaitable[bool]]] = {
+            WARM: partial(run_in, warm, code),
+            ON_DEMAND: partial(run_in, cold, code),
+            **peers,
+        }
+        with Progress(console=console, transient=True) as progress:
+            task = progress.add_task(f"{code.title}, {len(ways)} ways", total=rounds)
+            return await measure(code.title, ways, rounds, partial(progress.advance, task), pause_s=_PAUSE_S)
+
+
+async def run_in(box: NamespaceSandbox, code: Code) -> bool:
+    """Whether the code gave a value."""
+    outcome = await box.run(code.job())
+    return outcome.ok and outcome.value is not None

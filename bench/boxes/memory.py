@@ -1,0 +1,109 @@
+"""What one more waiting box costs in memory: proportional set size, in which a shared page counts by its share.
+
+It is the difference a number of further boxes makes to all processes together, divided by that number: what the
+template's pages cost is in it only as far as a box makes them cost more.
+"""
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.peers import PLAIN as PLAIN_WAY
+from sandbox.contract import SandboxError
+from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
+
+_FEW = 2
+_PROCESSES_PER_BOX = 2
+_SETTLED_S, _LOOK_S = 20.0, 0.05
+_WAITING = "import sys; print(flush=True); sys.stdin.read()"
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """pss: MiB per waiting box, None where it may not be read (an ordinary user may not look into a box)."""
+
+    way: str
+    count: int
+    pss: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"way": self.way, "count": self.count, "pss_mib": self.pss}
+
+
+async def footprints(more: int) -> list[Footprint]:
+    """Measured over `more` boxes, and as many plain interpreters that wait for a line."""
+    few, many = [await _of_boxes(count) for count in (_FEW, _FEW + more)]
+    plain_few, plain_many = (_of_interpreters(count) for count in (_FEW, _FEW + more))
+    return [
+        Footprint("knackbox: a box that waits", more, None if few is None or many is None else (many - few) / more),
+        Footprint(PLAIN_WAY, more, (plain_many - plain_few) / more),
+    ]
+
+
+async def _of_boxes(count: int) -> float | None:
+    """MiB of `count` waiting boxes, their template and its supervisor."""
+    async with NamespaceSandbox(NamespaceConfig(warm=count)) as box:
+        before = set(descendants(os.getpid()))
+        await box.warm_up()
+        expected = 2 + _PROCESSES_PER_BOX * count
+        deadline, last = time.monotonic() + _SETTLED_S, -1.0
+        while time.monotonic() < deadline:
+            found = [pid for pid in descendants(os.getpid()) if pid not in before]
+            try:
+                now = sum(_pss_mib(pid) for pid in found)
+            except PermissionError:
+                return None
+            if len(found) == expected and now == last:
+                return now
+            last = now
+            await asyncio.sleep(_LOOK_S)
+    raise SandboxError(f"{count} boxes were not all waiting after {_SETTLED_S:.0f} s.")
+
+
+def _of_interpreters(count: int) -> float:
+    with contextlib.ExitStack() as stack:
+        running = [
+            stack.enter_context(
+                subprocess.Popen([sys.executable, "-c", _WAITING], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            )
+            for _ in range(count)
+        ]
+        for process in running:
+            if process.stdout is not None:
+                process.stdout.readline()
+        total = sum(_pss_mib(process.pid) for process in running)
+        for process in running:
+            if process.stdin is not None:
+                process.stdin.close()
+        return total
+
+
+def descendants(pid: int) -> list[int]:
+    """Every process below this one."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError):
+                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+                children.setdefault(parent, []).append(int(folder.name))
+    found, left = [], [pid]
+    while left:
+        below = children.get(left.pop(), [])
+        found += below
+        left += below
+    return found
+
+
+def _pss_mib(pid: int) -> float:
+    """0 for a process that is no more. Raises PermissionError."""
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return next((int(line.split()[1]) / 1024 for line in text.splitlines() if line.startswith("Pss:")), 0.0)

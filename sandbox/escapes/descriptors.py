@@ -1,0 +1,80 @@
+"""Attempts with descriptors that were open before the job came."""
+
+from sandbox.contract import Language
+from sandbox.escapes.attempt import NAMESPACE, Attempt, Family
+
+_FEW = "the worker closes everything but its streams, its result and its job before it becomes the job"
+
+_ROWS = (
+    ("use a socket it inherited", """
+import stat
+for n in range(256):
+    try: mode = os.fstat(n).st_mode
+    except OSError: continue
+    if stat.S_ISSOCK(mode): worked(n)
+""", _FEW, False),
+    ("use a folder it inherited to leave the root", """
+import stat
+for n in range(256):
+    try:
+        if not stat.S_ISDIR(os.fstat(n).st_mode): continue
+        print(open(os.open('../' * 40 + '@CANARY@'[1:], os.O_RDONLY, dir_fd=n)).read())
+    except OSError: pass
+""", _FEW, True),
+    ("use a descriptor above the usual ones", """
+for n in range(3, 4096):
+    try: os.fstat(n)
+    except OSError: continue
+    target = os.readlink(f'/proc/self/fd/{n}')
+    if not target.startswith(('pipe:', '/work', '/tmp', '/proc')): worked((n, target))
+""", _FEW, False),
+    ("use a ruleset, a pidfd or a namespace it inherited", """
+for n in os.listdir('/proc/self/fd'):
+    try: target = os.readlink('/proc/self/fd/' + n)
+    except OSError: continue
+    if target.startswith(('anon_inode', 'socket', 'mnt:', 'net:', 'user:', 'pid:')): worked(target)
+""", _FEW, False),
+    ("read what was written to its standard output",
+     "f = os.open('/proc/self/fd/1', os.O_RDONLY | os.O_NONBLOCK)\nprint(os.read(f, 100))",
+     "the pipe is the box's own: it holds what this job wrote", True),
+    ("write to its standard input's source", """
+refused(lambda: os.write(0, b'x'))
+""", "standard input is open for reading alone", False),
+    ("find the engine's end of a pipe through /proc", """
+own = {os.readlink(f'/proc/self/fd/{n}') for n in (1, 2)}
+for path in glob.glob('/proc/[0-9]*/fd/*'):
+    if path.split('/')[2] == str(os.getpid()): continue
+    try: target = os.readlink(path)
+    except OSError: continue
+    if target in own: worked(path)
+""", "process 1 may not be inspected, and the engine is in no pid namespace the box sees", False),
+    ("keep its streams open past its end", """
+if os.fork() == 0:
+    os.setsid(); time.sleep(30)
+    print('@MARK@', flush=True)
+""", "everything in the box is killed once the job has answered", False),
+    ("send a descriptor to process 1", """
+for n in (3, 4, 5, 6):
+    try: socket.socket(fileno=os.dup(n)).sendmsg([b'x'])
+    except OSError: continue
+    worked(n)
+""", _FEW, False),
+    ("get a descriptor of a program it starts",
+     "out = subprocess.run(['/bin/sh', '-c', 'ls -l /proc/self/fd'], capture_output=True, close_fds=False).stdout\n"
+     "if b'socket' in out or b'anon_inode' in out: worked(out)",
+     "what the worker itself holds is closed on exec", False),
+)  # fmt: skip
+
+ATTEMPTS = tuple(
+    Attempt(
+        Family.DESCRIPTORS,
+        attempt,
+        Language.PYTHON,
+        code,
+        why,
+        harmless=looks,
+        # A container's engine may hand its worker a socket; what counts there is where it leads.
+        only=frozenset() if looks else NAMESPACE,
+    )
+    for attempt, code, why, looks in _ROWS
+)

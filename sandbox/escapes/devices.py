@@ -1,0 +1,55 @@
+"""Attempts on devices: those of the machine, and those the box has."""
+
+from sandbox.contract import Language
+from sandbox.escapes.attempt import Attempt, Family
+
+_ABSENT = "the box's /dev holds null, zero, full, random and urandom, and no more"
+_NO_NODES = "making a device needs CAP_MKNOD over the machine, and the box's file systems are mounted nodev"
+
+_ROWS = (
+    ("make the machine's memory as a character device",
+     "os.mknod('/tmp/mem', 0o20600, os.makedev(1, 1))\nworked()", _NO_NODES),
+    ("make a disk as a block device", "os.mknod('/tmp/disk', 0o60600, os.makedev(8, 0))\nworked()", _NO_NODES),
+    ("make a device in shared memory", "os.mknod('/dev/shm/m', 0o20600, os.makedev(1, 1))\nworked()", _NO_NODES),
+    ("open memory, ports or the log", """
+for name in ('mem', 'port', 'kmsg', 'kmem'):
+    for flags in (os.O_RDONLY, os.O_WRONLY):
+        refused(lambda: os.open('/dev/' + name, flags))
+""", _ABSENT),
+    ("open a disk", """
+for path in glob.glob('/dev/[shvx]d[a-z]*') + glob.glob('/dev/nvme*') + glob.glob('/dev/dm-*'):
+    worked(path)
+""", _ABSENT),
+    ("open any block device", """
+import stat
+for folder, _, names in os.walk('/dev'):
+    for name in names:
+        if stat.S_ISBLK(os.lstat(os.path.join(folder, name)).st_mode): worked(name)
+""", _ABSENT),
+    ("open what makes more surface", """
+for name in ('fuse', 'kvm', 'net/tun', 'loop-control', 'mapper/control', 'vhost-net', 'vhost-vsock', 'uinput',
+             'userfaultfd', 'cuse', 'snapshot', 'autofs', 'dma_heap/system', 'udmabuf', 'rfkill', 'btrfs-control'):
+    refused(lambda: os.open('/dev/' + name, os.O_RDWR))
+""", _ABSENT),
+    ("open the console or a terminal of the host", """
+for name in ('console', 'tty', 'tty0', 'tty1', 'ttyS0', 'vcs', 'vcsa1'):
+    refused(lambda: os.open('/dev/' + name, os.O_RDWR | os.O_NOCTTY))
+""", _ABSENT),
+    ("type into the terminal the engine was started in",
+     "for n in (0, 1, 2): refused(lambda: fcntl.ioctl(n, 0x5412, b'x'))",
+     "no descriptor is a terminal, the worker leads a session of its own, and seccomp refuses TIOCSTI"),
+    ("have a controlling terminal", "os.close(os.open('/dev/tty', os.O_RDWR))\nworked()",
+     "the worker leads a session of its own"),
+    ("credit entropy to the machine", """
+f = os.open('/dev/urandom', os.O_RDONLY)
+fcntl.ioctl(f, 0x40045201, struct.pack('i', 256))
+worked()
+""", "RNDADDTOENTCNT needs CAP_SYS_ADMIN"),
+    ("reseed the machine's generator", "fcntl.ioctl(os.open('/dev/random', os.O_RDONLY), 0x5207)\nworked()",
+     "RNDRESEEDCRNG needs CAP_SYS_ADMIN"),
+    ("change the mode of /dev/null", "os.chmod('/dev/null', 0)\nworked()", "the node is root's and read-only"),
+    ("put a file in the place of /dev/null", "os.unlink('/dev/null')\nworked()", "/dev is read-only"),
+    ("add a device to /dev", "os.close(os.open('/dev/x', os.O_CREAT | os.O_WRONLY))\nworked()", "/dev is read-only"),
+)  # fmt: skip
+
+ATTEMPTS = tuple(Attempt(Family.DEVICES, attempt, Language.PYTHON, code, why) for attempt, code, why in _ROWS)

@@ -1,0 +1,106 @@
+"""What a sandbox could have left on the machine, looked up in /proc and /sys by one who is its subreaper."""
+
+import contextlib
+import os
+from pathlib import Path
+
+NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
+_START = 19  # field of /proc/<pid>/stat after the command's closing bracket: when it started
+_CGROUPS = Path("/sys/fs/cgroup")
+
+
+def stat_of(pid: int) -> list[str]:
+    """Fields of /proc/<pid>/stat from the third on: state, parent, … Raises OSError."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def living() -> list[int]:
+    return [int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit()]
+
+
+def generations(root: int) -> list[list[int]]:
+    """Processes below `root`: its children, theirs, …"""
+    children: dict[int, list[int]] = {}
+    for pid in living():
+        with contextlib.suppress(OSError):
+            children.setdefault(int(stat_of(pid)[1]), []).append(pid)
+    found, level = [], children.get(root, [])
+    while level:
+        found.append(level)
+        level = [below for pid in level for below in children.get(pid, [])]
+    return found
+
+
+class Seen:
+    """Namespaces and supervisors of the boxes that were there, so that one can look for them afterwards."""
+
+    def __init__(self) -> None:
+        self._own = self._namespaces(os.getpid())
+        self.namespaces: dict[str, int] = {}  # "net:[4026532…]" -> the latest time, in ticks, it was in use
+        self.supervisors: set[int] = set()
+
+    def look(self, engine: int) -> None:
+        levels = generations(engine)
+        self.supervisors.update(levels[0] if levels else ())
+        now = int(float(Path("/proc/uptime").read_text().split()[0]) * os.sysconf("SC_CLK_TCK"))
+        for pid in (pid for level in levels for pid in level):
+            for name in self._namespaces(pid) - self._own:
+                self.namespaces[name] = now
+
+    @staticmethod
+    def _namespaces(pid: int) -> set[str]:
+        found = set()
+        for kind in NAMESPACES:
+            with contextlib.suppress(OSError):
+                found.add(str(Path(f"/proc/{pid}/ns/{kind}").readlink()))
+        return found
+
+    def members(self) -> list[str]:
+        """Processes that are still in one of the namespaces.
+
+        The kernel gives the numbers of dead namespaces away again: a process that started later is somebody else's.
+        """
+        found = []
+        for pid in living():
+            with contextlib.suppress(OSError):
+                started = int(stat_of(pid)[_START])
+                found += [
+                    f"{pid} in {name}"
+                    for name in self._namespaces(pid)
+                    if name in self.namespaces and started <= self.namespaces[name]
+                ]
+        return found
+
+    def groups(self) -> list[str]:
+        """Control groups of any supervisor that was ours."""
+        folders = (*_CGROUPS.glob("knackbox/*"), *_CGROUPS.glob("*/knackbox/*"))
+        return [str(folder) for folder in folders if folder.name.partition("-")[0] in map(str, self.supervisors)]
+
+
+def mounts() -> list[str]:
+    """Of this process, without the ids that number them."""
+    return [" ".join(line.split()[3:]) for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+
+
+def mounted(path: Path) -> list[str]:
+    """Living processes that see the folder as a mount."""
+    found = []
+    for pid in living():
+        with contextlib.suppress(OSError):
+            if str(path) in Path(f"/proc/{pid}/mountinfo").read_text():
+                found.append(str(pid))
+    return found
+
+
+def unix_sockets() -> int:
+    """In this network namespace."""
+    return len(Path("/proc/self/net/unix").read_text().splitlines()) - 1
+
+
+def descriptors(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def resident_kib(pid: int) -> int:
+    text = Path(f"/proc/{pid}/status").read_text()
+    return int(text[text.index("VmRSS:") :].split()[1])

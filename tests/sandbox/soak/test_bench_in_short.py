@@ -1,0 +1,27 @@
+"""The benchmark of boxes, in a few rounds: that it gives every row. How fast things are is never asserted."""
+
+from io import StringIO
+
+from rich.console import Console
+
+from bench.boxes.code import CODES, PLAIN
+from bench.boxes.command import bench
+from bench.boxes.latency import ON_DEMAND, WARM
+from bench.peers import PLAIN as PLAIN_WAY
+
+
+def test_a_short_run_gives_every_row_with_its_count_and_ratio() -> None:
+    shown = StringIO()
+    rows = bench(2, Console(file=shown, width=200), codes=CODES[:2])
+    times = {(row["code"], row["way"]) for row in rows if row["what"] == "time"}
+    for code in CODES[:2]:
+        assert {(code.title, way) for way in (WARM, ON_DEMAND, PLAIN_WAY)} <= times
+    for row in rows:
+        assert row["count"] >= 2
+        if row["what"] == "time":
+            assert 0 < row["p50_ms"] <= row["p95_ms"] <= row["p99_ms"]
+        if row["ratio"] is not None:
+            assert row["ratio"] > 0
+    assert {row["what"] for row in rows} == {"time", "rate", "memory"}
+    assert all(str(row["way"]) in shown.getvalue() for row in rows)
+    assert PLAIN.title in shown.getvalue()

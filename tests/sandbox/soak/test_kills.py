@@ -1,0 +1,70 @@
+"""Thousands of runs with `kill -9` of the code, its box, the template, the supervisor and the engine: nothing is left."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+RUNS_VARIABLE, SEED_VARIABLE = "SOAK_RUNS", "SOAK_SEED"
+_GROWTH_KIB = 6 << 10  # of the engine's memory, over all of its runs, its first quarter left out
+_ROOT = Path(__file__).parents[3]
+# What a job may come to when something around it is killed; without kills, what the mixture itself brings about.
+_WITHOUT_KILLS = {"ok", "error", "timeout"}
+_WITH_KILLS = {*_WITHOUT_KILLS, "killed", "refused"}
+
+
+def soak(runs: int, folder: Path) -> dict[str, Any]:
+    """The driver's report. The seed is printed, and can be given, so that a failure's kills can be had again."""
+    seed = int(os.environ.get(SEED_VARIABLE) or random.SystemRandom().randrange(1 << 30))
+    print(f"{SEED_VARIABLE}={seed} {RUNS_VARIABLE}={runs}", flush=True)
+    found = subprocess.run(
+        [sys.executable, "-m", "tests.sandbox.soak.driver", str(runs), str(seed), str(folder)],
+        cwd=_ROOT,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    report: dict[str, Any] = json.loads(found.stdout)
+    print(json.dumps({key: value for key, value in report.items() if key not in ("memory_kib", "descriptors")}))
+    print(f"engine: {growth_kib(report['memory_kib']):+.0f} KiB, descriptors {sorted(set(report['descriptors']))}")
+    return report
+
+
+def judge(report: dict[str, Any], runs: int) -> None:
+    assert report["runs"] >= runs
+    assert {kind: found for kind, found in report["left"].items() if found} == {}
+    assert set(report["ends"]) <= _WITH_KILLS
+    assert set(report["clean_ends"]) <= _WITHOUT_KILLS
+    assert report["ends"]["ok"] > 0
+    assert sum(report["kills"].values()) > 0
+    assert report["namespaces_seen"] > 0
+    assert len(set(report["descriptors"])) == 1
+    assert growth_kib(report["memory_kib"]) < _GROWTH_KIB
+
+
+def growth_kib(samples: list[tuple[int, int]]) -> float:
+    """By the slope of the least-squares line through the samples after the first quarter."""
+    kept = samples[len(samples) // 4 :]
+    if len(kept) < 2:
+        return 0.0
+    mean_x, mean_y = (sum(sample[axis] for sample in kept) / len(kept) for axis in (0, 1))
+    spread = sum((x - mean_x) ** 2 for x, _ in kept)
+    slope = sum((x - mean_x) * (y - mean_y) for x, y in kept) / spread
+    return slope * (kept[-1][0] - kept[0][0])
+
+
+@pytest.mark.spec("BOX-4")
+@pytest.mark.timeout(300)
+def test_random_kills_leave_nothing_and_cost_the_engine_nothing(tmp_path: Path) -> None:
+    judge(soak(150, tmp_path), 150)
+
+
+@pytest.mark.soak
+@pytest.mark.spec("BOX-4")
+def test_ten_thousand_runs_with_random_kills_leave_nothing(tmp_path: Path) -> None:
+    runs = int(os.environ.get(RUNS_VARIABLE) or 10_000)
+    judge(soak(runs, tmp_path), runs)

@@ -1,0 +1,22 @@
+"""The contract as a suite: the default backend passes it."""
+
+import pytest
+
+from sandbox.namespace.backend import NamespaceSandbox
+from sandbox.self_check import CHECKS, Finding, Verdict, self_check
+
+pytestmark = pytest.mark.spec("BOX-14")
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_default_backend_keeps_every_promise(box: NamespaceSandbox) -> None:
+    told: list[Finding] = []
+    findings = await self_check(box, on_result=told.append, escapes=False)
+    assert told == findings
+    assert [f"{each.name}: {each.detail}" for each in findings if each.failed] == []
+    assert [each.name for each in findings if each.verdict is Verdict.SKIPPED] == []
+
+
+def test_every_check_has_a_name_of_its_own() -> None:
+    names = [(check.group, check.name) for check in CHECKS]
+    assert len(set(names)) == len(names)
