@@ -44,7 +44,7 @@ done
 as_user env "${carried[@]}" make setup PYTHON=/usr/bin/python3 || stop "the environment of $user could not be made; see above"
 
 say "the sandbox as an ordinary user"
-as_user .venv/bin/python -m pytest tests/sandbox tests/builtin_tools -m "not soak and not services and not docker and not escapes" \
+as_user .venv/bin/python -m pytest tests/sandbox/test_*.py tests/builtin_tools -m "not soak and not services and not docker and not escapes" \
     -p no:cacheprovider
 
 say "tests marked services, as root"

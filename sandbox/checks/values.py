@@ -90,7 +90,8 @@ async def _files_go_in_and_out(sandbox: Sandbox) -> None:
 
 
 async def _what_is_no_plain_file_stays(sandbox: Sandbox) -> None:
-    code = "import os\nos.mkfifo('p'); os.mkdir('d'); open('f', 'w')\nos.symlink('/etc/passwd', 'l'); os.symlink('..', 'u')"
+    code = "import os\nos.mkfifo('p'); os.mkdir('d'); open('f', 'w')"
+    code += "\nos.symlink('/etc/passwd', 'l'); os.symlink('..', 'u')"
     outcome = await sandbox.run(Job(code=code, collect=("p", "d", "l", "u/etc/passwd", "f")))
     require(outcome.ok and dict(outcome.files) == {"f": b""}, outcome)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandbox.escapes.attempt import Attempt
+from sandbox.escapes.attempt import Attempt, Family
 from sandbox.escapes.stage import Stage
 from sandbox.escapes.suite import ALL, attempts_on
 from sandbox.escapes.trial import put
