@@ -1,9 +1,10 @@
-"""Jobs that are not what they should be, by malice or mistake. Attempts to break out: `tests/sandbox/escapes`."""
+"""Code that forges its answer, hides what it uses, or reaches for what would outlive it."""
 
 import asyncio
 import contextlib
 import os
 import socket
+import stat
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,46 @@ from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 MB = 1 << 20
+FORGE = """
+import json, os, struct
+def forge(text):
+    data = text.encode() if isinstance(text, str) else json.dumps(text).encode()
+    view = memoryview(struct.pack("!IQ", len(data), 0) + data)
+    while view:
+        view = view[os.write(3, view):]
+    os._exit(0)
+"""
+FORGERIES = [
+    "{'end': 'ok', 'kind': 'failed', 'started': False, 'why': 'x'}",
+    "{'end': 'ok', 'failed': 'x'}",
+    "{'end': 'bogus'}",
+    "['ok']",
+    "{'end': 'error', 'error': 'text'}",
+    "{'end': 'error', 'error': {'type': 1, 'message': None, 'traceback': []}}",
+    "{'end': 'ok', 'exit_code': 10**30, 'signal': {}, 'usage': 'none', 'files': 7}",
+    "{'end': 'ok', 'exit_code': 'x', 'value': 'kept'}",
+    "{'end': 'timeout'}",
+    "'{\"end\": \"ok\", \"value\": ' + '[' * 100_000 + ']' * 100_000 + '}'",
+    "'{\"end\": \"ok\", \"value\": ' + '[' * 900 + ']' * 900 + '}'",
+    "'not json'",
+    '\'{"end": "error", "error": {"message": "\\\\ud800"}}\'',
+]
+
+
+@pytest.mark.spec("BOX-13")
+@pytest.mark.parametrize("forgery", FORGERIES)
+async def test_a_forged_answer_is_an_outcome_of_the_code_and_never_a_failure_of_the_box(
+    box: NamespaceSandbox, forgery: str
+) -> None:
+    outcome = await box.run(Job(code=f"{FORGE}\nforge({forgery})"))
+    assert outcome.end in (End.OK, End.ERROR)
+    assert outcome.exit_code is None or 0 <= outcome.exit_code <= 255
+    assert outcome.signal is None
+    assert outcome.files == {}
+    if outcome.error is not None:
+        for text in (outcome.error.type, outcome.error.message, outcome.error.traceback):
+            assert isinstance(text, str)
+            text.encode()
 
 
 @pytest.mark.spec("BOX-6")
@@ -25,6 +66,37 @@ async def test_files_to_bring_back_that_are_no_plain_files_are_left(box: Namespa
     assert outcome.files["good"] == b"g"
 
 
+HIDING = [
+    ("processes that say they may not be looked at", "import ctypes\nctypes.CDLL(None).prctl(4, 0)\n", ""),
+    ("pages shared with sleeping children", "", "    if os.fork() == 0: time.sleep(20)\n"),
+]
+
+
+@pytest.mark.spec("BOX-3")
+@pytest.mark.parametrize(("how", "before", "inside"), HIDING, ids=[how for how, _, _ in HIDING])
+async def test_the_memory_of_a_tree_counts_however_it_is_hidden(
+    box: NamespaceSandbox, how: str, before: str, inside: str
+) -> None:
+    code = f"import os, time\n{before}for _ in range(8):\n  if os.fork() == 0:\n    x = b'x' * (40 << 20)\n{inside}    time.sleep(20)\ntime.sleep(20)"
+    outcome = await box.run(Job(code=code, limits=Limits(memory_bytes=96 * MB, wall_s=10)))
+    assert outcome.end is End.MEMORY, f"{how}: {outcome}"
+
+
+@pytest.mark.spec("BOX-3")
+async def test_the_cpu_of_many_short_processes_adds_up(box: NamespaceSandbox) -> None:
+    code = """
+import os, time
+while True:
+    if os.fork() == 0:
+        end = time.process_time() + 0.1
+        while time.process_time() < end: pass
+        os._exit(0)
+    os.wait()
+"""
+    outcome = await box.run(Job(code=code, limits=Limits(cpu_s=1, wall_s=20)))
+    assert outcome.end is End.CPU
+
+
 @pytest.mark.spec("BOX-3")
 async def test_sleeping_forks_of_a_large_template_are_not_taken_for_memory(box: NamespaceSandbox) -> None:
     code = "import os, time\nfor _ in range(20):\n    if os.fork() == 0: time.sleep(20)\ntime.sleep(0.3)"
@@ -34,6 +106,26 @@ async def test_sleeping_forks_of_a_large_template_are_not_taken_for_memory(box: 
 
 @pytest.mark.spec("BOX-6")
 class TestWorkspace:
+    @pytest.mark.parametrize(
+        "attempt",
+        [
+            "open('s', 'w').close(); os.chmod('s', 0o6755)",
+            "os.close(os.open('s', os.O_CREAT | os.O_WRONLY, 0o4777))",
+            "os.mkdir('s', 0o2777); os.chmod('s', 0o2777)",
+            "os.mknod('s', 0o4755 | 0o100000)",
+            "os.mknod('s', 0o20666)",
+        ],
+    )
+    async def test_nothing_left_in_it_gives_anybody_its_owners_rights(
+        self, box: NamespaceSandbox, tmp_path: Path, attempt: str
+    ) -> None:
+        os.chmod(tmp_path, 0o755)
+        outcome = await box.run(Job(code=f"import os\n{attempt}", workspace=Mount(tmp_path)))
+        assert outcome.end is End.ERROR
+        for path in tmp_path.iterdir():
+            assert not path.stat().st_mode & 0o6000
+            assert not stat.S_ISCHR(path.stat().st_mode)
+
     async def test_a_servers_socket_in_it_cannot_be_reached(self, box: NamespaceSandbox, tmp_path: Path) -> None:
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(str(tmp_path / "server"))
@@ -69,6 +161,22 @@ class TestWorkspace:
     async def test_the_root_of_the_host_is_no_workspace(self, box: NamespaceSandbox) -> None:
         with pytest.raises(SandboxError, match="not a workspace"):
             await box.run(Job(code="1", workspace=Mount(Path("/"), Writes.NO)))
+
+
+@pytest.mark.spec("BOX-5")
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        "resource.prlimit(1, resource.RLIMIT_NOFILE, (0, 0))",
+        "os.setpriority(os.PRIO_PROCESS, 1, 19)",
+        "os.sched_setaffinity(1, [0])",
+        "os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0))",
+        "os.kill(1, 9) or os.kill(1, 19) or open('/proc/1/comm').read() and 1 / 0",
+    ],
+)
+async def test_process_1_cannot_be_held_back(box: NamespaceSandbox, attempt: str) -> None:
+    outcome = await box.run(Job(code=f"import os, resource\n{attempt}", limits=Limits(wall_s=5)))
+    assert outcome.end is End.ERROR
 
 
 @pytest.mark.parametrize(

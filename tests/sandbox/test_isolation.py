@@ -1,4 +1,4 @@
-"""What a box shows of the host, and what it shares with it. Attempts to break out: `tests/sandbox/escapes`."""
+"""What code in a box attempts against the host, and that it fails. Every attack would be seen if it worked."""
 
 import os
 import socket
@@ -26,6 +26,30 @@ def canary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield Path(file.name)
 
 
+# (what is attempted, code that evaluates to the loot or raises)
+LOOT = [
+    ("read the environment of process 1", "open('/proc/1/environ').read()"),
+    ("read its own environment", "import os; dict(os.environ)"),
+    ("find the secret in any environment", "import glob\n[open(p).read() for p in glob.glob('/proc/[0-9]*/environ')]"),
+    ("read the host's file in /tmp", "open({canary!r}).read()"),
+    ("reach the host's root through /proc/1/root", "open('/proc/1/root' + {canary!r}).read()"),
+    ("reach it through the working directory of process 1", "open('/proc/1/cwd' + {canary!r}).read()"),
+    ("list the host's /tmp", "import os; os.listdir('/tmp')"),
+    ("list homes", "import os; os.listdir('/home') + os.listdir('/var') + os.listdir('/run')"),
+    ("read the host's users", "open('/etc/shadow').read()"),
+    ("read the kernel's memory map", "open('/proc/kcore', 'rb').read(16)"),
+]
+
+
+@pytest.mark.parametrize(("attempt", "code"), LOOT, ids=[a for a, _ in LOOT])
+async def test_nothing_of_the_host_is_seen(box: NamespaceSandbox, canary: Path, attempt: str, code: str) -> None:
+    outcome = await box.run(Job(code=code.format(canary=str(canary))))
+    everything = repr(outcome.value) + outcome.stdout.decode() + repr(outcome.error)
+    assert outcome.end in (End.OK, End.ERROR)
+    assert SECRET not in everything
+    assert canary.name not in repr(outcome.value)
+
+
 async def test_host_processes_are_invisible(box: NamespaceSandbox) -> None:
     outcome = await box.run(Job(code="import os\nsorted(int(p) for p in os.listdir('/proc') if p.isdigit())"))
     assert outcome.value == [1, 2]
@@ -36,6 +60,80 @@ async def test_a_box_does_not_see_or_signal_its_neighbour(box: NamespaceSandbox)
     outcome = await box.run(Job(code=code))
     assert outcome.end in (End.OK, End.KILLED)
     assert (await box.run(Job(code="'neighbour'"))).value == "neighbour"
+
+
+# (what is attempted, code that returns "done" only if the kernel let it)
+FORBIDDEN = [
+    ("mount a file system", "libc.mount(b'x', b'/tmp', b'tmpfs', 0, None)"),
+    ("unmount /proc", "libc.umount2(b'/proc', 2)"),
+    ("new user namespace", "libc.unshare(0x10000000)"),
+    ("new user namespace with clone", "libc.syscall(56, 0x10000011, 0, 0, 0, 0)"),
+    ("new user namespace with clone3", "libc.syscall(435, 0, 0)"),
+    ("chroot", "libc.chroot(b'/tmp')"),
+    ("pivot_root", "libc.syscall(155, b'/tmp', b'/tmp')"),
+    ("trace process 1", "libc.ptrace(16, 1, 0, 0)"),
+    ("load a BPF program", "libc.syscall(321, 0, 0, 0)"),
+    ("open a performance counter", "libc.syscall(298, 0, 0, -1, -1, 0)"),
+    ("io_uring", "libc.syscall(425, 8, ctypes.create_string_buffer(256))"),
+    ("userfaultfd", "libc.syscall(323, 0)"),
+    ("kernel keyring", "libc.syscall(250, 0, -3, 1)"),
+    ("open a file by handle", "libc.syscall(304, -100, 0, 0)"),
+    ("load a kernel module", "libc.syscall(313, 0, b'', 0)"),
+    ("reboot", "libc.reboot(0)"),
+    ("set the clock", "libc.syscall(227, 0, ctypes.create_string_buffer(16))"),
+    ("set the host name", "libc.sethostname(b'pwned', 5)"),
+    ("become root", "libc.setuid(0)"),
+    ("give itself capabilities", "libc.syscall(126, (ctypes.c_uint32*2)(0x20080522, 0), (ctypes.c_uint32*6)(1, 1, 1))"),
+    ("raw packet socket", "libc.socket(17, 3, 768)"),
+    ("netlink socket", "libc.socket(16, 3, 0)"),
+    ("kernel crypto socket", "libc.socket(38, 5, 0)"),
+    ("socket to the hypervisor", "libc.socket(40, 1, 0)"),
+    ("x32 system call", "libc.syscall(0x40000000 + 39)"),
+    ("System V shared memory", "libc.syscall(29, 0, 4096, 0o1600)"),
+    ("anonymous file in memory", "libc.syscall(319, b'x', 0)"),
+    ("type into the terminal", "libc.ioctl(0, 0x5412, b'x')"),
+    ("write to process 1's memory", "os.open('/proc/1/mem', os.O_RDWR)"),
+    ("raise its own limits", "resource.setrlimit(resource.RLIMIT_NPROC, (10**6, 10**6)) or 0"),
+    ("write into the system", "os.open('/usr/x', os.O_CREAT | os.O_WRONLY)"),
+    ("write into the packages", "os.open('/env/0/x', os.O_CREAT | os.O_WRONLY)"),
+    ("write to the root", "os.open('/x', os.O_CREAT | os.O_WRONLY)"),
+    ("make a device", "os.mknod('/tmp/mem', 0o20600, os.makedev(1, 1)) or 0"),
+    ("remount the root read-write", "libc.mount(b'', b'/', b'', 32 | 4096, None)"),
+    ("write a kernel setting", "os.open('/proc/sys/kernel/core_pattern', os.O_WRONLY)"),
+    ("lower its own score with the OOM killer", "os.write(os.open('/proc/self/oom_score_adj', os.O_WRONLY), b'-1000')"),
+]
+PRELUDE = """
+import ctypes, os, resource, sys
+libc = ctypes.CDLL(None, use_errno=True)
+try:
+    result = {attempt}
+except OSError as problem:
+    result = -problem.errno
+except ValueError:
+    result = -1
+result
+"""
+
+
+@pytest.mark.parametrize(("attempt", "code"), FORBIDDEN, ids=[a for a, _ in FORBIDDEN])
+async def test_the_kernel_refuses(box: NamespaceSandbox, attempt: str, code: str) -> None:
+    outcome = await box.run(Job(code=PRELUDE.replace("{attempt}", code)))
+    assert outcome.end is End.OK, outcome
+    assert outcome.value < 0, f"{attempt} worked"
+
+
+async def test_a_32_bit_system_call_kills_or_fails(box: NamespaceSandbox) -> None:
+    """int 0x80 would reach calls by other numbers, past the filter."""
+    code = """
+import ctypes, mmap
+page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+page.write(bytes.fromhex("b814000000cd80c3"))  # mov eax, 20 (getpid); int 0x80; ret
+address = ctypes.addressof(ctypes.c_char.from_buffer(page))
+ctypes.CFUNCTYPE(ctypes.c_int)(address)()
+"""
+    outcome = await box.run(Job(code=code))
+    assert outcome.end in (End.POLICY, End.ERROR)
+    assert outcome.signal is not None
 
 
 async def test_there_is_no_network_but_its_own_loopback(box: NamespaceSandbox) -> None:

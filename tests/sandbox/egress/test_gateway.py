@@ -367,6 +367,49 @@ async def test_a_reader_that_stops_reading_stops_the_sender_and_loses_nothing() 
     assert out.log[0].received_bytes == size
 
 
+async def test_a_server_that_stops_reading_stops_the_sender_and_loses_nothing() -> None:
+    size, block = 64 << 20, b"0123456789abcdef" * 4096
+    may_read, digest, got = asyncio.Event(), hashlib.sha256(), 0
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal got
+        await may_read.wait()
+        while data := await reader.read(1 << 20):
+            digest.update(data)
+            got += len(data)
+
+    async with serving(take) as server:
+        to = api(server.port)
+        async with opened(to, names=local()) as out:
+            written = 0
+            with socket.create_connection(("127.0.0.1", out.direct[to])) as client:
+                client.setblocking(False)
+                tracemalloc.start()
+                steady = 0
+                async with asyncio.timeout(DEADLINE_S):
+                    while steady < 30:
+                        try:
+                            written += client.send(block[written % len(block) :])
+                            steady = 0
+                        except BlockingIOError:
+                            steady += 1
+                            await asyncio.sleep(0.01)
+                _, peak = tracemalloc.get_traced_memory()
+                tracemalloc.stop()
+                assert written < size // 2
+                assert peak < 2 << 20
+                may_read.set()
+                loop = asyncio.get_running_loop()
+                async with asyncio.timeout(60):
+                    while written < size:
+                        chunk = block[written % len(block) :]
+                        await loop.sock_sendall(client, chunk)
+                        written += len(chunk)
+                client.shutdown(socket.SHUT_WR)
+                await until(lambda: got == written)
+    assert digest.digest() == hashlib.sha256(block * (written // len(block))).digest()
+
+
 async def test_a_large_upload_arrives_whole() -> None:
     got = hashlib.sha256()
 
@@ -488,6 +531,22 @@ async def test_closing_ends_everything_and_leaks_no_socket(flush: bool) -> None:
         await until(lambda: open_sockets() == before)
         assert asyncio.all_tasks() - tasks == set()
     assert {line.reason for line in out.log} == {"the job ended"}
+
+
+async def test_a_connection_accepted_in_the_last_moment_is_closed_with_the_rest() -> None:
+    """Its task is cancelled before its first step, and so never comes to close anything."""
+    async with serving(echo) as server:
+        to = api(server.port)
+        async with opened(to, names=local()) as out:
+            with socket.create_connection(("127.0.0.1", out.direct[to])) as client:
+                (listener,) = [end for end, leads in out.gateway._listeners.items() if leads == to]
+                out.gateway._accept(listener)
+                (held,) = [exchange._inside for exchange in out.gateway._running.values()]
+                await out.gateway.aclose(flush=False)
+                assert held.fileno() == -1
+                client.settimeout(DEADLINE_S)
+                assert client.recv(1) == b""
+        assert server.connections == 0
 
 
 async def test_closing_while_being_cancelled_still_ends_everything() -> None:
