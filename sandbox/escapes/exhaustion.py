@@ -107,7 +107,7 @@ _OUTPUT_WAYS = (
 _PROCESS_WAYS = (
     ("fork without end", PYTHON, "while True:\n    if os.fork() == 0: time.sleep(20)"),
     ("fork without end in every child", PYTHON, "while True: os.fork()"),
-    ("fork bomb in Bash", BASH, "bomb() { bomb | bomb & }; bomb; sleep 2"),
+    ("fork bomb in Bash", BASH, "bomb() { bomb | bomb & }; bomb; sleep 20"),
     ("start programs without end", PYTHON, "p = [subprocess.Popen(['sleep', '20']) for _ in range(200)]"),
     ("start threads without end", PYTHON,
      "while True: threading.Thread(target=threading.Event().wait, daemon=True).start()"),
@@ -144,7 +144,7 @@ def _ways(
     )
 
 
-_FEW_PROCESSES = Limits(wall_s=10, cpu_s=8, memory_bytes=256 * MB, processes=12)
+_FEW_PROCESSES = Limits(wall_s=4, cpu_s=8, memory_bytes=256 * MB, processes=12)
 _FEW_FILES = Limits(wall_s=20, memory_bytes=256 * MB, open_files=48)
 
 ATTEMPTS = (

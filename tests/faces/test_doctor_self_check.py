@@ -8,6 +8,8 @@ from engine.faces.cli.doctor import told
 from sandbox.self_check import Verdict
 from tests.faces.cli import here
 
+pytestmark = pytest.mark.escapes
+
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

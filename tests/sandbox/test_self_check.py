@@ -5,7 +5,7 @@ import pytest
 from sandbox.namespace.backend import NamespaceSandbox
 from sandbox.self_check import CHECKS, Finding, Verdict, self_check
 
-pytestmark = pytest.mark.spec("BOX-14")
+pytestmark = [pytest.mark.escapes, pytest.mark.spec("BOX-14")]
 
 
 @pytest.mark.asyncio(loop_scope="module")
