@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 from typing import Any, Self
 
 from sandbox.contract import End, Job, OnOutput, Outcome, Protections, SandboxError
-from sandbox.docker import bundle, protections
+from sandbox.docker import protections
 from sandbox.docker.client import Client
 from sandbox.docker.config import DockerConfig, Shape, creation, refuse_unsupported
 from sandbox.docker.container import Container, dismiss, launch
@@ -155,8 +155,7 @@ class DockerSandbox:
     async def _make(self, shape: Shape) -> Container:
         """Start one, and refuse it when it lacks a protection. Raises SandboxError."""
         body = creation(self._config, shape, self._owner.labels)
-        boot = bundle.boot_frame(shape.preload)
-        container = await self._client.call(launch, self._client, body, shape, boot, self._config.start_wait_s)
+        container = await self._client.call(launch, self._client, body, shape, self._config.start_wait_s)
         missing = (await self._judge(container)).missing
         if missing:
             await self._in_background(container)

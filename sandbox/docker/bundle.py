@@ -15,12 +15,15 @@ from sandbox import worker
 MAIN = "sandbox.docker.inside.init"
 _ROOT = Path(worker.__file__).parents[1]
 MINIMUM_PYTHON = (3, 11)
+_BOOT_WAIT_S = 120
 
 # What `python -c` runs. It must be readable by any Python 3, to say that it is too old.
 BOOT = f"""
-import importlib.abc, importlib.util, json, os, struct, sys
+import importlib.abc, importlib.util, json, os, select, struct, sys
 if sys.version_info < {MINIMUM_PYTHON}:
     sys.exit("this image has Python %d.%d, which is too old" % sys.version_info[:2])
+if not select.select([0], [], [], {_BOOT_WAIT_S})[0]:
+    sys.exit("nobody came")  # the engine died between making the container and speaking to it
 orders = os.fdopen(0, "rb", buffering=0)
 def take(size):
     data = bytearray()

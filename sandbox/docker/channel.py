@@ -129,7 +129,7 @@ class Channel:
             return
 
     def close(self) -> None:
+        response = getattr(self._owner, "_response", None)  # the SDK keeps it there, so that it is not closed early
+        if response is not None:
+            response.close()
         self._raw.close()
-        close = getattr(self._owner, "close", None)
-        if close is not None:
-            close()

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandbox.contract import SandboxError
+from sandbox.docker.bundle import boot_frame
 from sandbox.docker.channel import Channel, ProtocolError
 from sandbox.docker.client import Client
 from sandbox.docker.config import Shape
@@ -28,7 +29,7 @@ class Container:
         return Programs(self.facts["bash"], self.facts["node"], tuple(self.facts["path"]), ())
 
 
-def launch(client: Client, creation: dict[str, Any], shape: Shape, boot: bytes, wait_s: float) -> Container:
+def launch(client: Client, creation: dict[str, Any], shape: Shape, wait_s: float) -> Container:
     """Blocking. Raises SandboxError, having removed what was made."""
     name = client.create(creation)
     channel = None
@@ -36,7 +37,7 @@ def launch(client: Client, creation: dict[str, Any], shape: Shape, boot: bytes, 
         channel = client.attach(name)
         client.start(name)
         with contextlib.suppress(OSError):  # it has ended already: what it said last tells why
-            channel.send(boot)
+            channel.send(boot_frame(shape.preload))
         return Container(name, shape, channel, _ready(channel, wait_s))
     except BaseException:
         if channel is not None:
