@@ -15,7 +15,7 @@ from sandbox import worker
 from sandbox.landlock_only.family import die_with_parent
 from sandbox.namespace import landlock, seccomp, syscalls
 from sandbox.namespace.confine import Worker
-from sandbox.namespace.watch import data_in_use
+from sandbox.namespace.readings import data_in_use
 
 _RESULT_FD, _JOB_FD, _RULES_FD = 3, 4, 5
 _HIGH = 64  # above every descriptor that is about to be given its place

@@ -17,8 +17,6 @@ _JEQ, _AND = 0x15, 0x54
 _PAIR_TYPES = (1, 5)
 _TYPE_BITS = 0xF
 _SOCKET, _SOCKETPAIR, _PRCTL, _IOCTL = 41, 53, 157, 16
-_SETPRIORITY, _PRIO_USER = 141, 2
-_IOPRIO_SET, _IOPRIO_WHO_USER = 251, 3
 _PR_SET_PDEATHSIG = 1
 _REFUSED = {
     "connect": (42, _EPERM),
@@ -53,14 +51,12 @@ _CHANGES_OF_OWN_FILES = {
 
 
 def without_namespaces() -> bytes:
-    """For every worker: no socket but connected pairs, nothing that reaches all processes of its user."""
+    """For every worker: no socket but connected pairs."""
     ops = _prologue()
     for number, answer in _REFUSED.values():
         ops += _when(number, [_return(answer)])
     ops += _when(_SOCKET, [_return(_EPERM)])
     ops += _when(_SOCKETPAIR, _only_connected_pairs())
-    ops += _when(_SETPRIORITY, _equal(0, _PRIO_USER, [_return(_EPERM)]))
-    ops += _when(_IOPRIO_SET, _equal(0, _IOPRIO_WHO_USER, [_return(_EPERM)]))
     # A worker ends with the process that watches over it, and may not call that off.
     ops += _when(_PRCTL, _equal(0, _PR_SET_PDEATHSIG, [_return(_EPERM)]))
     return b"".join([*ops, _return(_ALLOW)])

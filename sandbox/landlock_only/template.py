@@ -125,7 +125,7 @@ class Template:
             for i, descriptor in enumerate(kept):
                 os.dup2(descriptor, 3 + i, inheritable=False)
             syscalls.close_from(3 + len(kept))
-            own_group = cgroups.Group(tuple(range(6, 3 + len(kept)))) if group else None
+            own_group = cgroups.Group(tuple(range(6, 3 + len(kept))), group.folders) if group else None
             box.main(self._box_plan, socket.socket(fileno=3), (4, 5), box_id, own_group)
         finally:
             os._exit(_BOX_BROKE)

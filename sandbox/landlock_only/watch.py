@@ -8,21 +8,15 @@ from collections.abc import Collection
 from typing import Any
 
 from sandbox.landlock_only import places
+from sandbox.namespace import readings
 from sandbox.namespace.cgroups import Group
-from sandbox.namespace.watch import TreeWatch, Used, _anonymous, _free_bytes, _proportional, _read
+from sandbox.namespace.watch import TreeWatch, Used
 
 _BLOCK = 512
-_TICKS = os.sysconf("SC_CLK_TCK")
 _SLACK = 1 << 20  # a file system's own blocks; a file that ended just at the limit is not over it
 _IDLE_SHARE = 9  # a look that took 1 ms is followed by 9 ms without one: a machine may have thousands of processes
 _HIDDEN = 2  # so many times its disk, gone from a file system that others use as well, and as much written by the job
-_PARENT, _UTIME, _STIME, _THREADS, _STARTED = (
-    1,
-    11,
-    12,
-    17,
-    19,
-)  # fields of /proc/<pid>/stat after the command's closing bracket
+_PARENT, _THREADS = 1, 17  # fields of /proc/<pid>/stat after the command's closing bracket
 
 
 class FamilyWatch(TreeWatch):
@@ -38,7 +32,6 @@ class FamilyWatch(TreeWatch):
         self._next_look = 0.0
         self._certainly_gone = 0
         self._late = ""
-        self._cpu_seen: dict[tuple[str, bytes], float] = {}
 
     def begin(self, limits: dict[str, Any], worker: int, workspace: str = "") -> None:
         """As `TreeWatch.begin`. Without a workspace it is the folder's file system that must not fill up."""
@@ -50,11 +43,6 @@ class FamilyWatch(TreeWatch):
         if not self.counted_by_kernel:
             self._late = self._count(sum(descendants(os.getpid()).values()))
         return None
-
-    def used_by_all(self) -> Used:
-        """As `TreeWatch.used_by_all`, with what was seen of processes that nobody has waited for."""
-        used = super().used_by_all()
-        return Used(max(used.cpu_s, sum(self._cpu_seen.values())), used.max_rss_bytes)
 
     def exceeded(self) -> str:
         """As `TreeWatch.exceeded`; also "disk" and "processes", which no one else bounds here."""
@@ -87,29 +75,9 @@ class FamilyWatch(TreeWatch):
             self._hits.add("processes")
         return "processes" if tasks > limit and not self.counted_by_kernel else ""
 
-    def _weigh(self, pids: list[str]) -> str:
-        limit = self._limits["memory_bytes"]
-        memory = sum(_anonymous(pid) for pid in pids)
-        if memory > limit:
-            memory = sum(_proportional(pid) for pid in pids)
-        else:
-            memory = max(0, memory - self._inherited * len(pids))
-        self._peak = max(self._peak, memory)
-        return "memory" if memory > limit else ""
-
-    def _cpu_now(self, pids: list[str]) -> float:
-        """Where no group counts, a process that ignores the end of its children hides what they took."""
-        if self._group is None:
-            for pid in pids:
-                fields = _read(f"{pid}/stat").rpartition(b")")[2].split()
-                if fields:
-                    took = int(fields[_UTIME]) + int(fields[_STIME])
-                    self._cpu_seen[pid, fields[_STARTED]] = took / _TICKS
-        return max(super()._cpu_now(pids), sum(self._cpu_seen.values()))
-
     def _filled(self, pids: list[str]) -> bool:
         """What no walk finds: deleted files that are mapped, or on their way through a socket."""
-        if self._free_before - _free_bytes(self._workspace) <= self._certainly_gone:
+        if self._free_before - readings.free_bytes(self._workspace) <= self._certainly_gone:
             return False
         return super()._filled(pids)
 
@@ -135,7 +103,7 @@ def descendants(head: int, without: Collection[int] = ()) -> dict[str, int]:
     threads: dict[str, int] = {}
     for pid in os.listdir("/proc"):
         if pid.isdigit():
-            fields = _read(f"{pid}/stat").rpartition(b")")[2].split()
+            fields = readings.read(f"{pid}/stat").rpartition(b")")[2].split()
             if fields:
                 parents[pid], threads[pid] = fields[_PARENT].decode(), int(fields[_THREADS])
     for excluded in without:

@@ -22,6 +22,14 @@ from sandbox.namespace.watch import TreeWatch
 DEFAULT_DISK_BYTES = 128 << 20  # the default of `sandbox.contract.Limits`: no remount for it
 _INODES = 65_536
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 0x1
+# What a namespace may take of pools that the machine shares, and that no control group of version 1 counts: the queues
+# of inotify, and the buffers of each TCP socket (least, at first, most; bytes).
+_KERNEL_POOLS = {
+    "user/max_inotify_instances": "4",
+    "user/max_inotify_watches": "8192",
+    "net/ipv4/tcp_rmem": "4096 16384 131072",
+    "net/ipv4/tcp_wmem": "4096 16384 131072",
+}
 _WRITABLE = (rootfs.TMP, rootfs.WORK, "/dev/shm", "/dev/null", "/dev/zero", "/dev/full")  # noqa: S108  (in the box)
 
 
@@ -43,6 +51,7 @@ def main(plan: BoxPlan, channel: socket.socket, given: tuple[int, int, int], gro
     try:
         if group:
             group.join()
+        syscalls.unshare(syscalls.CLONE_NEWCGROUP)  # only now: the group it is made in is the root that is seen
         _isolate(mapped)
         rules = landlock.ruleset(plan.landlock_abi, _WRITABLE) if plan.landlock_abi else -1
         watch = TreeWatch(rootfs.BOX, group)
@@ -76,6 +85,9 @@ def _isolate(mapped: int) -> None:
     if os.read(mapped, 1) != b"m":
         raise EOFError
     os.close(mapped)
+    for name, bound in _KERNEL_POOLS.items():
+        with open(f"/proc/sys/{name}", "w", encoding="ascii") as setting:
+            setting.write(bound)
     with contextlib.suppress(PermissionError):  # an ordinary user's namespace may not change groups
         os.setgroups([])
     os.setresgid(rootfs.BOX_ID, rootfs.BOX_ID, rootfs.BOX_ID)

@@ -13,10 +13,11 @@ from typing import Any
 
 _V1 = "/sys/fs/cgroup"
 _OWN = "knackbox"
+_TCP_LIMIT = "memory.kmem.tcp.limit_in_bytes"
 # Over the memory limit of the processes, the group holds the box's disk (tmpfs is memory) and process 1.
 _SLACK_BYTES = 48 << 20
 _TRIES = 5
-_FILES = 4  # descriptors of a group besides those to join it
+_TCP_SHARE = 2  # version 1 counts the buffers of sockets on their own: this part of the memory may be theirs
 _OUR_PROCESSES = 2  # process 1, and one being forked
 _START = 19  # field of /proc/<pid>/stat after the command's closing bracket
 
@@ -27,16 +28,19 @@ class Layout:
 
     version: int
     folders: tuple[str, ...]  # of the controllers; the memory controller's first
+    sockets_apart: bool = False  # counted in a file of their own
 
     @property
     def files(self) -> tuple[tuple[int, str, int], ...]:
         """Of a box's group: which folder, which file, how it is opened; in the order of `Group`'s fields."""
         if self.version == 1:
+            sockets = ((0, _TCP_LIMIT, os.O_WRONLY),) if self.sockets_apart else ()
             return (
                 (0, "memory.limit_in_bytes", os.O_WRONLY),
                 (0, "memory.oom_control", os.O_RDONLY),
                 (1, "pids.max", os.O_WRONLY),
                 (2, "cpuacct.usage", os.O_RDONLY),
+                *sockets,
             )
         return (
             (0, "memory.max", os.O_WRONLY),
@@ -50,7 +54,7 @@ def find() -> Layout | None:
     """The controllers that may be used here; None when there are none, or they are not writable."""
     v1 = tuple(f"{_V1}/{name}" for name in ("memory", "pids", "cpuacct"))
     if all(os.path.isfile(f"{folder}/cgroup.procs") and os.access(folder, os.W_OK) for folder in v1):
-        return Layout(1, v1)
+        return Layout(1, v1, os.path.isfile(f"{v1[0]}/{_TCP_LIMIT}"))
     with contextlib.suppress(OSError), open(f"{_V1}/cgroup.subtree_control", encoding="ascii") as enabled:
         if {"memory", "pids"} <= set(enabled.read().split()) and os.access(_V1, os.W_OK):
             return Layout(2, (_V1,))
@@ -93,7 +97,7 @@ class Groups:
                 os.close(descriptor)
             self.remove(box)
             raise
-        return Group(tuple(opened))
+        return Group(tuple(opened), len(self._folders))
 
     def remove(self, box: int) -> None:
         """Once the box is gone."""
@@ -113,27 +117,34 @@ class Group:
     """One box's group, by descriptor: one to join each folder, then those of `Layout.files`."""
 
     descriptors: tuple[int, ...]
+    folders: int
+
+    @property
+    def _files(self) -> tuple[int, ...]:
+        return self.descriptors[self.folders :]
 
     def join(self) -> None:
         """Move this process in. Takes up to 20 ms on version 1 (an RCU grace period), so it is done ahead."""
-        for descriptor in self.descriptors[:-_FILES]:
+        for descriptor in self.descriptors[: self.folders]:
             os.write(descriptor, b"0")
             os.close(descriptor)
 
     def bound(self, limits: dict[str, Any]) -> None:
         """Set the job's limits, which are `sandbox.contract.Limits` as a dict."""
-        memory, _, processes, _ = self.descriptors[-_FILES:]
+        memory, _, processes, _, *sockets = self._files
+        for file in sockets:
+            os.write(file, str(limits["memory_bytes"] // _TCP_SHARE).encode())
         os.write(memory, str(limits["memory_bytes"] + limits["disk_bytes"] + _SLACK_BYTES).encode())
         os.write(processes, str(limits["processes"] + _OUR_PROCESSES).encode())
 
     def cpu_s(self) -> float:
         """CPU time of everything that ever ran in the group, in seconds."""
-        text = os.pread(self.descriptors[-1], 4096, 0).split()
+        text = os.pread(self._files[3], 4096, 0).split()
         return int(text[0]) / 1e9 if len(text) == 1 else int(text[1]) / 1e6
 
     def memory_refused(self) -> bool:
         """Whether the kernel ever killed for the memory limit."""
-        text = os.pread(self.descriptors[-_FILES + 1], 4096, 0).split()
+        text = os.pread(self._files[1], 4096, 0).split()
         return b"oom_kill" in text and int(text[text.index(b"oom_kill") + 1]) > 0
 
 

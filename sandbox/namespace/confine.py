@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from sandbox import worker
 from sandbox.namespace import landlock, rootfs, seccomp, syscalls
-from sandbox.namespace.watch import data_in_use
+from sandbox.namespace.readings import data_in_use
 
 _RESULT_FD, _JOB_FD, _RULES_FD = 3, 4, 5
 _HIGH = 64  # above every descriptor that is about to be given its place

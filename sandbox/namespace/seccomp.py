@@ -151,10 +151,16 @@ _ONLY_SELF = {
     "sched_setscheduler": (144, 0),
     "sched_setaffinity": (203, 0),
     "sched_setattr": (314, 0),
-    "setpriority": (141, 1),
-    "ioprio_set": (251, 1),
+}
+# The same, where a first argument can also mean everything one's user runs: all boxes have one user on the host.
+_ONLY_SELF_OR_GROUP = {  # call: its number, and what that argument then is (PRIO_USER, IOPRIO_WHO_USER)
+    "setpriority": (141, 2),
+    "ioprio_set": (251, 3),
 }
 _CLONE, _SOCKET, _SOCKETPAIR, _IOCTL, _PRCTL = 56, 41, 53, 16, 157
+_FCNTL, _RENAMEAT2 = 72, 316
+_F_SETLEASE, _F_NOTIFY = 1024, 1026  # hold up, or watch, what others do with a workspace's files
+_RENAME_WHITEOUT = 4  # leaves a 0:0 device behind, which mknod may not make
 _NAMESPACES = 0x7E020000 | 0x00000080  # every CLONE_NEW*, CLONE_NEWTIME too
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _PR_SET_DUMPABLE = 4
@@ -194,7 +200,11 @@ def program() -> bytes:
         checked = _refuse_bits(flags + 1, _SET_ID)
         rules[number] = [_load(flags), _op(_JSET, _CREATES, 0, len(checked)), *checked, _return(_ALLOW)]
     for number, argument in _ONLY_SELF.values():
-        rules[number] = [_load(argument), _op(_JEQ, 0, 1, 0), _return(_EPERM), _return(_ALLOW)]
+        rules[number] = _only_zero(argument)
+    for number, user in _ONLY_SELF_OR_GROUP.values():
+        rules[number] = _equal(0, user, [_return(_EPERM)], _only_zero(1))
+    rules[_FCNTL] = _equal(1, _F_SETLEASE, [_return(_EPERM)], _equal(1, _F_NOTIFY, [_return(_EPERM)]))
+    rules[_RENAMEAT2] = _refuse_bits(4, _RENAME_WHITEOUT)
     for number in (_SOCKET, _SOCKETPAIR):
         rules[number] = _one_of(2, ALLOWED_PROTOCOLS, _one_of(0, ALLOWED_FAMILIES.values(), [_return(_ALLOW)]))
     # Process 1 must be able to read how much memory each process has.
@@ -269,6 +279,10 @@ def _search(ranges: list[tuple[int, Ops]]) -> Ops:
 
 def _refuse_bits(argument: int, bits: int) -> Ops:
     return [_load(argument), _op(_JSET, bits, 0, 1), _return(_EPERM), _return(_ALLOW)]
+
+
+def _only_zero(argument: int) -> Ops:
+    return [_load(argument), _op(_JEQ, 0, 1, 0), _return(_EPERM), _return(_ALLOW)]
 
 
 def _equal(argument: int, value: int, then: Ops, otherwise: Ops | None = None) -> Ops:

@@ -26,7 +26,6 @@ _NEW = (
     | syscalls.CLONE_NEWNET
     | syscalls.CLONE_NEWIPC
     | syscalls.CLONE_NEWUTS
-    | syscalls.CLONE_NEWCGROUP
 )
 # What nearly every script imports; a box has it already.
 _COMMON = (
@@ -123,7 +122,7 @@ class Template:
             for i, descriptor in enumerate(kept):
                 os.dup2(descriptor, 3 + i, inheritable=False)
             syscalls.close_from(3 + len(kept))
-            own_group = cgroups.Group(tuple(range(7, 3 + len(kept)))) if group else None
+            own_group = cgroups.Group(tuple(range(7, 3 + len(kept))), group.folders) if group else None
             box.main(self._box_plan, socket.socket(fileno=3), (4, 5, 6), own_group)
         finally:
             os._exit(70)

@@ -11,6 +11,9 @@ import pytest
 
 from tests.faces.cli import REPOSITORY, apart, command, here
 
+_HEARS_INTERRUPTS = (
+    "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+)
 HEAVY = ("chromadb", "wordllama", "pydantic_ai", "mcp", "sqlalchemy", "numpy")
 
 
@@ -169,7 +172,9 @@ def test_the_version_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.spec("BOX-4")
 def test_an_interrupt_kills_the_code_and_says_nothing_more(tmp_path: Path) -> None:
     code = script(tmp_path, "print('go', flush=True)\nwhile True: pass")
-    with subprocess.Popen(command("exec", "python", code), cwd=REPOSITORY, stdout=PIPE, stderr=PIPE) as process:
+    # Started in the background by a shell, as CI may be, this test would hand down a SIGINT that is ignored.
+    start = [sys.executable, "-c", _HEARS_INTERRUPTS, *command("exec", "python", code)]
+    with subprocess.Popen(start, cwd=REPOSITORY, stdout=PIPE, stderr=PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"go\n"
         process.send_signal(signal.SIGINT)

@@ -19,7 +19,7 @@ from typing import NoReturn
 
 from sandbox import worker
 from sandbox.namespace import landlock, seccomp, syscalls
-from sandbox.namespace.watch import data_in_use
+from sandbox.namespace.readings import data_in_use
 
 TMP, WORK, SHM = "/tmp", "/work", "/dev/shm"  # noqa: S108  (in the container)
 _WRITABLE = (TMP, WORK, SHM, "/dev/null", "/dev/zero", "/dev/full")
