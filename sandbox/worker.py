@@ -42,6 +42,12 @@ _END_BY_ERRNO = {
     errno.EFBIG: "file_size",
     errno.ENOMEM: "memory",
 }
+_FIXED_LIMITS = {
+    resource.RLIMIT_CORE: 0,
+    resource.RLIMIT_MSGQUEUE: 0,
+    resource.RLIMIT_MEMLOCK: 65_536,
+    resource.RLIMIT_SIGPENDING: 1024,
+}
 _FORKING = ("fork", "_execute_child", "forkpty", "posix_spawn")
 
 
@@ -78,7 +84,7 @@ def place_files(folder: str, listing: list[tuple[str, int]], body: bytes) -> Non
 
 
 def set_limits(limits: Message, *, data_in_use: int, processes_in_use: int) -> None:
-    """Lower every rlimit for good. `data_in_use` is what the template's own pages count already, in bytes."""
+    """Lower the rlimits of this job for good. data_in_use: bytes the template's own pages count already."""
     memory = limits["memory_bytes"] + data_in_use
     cpu = max(1, math.ceil(limits["cpu_s"]))
     for name, *wanted in (
@@ -87,15 +93,21 @@ def set_limits(limits: Message, *, data_in_use: int, processes_in_use: int) -> N
         ("NPROC", limits["processes"] + processes_in_use, limits["processes"] + processes_in_use),
         ("NOFILE", limits["open_files"], limits["open_files"]),
         ("FSIZE", limits["file_size_bytes"], limits["file_size_bytes"]),
-        ("CORE", 0, 0),
-        ("MSGQUEUE", 0, 0),
-        ("MEMLOCK", 65536, 65536),
-        ("SIGPENDING", 1024, 1024),
     ):
-        kind = getattr(resource, "RLIMIT_" + name)
-        ceiling = resource.getrlimit(kind)[1]
-        soft, hard = wanted if ceiling == resource.RLIM_INFINITY else [min(value, ceiling) for value in wanted]
-        resource.setrlimit(kind, (soft, hard))
+        _lower(getattr(resource, "RLIMIT_" + name), *wanted)
+
+
+def set_fixed_limits() -> None:
+    """Lower the rlimits that are the same for every job."""
+    for kind, wanted in _FIXED_LIMITS.items():
+        _lower(kind, wanted, wanted)
+
+
+def _lower(kind: int, soft: int, hard: int) -> None:
+    ceiling = resource.getrlimit(kind)[1]
+    if ceiling != resource.RLIM_INFINITY:
+        soft, hard = min(soft, ceiling), min(hard, ceiling)
+    resource.setrlimit(kind, (soft, hard))
 
 
 def run(job: Message, body: bytes, result_fd: int) -> NoReturn:
@@ -232,7 +244,7 @@ def describe(problem: BaseException) -> Message:
         text = f"{text[:half]}\n… {len(text) - 2 * half} characters left out …\n{text[-half:]}"
     try:
         message = str(problem)
-    except Exception as second:  # noqa: BLE001  (the code's own __str__ may raise anything)
+    except BaseException as second:  # noqa: BLE001  (the code's own __str__ may raise anything)
         message = f"<its message could not be shown: {type(second).__name__}>"
     return {"type": type(problem).__name__, "message": message[:MAX_ERROR_CHARS], "traceback": text}
 
@@ -254,13 +266,21 @@ def fresh_randomness() -> None:
 
 def rehearse() -> None:
     """Do once what every job does, so that a fork has its own copy of the pages by the time a job comes."""
-    module = types.ModuleType("rehearsal")
-    source = "def rehearsal(a: int, b: str = 'x') -> dict:\n    return {'a': a + 1, 'b': [b, None, 1.5]}\n"
-    exec(compile(source, "rehearsal.py", "exec", dont_inherit=True), module.__dict__)  # noqa: S102  (our own text)
-    ast.parse(source)
-    answer = {"end": "ok", "exit_code": 0, "value": module.rehearsal(1)}
+    source = (
+        "def rehearsal(a: int, b: str = 'x') -> dict:\n    return {'a': a + 1, 'b': [b, None, 1.5]}\nrehearsal(1)\n"
+    )
+    frame = pack({"code": source, "env": dict(os.environ), "files": [["x", 0]], "limits": {"wall_s": 1.0}})
+    job = json.loads(frame[HEADER.size :])
+    os.makedirs("/", exist_ok=True)
+    place_files("/", [], b"")
+    os.environ.clear()
+    os.environ.update(job["env"])
+    os.chdir("/")
+    before = sys.modules["__main__"]
+    answer = {"end": "ok", "exit_code": 0, "value": _script(job["code"])}
+    sys.modules["__main__"] = before
     json.loads(_dump(answer, strict=True)[HEADER.size :])
-    os.environ.update(dict(os.environ))
+    linecache.cache.pop(SCRIPT, None)
 
 
 def restore_signals() -> None:
@@ -276,6 +296,7 @@ def main() -> None:
     with os.fdopen(source, "rb") as stream:
         header_length, body_length = unpack_head(stream.read(HEADER.size))
         job, body = json.loads(stream.read(header_length)), stream.read(body_length)
+    set_fixed_limits()
     set_limits(job["limits"], data_in_use=1 << 30, processes_in_use=4096)
     run(job, body[: len(body) - job["stdin"]], result_fd)
 

@@ -77,6 +77,7 @@ def _become_worker(confinement: Confinement, given: tuple[int, ...], parent: int
         syscalls.close_from(len(high))
         os.setsid()
         worker.restore_signals()
+        worker.set_fixed_limits()
         die_with_parent(parent, signal.SIGKILL)
         worker.rehearse()
         in_use = data_in_use()

@@ -84,6 +84,8 @@ def _serve(control: socket.socket, template_pid: int) -> None:
         if not message:
             break
         order = json.loads(message)
+        if order["op"] != "open":  # boxes of this level join their groups as they come
+            continue
         try:
             folder = _open_workspace(order["path"])
         except OSError as problem:

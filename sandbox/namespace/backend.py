@@ -144,12 +144,12 @@ class NamespaceSandbox:
         except TimeoutError:
             return Outcome(end=End.TIMEOUT)
         finally:
-            if refill is not None:
-                refill.cancel()
-                server.refill()
             if not finished:
                 await self._kill(server, box)
             running.close()
+            if refill is not None:
+                refill.cancel()
+                asyncio.get_running_loop().call_soon(server.refill)  # first of all, whoever waits gets the outcome
         return outcome
 
     @contextlib.asynccontextmanager

@@ -21,6 +21,7 @@ from sandbox.namespace.watch import TreeWatch
 
 DEFAULT_DISK_BYTES = 128 << 20  # the default of `sandbox.contract.Limits`: no remount for it
 _INODES = 65_536
+_TAKEN_WAIT_S = 0.05
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 0x1
 # What a namespace may take of pools that the machine shares, and that no control group of version 1 counts: the queues
 # of inotify, and the buffers of each TCP socket (least, at first, most; bytes).
@@ -57,7 +58,7 @@ def main(plan: BoxPlan, channel: socket.socket, given: tuple[int, int, int], gro
         watch = TreeWatch(rootfs.BOX, group)
         running = confine.start(confine.Confinement(plan.filters, plan.landlock_abi, rules), out, err)
         if not confine.readable(channel.fileno()):
-            _rehearse(watch, running.pid)
+            _rehearse(watch, running.pid, group)
         frame, tree = _receive(channel)
         header = _header_of(frame)
         _mount(header, tree)
@@ -69,8 +70,11 @@ def main(plan: BoxPlan, channel: socket.socket, given: tuple[int, int, int], gro
         if group:
             group.bound(header["limits"])
         watch.begin(header["limits"], running.pid, rootfs.WORK if header["mount"] == "through" else "")
-        ended = attend.attend(running, channel, header["limits"]["wall_s"], watch)
+        # Nothing that others see is written by a job like this, so it matters to nobody if it is killed a moment later.
+        apart = not (header["mount"] or header["collect"] or header["egress"])
+        ended = attend.attend(running, channel, header["limits"]["wall_s"], watch, spare=apart)
         channel.sendall(worker.pack(*answer.conclude(header, ended, watch)))
+        confine.readable(channel.fileno(), _TAKEN_WAIT_S)  # the engine closes it when it has the answer
     except EOFError:  # the engine is gone or wants no job here
         pass
     except BaseException as problem:  # noqa: BLE001  (nothing may fall back into the template's code)
@@ -138,9 +142,11 @@ def _header_of(frame: bytes) -> worker.Message:
     return header
 
 
-def _rehearse(watch: TreeWatch, worker_pid: int) -> None:
+def _rehearse(watch: TreeWatch, worker_pid: int, group: Group | None) -> None:
     """Do once what follows a job's arrival: after the fork of the worker, every page written is copied first."""
-    limits = {"wall_s": 1.0, "cpu_s": 1e6, "memory_bytes": 1 << 60, "processes": 1 << 20}
+    limits = {"wall_s": 1.0, "cpu_s": 1e6, "memory_bytes": 1 << 60, "disk_bytes": 1, "processes": 1 << 20}
+    if group:
+        group.bound(limits)
     job: worker.Message = {"language": "python", "call": None, "cwd": rootfs.TMP, "collect": [], "mount": ""}
     _header_of(worker.pack(job))
     ended = attend.rehearse(watch, limits, worker_pid)

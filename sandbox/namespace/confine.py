@@ -68,17 +68,20 @@ def start(confinement: Confinement, out: int, err: int) -> Worker:
 
 def _become(confinement: Confinement, given: tuple[int, ...]) -> NoReturn:
     """In the child. Never returns."""
+    result = given[_RESULT_FD]
     try:
         rules = confinement.rules
         high = [fcntl.fcntl(d, fcntl.F_DUPFD, _HIGH) for d in (*given, *([rules] if rules >= 0 else []))]
         for target, source in enumerate(high):
             os.dup2(source, target, inheritable=target < _RESULT_FD)
+        result = _RESULT_FD
         syscalls.close_from(len(high))
         os.setsid()
         syscalls.drop_capabilities()
         syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
         syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)
         worker.restore_signals()
+        worker.set_fixed_limits()
         seccomp.apply(confinement.filters.always)
         if not readable(_JOB_FD):  # else somebody waits already
             worker.rehearse()
@@ -95,16 +98,16 @@ def _become(confinement: Confinement, given: tuple[int, ...]) -> NoReturn:
     except BaseException as problem:  # noqa: BLE001  (a child must never return into its parent's code)
         with contextlib.suppress(OSError):
             failure = {"end": worker.end_of(problem), "exit_code": 1, "error": worker.describe(problem)}
-            worker.write_all(_RESULT_FD, worker.pack(failure))
+            worker.write_all(result, worker.pack(failure))
     finally:
         os._exit(1)
 
 
-def readable(descriptor: int) -> bool:
+def readable(descriptor: int, wait_s: float = 0.0) -> bool:
     """Whether something has come, or the other end is closed."""
     poller = select.poll()
     poller.register(descriptor, select.POLLIN)
-    return bool(poller.poll(0))
+    return bool(poller.poll(wait_s * 1000))
 
 
 def _wait_for_job() -> tuple[worker.Message, bytes]:

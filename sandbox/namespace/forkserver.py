@@ -20,6 +20,7 @@ _MAX_MESSAGE = 1 << 16
 _START_WAIT_S = 60.0
 _ANSWER_WAIT_S = 10.0
 _SWEEP_S, _SWEEP_PAUSE_S = 2.0, 0.01
+_PULSE_AGAIN_S = 1.0  # the supervisor goes on for twice as long: `sandbox.namespace.pulse`
 _MAX_PATH = 4096  # PATH_MAX
 _DESCRIPTORS_PER_BOX = 3
 _SOURCE = str(Path(__file__).parents[2])
@@ -81,6 +82,7 @@ class ForkServer:
         self._ready: asyncio.Future[list[str]] | None = None
         self._next_id = 0
         self._started = 0.0
+        self._pulse_until = 0.0
         self.dead: str = ""  # why, once it is
         self.jobs = 0  # now using it; the owner counts
         self.forks = 0
@@ -206,6 +208,10 @@ class ForkServer:
         self._next_id += 1
         self.forks += 1
         self._forking += 1
+        now = asyncio.get_running_loop().time()
+        if now > self._pulse_until:
+            self._pulse_until = now + _PULSE_AGAIN_S
+            self._send(self._supervisor, {"op": "pulse"})
         self._send(self._template, {"op": "fork", "id": self._next_id})
 
     def _send(self, where: socket.socket | None, order: dict[str, Any]) -> None:

@@ -114,8 +114,8 @@ class RunningJob:
     def _receive(self) -> bytes:
         """What the box says, its sockets handed on. Raises OSError, SandboxError."""
         if self._on_outlets is None:
-            return self._box.channel.recv(1 << 20)
-        data, outlets, _, _ = socket.recv_fds(self._box.channel, 1 << 20, _MAX_OUTLETS, socket.MSG_CMSG_CLOEXEC)
+            return self._box.channel.recv(_READ)
+        data, outlets, _, _ = socket.recv_fds(self._box.channel, _READ, _MAX_OUTLETS, socket.MSG_CMSG_CLOEXEC)
         if outlets:
             self._on_outlets(outlets)
         return data

@@ -14,6 +14,7 @@ import stat
 from typing import Any
 
 from sandbox.namespace import cgroups, rootfs, syscalls
+from sandbox.namespace.pulse import Pulse
 from sandbox.namespace.template import MAX_MESSAGE, Template, TemplatePlan
 
 _OVERFLOW_MAP = 4_294_967_295  # length of the identity map of the first user namespace
@@ -36,7 +37,7 @@ def main(ours: socket.socket, theirs: socket.socket, wanted: dict[str, Any]) -> 
         _say(theirs, {"op": "broken", "error": str(problem)})
         return
     theirs.close()
-    _serve(ours, template, box_uid)
+    _serve(ours, template, box_uid, Pulse(cgroups.find() if groups else None))
     if groups:
         groups.close()
 
@@ -105,7 +106,7 @@ def _start_template(
         os._exit(0)
 
 
-def _serve(control: socket.socket, template: int, box_uid: int) -> None:
+def _serve(control: socket.socket, template: int, box_uid: int, pulse: Pulse) -> None:
     """Until the engine or the template ends."""
     ended = os.pidfd_open(template)
     poller = select.poll()
@@ -113,13 +114,19 @@ def _serve(control: socket.socket, template: int, box_uid: int) -> None:
     poller.register(ended, select.POLLIN)
     id_maps: dict[tuple[int, int], int] = {}
     while True:
-        ready = [descriptor for descriptor, _ in poller.poll()]
+        ready = [descriptor for descriptor, _ in poller.poll(pulse.wait_ms)]
+        pulse.beat()
         if ended in ready:
             break
+        if not ready:
+            continue
         message = control.recv(MAX_MESSAGE)
         if not message:
             break
         order = json.loads(message)
+        if order["op"] == "pulse":
+            pulse.extend()
+            continue
         try:
             tree = _open_workspace(order["path"], writable=order["writable"], box_uid=box_uid, id_maps=id_maps)
         except OSError as problem:

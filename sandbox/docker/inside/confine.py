@@ -122,6 +122,7 @@ def _become(given: tuple[int, ...], rules: int, filter_: bytes) -> NoReturn:
 def _set_limits(limits: worker.Message, data_in_use: int) -> None:
     """Raises ValueError when one that counts could not be set. gVisor refuses to hear of message queues."""
     try:
+        worker.set_fixed_limits()
         worker.set_limits(limits, data_in_use=data_in_use, processes_in_use=1)
     except ValueError:
         for kind, highest in (
