@@ -21,7 +21,7 @@ demo: $(READY) ## the main job, end to end, with a scripted model
 	@$(BIN)/knackbox demo $(DEMO_ARGS)
 
 test: $(READY) ## all tests that need nothing but what the setup brings
-	@$(BIN)/python -m pytest -m "not services and not soak and not docker and not escapes" $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m "not services and not soak and not docker" $(PYTEST_ARGS)
 
 escapes: $(READY) ## every attempt of the escape suite, on the default backend
 	@$(BIN)/python -m pytest -m escapes $(PYTEST_ARGS)
@@ -40,7 +40,7 @@ check: $(READY) ## lint, format, types, layers
 	@$(BIN)/lint-imports
 
 coverage: $(READY) ## the tests again, with a report of what they miss
-	@$(BIN)/python -m pytest -m "not services and not soak and not docker and not escapes" --cov $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m "not services and not soak and not docker" --cov $(PYTEST_ARGS)
 
 bench: $(READY) ## a call and a box beside their peers: time, boxes a second, memory
 	@$(BIN)/python -m bench $(BENCH_ARGS)

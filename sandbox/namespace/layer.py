@@ -63,6 +63,8 @@ def _replaced(folder: str) -> list[str]:
     with contextlib.suppress(OSError):
         if os.getxattr(f"{_LAYER}/{folder}", _OPAQUE) == b"y":
             old = f"{_BELOW}/{folder}"
+            if os.path.islink(old):
+                return []
             return [f"{folder}/{name}" for name in os.listdir(old) if not os.path.lexists(f"{_LAYER}/{folder}/{name}")]
     return []
 

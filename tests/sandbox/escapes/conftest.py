@@ -11,7 +11,7 @@ from sandbox.namespace.backend import NamespaceSandbox
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All of them are `make escapes`: they take minutes, and say what still works rather than what must."""
+    """All of them are `make escapes`, too: a minute, for whoever changes the box."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.escapes)
