@@ -8,16 +8,16 @@ import asyncio
 import os
 import stat
 import tempfile
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from sandbox.contract import End, Job, OnOutput, Outcome, Protections, SandboxError, Writes
 from sandbox.landlock_only import machine, probe
-from sandbox.landlock_only.forks import LandlockForkServer, Level
+from sandbox.landlock_only.wish import LandlockWish, program
 from sandbox.namespace import request
 from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
 from sandbox.namespace.endings import settle
-from sandbox.namespace.forkserver import ForkServer, TemplateWish
+from sandbox.namespace.forkserver import ForkServer
 from sandbox.namespace.running import RunningJob
 from sandbox.namespace.templates import TemplateKey
 
@@ -92,9 +92,16 @@ class LandlockSandbox(NamespaceSandbox):
             raise SandboxError("There is no interpreter other users can read.")
         self._must_be_open(key.packages)
         uids = machine.own_uids() if self._as_root else range(-1, 0)
-        level = Level(self._python, self._folder, machine.readable(self._python, key.packages), uids.start, len(uids))
-        wish = TemplateWish(key.preload, key.packages, self._programs.path, 0)
-        server = LandlockForkServer(wish, self._config.warm, level)
+        wish = LandlockWish(
+            preload=key.preload,
+            packages=key.packages,
+            path=self._programs.path,
+            folder=self._folder,
+            readable=machine.readable(self._python, key.packages),
+            first_uid=uids.start,
+            uids=len(uids),
+        )
+        server = ForkServer(asdict(wish), self._config.warm, program(self._python))
         await server.start()
         return server
 

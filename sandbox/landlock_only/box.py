@@ -15,8 +15,7 @@ from sandbox import worker
 from sandbox.landlock_only import confine, places, rules
 from sandbox.landlock_only.family import Family, die_with_parent, end_on_sigterm
 from sandbox.landlock_only.watch import FamilyWatch
-from sandbox.namespace import answer, attend, landlock, rootfs, syscalls
-from sandbox.namespace.box import _header_of, _receive
+from sandbox.namespace import answer, attend, frames, landlock, rootfs, syscalls
 from sandbox.namespace.cgroups import Group
 
 _EVERYBODYS_DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
@@ -61,8 +60,8 @@ def main(plan: BoxPlan, channel: socket.socket, streams: tuple[int, int], box_id
         ruleset = rules.of_worker(plan.landlock_abi, plan.readable, (place.work, place.tmp, *_EVERYBODYS_DEVICES))
         watch = FamilyWatch(place.root, group)
         running = confine.start(confine.Confinement(plan.filters, ruleset), *streams)
-        frame, workspace = _receive(channel)
-        header = _header_of(frame)
+        frame, workspace = frames.receive(channel)
+        header = frames.header_of(frame)
         _settle_user(header, plan, box_id, workspace, place)
         _allow(ruleset, running.pid, workspace, plan.landlock_abi if header["mount"] == "through" else 0)
         confine.become(*header["user"])
@@ -113,9 +112,9 @@ def _settle_user(header: worker.Message, plan: BoxPlan, box_id: int, workspace: 
 def _allow(ruleset: int, pid: int, workspace: int, abi_to_write: int) -> None:
     """Add what the ruleset, which the worker has not bound itself by yet, still lacks."""
     for name in _OWN_PROC:
-        landlock.allow(ruleset, f"/proc/{pid}/{name}", rules.READ)
+        landlock.allow(ruleset, f"/proc/{pid}/{name}", landlock.READ)
     if workspace >= 0:
-        access = landlock.write_access(abi_to_write) if abi_to_write else rules.READ
+        access = landlock.write_access(abi_to_write) if abi_to_write else landlock.READ
         # What was opened, whatever its path leads to by now.
         landlock.allow(ruleset, f"/proc/self/fd/{workspace}", access)
 

@@ -65,7 +65,7 @@ def protections(backend: str, abi: int | None = None) -> Protections:
     """Blocking. `abi`: Landlock's version, where it is not to be asked of this kernel."""
     version = landlock.abi() if abi is None else abi
     broken = _try_out() if version >= rules.MINIMUM_ABI else {}
-    first = (_landlock(version), probe._seccomp(), _user(), _interpreter())  # noqa: SLF001  (one check for both)
+    first = (_landlock(version), probe.seccomp_filter(), _user(), _interpreter())
     items = [_as_tried(item, broken) for item in (*first, *_simple())]
     return Protections(backend, (*items, *_absent()))
 
@@ -138,5 +138,5 @@ def _absent() -> list[Protection]:
     return [
         *(Protection(name, State.ABSENT, False, why, use) for name, why in _WITHOUT.items()),
         Protection("disk of its own", State.ABSENT, False, disk, use),
-        probe._cgroup(),  # noqa: SLF001
+        probe.control_group(),
     ]

@@ -4,7 +4,6 @@ It ends when the engine does, and ends everything it has started with one call. 
 """
 
 import contextlib
-import json
 import os
 import select
 import signal
@@ -14,23 +13,21 @@ from typing import Any
 
 from sandbox.landlock_only import places, template
 from sandbox.landlock_only.family import Family, die_with_parent, end_on_sigterm
-from sandbox.namespace import cgroups
-from sandbox.namespace.supervisor import _control_groups, _say
-from sandbox.namespace.template import MAX_MESSAGE
+from sandbox.namespace import cgroups, orders
 
 _TEMPLATE_ENDS_MS = 3000
 
 
 def main(ours: socket.socket, theirs: socket.socket, wanted: dict[str, Any]) -> None:
-    """The engine's sockets for us and for the template, and what the template should be: `forks.start` sends it."""
+    """The engine's sockets for us and for the template, and what the template should be: a `wish.LandlockWish`."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the engine, which then lets us end in order
     try:
         family = Family.found()
         base, _lock = places.make_base(wanted["folder"], for_others=wanted["first_uid"] >= 0)
     except OSError as problem:
-        _say(theirs, {"op": "broken", "error": str(problem)})
+        orders.say(theirs, {"op": "broken", "error": str(problem)})
         return
-    groups = _control_groups()
+    groups = cgroups.of_this_process()
     try:
         plan = template.TemplatePlan(
             source=wanted["source"],
@@ -67,7 +64,7 @@ def _start_template(
     except EOFError:
         pass
     except BaseException as problem:  # noqa: BLE001  (the engine is told, whatever it was)
-        _say(control, {"op": "broken", "error": f"{type(problem).__name__}: {problem}"})
+        orders.say(control, {"op": "broken", "error": f"{type(problem).__name__}: {problem}"})
     finally:
         os._exit(0)
 
@@ -80,32 +77,23 @@ def _serve(control: socket.socket, template_pid: int) -> None:
     poller.register(ended, select.POLLIN)
     while True:
         ready = [descriptor for descriptor, _ in poller.poll()]
-        message = b"" if ended in ready else _heard(control)
-        if not message:
+        order = None if ended in ready else orders.hear(control)
+        if order is None:
             break
-        order = json.loads(message)
         if order["op"] != "open":  # boxes of this level join their groups as they come
             continue
         try:
             folder = _open_workspace(order["path"])
         except OSError as problem:
-            _say(control, {"op": "failed", "id": order["id"], "error": str(problem)})
+            orders.say(control, {"op": "failed", "id": order["id"], "error": str(problem)})
         else:
-            _say(control, {"op": "mount", "id": order["id"]}, [folder])
+            orders.say(control, {"op": "mount", "id": order["id"]}, [folder])
             os.close(folder)
     # It ends its boxes and removes their folders, also should we be killed meanwhile.
     with contextlib.suppress(ProcessLookupError):
         signal.pidfd_send_signal(ended, signal.SIGTERM)
     poller.unregister(control)
     poller.poll(_TEMPLATE_ENDS_MS)
-
-
-def _heard(control: socket.socket) -> bytes:
-    """The next message, nothing when the engine is gone."""
-    try:
-        return control.recv(MAX_MESSAGE)
-    except ConnectionResetError:
-        return b""
 
 
 def _open_workspace(path: str) -> int:

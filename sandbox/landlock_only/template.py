@@ -6,7 +6,6 @@ the head of a family it ends every box with itself, when its supervisor is gone.
 
 import contextlib
 import gc
-import json
 import os
 import select
 import signal
@@ -18,8 +17,7 @@ from typing import Any, NoReturn
 from sandbox.landlock_only import box, confine, filters, places
 from sandbox.landlock_only.family import Family
 from sandbox.landlock_only.watch import descendants
-from sandbox.namespace import cgroups, landlock, seccomp, syscalls
-from sandbox.namespace.template import _COMMON, MAX_MESSAGE, _preload
+from sandbox.namespace import cgroups, landlock, orders, preload, seccomp, syscalls
 
 _SWEEPS = 100
 _BOX_BROKE = 70
@@ -61,15 +59,15 @@ class Template:
             template=os.getpid(),
             filters=confine.Filters(seccomp.program(), filters.without_namespaces(), filters.with_own_files()),
         )
-        self._say({"op": "ready", "missing": missing})
+        orders.say(self._control, {"op": "ready", "missing": missing})
         self._poller.register(self._control, select.POLLIN)
         while True:
             for descriptor, _ in self._poller.poll():
                 if descriptor == self._control.fileno():
-                    message = self._control.recv(MAX_MESSAGE)
-                    if not message:
+                    order = orders.hear(self._control)
+                    if order is None:
                         return
-                    self._obey(json.loads(message))
+                    self._obey(order)
                 else:
                     self._bury(descriptor)
 
@@ -79,7 +77,7 @@ class Template:
         os.environ.clear()
         os.environ.update(PATH=":".join(self._plan.path), LANG="C.UTF-8", OPENBLAS_NUM_THREADS="1")
         sys.dont_write_bytecode = True
-        missing = _preload((*_COMMON, *self._plan.preload))
+        missing = preload.import_all((*preload.COMMON, *self._plan.preload))
         gc.collect()
         gc.freeze()  # a collection in a fork must not touch, and so copy, the template's pages
         return missing
@@ -89,7 +87,7 @@ class Template:
             try:
                 self._fork(order["id"])
             except OSError as problem:
-                self._say({"op": "failed", "id": order["id"], "error": str(problem)})
+                orders.say(self._control, {"op": "failed", "id": order["id"], "error": str(problem)})
         elif order["op"] == "kill":
             for pidfd, (box_id, _) in list(self._boxes.items()):
                 if box_id == order["id"]:
@@ -110,7 +108,7 @@ class Template:
             pidfd = os.pidfd_open(pid)
             self._boxes[pidfd] = (box_id, pid)
             self._poller.register(pidfd, select.POLLIN)
-            self._say({"op": "box", "id": box_id}, [ours.fileno(), out_read, err_read])
+            orders.say(self._control, {"op": "box", "id": box_id}, [ours.fileno(), out_read, err_read])
         finally:
             ours.detach()
             theirs.detach()
@@ -140,7 +138,7 @@ class Template:
         places.remove(f"{self._plan.base}/{box_id}")
         if self._groups:
             self._groups.remove(box_id)
-        self._say({"op": "gone", "id": box_id})
+        orders.say(self._control, {"op": "gone", "id": box_id})
 
     def _kill_strays(self) -> None:
         """Kill and reap our processes below no living box. Raises OSError when they outrun us: then all must end."""
@@ -156,10 +154,6 @@ class Template:
                 with contextlib.suppress(ChildProcessError):  # another's child still; ours once that one is reaped
                     os.waitpid(pid, 0)
         raise OSError("the processes of a box that was killed could not be ended one by one")
-
-    def _say(self, message: dict[str, Any], descriptors: list[int] | None = None) -> None:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the next read sees the engine's end
-            socket.send_fds(self._control, [json.dumps(message).encode()], descriptors or [])
 
 
 def run(plan: TemplatePlan, control: socket.socket, groups: cgroups.Groups | None, family: Family) -> None:

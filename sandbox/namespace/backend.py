@@ -5,7 +5,7 @@ import contextlib
 import os
 import random
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Self
 
 from sandbox.contract import End, Job, OnOutput, Outcome, Protections, SandboxError, Writes
@@ -18,7 +18,8 @@ from sandbox.environments.installer import OnProgress
 from sandbox.fair_slots import FairSlots
 from sandbox.namespace import probe, request
 from sandbox.namespace.endings import settle
-from sandbox.namespace.forkserver import ForkedBox, ForkServer, TemplateWish
+from sandbox.namespace.forkserver import ForkedBox, ForkServer
+from sandbox.namespace.launch import TemplateWish
 from sandbox.namespace.programs import find_programs, own_packages
 from sandbox.namespace.running import RunningJob
 from sandbox.namespace.templates import TemplateKey, Templates, Wear
@@ -206,9 +207,8 @@ class NamespaceSandbox:
 
     async def _start(self, key: TemplateKey) -> ForkServer:
         await self._refuse_without_protection()
-        server = ForkServer(
-            TemplateWish(key.preload, key.packages, self._programs.path, self._box_uid), self._config.warm
-        )
+        wish = TemplateWish(key.preload, key.packages, self._programs.path, self._box_uid)
+        server = ForkServer(asdict(wish), self._config.warm)
         await server.start()
         return server
 

@@ -7,7 +7,6 @@ ends, the kernel kills whatever is left in the box.
 
 import contextlib
 import fcntl
-import json
 import os
 import socket
 import struct
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from sandbox import worker
-from sandbox.namespace import answer, attend, confine, landlock, layer, outlets, rootfs, syscalls
+from sandbox.namespace import answer, attend, confine, frames, landlock, layer, outlets, rootfs, syscalls
 from sandbox.namespace.cgroups import Group
 from sandbox.namespace.watch import TreeWatch
 
@@ -59,8 +58,8 @@ def main(plan: BoxPlan, channel: socket.socket, given: tuple[int, int, int], gro
         running = confine.start(confine.Confinement(plan.filters, plan.landlock_abi, rules), out, err)
         if not confine.readable(channel.fileno()):
             _rehearse(watch, running.pid, group)
-        frame, tree = _receive(channel)
-        header = _header_of(frame)
+        frame, tree = frames.receive(channel)
+        header = frames.header_of(frame)
         _mount(header, tree)
         if header["egress"]:
             outlets.open_all(header["egress"], channel)
@@ -119,36 +118,13 @@ def _loopback_up() -> None:
         fcntl.ioctl(probe, _SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", _IFF_UP))
 
 
-def _receive(channel: socket.socket) -> tuple[bytes, int]:
-    """The job's whole frame, and the workspace's mount when one came with it (else -1). Raises EOFError."""
-    data, descriptors, _, _ = socket.recv_fds(channel, 1 << 16, 1, socket.MSG_CMSG_CLOEXEC)
-    frame = bytearray(data or _nothing())
-    while len(frame) < worker.HEADER.size:
-        frame += channel.recv(1 << 16) or _nothing()
-    total = worker.HEADER.size + sum(worker.unpack_head(bytes(frame[: worker.HEADER.size])))
-    while len(frame) < total:
-        frame += channel.recv(min(1 << 20, total - len(frame))) or _nothing()
-    return bytes(frame), descriptors[0] if descriptors else -1
-
-
-def _nothing() -> bytes:
-    raise EOFError
-
-
-def _header_of(frame: bytes) -> worker.Message:
-    start = worker.HEADER.size
-    length, _ = worker.unpack_head(frame[:start])
-    header: worker.Message = json.loads(frame[start : start + length])
-    return header
-
-
 def _rehearse(watch: TreeWatch, worker_pid: int, group: Group | None) -> None:
     """Do once what follows a job's arrival: after the fork of the worker, every page written is copied first."""
     limits = {"wall_s": 1.0, "cpu_s": 1e6, "memory_bytes": 1 << 60, "disk_bytes": 1, "processes": 1 << 20}
     if group:
         group.bound(limits)
     job: worker.Message = {"language": "python", "call": None, "cwd": rootfs.TMP, "collect": [], "mount": ""}
-    _header_of(worker.pack(job))
+    frames.header_of(worker.pack(job))
     ended = attend.rehearse(watch, limits, worker_pid)
     worker.pack(*answer.conclude(job, ended, watch))
 

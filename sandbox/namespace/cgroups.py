@@ -67,6 +67,14 @@ def owner(pid: int) -> str:
         return f"{pid}-{stat.read().rpartition(b')')[2].split()[_START].decode()}"
 
 
+def of_this_process() -> "Groups | None":
+    """Where they may be made; rlimits and process 1 of each box bound it everywhere else."""
+    layout = find()
+    with contextlib.suppress(OSError):
+        return Groups(layout, owner(os.getpid())) if layout else None
+    return None
+
+
 class Groups:
     """The groups of one supervisor. Made outside the template's root, used from inside by descriptor."""
 

@@ -10,7 +10,10 @@ from dataclasses import replace
 from sandbox.contract import End, Job, Language, Outcome
 
 _SAID = (
-    (End.MEMORY, re.compile(rb"heap out of memory|Fatal process out of memory|Cannot allocate memory|ENOMEM|xmalloc|std::bad_alloc|MemoryError")),
+    (
+        End.MEMORY,
+        re.compile(rb"(heap|process) out of memory|Cannot allocate memory|ENOMEM|xmalloc|std::bad_alloc|MemoryError"),
+    ),
     (End.DISK, re.compile(rb"No space left on device|ENOSPC")),
     (End.FILES, re.compile(rb"Too many open files|EMFILE")),
     (End.FILE_SIZE, re.compile(rb"File too large|EFBIG|File size limit exceeded")),

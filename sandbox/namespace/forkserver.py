@@ -5,47 +5,25 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
 from sandbox.contract import SandboxError
-from sandbox.namespace import cgroups
+from sandbox.namespace import cgroups, orders
+from sandbox.namespace.launch import NAMESPACE, Program, launch
 
-_MAX_MESSAGE = 1 << 16
 _START_WAIT_S = 60.0
 _ANSWER_WAIT_S = 10.0
 _SWEEP_S, _SWEEP_PAUSE_S = 2.0, 0.01
 _PULSE_AGAIN_S = 1.0  # the supervisor goes on for twice as long: `sandbox.namespace.pulse`
 _MAX_PATH = 4096  # PATH_MAX
 _DESCRIPTORS_PER_BOX = 3
-_SOURCE = str(Path(__file__).parents[2])
-# The command line is visible in every box, so nothing of the host goes on it: all else comes over the socket.
-_BOOTSTRAP = """
-import json, socket, sys
-ours, theirs = (socket.socket(fileno=int(n)) for n in sys.argv[1:])
-wanted = json.loads(ours.recv(1 << 16))
-sys.path.insert(0, wanted["source"])
-from sandbox.namespace.supervisor import main
-main(ours, theirs, wanted)
-"""
 
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class TemplateWish:
-    """What a template should be. packages: host folders. box_uid: host user id of boxes when started as root."""
-
-    preload: tuple[str, ...]
-    packages: tuple[str, ...]
-    path: tuple[str, ...]
-    box_uid: int
 
 
 @dataclass(slots=True)
@@ -67,8 +45,10 @@ class ForkedBox:
 class ForkServer:
     """One template. `warm` boxes wait ready; more are forked on demand."""
 
-    def __init__(self, wish: TemplateWish, warm: int) -> None:
+    def __init__(self, wish: Mapping[str, Any], warm: int, program: Program = NAMESPACE) -> None:
+        """wish: what the template should be, as `program`'s supervisor reads it."""
         self._wish = wish
+        self._program = program
         self._warm = warm
         self._process: subprocess.Popen[bytes] | None = None
         self._template: socket.socket | None = None
@@ -91,33 +71,9 @@ class ForkServer:
         """Start the processes; the modules that could not be preloaded. Raises SandboxError."""
         loop = asyncio.get_running_loop()
         self._started = loop.time()
-        template_here, template_there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        supervisor_here, supervisor_there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        given = (supervisor_there.fileno(), template_there.fileno())
-        # Not through asyncio: its child watchers would have to outlive this loop.
-        self._process = subprocess.Popen(  # noqa: ASYNC220  (posix_spawn takes under a millisecond)
-            [getattr(sys, "_base_executable", sys.executable), "-I", "-S", "-c", _BOOTSTRAP, *map(str, given)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            pass_fds=given,
-            env={"LD_BIND_NOW": "1"},
-            cwd="/",
-            start_new_session=True,
-        )
-        template_there.close()
-        supervisor_there.close()
-        self._template, self._supervisor = template_here, supervisor_here
-        wish = {
-            "source": _SOURCE,
-            "preload": self._wish.preload,
-            "packages": self._wish.packages,
-            "path": self._wish.path,
-            "box_uid": self._wish.box_uid,
-        }
-        supervisor_here.send(json.dumps(wish).encode())
+        self._process, self._supervisor, self._template = launch(self._program, self._wish)
         self._ready = loop.create_future()
-        for end, handler in ((template_here, self._from_template), (supervisor_here, self._from_supervisor)):
+        for end, handler in ((self._template, self._from_template), (self._supervisor, self._from_supervisor)):
             end.setblocking(False)
             loop.add_reader(end, handler)
         try:
@@ -241,7 +197,7 @@ class ForkServer:
     def _from_template(self) -> None:
         for _ in range(64):
             try:
-                data, descriptors, _, _ = socket.recv_fds(self._template, _MAX_MESSAGE, 3, socket.MSG_CMSG_CLOEXEC)  # type: ignore[arg-type]
+                data, descriptors, _, _ = socket.recv_fds(self._template, orders.MAX_BYTES, 3, socket.MSG_CMSG_CLOEXEC)  # type: ignore[arg-type]
             except BlockingIOError:
                 return
             except OSError:
@@ -311,7 +267,7 @@ class ForkServer:
 
     def _from_supervisor(self) -> None:
         try:
-            data, descriptors, _, _ = socket.recv_fds(self._supervisor, _MAX_MESSAGE, 1, socket.MSG_CMSG_CLOEXEC)  # type: ignore[arg-type]
+            data, descriptors, _, _ = socket.recv_fds(self._supervisor, orders.MAX_BYTES, 1, socket.MSG_CMSG_CLOEXEC)  # type: ignore[arg-type]
         except BlockingIOError:
             return
         except OSError:

@@ -16,11 +16,12 @@ _VERSION_FLAG = 1
 _PATH_BENEATH = 1
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
-_READ = _EXECUTE | _READ_FILE | _READ_DIR
+READ = _EXECUTE | _READ_FILE | _READ_DIR
+TCP_BIND_AND_CONNECT = 3
 _FILE_ONLY = _EXECUTE | _WRITE_FILE | _READ_FILE
 _REFER, _TRUNCATE, _IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
 _ABI_1 = (1 << 13) - 1
-_SCOPE_ABSTRACT_UNIX, _SCOPE_SIGNAL = 1, 2
+SCOPE_ABSTRACT_UNIX, SCOPE_SIGNAL = 1, 2
 _ABI_REFER, _ABI_TRUNCATE, _ABI_NET, _ABI_IOCTL, _ABI_SCOPE = 2, 3, 4, 5, 6
 
 
@@ -52,18 +53,19 @@ def _handled(version: int) -> int:
 
 def ruleset(version: int, writable: Sequence[str]) -> int:
     """Rules as a file descriptor: read and run everywhere, write only below `writable`."""
-    attr = _Ruleset(fs=_handled(version))
-    size = 8
-    if version >= _ABI_NET:
-        size = 16
-    if version >= _ABI_SCOPE:
-        attr.scoped = _SCOPE_ABSTRACT_UNIX | _SCOPE_SIGNAL
-        size = 24
-    rules = syscalls.syscall(_CREATE_RULESET, ctypes.byref(attr), ctypes.c_size_t(size), ctypes.c_uint(0))
-    allow(rules, "/", _READ)
+    scoped = SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL if version >= _ABI_SCOPE else 0
+    rules = create(version, fs=_handled(version), scoped=scoped)
+    allow(rules, "/", READ)
     for path in writable:
         allow(rules, path, _handled(version))
     return rules
+
+
+def create(version: int, *, fs: int = 0, net: int = 0, scoped: int = 0) -> int:
+    """A ruleset without rules, as a descriptor: what is handled is refused. Raises OSError."""
+    attr = _Ruleset(fs, net, scoped)
+    known = 24 if version >= _ABI_SCOPE else 16 if version >= _ABI_NET else 8  # bytes of it that this kernel knows
+    return syscalls.syscall(_CREATE_RULESET, ctypes.byref(attr), ctypes.c_size_t(known), ctypes.c_uint(0))
 
 
 def allow(rules: int, path: str, access: int) -> None:

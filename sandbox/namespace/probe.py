@@ -29,7 +29,7 @@ _MINIMUM_KERNEL = (5, 12)
 
 def protections(backend: str) -> Protections:
     """Blocking: starts one short process per namespace kind only when all of them together do not work."""
-    return Protections(backend, (*_namespaces(), _kernel(), _seccomp(), _landlock(), *_always(), _cgroup()))
+    return Protections(backend, (*_namespaces(), _kernel(), seccomp_filter(), _landlock(), *_always(), control_group()))
 
 
 def _attempt(flags: int) -> int:
@@ -93,7 +93,8 @@ def _kernel() -> Protection:
     return Protection(name, State.ABSENT, True, why, "Use Linux 5.12 or newer.")
 
 
-def _seccomp() -> Protection:
+def seccomp_filter() -> Protection:
+    """Whether calls can be refused here."""
     if not seccomp.supported():
         why = f"the filter is written for x86_64, this is {os.uname().machine}"
         return Protection("seccomp", State.ABSENT, True, why, "Use the docker backend or an x86_64 machine.")
@@ -123,7 +124,8 @@ def _always() -> list[Protection]:
     ]
 
 
-def _cgroup() -> Protection:
+def control_group() -> Protection:
+    """Whether the kernel bounds and counts a box as a whole here."""
     layout = cgroups.find()
     if layout is not None:
         return Protection("cgroup", State.ENFORCED, required=False, detail=f"version {layout.version}, one per box")

@@ -7,14 +7,9 @@ programs and of the x32 ABI are refused whole, since their numbers differ.
 """
 
 import ctypes
-import errno
 import platform
-import struct
-from collections.abc import Iterable
 
-from sandbox.namespace import syscalls
-
-AUDIT_ARCH_X86_64 = 0xC000003E
+from sandbox.namespace import bpf, syscalls
 
 # Refused with EPERM.
 DENIED = {
@@ -168,18 +163,10 @@ AF_UNIX = 1
 ALLOWED_FAMILIES = {"AF_UNIX": AF_UNIX, "AF_INET": 2, "AF_INET6": 10}
 ALLOWED_PROTOCOLS = (0, 6, 17)  # the family's own, TCP, UDP
 
-_LD, _JA, _JEQ, _JGT, _JGE, _JSET, _RET = 0x20, 0x05, 0x15, 0x25, 0x35, 0x45, 0x06
-_AND = 0x54
 _TYPE_MASK, _CONNECTED = 0xF, (1, 5)  # of a socket's type; SOCK_STREAM, SOCK_SEQPACKET
-_FARTHEST = 255  # a conditional jump has one byte
-_NR, _ARCH, _ARGUMENTS = 0, 4, 16
-_ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
-_EPERM, _ENOSYS, _NO_FAMILY = (_ERRNO | code for code in (errno.EPERM, errno.ENOSYS, errno.EAFNOSUPPORT))
-
 _PR_SET_SECCOMP = 22
 _MODE_FILTER = 2
-
-Ops = list[bytes]
+_REFUSED, _ALLOWED = [bpf.answer(bpf.EPERM)], [bpf.answer(bpf.ALLOW)]
 
 
 def supported() -> bool:
@@ -189,115 +176,40 @@ def supported() -> bool:
 
 def program() -> bytes:
     """The filter of every worker, assembled."""
-    rules: dict[int, Ops] = {}
-    for numbers, answer in ((DENIED, _EPERM), (UNKNOWN, _ENOSYS)):
-        rules |= {number: [_return(answer)] for number in numbers.values()}
-    rules[_CLONE] = _refuse_bits(0, _NAMESPACES)
+    rules: dict[int, bpf.Ops] = {}
+    for numbers, answer in ((DENIED, bpf.EPERM), (UNKNOWN, bpf.ENOSYS)):
+        rules |= {number: [bpf.answer(answer)] for number in numbers.values()}
+    rules[_CLONE] = bpf.refuse_bits(0, _NAMESPACES)
     for name, (number, argument) in _MODES.items():
         bits = _SET_ID | (_DEVICE if name.startswith("mknod") else 0)
-        rules[number] = _refuse_bits(argument, bits)
+        rules[number] = bpf.refuse_bits(argument, bits)
     for number, flags in _OPENS.values():
-        checked = _refuse_bits(flags + 1, _SET_ID)
-        rules[number] = [_load(flags), _op(_JSET, _CREATES, 0, len(checked)), *checked, _return(_ALLOW)]
+        checked = bpf.refuse_bits(flags + 1, _SET_ID)
+        rules[number] = [bpf.load(flags), bpf.op(bpf.JSET, _CREATES, 0, len(checked)), *checked, bpf.answer(bpf.ALLOW)]
     for number, argument in _ONLY_SELF.values():
-        rules[number] = _only_zero(argument)
+        rules[number] = bpf.only_zero(argument)
     for number, user in _ONLY_SELF_OR_GROUP.values():
-        rules[number] = _equal(0, user, [_return(_EPERM)], _only_zero(1))
-    rules[_FCNTL] = _equal(1, _F_SETLEASE, [_return(_EPERM)], _equal(1, _F_NOTIFY, [_return(_EPERM)]))
-    rules[_RENAMEAT2] = _refuse_bits(4, _RENAME_WHITEOUT)
+        rules[number] = bpf.equal(0, user, _REFUSED, bpf.only_zero(1))
+    rules[_FCNTL] = bpf.equal(1, _F_SETLEASE, _REFUSED, bpf.equal(1, _F_NOTIFY, _REFUSED))
+    rules[_RENAMEAT2] = bpf.refuse_bits(4, _RENAME_WHITEOUT)
     for number in (_SOCKET, _SOCKETPAIR):
-        rules[number] = _one_of(2, ALLOWED_PROTOCOLS, _one_of(0, ALLOWED_FAMILIES.values(), [_return(_ALLOW)]))
+        rules[number] = bpf.one_of(2, ALLOWED_PROTOCOLS, bpf.one_of(0, ALLOWED_FAMILIES.values(), _ALLOWED))
     # Process 1 must be able to read how much memory each process has.
-    rules[_PRCTL] = _equal(0, _PR_SET_DUMPABLE, _equal(1, 0, [_return(_EPERM)]))
-    rules[_IOCTL] = _equal(1, _TIOCSTI, [_return(_EPERM)], _equal(1, _TIOCLINUX, [_return(_EPERM)]))
-    return b"".join([*_prologue(), *_search(_ranges(rules))])
+    rules[_PRCTL] = bpf.equal(0, _PR_SET_DUMPABLE, bpf.equal(1, 0, _REFUSED))
+    rules[_IOCTL] = bpf.equal(1, _TIOCSTI, _REFUSED, bpf.equal(1, _TIOCLINUX, _REFUSED))
+    return b"".join([*bpf.prologue(LAST_REVIEWED), *bpf.search(rules)])
 
 
 def program_without_unix_sockets() -> bytes:
     """A second filter, for a box that sees a workspace: a socket file in it would lead to a server on the host."""
     # Also through a pair of datagram sockets one can send to any address; a pair of connected ones has only itself.
-    connected = [_load(1), _op(_AND, _TYPE_MASK), *_one_of_loaded(_CONNECTED, [_return(_ALLOW)])]
-    ops = [*_prologue(), *_when(_SOCKET, _equal(0, AF_UNIX, [_return(_EPERM)])), *_when(_SOCKETPAIR, connected)]
-    return b"".join([*ops, _return(_ALLOW)])
-
-
-def _prologue() -> Ops:
-    """Only 64-bit calls of this architecture go on; what the table does not know is not there."""
-    return [
-        _op(_LD, _ARCH),
-        _op(_JEQ, AUDIT_ARCH_X86_64, 1, 0),
-        _return(_KILL),
-        _op(_LD, _NR),
-        _op(_JGT, LAST_REVIEWED, 0, 1),  # the x32 ABI's numbers, too
-        _return(_ENOSYS),
+    connected = [bpf.load(1), bpf.op(bpf.AND, _TYPE_MASK), *bpf.one_of_loaded(_CONNECTED, _ALLOWED)]
+    ops = [
+        *bpf.prologue(LAST_REVIEWED),
+        *bpf.when(_SOCKET, bpf.equal(0, AF_UNIX, _REFUSED)),
+        *bpf.when(_SOCKETPAIR, connected),
     ]
-
-
-def _op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
-    return struct.pack("<HBBI", code, if_true, if_false, value)
-
-
-def _return(answer: int) -> bytes:
-    return _op(_RET, answer)
-
-
-def _load(argument: int) -> bytes:
-    """The low half of an argument; the kernel looks at no more of those checked here."""
-    return _op(_LD, _ARGUMENTS + 8 * argument)
-
-
-def _when(number: int, body: Ops) -> Ops:
-    """`body`, which always returns, for this call; with any other, what comes after it."""
-    return [_op(_JEQ, number, 0, len(body)), *body]
-
-
-def _ranges(rules: dict[int, Ops]) -> list[tuple[int, Ops]]:
-    """(first number, body) of each run of calls that are treated alike, from 0 up; what has no rule is allowed."""
-    found: list[tuple[int, Ops]] = []
-    for number in range(max(rules) + 2):
-        body = rules.get(number, [_return(_ALLOW)])
-        if not found or found[-1][1] != body:
-            found.append((number, body))
-    return found
-
-
-def _search(ranges: list[tuple[int, Ops]]) -> Ops:
-    """Find a call's body by halves.
-
-    Not for the calls' sake, whose answer the kernel remembers where it can: to find out where, it runs the filter over
-    every number as it is put on, and through a plain list that takes 0.3 ms of every box's start.
-    """
-    if len(ranges) == 1:
-        return ranges[0][1]
-    middle = len(ranges) // 2
-    below, above = _search(ranges[:middle]), _search(ranges[middle:])
-    first = ranges[middle][0]
-    if len(below) <= _FARTHEST:
-        return [_op(_JGE, first, len(below), 0), *below, *above]
-    return [_op(_JGE, first, 0, 1), _op(_JA, len(below)), *below, *above]
-
-
-def _refuse_bits(argument: int, bits: int) -> Ops:
-    return [_load(argument), _op(_JSET, bits, 0, 1), _return(_EPERM), _return(_ALLOW)]
-
-
-def _only_zero(argument: int) -> Ops:
-    return [_load(argument), _op(_JEQ, 0, 1, 0), _return(_EPERM), _return(_ALLOW)]
-
-
-def _equal(argument: int, value: int, then: Ops, otherwise: Ops | None = None) -> Ops:
-    return [_load(argument), _op(_JEQ, value, 0, len(then)), *then, *(otherwise or []), _return(_ALLOW)]
-
-
-def _one_of(argument: int, values: Iterable[int], then: Ops) -> Ops:
-    """`then` when the argument is one of these; else there is no such family."""
-    return [_load(argument), *_one_of_loaded(values, then)]
-
-
-def _one_of_loaded(values: Iterable[int], then: Ops) -> Ops:
-    listed = list(values)
-    tests = [_op(_JEQ, value, len(listed) - index, 0) for index, value in enumerate(listed)]
-    return [*tests, _return(_NO_FAMILY), *then]
+    return b"".join([*ops, bpf.answer(bpf.ALLOW)])
 
 
 class _Program(ctypes.Structure):

@@ -5,7 +5,6 @@ that still sees the host's files: it opens workspaces for boxes, as detached mou
 """
 
 import contextlib
-import json
 import os
 import select
 import signal
@@ -13,9 +12,9 @@ import socket
 import stat
 from typing import Any
 
-from sandbox.namespace import cgroups, rootfs, syscalls
+from sandbox.namespace import cgroups, orders, rootfs, syscalls
 from sandbox.namespace.pulse import Pulse
-from sandbox.namespace.template import MAX_MESSAGE, Template, TemplatePlan
+from sandbox.namespace.template import Template, TemplatePlan
 
 _OVERFLOW_MAP = 4_294_967_295  # length of the identity map of the first user namespace
 
@@ -31,10 +30,10 @@ def main(ours: socket.socket, theirs: socket.socket, wanted: dict[str, Any]) -> 
             box_uid=box_uid,
             path=tuple(wanted["path"]),
         )
-        groups = _control_groups()
+        groups = cgroups.of_this_process()
         template = _start_template(plan, groups, theirs, ours)
     except OSError as problem:
-        _say(theirs, {"op": "broken", "error": str(problem)})
+        orders.say(theirs, {"op": "broken", "error": str(problem)})
         return
     theirs.close()
     _serve(ours, template, box_uid, Pulse(cgroups.find() if groups else None))
@@ -79,17 +78,6 @@ def _outside(uid: int) -> int:
     return -1
 
 
-def _control_groups() -> cgroups.Groups | None:
-    """Where they may be made; rlimits and process 1 of each box bound it everywhere else."""
-    layout = cgroups.find()
-    if layout is None:
-        return None
-    try:
-        return cgroups.Groups(layout, cgroups.owner(os.getpid()))
-    except OSError:
-        return None
-
-
 def _start_template(
     plan: TemplatePlan, groups: cgroups.Groups | None, control: socket.socket, not_for_it: socket.socket
 ) -> int:
@@ -101,7 +89,7 @@ def _start_template(
         not_for_it.close()
         Template(plan, control, groups).serve()
     except BaseException as problem:  # noqa: BLE001  (the engine is told, whatever it was)
-        _say(control, {"op": "broken", "error": f"{type(problem).__name__}: {problem}"})
+        orders.say(control, {"op": "broken", "error": f"{type(problem).__name__}: {problem}"})
     finally:
         os._exit(0)
 
@@ -120,19 +108,18 @@ def _serve(control: socket.socket, template: int, box_uid: int, pulse: Pulse) ->
             break
         if not ready:
             continue
-        message = control.recv(MAX_MESSAGE)
-        if not message:
+        order = orders.hear(control)
+        if order is None:
             break
-        order = json.loads(message)
         if order["op"] == "pulse":
             pulse.extend()
             continue
         try:
             tree = _open_workspace(order["path"], writable=order["writable"], box_uid=box_uid, id_maps=id_maps)
         except OSError as problem:
-            _say(control, {"op": "failed", "id": order["id"], "error": str(problem)})
+            orders.say(control, {"op": "failed", "id": order["id"], "error": str(problem)})
         else:
-            _say(control, {"op": "mount", "id": order["id"]}, [tree])
+            orders.say(control, {"op": "mount", "id": order["id"]}, [tree])
             os.close(tree)
     with contextlib.suppress(ProcessLookupError):
         os.kill(template, signal.SIGKILL)
@@ -189,8 +176,3 @@ def _id_map(owner: int, group: int, box_uid: int) -> int:
         os.waitpid(pid, 0)
         os.close(held_read)
         os.close(made_read)
-
-
-def _say(where: socket.socket, message: dict[str, Any], descriptors: list[int] | None = None) -> None:
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the next read sees the end
-        socket.send_fds(where, [json.dumps(message).encode()], descriptors or [])

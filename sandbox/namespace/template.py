@@ -6,8 +6,6 @@ the engine on a socket that keeps message boundaries, and never sees a byte a bo
 
 import contextlib
 import gc
-import importlib
-import json
 import os
 import select
 import signal
@@ -16,9 +14,8 @@ import sys
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from sandbox.namespace import box, cgroups, confine, landlock, rootfs, seccomp, syscalls
+from sandbox.namespace import box, cgroups, confine, landlock, orders, preload, rootfs, seccomp, syscalls
 
-MAX_MESSAGE = 1 << 16
 _NEW = (
     syscalls.CLONE_NEWUSER
     | syscalls.CLONE_NEWPID
@@ -27,11 +24,6 @@ _NEW = (
     | syscalls.CLONE_NEWIPC
     | syscalls.CLONE_NEWUTS
 )
-# What nearly every script imports; a box has it already.
-_COMMON = (
-    "collections", "csv", "datetime", "decimal", "enum", "functools", "io", "itertools", "json", "math", "pathlib",
-    "random", "re", "statistics", "string", "subprocess", "textwrap", "threading", "traceback", "typing",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -60,21 +52,21 @@ class Template:
         sys.path[:] = [p for p in sys.path if os.path.exists(p)] + list(self._plan.root.shown_packages())
         os.environ.clear()
         os.environ.update(PATH=":".join(self._plan.path), HOME=rootfs.TMP, LANG="C.UTF-8", OPENBLAS_NUM_THREADS="1")
-        missing = _preload((*_COMMON, *self._plan.preload))
+        missing = preload.import_all((*preload.COMMON, *self._plan.preload))
         filters = confine.Filters(seccomp.program(), seccomp.program_without_unix_sockets())
         self._box_plan = box.BoxPlan(filters, landlock.abi())
         sys.dont_write_bytecode = True
         gc.collect()
         gc.freeze()  # a collection in a fork must not touch, and so copy, the template's pages
-        self._say({"op": "ready", "missing": missing})
+        orders.say(self._control, {"op": "ready", "missing": missing})
         self._poller.register(self._control, select.POLLIN)
         while True:
             for descriptor, _ in self._poller.poll():
                 if descriptor == self._control.fileno():
-                    message = self._control.recv(MAX_MESSAGE)
-                    if not message:
+                    order = orders.hear(self._control)
+                    if order is None:
                         return
-                    self._obey(json.loads(message))
+                    self._obey(order)
                 else:
                     self._bury(descriptor)
 
@@ -83,7 +75,7 @@ class Template:
             try:
                 self._fork(order["id"])
             except OSError as problem:
-                self._say({"op": "failed", "id": order["id"], "error": str(problem)})
+                orders.say(self._control, {"op": "failed", "id": order["id"], "error": str(problem)})
         elif order["op"] == "kill":
             for box_id, _, pidfd in list(self._boxes.values()):
                 if box_id == order["id"]:
@@ -107,7 +99,7 @@ class Template:
             self._poller.register(pidfd, select.POLLIN)
             _map_ids(pid, self._plan.box_uid)
             os.write(mapped_write, b"m")
-            self._say({"op": "box", "id": box_id}, [ours.fileno(), out_read, err_read])
+            orders.say(self._control, {"op": "box", "id": box_id}, [ours.fileno(), out_read, err_read])
         finally:
             ours.detach()
             theirs.detach()
@@ -134,11 +126,7 @@ class Template:
         os.close(pidfd)
         if self._groups:
             self._groups.remove(box_id)
-        self._say({"op": "gone", "id": box_id})
-
-    def _say(self, message: dict[str, Any], descriptors: list[int] | None = None) -> None:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the next read sees the engine's end
-            socket.send_fds(self._control, [json.dumps(message).encode()], descriptors or [])
+        orders.say(self._control, {"op": "gone", "id": box_id})
 
 
 def _map_ids(pid: int, host_id: int) -> None:
@@ -149,14 +137,3 @@ def _map_ids(pid: int, host_id: int) -> None:
             continue  # a template of root's lets the box drop root's groups
         with open(f"/proc/{pid}/{name}", "w", encoding="ascii") as out:
             out.write(text)
-
-
-def _preload(names: tuple[str, ...]) -> list[str]:
-    """Import what is there; the names of what is not."""
-    missing = []
-    for name in names:
-        try:
-            importlib.import_module(name)
-        except ImportError:
-            missing.append(name)
-    return missing

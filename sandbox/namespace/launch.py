@@ -1,0 +1,67 @@
+"""Starts the processes of a template: its supervisor, which starts the template itself."""
+
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sandbox.namespace import orders
+
+_SOURCE = str(Path(__file__).parents[2])
+# The command line is visible in every box, so nothing of the host goes on it: all else comes over the socket.
+_BOOTSTRAP = """
+import importlib, json, socket, sys
+ours, theirs = (socket.socket(fileno=int(n)) for n in sys.argv[1:])
+wanted = json.loads(ours.recv(1 << 16))
+sys.path.insert(0, wanted["source"])
+importlib.import_module(wanted["supervisor"]).main(ours, theirs, wanted)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateWish:
+    """What a template should be. packages: host folders. box_uid: host user id of boxes when started as root."""
+
+    preload: tuple[str, ...]
+    packages: tuple[str, ...]
+    path: tuple[str, ...]
+    box_uid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What is started. supervisor: a module whose `main` takes both sockets and the wish, as a dict."""
+
+    python: str
+    supervisor: str
+    environment: Mapping[str, str]
+
+
+NAMESPACE = Program(
+    getattr(sys, "_base_executable", sys.executable), "sandbox.namespace.supervisor", {"LD_BIND_NOW": "1"}
+)
+
+
+def launch(program: Program, wish: Mapping[str, Any]) -> tuple[subprocess.Popen[bytes], socket.socket, socket.socket]:
+    """The supervisor's process, our end of the socket to it, and of the one to its template. Raises OSError."""
+    template, template_there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    supervisor, supervisor_there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    given = (supervisor_there.fileno(), template_there.fileno())
+    # Not through asyncio: its child watchers would have to outlive the loop.
+    process = subprocess.Popen(
+        [program.python, "-I", "-S", "-c", _BOOTSTRAP, *map(str, given)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        pass_fds=given,
+        env=program.environment,
+        cwd="/",
+        start_new_session=True,
+    )
+    template_there.close()
+    supervisor_there.close()
+    orders.say(supervisor, {"source": _SOURCE, "supervisor": program.supervisor, **wish})
+    return process, supervisor, template
