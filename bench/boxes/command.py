@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from bench.boxes.cancel import cancels
 from bench.boxes.code import CODES, Code
 from bench.boxes.latency import latencies
 from bench.boxes.memory import Footprint, footprints
@@ -26,6 +27,7 @@ class Found:
     """Everything measured in one run."""
 
     times: list[Series]
+    cancelled: Series
     rates: list[Rate]
     memory: list[Footprint]
     absent: list[Peer]
@@ -44,7 +46,7 @@ async def _run(rounds: int, console: Console, codes: Sequence[Code]) -> Found:
     with tempfile.TemporaryDirectory(prefix="knackbox-bench-") as folder:
         times, absent = await latencies(codes, Path(folder), rounds, console)
         sustained = await rates(Path(folder), rounds * _RUNS_PER_ROUND, console)
-    return Found(times, sustained, await footprints(min(rounds, _MOST_BOXES)), absent)
+    return Found(times, await cancels(rounds), sustained, await footprints(min(rounds, _MOST_BOXES)), absent)
 
 
 def rows(found: Found) -> list[dict[str, Any]]:
@@ -54,6 +56,7 @@ def rows(found: Found) -> list[dict[str, Any]]:
     pss = next(each.pss for each in found.memory if each.way == PLAIN)
     return [
         *({"what": "time", **each.as_dict(), "ratio": each.p50 / p50[each.title]} for each in found.times),
+        {"what": "cancel", **found.cancelled.as_dict(), "ratio": None},
         *({"what": "rate", **each.as_dict(), "ratio": each.per_s / per_s} for each in found.rates),
         *(
             {"what": "memory", **each.as_dict(), "ratio": each.pss / pss if each.pss is not None and pss else None}
@@ -65,6 +68,9 @@ def rows(found: Found) -> list[dict[str, Any]]:
 def _show(found: Found, console: Console) -> None:
     measured = rows(found)
     _table(console, measured, "time", "box alone, code to result, milliseconds", "code", "p50_ms", "p95_ms", "p99_ms")
+    _table(
+        console, measured, "cancel", "until a cancelled box is dead, ms", "code", "p50_ms", "p95_ms", "p99_ms"
+    )
     _table(console, measured, "rate", "fresh boxes per second, sustained", "at_once", "per_s")
     _table(console, measured, "memory", "PSS of one more that waits, MiB", "pss_mib")
 
@@ -83,5 +89,5 @@ def _table(console: Console, measured: list[dict[str, Any]], what: str, title: s
 
 def _cell(value: Any) -> str:
     if value is None:
-        return "not readable here"
+        return "-"
     return f"{value:.3f}" if isinstance(value, float) else str(value)

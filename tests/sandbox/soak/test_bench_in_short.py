@@ -22,6 +22,6 @@ def test_a_short_run_gives_every_row_with_its_count_and_ratio() -> None:
             assert 0 < row["p50_ms"] <= row["p95_ms"] <= row["p99_ms"]
         if row["ratio"] is not None:
             assert row["ratio"] > 0
-    assert {row["what"] for row in rows} == {"time", "rate", "memory"}
+    assert {row["what"] for row in rows} == {"time", "cancel", "rate", "memory"}
     assert all(str(row["way"]) in shown.getvalue() for row in rows)
     assert PLAIN.title in shown.getvalue()
