@@ -74,7 +74,7 @@ def main(plan: BoxPlan, channel: socket.socket, streams: tuple[int, int], box_id
             group.bound(header["limits"])
         watch.begin(header["limits"], running.pid, header["cwd"] if header["mount"] == "through" else "")
         watch.counted_by_kernel = header["nobodys"] or group is not None
-        ended = attend.attend(running, channel, header["limits"]["wall_s"], watch, spare=False)
+        ended = attend.attend(running, channel, header["limits"]["wall_s"], watch)
         channel.sendall(worker.pack(*_conclude(header, ended, watch)))
     except EOFError:  # the engine or the template is gone, or wants this job ended
         pass

@@ -101,7 +101,7 @@ def _text(given: object, limit: int) -> str:
 
 
 def _collect(folder: str, paths: list[str]) -> tuple[list[tuple[str, int]], bytes]:
-    """Files to bring back. Everything in the box has been sent SIGKILL; what is not a plain file is left."""
+    """Files to bring back. Everything in the box is killed or stopped; what is not a plain file is left."""
     listing: list[tuple[str, int]] = []
     parts: list[bytes] = []
     room = _MAX_COLLECTED_BYTES

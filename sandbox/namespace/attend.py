@@ -30,20 +30,18 @@ class Ended:
     used: Used
 
 
-def attend(running: Worker, channel: socket.socket, wall_s: float, watch: TreeWatch, *, spare: bool) -> Ended:
-    """Until the worker and everything it started are killed. Raises EOFError when the engine is gone.
+def attend(running: Worker, channel: socket.socket, wall_s: float, watch: TreeWatch) -> Ended:
+    """Until the worker and everything it started are killed, or stopped for good. Raises EOFError: the engine is gone.
 
-    spare: a worker that has answered and was alone need not be killed yet. It waits for its end, which would take the
-    processor from who waits for the answer; it dies with this process.
+    A worker that has answered and was alone is only stopped, and dies with this process: its end would take the
+    processor from who waits for the answer.
     """
     said = bytearray()
     reason = _wait(running, channel, time.monotonic() + wall_s, watch, said)
     used = watch.used_alone(running.pid) if not reason and _complete(said) else None
-    if used is not None and spare:
-        return Ended("", 0, bytes(said), used)
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(-1, signal.SIGKILL)  # everything in the box but us: daemons of the job end with it
-    if used is not None:  # killed: nobody need wait for its memory to be torn down
+    with contextlib.suppress(ProcessLookupError):  # everything in the box but us: daemons of the job end with it
+        os.kill(-1, signal.SIGKILL if used is None else signal.SIGSTOP)
+    if used is not None:
         return Ended("", 0, bytes(said), used)
     answered = _complete(said)
     status = _reap(running.pid)

@@ -184,7 +184,7 @@ class NamespaceSandbox:
     async def _open_workspace(self, server: ForkServer, job: Job) -> int:
         if job.workspace is None:
             return -1
-        source = await asyncio.to_thread(os.path.realpath, job.workspace.source)
+        source = os.fspath(job.workspace.source.absolute())  # links are the kernel's to follow
         return await server.open_workspace(source, writable=job.workspace.writes is Writes.THROUGH)
 
     async def _environment(

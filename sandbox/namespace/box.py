@@ -69,9 +69,7 @@ def main(plan: BoxPlan, channel: socket.socket, given: tuple[int, int, int], gro
         if group:
             group.bound(header["limits"])
         watch.begin(header["limits"], running.pid, rootfs.WORK if header["mount"] == "through" else "")
-        # Nothing that others see is written by a job like this, so it matters to nobody if it is killed a moment later.
-        apart = not (header["mount"] or header["collect"] or header["egress"])
-        ended = attend.attend(running, channel, header["limits"]["wall_s"], watch, spare=apart)
+        ended = attend.attend(running, channel, header["limits"]["wall_s"], watch)
         channel.sendall(worker.pack(*answer.conclude(header, ended, watch)))
         confine.readable(channel.fileno(), _TAKEN_WAIT_S)  # the engine closes it when it has the answer
     except EOFError:  # the engine is gone or wants no job here
