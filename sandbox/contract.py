@@ -251,8 +251,23 @@ class UnresolvedRequirements(SandboxError):
     """The requirements of a job have no solution, or could not be fetched. The message is the resolver's own."""
 
 
+@dataclass(frozen=True, slots=True)
+class SandboxSettings:
+    """What the house tells a backend when it opens one. A backend that has no use for a part leaves it alone.
+
+    cache: a folder for what can be made again, such as environments of packages; nothing is kept elsewhere.
+    environments_bytes: the most that environments nobody uses may take there. build_s: seconds to make one.
+    allow_private: hosts and addresses that jobs with egress may reach although they are not public.
+    """
+
+    cache: Path
+    environments_bytes: int = 8 << 30
+    build_s: float = 300.0
+    allow_private: frozenset[str] = frozenset()
+
+
 class Sandbox(Protocol):
-    """One way of running untrusted code."""
+    """One way of running untrusted code. The entry point of a backend makes one from `SandboxSettings`."""
 
     name: str
 

@@ -15,7 +15,7 @@ from typing import Any
 from engine.app.config import Settings, load_settings
 from engine.app.home import PRIVATE, Home
 from engine.app.plugins import COMMANDS, SANDBOXES, TOOL_SOURCES, find, own
-from engine.app.sandboxes import open_sandbox
+from engine.app.sandboxes import open_sandbox, told_to_sandboxes
 from engine.contract.failure import ConfigError
 from engine.stores.embedder import WordLlamaEmbedder
 from sandbox.contract import Sandbox, SandboxError, State
@@ -60,7 +60,7 @@ async def examine(home: Home, environ: Mapping[str, str], sandbox: Sandbox | Non
     except ConfigError as error:
         checks.append(Check("configuration", "config.toml", BROKEN, detail=str(error), remedy="Correct it."))
         settings = Settings()
-    checks += await protections(settings, sandbox)
+    checks += await protections(home, settings, sandbox)
     checks += [home_folder(home), workspace(home, settings), records(home), vectors(home), embedder()]
     checks += [node(), bash(), model(settings), images(settings)]
     checks += list(plugins())
@@ -71,10 +71,10 @@ def python() -> Check:
     return Check("machine", "python", OK, detail=f"{sys.version.split()[0]} at {sys.executable}")
 
 
-async def protections(settings: Settings, given: Sandbox | None) -> list[Check]:
+async def protections(home: Home, settings: Settings, given: Sandbox | None) -> list[Check]:
     """Every layer of the box, as its backend reports it."""
     try:
-        backend = given or await open_sandbox(settings.sandbox)
+        backend = given or await open_sandbox(settings.sandbox, told_to_sandboxes(home, settings))
     except (ConfigError, SandboxError) as error:
         remedy = getattr(error, "remedy", "")
         return [Check("sandbox", settings.sandbox, BROKEN, detail=str(error), remedy=remedy)]
@@ -94,7 +94,8 @@ async def put_to_the_test(
     home: Home, environ: Mapping[str, str], sandbox: Sandbox | None = None, *, on_result: OnResult | None = None
 ) -> list[Finding]:
     """Run the sandbox's self-check. sandbox: instead of the configured one. Raises ConfigError and SandboxError."""
-    backend = sandbox or await open_sandbox(load_settings(home, environ).sandbox)
+    settings = load_settings(home, environ)
+    backend = sandbox or await open_sandbox(settings.sandbox, told_to_sandboxes(home, settings))
     try:
         return await self_check(backend, on_result=on_result)
     finally:
