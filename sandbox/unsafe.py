@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from sandbox import worker
 from sandbox.capture import Capture
@@ -28,6 +28,7 @@ from sandbox.contract import (
     Protection,
     Protections,
     SandboxError,
+    SandboxSettings,
     State,
     Stream,
     Usage,
@@ -46,8 +47,14 @@ class UnsafeSandbox:
 
     name = "unsafe"
 
+    @classmethod
+    def configured(cls, _settings: SandboxSettings) -> Self:
+        """Nothing of it is of use here: it keeps nothing, and lets everything connect."""
+        return cls()
+
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
         """Same contract as any backend, less every protection. Raises SandboxError."""
+        _must_be_possible(job)
         _LOG.warning(WARNING)
         with tempfile.TemporaryDirectory(prefix="knackbox-unsafe-") as folder:
             header, body = _request(job, Path(folder))
@@ -59,6 +66,15 @@ class UnsafeSandbox:
 
     async def aclose(self) -> None:
         """Nothing is kept."""
+
+
+def _must_be_possible(job: Job) -> None:
+    """A list of destinations that binds nobody, or packages that are not there, would be a promise broken silently."""
+    remedy = "Run it in the namespace sandbox: leave --unsafe-no-sandbox out."
+    if job.egress:
+        raise SandboxError("Without a sandbox nothing holds a job to the destinations it lists.", remedy=remedy)
+    if job.requirements:
+        raise SandboxError("Without a sandbox no environment is made for the packages a job requires.", remedy=remedy)
 
 
 def _request(job: Job, folder: Path) -> tuple[dict[str, Any], bytes]:
@@ -105,11 +121,26 @@ async def _run(job: Job, header: dict[str, Any], body: bytes, on_output: OnOutpu
     except OverflowError:
         reason = End.OUTPUT
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+        ending = asyncio.ensure_future(_end(process))
+        cancelled = False
+        while not ending.done():
+            try:
+                await asyncio.shield(ending)
+            except asyncio.CancelledError:  # a second one does not make it any less in need of an end
+                cancelled = True
+        if cancelled:
+            raise asyncio.CancelledError
     answer = await answer_task
     return _outcome(answer, process.returncode or 0, reason, captures, time.monotonic() - started)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Kill it with its group, and see it and its pipes closed, also those a daemon of its still holds."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
+    process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001  (asyncio has no public way)
+    await asyncio.sleep(0)  # closing a pipe is left to the loop's next turn
 
 
 def _write_frame(descriptor: int, header: dict[str, Any], body: bytes) -> None:
