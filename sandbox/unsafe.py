@@ -121,7 +121,7 @@ async def _run(job: Job, header: dict[str, Any], body: bytes, on_output: OnOutpu
     except OverflowError:
         reason = End.OUTPUT
     finally:
-        ending = asyncio.ensure_future(_end(process))
+        ending = asyncio.ensure_future(_end(process, answer_task))
         cancelled = False
         while not ending.done():
             try:
@@ -130,17 +130,16 @@ async def _run(job: Job, header: dict[str, Any], body: bytes, on_output: OnOutpu
                 cancelled = True
         if cancelled:
             raise asyncio.CancelledError
-    answer = await answer_task
-    return _outcome(answer, process.returncode or 0, reason, captures, time.monotonic() - started)
+    return _outcome(answer_task.result(), process.returncode or 0, reason, captures, time.monotonic() - started)
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill it with its group, and see it and its pipes closed, also those a daemon of its still holds."""
+async def _end(process: asyncio.subprocess.Process, answer: asyncio.Task[bytes]) -> None:
+    """Kill it with its group, and see it gone and every pipe to it closed."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     await process.wait()
     process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001  (asyncio has no public way)
-    await asyncio.sleep(0)  # closing a pipe is left to the loop's next turn
+    await asyncio.wait({answer})  # closing the others is left to the loop's next turn
 
 
 def _write_frame(descriptor: int, header: dict[str, Any], body: bytes) -> None:
