@@ -19,12 +19,14 @@ from engine.app.sandboxes import open_sandbox, told_to_sandboxes
 from engine.contract.failure import ConfigError
 from engine.stores.embedder import WordLlamaEmbedder
 from sandbox.contract import Sandbox, SandboxError, State
+from sandbox.environments.environments import Environments, EnvironmentsConfig
 from sandbox.self_check import Finding, OnResult, self_check
 
 OK = "ok"
 MISSING = "missing"
 BROKEN = "broken"
 OFF = "not configured"
+_MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ async def examine(home: Home, environ: Mapping[str, str], sandbox: Sandbox | Non
         checks.append(Check("configuration", "config.toml", BROKEN, detail=str(error), remedy="Correct it."))
         settings = Settings()
     checks += await protections(home, settings, sandbox)
+    checks += [*egress(settings), environments(home, settings)]
     checks += [home_folder(home), workspace(home, settings), records(home), vectors(home), embedder()]
     checks += [node(), bash(), model(settings), images(settings)]
     checks += list(plugins())
@@ -101,6 +104,27 @@ async def put_to_the_test(
     finally:
         if sandbox is None:
             await backend.aclose()
+
+
+def egress(settings: Settings) -> Iterator[Check]:
+    """Where skills may connect to, and what of it need not be public."""
+    rules = settings.egress
+    remedy = "" if rules.allow else "To let skills connect: set allow in [egress] of config.toml."
+    allowed = ", ".join(rules.allow) or "none."
+    yield Check("egress", "destinations", OK if rules.allow else OFF, required=False, detail=allowed, remedy=remedy)
+    private = ", ".join(rules.allow_private) or "none"
+    yield Check("egress", "private addresses", OK, required=False, detail=private)
+
+
+def environments(home: Home, settings: Settings) -> Check:
+    """What the packages that skills declare take on the disk."""
+    cap = settings.environments.cap_bytes
+    try:
+        found = Environments(EnvironmentsConfig(cache=home.cache, cap_bytes=cap)).usage()
+    except SandboxError as error:
+        return Check("home", "environments", BROKEN, required=False, detail=error.message, remedy=error.remedy)
+    size = f"{found.environments} of {found.size_bytes / _MIB:,.0f} MiB in all, cap {found.cap_bytes / _MIB:,.0f} MiB"
+    return Check("home", "environments", OK, detail=f"{found.folder}: {size}")
 
 
 def home_folder(home: Home) -> Check:
