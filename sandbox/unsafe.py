@@ -137,9 +137,14 @@ async def _end(process: asyncio.subprocess.Process, answer: asyncio.Task[bytes])
     """Kill it with its group, and see it gone and every pipe to it closed."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+    # Nobody reads any more, and Python 3.11 ends its `wait` only once every pipe has come to its end.
+    transport: asyncio.SubprocessTransport = process._transport  # type: ignore[attr-defined]  # noqa: SLF001
+    for number in range(3):
+        pipe = transport.get_pipe_transport(number)
+        if pipe is not None:
+            pipe.close()
     await process.wait()
-    process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001  (asyncio has no public way)
-    await asyncio.wait({answer})  # closing the others is left to the loop's next turn
+    await asyncio.wait({answer})
 
 
 def _write_frame(descriptor: int, header: dict[str, Any], body: bytes) -> None:
