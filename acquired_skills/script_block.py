@@ -24,6 +24,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from sandbox.contract import Destination, SandboxError
 from sandbox.egress.rules import checked
 
+MAX_CHARS = 8192  # of one block: tomllib takes half a minute for 64 KiB of dotted keys
 _OPEN, _CLOSE = re.compile(r"# /// ([a-zA-Z0-9-]+)"), "# ///"
 _EXAMPLE = (
     "It looks like this, each on a line of its own: `# /// script`, `# dependencies = ['six>=1.16']`, "
@@ -64,6 +65,8 @@ def _block(source: str) -> str | None:
     found = [text for kind, text in _blocks(source) if kind == "script"]
     if len(found) > 1:
         raise BlockError("There is more than one PEP 723 block: keep one.")
+    if found and len(found[0]) > MAX_CHARS:
+        raise BlockError(f"The PEP 723 block has {len(found[0]):,} characters: keep it to {MAX_CHARS:,}.")
     return found[0] if found else None
 
 
