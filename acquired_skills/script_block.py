@@ -24,7 +24,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from sandbox.contract import Destination, SandboxError
 from sandbox.egress.rules import checked
 
-MAX_CHARS = 8192  # of one block: tomllib takes half a minute for 64 KiB of dotted keys
+MAX_CHARS = 4096  # of one block: tomllib takes half a minute for 64 KiB of dotted keys
 _OPEN, _CLOSE = re.compile(r"# /// ([a-zA-Z0-9-]+)"), "# ///"
 _EXAMPLE = (
     "It looks like this, each on a line of its own: `# /// script`, `# dependencies = ['six>=1.16']`, "
