@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from acquired_skills.in_box.files import HARNESS, PYDANTIC, PYTEST, box_files
+from acquired_skills.needs import HARNESS_PACKAGES, environment_of, told
 from acquired_skills.preload import preload_for
 from acquired_skills.proposal import Part, Problem, Proposal, SkillRefused
+from acquired_skills.script_block import Declared, declared_in
 from acquired_skills.static_checks import imported_modules
-from sandbox.contract import Call, End, Job, Limits, Outcome, Sandbox
+from sandbox.contract import Call, End, Job, Limits, Outcome, Sandbox, UnresolvedRequirements
 
 STUBS = 3  # kinds of stub in the harness: raises NotImplementedError, returns None, returns a bare object()
 MAX_SHOWN = 5  # of the same kind of problem, so that the answer stays readable
@@ -32,27 +34,40 @@ class Admission:
     """What a proposal proved.
 
     parameters: JSON Schema of the arguments. plain: arguments and value are JSON as they are; otherwise they are
-    converted in the box. tests: how many. seconds: wall time in the box.
+    converted in the box. tests: how many. seconds: wall time in the box. declared: in the code's own block.
+    environment: the requirements of the environment it was proved in; empty without dependencies.
     """
 
     parameters: Mapping[str, Any]
     plain: bool
     tests: int
     seconds: float
+    declared: Declared = field(default_factory=Declared)
+    environment: tuple[str, ...] = ()
     report: Mapping[str, Any] = field(default_factory=dict)
 
 
 async def admit(
     proposal: Proposal, sandbox: Sandbox, *, seed: int, earlier_tests: str | None = None, effort: Effort | None = None
 ) -> Admission:
-    """Run the gate in a fresh box, after the static checks.
+    """Run the gate in a fresh box, after the static checks, with the packages and the way out that the code declares.
 
     Raises SkillRefused with everything to change, SandboxError when no box can run.
     seed: decides the two random orders of the tests. earlier_tests: those of the version this one replaces.
     """
     effort = effort or Effort()
-    outcome = await sandbox.run(_job(proposal, seed, earlier_tests, effort))
+    declared = declared_in(proposal.code)
+    job = _job(proposal, declared, seed, earlier_tests, effort)
+    try:
+        outcome = await sandbox.run(job)
+    except UnresolvedRequirements as error:
+        added = f"(For the proof {' and '.join(HARNESS_PACKAGES)} are added, as installed here.)"
+        text = f"{error} {added} Change `dependencies` in the PEP 723 block."
+        raise SkillRefused(proposal.name, [Problem("dependencies", text)]) from error
     problems = list(verdict(proposal.name, outcome))
+    refused = told(outcome.connections)
+    if problems and refused:
+        problems.append(Problem("destinations", f"{refused} List what it needs in `destinations`."))
     if problems:
         raise SkillRefused(proposal.name, problems)
     facts = outcome.value
@@ -62,11 +77,13 @@ async def admit(
         plain=facts["schema"]["plain"] and not returned.get("typed"),
         tests=len(facts["tests"]),
         seconds=outcome.usage.wall_s,
+        declared=declared,
+        environment=job.requirements,
         report=_report(facts, seed),
     )
 
 
-def _job(proposal: Proposal, seed: int, earlier_tests: str | None, effort: Effort) -> Job:
+def _job(proposal: Proposal, declared: Declared, seed: int, earlier_tests: str | None, effort: Effort) -> Job:
     files = {
         **box_files(HARNESS),
         "pytest.ini": b"[pytest]\n",
@@ -83,9 +100,15 @@ def _job(proposal: Proposal, seed: int, earlier_tests: str | None, effort: Effor
         "total_seconds": effort.total_s,
     }
     limits = Limits(wall_s=effort.total_s + 5, cpu_s=effort.total_s + 5, memory_bytes=1 << 30)
-    preload = (*PYDANTIC, *PYTEST, *preload_for(imported_modules(proposal.code)))
-    call = Call(path=HARNESS, function="admit", arguments=arguments)
-    return Job(call=call, files=files, preload=preload, limits=limits)
+    environment = environment_of(declared.dependencies)
+    return Job(
+        call=Call(path=HARNESS, function="admit", arguments=arguments),
+        files=files,
+        preload=preload_for(imported_modules(proposal.code), environment, (*PYDANTIC, *PYTEST)),
+        limits=limits,
+        egress=declared.destinations,
+        requirements=environment,
+    )
 
 
 def verdict(name: str, outcome: Outcome) -> Iterator[Problem]:
@@ -95,7 +118,7 @@ def verdict(name: str, outcome: Outcome) -> Iterator[Problem]:
         yield Problem("limits", _ended_how(outcome))
         return
     if "import_error" in facts:
-        yield Problem("code", f"Importing it fails:\n{facts['import_error']}\nMake the file import cleanly.")
+        yield Problem("code", f"Importing it fails:\n{facts['import_error']}\n{_to_import(facts['import_error'])}")
         return
     if "schema_error" in facts:
         yield Problem("schema", f"No JSON Schema can be made: {facts['schema_error']}.")
@@ -111,6 +134,15 @@ def verdict(name: str, outcome: Outcome) -> Iterator[Problem]:
         else:
             yield from _red(name, facts)
             yield from _green(facts)
+
+
+def _to_import(error: str) -> str:
+    if "ModuleNotFoundError" not in error:
+        return "Make the file import cleanly."
+    return (
+        "Declare the package in a PEP 723 block at the top: `# /// script`, `# dependencies = ['...']`, `# ///`; with "
+        "one, a skill sees nothing but Python and what it declares."
+    )
 
 
 def _ended_how(outcome: Outcome) -> str:

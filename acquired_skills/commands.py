@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from acquired_skills.describe import details, numbers, signature, summary
+from acquired_skills.describe import details, needs, numbers, signature, summary
 from acquired_skills.library import SkillLibrary
 from acquired_skills.proposal import DEFAULT_TIMEOUT_S, Proposal, SkillRefused
 from acquired_skills.reconcile import Reconciled
@@ -78,6 +78,8 @@ def show(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
         emit_json(found)
         return
     emit(f"{signature(skill)}\nversion {skill.version}, {skill.state}, {skill.created}\n\n{skill.description}")
+    if needs(skill):
+        emit(f"needs {needs(skill)}")
     emit("".join(f"- {example}\n" for example in skill.examples))
     emit(f"# scripts/{name}.py\n{found['code']}\n# tests/test_{name}.py\n{found['tests']}")
 

@@ -27,6 +27,8 @@ def details(skill: Skill, code: bytes, tests: bytes, stats: Iterable[VersionStat
         "parameters": skill.parameters,
         "examples": list(skill.examples),
         "imports": list(skill.imports),
+        "dependencies": list(skill.dependencies),
+        "destinations": list(skill.destinations),
         "created": skill.created,
         "timeout_s": skill.timeout_s,
         "code": code.decode(),
@@ -54,6 +56,16 @@ def success_rate(one: VersionStats | None) -> float | None:
     """Of the calls that count, the share that succeeded; None before the first."""
     judged = one.successes + one.failures if one else 0
     return round(one.successes / judged, 3) if one and judged else None
+
+
+def needs(skill: Skill) -> str:
+    """What it needs besides its code, in one line; "" without any."""
+    parts = [
+        f"{what}: {', '.join(found)}"
+        for what, found in (("packages", skill.dependencies), ("connects to", skill.destinations))
+        if found
+    ]
+    return "; ".join(parts)
 
 
 def signature(skill: Skill) -> str:

@@ -174,12 +174,6 @@ def _dump(skill: Skill) -> str:
 
 
 def _load(text: str) -> Skill:
-    values = json.loads(text)
-    return Skill(
-        **{
-            **values,
-            "state": SkillState(values["state"]),
-            "imports": tuple(values["imports"]),
-            "examples": tuple(values["examples"]),
-        }
-    )
+    values: dict[str, Any] = json.loads(text)
+    tuples = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+    return Skill(**{**values, **tuples, "state": SkillState(values["state"])})

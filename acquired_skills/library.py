@@ -16,7 +16,7 @@ from acquired_skills.store import SkillStore
 from acquired_skills.telemetry import Telemetry, counted
 from engine.contract.context import Clock, no_progress
 from engine.contract.failure import FailureClass
-from sandbox.contract import Sandbox
+from sandbox.contract import Destination, Sandbox
 
 Progress = Callable[..., None]
 
@@ -35,8 +35,13 @@ class SkillLibrary:
         static_names: Callable[[], frozenset[str]],
         seed: Callable[[], int],
         retrieve: int = 8,
+        allowed: frozenset[Destination] = frozenset(),
     ) -> None:
-        """seed: gives the number that decides the random order of tests. retrieve: most skills a query brings up."""
+        """seed: gives the number that decides the random order of tests. retrieve: most skills a query brings up.
+
+        allowed: where skills may connect to, canonical.
+        """
+        self.allowed = allowed
         self._store = store
         self._ledger = ledger
         self._catalog = catalog
@@ -107,7 +112,7 @@ class SkillLibrary:
         SandboxError when no box can run.
         """
         proposal = replace(proposal, description=proposal.description.strip())
-        problems = await asyncio.to_thread(check, proposal, self._static_names())
+        problems = await asyncio.to_thread(check, proposal, self._static_names(), self.allowed)
         if problems:
             raise SkillRefused(proposal.name, problems)
         current = await self.find(proposal.name)
@@ -131,6 +136,9 @@ class SkillLibrary:
             tests_sha256=hashlib.sha256(tests).hexdigest(),
             tests=admission.tests,
             examples=proposal.examples,
+            dependencies=admission.declared.dependencies,
+            destinations=tuple(map(str, admission.declared.destinations)),
+            environment=admission.environment,
             timeout_s=proposal.timeout_s,
             admission=admission.report,
         )

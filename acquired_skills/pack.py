@@ -12,6 +12,7 @@ from engine.app.services import Services
 from engine.contract.failure import ConfigError
 from engine.contract.pack import Pack
 from engine.retrieval.index import HybridIndex
+from sandbox.contract import Destination
 
 COLLECTION = "skills_active"  # only listed skills, so that no query needs a filter
 
@@ -43,6 +44,7 @@ async def open_pack(services: Services) -> Pack:
         static_names=services.static_names,
         seed=lambda: secrets.randbits(32),
         retrieve=services.settings.skills.retrieve,
+        allowed=frozenset(map(Destination.parse, services.settings.egress.allow)),
     )
     await library.reconcile()
     return Pack(sources=(SkillSource(library),), provides={SkillLibrary: library}, aclose=library.aclose)

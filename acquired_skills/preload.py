@@ -9,10 +9,18 @@ from importlib.util import find_spec
 PRELOADABLE = ("pandas", "numpy")
 
 
-def preload_for(imports: Iterable[str]) -> tuple[str, ...]:
-    """The modules to preload for code that imports these top-level modules; only what is installed."""
+def preload_for(
+    imports: Iterable[str], environment: tuple[str, ...] = (), always: tuple[str, ...] = ()
+) -> tuple[str, ...]:
+    """The modules to preload for code that imports these top-level modules; only what is installed. always: these too.
+
+    environment: requirements of the code's own environment. With any, nothing is preloaded: a template imports outside
+    of every box, and whoever picked those packages may have picked what runs when they are imported.
+    """
+    if environment:
+        return ()
     wanted = frozenset(imports)
-    return next(((name,) for name in PRELOADABLE if name in wanted and _installed(name)), ())
+    return (*always, *next(((name,) for name in PRELOADABLE if name in wanted and _installed(name)), ()))
 
 
 @functools.cache

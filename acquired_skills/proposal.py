@@ -4,7 +4,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Part = Literal["name", "description", "code", "tests", "examples", "schema", "red", "green", "limits", "version"]
+Part = Literal[
+    "name",
+    "description",
+    "code",
+    "dependencies",
+    "destinations",
+    "tests",
+    "examples",
+    "schema",
+    "red",
+    "green",
+    "limits",
+    "version",
+]
 
 DEFAULT_TIMEOUT_S = 30.0
 MAX_TIMEOUT_S = 600.0
@@ -14,7 +27,8 @@ MAX_TIMEOUT_S = 600.0
 class Proposal:
     """A skill as proposed.
 
-    code: one Python file with a public function called `name`. tests: a pytest module that imports it by that name.
+    code: one Python file with a public function called `name`; its PEP 723 block declares packages and destinations
+    (`acquired_skills.script_block`). tests: a pytest module that imports it by that name.
     examples: requests, in people's words, that the skill should answer; retrieval finds it by them.
     breaking: a new version that need not pass the tests of the version before it.
     timeout_s: wall time one call of the skill may take, seconds.

@@ -48,7 +48,8 @@ class Skill:
 
     parameters: JSON Schema of the arguments. plain: arguments and value are JSON as they are, without conversion.
     imports: top-level modules the code imports. created: UTC, ISO 8601. tests: how many proved it.
-    timeout_s: wall time one call may take, seconds. admission: the gate's report, in counts.
+    dependencies, destinations: as its code declares them; `host:port`, canonical. environment: the requirements it was
+    proved with and runs with. timeout_s: wall time one call may take, seconds. admission: the gate's report, in counts.
     """
 
     name: str
@@ -63,6 +64,9 @@ class Skill:
     tests_sha256: str
     tests: int
     examples: tuple[str, ...] = ()
+    dependencies: tuple[str, ...] = ()
+    destinations: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
     timeout_s: float = DEFAULT_TIMEOUT_S
     admission: Mapping[str, Any] = field(default_factory=dict)
 

@@ -10,12 +10,13 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from acquired_skills.names import folder_name, skill_name
 from acquired_skills.skill import NotOurs, Skill, SkillDamaged, SkillState
+from sandbox.contract import Destination
 
 PREFIX = "knackbox-"
 _FRONT = re.compile(r"\A---\n(.*?\n)---\n", re.DOTALL)
@@ -33,6 +34,10 @@ def _from_json(text: Any) -> Any:
     return json.loads(text) if isinstance(text, str) else text
 
 
+def _destination(text: str) -> str:
+    return str(Destination.parse(text))
+
+
 class _Ours(BaseModel):
     """What we keep below `metadata`, without the prefix."""
 
@@ -45,6 +50,9 @@ class _Ours(BaseModel):
     timeout: float = Field(gt=0)
     imports: Annotated[tuple[str, ...], BeforeValidator(_from_json)]
     examples: Annotated[tuple[str, ...], BeforeValidator(_from_json)]
+    dependencies: Annotated[tuple[str, ...], BeforeValidator(_from_json)] = ()
+    destinations: Annotated[tuple[Annotated[str, AfterValidator(_destination)], ...], BeforeValidator(_from_json)] = ()
+    environment: Annotated[tuple[str, ...], BeforeValidator(_from_json)] = ()
     parameters: Annotated[dict[str, Any], BeforeValidator(_from_json)]
     tests: int = Field(ge=1)
     code_sha256: str = Field(alias="code-sha256", pattern="^[0-9a-f]{64}$")
@@ -65,6 +73,9 @@ def render(skill: Skill) -> bytes:
         "timeout": f"{skill.timeout_s:g}",
         "imports": json.dumps(skill.imports),
         "examples": json.dumps(skill.examples),
+        "dependencies": json.dumps(skill.dependencies),
+        "destinations": json.dumps(skill.destinations),
+        "environment": json.dumps(skill.environment),
         "parameters": json.dumps(skill.parameters),
         "tests": str(skill.tests),
         "code-sha256": skill.code_sha256,
@@ -104,6 +115,9 @@ def parse(data: bytes, where: str) -> Skill:
         tests_sha256=read.tests_sha256,
         tests=read.tests,
         examples=read.examples,
+        dependencies=read.dependencies,
+        destinations=read.destinations,
+        environment=read.environment,
         timeout_s=read.timeout,
         admission=read.admission,
     )
@@ -152,6 +166,10 @@ def _body(skill: Skill) -> str:
         lines.append(f"- `{name}` ({kind}{need}) {schema.get('description', '')}".rstrip())
     if not properties:
         lines.append("- nothing")
+    needs = [f"- the package `{each}`" for each in skill.dependencies]
+    needs += [f"- a connection to `{each}`" for each in skill.destinations]
+    if needs:
+        lines += ["", "## Needs", "", *needs]
     if skill.examples:
         lines += ["", "## Requests it answers", "", *(f"- {' '.join(example.split())}" for example in skill.examples)]
     lines += [

@@ -6,15 +6,17 @@ from typing import Any
 
 from acquired_skills.in_box.files import PYDANTIC, TYPED_CALL, box_files
 from acquired_skills.library import SkillLibrary
+from acquired_skills.needs import not_allowed, told
 from acquired_skills.preload import preload_for
 from acquired_skills.skill import Skill, SkillDamaged
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import FailureClass, ToolFailure
 from engine.contract.spec import Origin, ToolSpec
 from engine.dispatch.outcome import failure_of
-from sandbox.contract import Call, Job, Limits, Mount, Outcome, SandboxError
+from sandbox.contract import Call, Destination, Job, Limits, Mount, Outcome, SandboxError
 
 GRACE_S = 2.0  # so that the box ends a call before the engine's own deadline does, and says why
+BUILD_S = 120.0  # for an environment that is not there any more; what was admitted here is there as a rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +46,22 @@ class SkillTool:
         if outcome.ok:
             self._log(ctx, began, None)
             return _answer(outcome)
-        failure = failure_of(outcome, f"The skill `{self.skill.name}`")
+        failure = failure_of(outcome, f"The skill `{self.skill.name}`", told(outcome.connections))
         self._log(ctx, began, failure.failure_class)
         raise failure
 
     async def _job(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Job:
         skill = self.skill
+        destinations = tuple(map(Destination.parse, skill.destinations))
+        refused = not_allowed(destinations, self.library.allowed)  # the operator may have thought better of it
+        if refused:
+            raise ToolFailure(
+                f"The skill `{skill.name}` was not run. {refused}",
+                failure_class=FailureClass.FATAL,
+                reason="destination_not_allowed",
+                may_have_started=False,
+                end="refused",
+            )
         try:
             files = {f"{skill.name}.py": await self.library.code(skill)}
         except SkillDamaged as damage:
@@ -60,16 +72,18 @@ class SkillTool:
                 may_have_started=False,
                 end="refused",
             ) from damage
-        preload = preload_for(skill.imports)
+        always: tuple[str, ...] = ()
         call = Call(f"{skill.name}.py", skill.name, arguments)
         if not skill.plain:
             files.update(box_files(TYPED_CALL))
-            preload = (*preload, *PYDANTIC)
+            always = PYDANTIC
             call = Call(TYPED_CALL, "call", {"name": skill.name, "arguments": dict(arguments)})
         return Job(
             call=call,
             files=files,
-            preload=preload,
+            preload=preload_for(skill.imports, skill.environment, always),
+            egress=destinations,
+            requirements=skill.environment,
             workspace=Mount(ctx.workspace.root),
             limits=Limits(wall_s=skill.timeout_s, cpu_s=skill.timeout_s),
         )
@@ -94,8 +108,8 @@ def skill_tool(skill: Skill, library: SkillLibrary) -> SkillTool:
         origin=Origin.ACQUIRED,
         category="skill",
         requires=("sandbox",),
-        side_effects=("workspace_write",),
-        timeout_s=skill.timeout_s + GRACE_S,
+        side_effects=("workspace_write", "network") if skill.destinations else ("workspace_write",),
+        timeout_s=skill.timeout_s + GRACE_S + (BUILD_S if skill.environment else 0),
         meta={"state": skill.state.value, "examples": skill.examples},
     )
     return SkillTool(skill, library, spec)

@@ -3,8 +3,14 @@
 import ast
 from collections.abc import Callable, Iterator
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 from acquired_skills.names import name_problems
+from acquired_skills.needs import not_allowed
 from acquired_skills.proposal import MAX_TIMEOUT_S, Part, Problem, Proposal
+from acquired_skills.script_block import BlockError, declared_in
+from sandbox.contract import Destination
 
 MAX_CODE_BYTES = 64 << 10
 MAX_TEST_BYTES = 64 << 10
@@ -16,11 +22,14 @@ MAX_EXAMPLE = 300
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def check(proposal: Proposal, static_names: frozenset[str]) -> list[Problem]:
-    """Every problem that reading finds, in the order of the proposal's parts."""
+def check(
+    proposal: Proposal, static_names: frozenset[str], allowed: frozenset[Destination] = frozenset()
+) -> list[Problem]:
+    """Every problem that reading finds, in the order of the proposal's parts. allowed: where skills may connect to."""
     problems = [Problem("name", text) for text in name_problems(proposal.name, static_names)]
     problems += _description(proposal)
     problems += _source("code", proposal.code, MAX_CODE_BYTES, lambda tree: _code(proposal.name, tree))
+    problems += _block(proposal, allowed)
     problems += _source("tests", proposal.tests, MAX_TEST_BYTES, lambda tree: _tests(proposal.name, tree))
     return problems
 
@@ -87,6 +96,26 @@ def _code(name: str, tree: ast.Module) -> Iterator[Problem]:
         yield Problem("code", f"`{name}` is defined {len(own)} times: keep one.")
     for function in own[-1:]:
         yield from _function(function)
+
+
+def _block(proposal: Proposal, allowed: frozenset[Destination]) -> Iterator[Problem]:
+    try:
+        declared = declared_in(proposal.code)
+    except BlockError as error:
+        yield Problem("code", str(error))
+        return
+    own = [each for each in declared.dependencies if canonicalize_name(Requirement(each).name) == _package(proposal)]
+    if own:
+        yield Problem(
+            "name", f"`{proposal.name}` is one of its own dependencies, which it would hide: choose another name."
+        )
+    refused = not_allowed(declared.destinations, allowed)
+    if refused:
+        yield Problem("destinations", refused)
+
+
+def _package(proposal: Proposal) -> str:
+    return str(canonicalize_name(proposal.name))
 
 
 def _function(function: _Function) -> Iterator[Problem]:

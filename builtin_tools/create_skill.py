@@ -37,8 +37,11 @@ async def create_skill(
         name: of the skill and of its one public function, in snake_case, such as roman_numeral.
         description: what it does and when to use it, in one to three sentences; it is found by this.
         code: one Python file with a public function called like the skill, type hints on every parameter and a
-            docstring with an `Args:` section. It takes and returns plain JSON values and runs without network; files
-            of the workspace are read by relative paths. Helpers start with an underscore.
+            docstring with an `Args:` section. It takes and returns plain JSON values; files of the workspace are
+            read by relative paths. Helpers start with an underscore. Packages and network destinations are declared in
+            a PEP 723 block at the top: `# /// script`, `# dependencies = ["requests>=2"]`, `# [tool.knackbox]`,
+            `# destinations = ["api.example.com:443"]`, `# ///`. Nothing else can be connected to, and only what the
+            operator allows.
         tests: a pytest module that starts with `from <name> import <name>` and asserts exact results, edge cases
             and errors included. A test that also passes on a function returning None is refused.
         examples: requests in a user's words that this skill should answer; three to ten make it much easier to find.
@@ -63,6 +66,8 @@ async def create_skill(
             "state": skill.state.value,
             "tests": skill.tests,
             "parameters": skill.parameters,
+            "dependencies": list(skill.dependencies),
+            "destinations": list(skill.destinations),
         },
         message=(
             f"`{skill.name}` version {skill.version} is admitted ({tests_passed}). Call it as {signature(skill)}; "

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from acquired_skills.describe import details, numbers, signature, summary
+from acquired_skills.describe import details, needs, numbers, signature, summary
 from acquired_skills.ledger import VersionStats
 from acquired_skills.library import SkillLibrary
 from acquired_skills.skill import Skill, SkillError, SkillState
@@ -83,7 +83,10 @@ async def _show(library: SkillLibrary, name: str) -> Produced:
     skill = await library.get(name)
     code, tests = await library.code(skill), await library.tests(skill)
     value = details(skill, code, tests, await library.stats(name))
-    message = f"{_line(skill, ())}\nCall: {signature(skill)}\n\nCode:\n{value['code']}\n\nTests:\n{value['tests']}"
+    needed = f"\nNeeds {needs(skill)}" if needs(skill) else ""
+    message = (
+        f"{_line(skill, ())}\nCall: {signature(skill)}{needed}\n\nCode:\n{value['code']}\n\nTests:\n{value['tests']}"
+    )
     return Produced(value, message)
 
 

@@ -122,7 +122,8 @@ class Job:
         With a workspace mounted at `/work` they go to the box's `/tmp/job` instead, so nothing of a job
         is written to the user's folder by us.
     preload: modules the box's template has imported already (`("pandas",)`). Importing the same in a box
-        without a preload works too, only slower.
+        without a preload works too, only slower. A template imports outside of every box: never of `requirements`
+        that the code's author picked.
     collect: relative paths (files) below the working directory to bring back in `Outcome.files`.
     egress: where the job may connect to. Empty: nowhere.
     requirements: PEP 508 requirements of the environment the job runs in; the backend resolves and keeps it.
@@ -251,8 +252,23 @@ class UnresolvedRequirements(SandboxError):
     """The requirements of a job have no solution, or could not be fetched. The message is the resolver's own."""
 
 
+@dataclass(frozen=True, slots=True)
+class SandboxSettings:
+    """What the house tells a backend when it opens one. A backend that has no use for a part leaves it alone.
+
+    cache: a folder for what can be made again, such as environments of packages; nothing is kept elsewhere.
+    environments_bytes: the most that environments nobody uses may take there. build_s: seconds to make one.
+    allow_private: hosts and addresses that jobs with egress may reach although they are not public.
+    """
+
+    cache: Path
+    environments_bytes: int = 8 << 30
+    build_s: float = 300.0
+    allow_private: frozenset[str] = frozenset()
+
+
 class Sandbox(Protocol):
-    """One way of running untrusted code."""
+    """One way of running untrusted code. The entry point of a backend makes one from `SandboxSettings`."""
 
     name: str
 

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from sandbox import worker
 from sandbox.capture import Capture
@@ -28,6 +28,7 @@ from sandbox.contract import (
     Protection,
     Protections,
     SandboxError,
+    SandboxSettings,
     State,
     Stream,
     Usage,
@@ -46,8 +47,14 @@ class UnsafeSandbox:
 
     name = "unsafe"
 
+    @classmethod
+    def configured(cls, _settings: SandboxSettings) -> Self:
+        """Nothing of it is of use here: it keeps nothing, and lets everything connect."""
+        return cls()
+
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
         """Same contract as any backend, less every protection. Raises SandboxError."""
+        _must_be_possible(job)
         _LOG.warning(WARNING)
         with tempfile.TemporaryDirectory(prefix="knackbox-unsafe-") as folder:
             header, body = _request(job, Path(folder))
@@ -59,6 +66,15 @@ class UnsafeSandbox:
 
     async def aclose(self) -> None:
         """Nothing is kept."""
+
+
+def _must_be_possible(job: Job) -> None:
+    """A list of destinations that binds nobody, or packages that are not there, would be a promise broken silently."""
+    remedy = "Run it in the namespace sandbox: leave --unsafe-no-sandbox out."
+    if job.egress:
+        raise SandboxError("Without a sandbox nothing holds a job to the destinations it lists.", remedy=remedy)
+    if job.requirements:
+        raise SandboxError("Without a sandbox no environment is made for the packages a job requires.", remedy=remedy)
 
 
 def _request(job: Job, folder: Path) -> tuple[dict[str, Any], bytes]:
@@ -105,11 +121,30 @@ async def _run(job: Job, header: dict[str, Any], body: bytes, on_output: OnOutpu
     except OverflowError:
         reason = End.OUTPUT
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
-    answer = await answer_task
-    return _outcome(answer, process.returncode or 0, reason, captures, time.monotonic() - started)
+        ending = asyncio.ensure_future(_end(process, answer_task))
+        cancelled = False
+        while not ending.done():
+            try:
+                await asyncio.shield(ending)
+            except asyncio.CancelledError:  # a second one does not make it any less in need of an end
+                cancelled = True
+        if cancelled:
+            raise asyncio.CancelledError
+    return _outcome(answer_task.result(), process.returncode or 0, reason, captures, time.monotonic() - started)
+
+
+async def _end(process: asyncio.subprocess.Process, answer: asyncio.Task[bytes]) -> None:
+    """Kill it with its group, and see it gone and every pipe to it closed."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    # Nobody reads any more, and Python 3.11 ends its `wait` only once every pipe has come to its end.
+    transport: asyncio.SubprocessTransport = process._transport  # type: ignore[attr-defined]  # noqa: SLF001
+    for number in range(3):
+        pipe = transport.get_pipe_transport(number)
+        if pipe is not None:
+            pipe.close()
+    await process.wait()
+    await asyncio.wait({answer})
 
 
 def _write_frame(descriptor: int, header: dict[str, Any], body: bytes) -> None:

@@ -11,7 +11,7 @@ from engine.app.config import Settings
 from engine.app.home import Home
 from engine.app.models import images_of, vision_of
 from engine.app.packs import OpenedPacks, open_packs
-from engine.app.sandboxes import Refusing, open_sandbox
+from engine.app.sandboxes import Refusing, open_sandbox, told_to_sandboxes
 from engine.app.services import Services
 from engine.contract.context import Clock, MissingService
 from engine.contract.source import ToolSource
@@ -95,7 +95,7 @@ async def compose(
     vectors = VectorStore(home.vectors, records)
     stack.callback(vectors.close)
     failures = await asyncio.to_thread(FailureLog, records)
-    box = sandbox if sandbox is not None else await configured_sandbox(settings, stack)
+    box = sandbox if sandbox is not None else await configured_sandbox(home, settings, stack)
     opened = OpenedPacks()
     embedder: Once[Embedder] = Once(WordLlamaEmbedder)
     services = Services(home, settings, box, records, clock, lambda: vectors, embedder, opened.static_names)
@@ -125,10 +125,10 @@ async def compose(
     )
 
 
-async def configured_sandbox(settings: Settings, stack: AsyncExitStack) -> Sandbox:
+async def configured_sandbox(home: Home, settings: Settings, stack: AsyncExitStack) -> Sandbox:
     """The sandbox of the settings. Where it cannot be opened, one that refuses to run anything and says why."""
     try:
-        box = await open_sandbox(settings.sandbox)
+        box = await open_sandbox(settings.sandbox, told_to_sandboxes(home, settings))
     except SandboxError as error:
         return Refusing(error)
     stack.push_async_callback(box.aclose)

@@ -1,19 +1,23 @@
 """`Settings`: what a person configured. From `<home>/config.toml`, then `KNACKBOX_*`, then explicit overrides.
 
-An environment variable names a field by its path: `KNACKBOX_MODEL_BASE_URL` is `base_url` of `[model]`. A field nobody
-knows or a value that does not fit is a `ConfigError` of one line, which names the place, the field and the remedy.
+An environment variable names a field by its path: `KNACKBOX_MODEL_BASE_URL` is `base_url` of `[model]`; a list is given
+with commas (`KNACKBOX_EGRESS_ALLOW=a.example:443,b.example:443`), and an empty variable is an empty list. A field
+nobody knows or a value that does not fit is a `ConfigError` of one line, which names the place, the field and the
+remedy.
 """
 
 import difflib
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from engine.app.home import HOME_VARIABLE, Home
 from engine.contract.failure import ConfigError
+from sandbox.contract import Destination
+from sandbox.egress.rules import canonical_destination, canonical_host
 
 PREFIX = "KNACKBOX_"
 Provider = Literal["openai", "anthropic", "google"]
@@ -60,6 +64,32 @@ class SkillSettings(Section):
     retrieve: int = Field(default=8, ge=1)
 
 
+def _destination(text: str) -> str:
+    return str(canonical_destination(Destination.parse(text.strip())))
+
+
+def _host(text: str) -> str:
+    return canonical_host(text.strip())
+
+
+class EgressSettings(Section):
+    """Where skills may connect to, and nothing else does (BOX-10).
+
+    allow: destinations (`host:port`, no wildcards) that a skill may declare. allow_private: hosts and addresses that
+    may be reached although they are not public; a host's name opens private and loopback addresses to it.
+    """
+
+    allow: tuple[Annotated[str, AfterValidator(_destination)], ...] = ()
+    allow_private: tuple[Annotated[str, AfterValidator(_host)], ...] = ()
+
+
+class EnvironmentSettings(Section):
+    """Packages that skills declare (BOX-11). cap_bytes: most to keep on the disk. build_s: seconds to install a set."""
+
+    cap_bytes: int = Field(default=8 << 30, ge=0)
+    build_s: float = Field(default=300.0, gt=0)
+
+
 class Settings(Section):
     """Everything configurable, with its defaults.
 
@@ -76,6 +106,8 @@ class Settings(Section):
     image: Endpoint = Endpoint()
     budget: BudgetSettings = BudgetSettings()
     skills: SkillSettings = SkillSettings()
+    egress: EgressSettings = EgressSettings()
+    environments: EnvironmentSettings = EnvironmentSettings()
     packs: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
 
     @property
@@ -135,7 +167,7 @@ def flatten(table: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> Iterator[
             yield path, value
 
 
-def from_environment(environ: Mapping[str, str]) -> Iterator[tuple[tuple[str, ...], str]]:
+def from_environment(environ: Mapping[str, str]) -> Iterator[tuple[tuple[str, ...], str | list[str]]]:
     """The `KNACKBOX_*` variables as (path, value). Raises ConfigError for one that names no field."""
     known = {PREFIX + "_".join(path).upper(): path for path in field_paths()}
     for variable, value in environ.items():
@@ -143,11 +175,21 @@ def from_environment(environ: Mapping[str, str]) -> Iterator[tuple[tuple[str, ..
             continue
         if variable not in known:
             raise ConfigError(f"environment: {variable} names no setting. {nearest(variable, known)}")
-        yield known[variable], value
+        path = known[variable]
+        yield path, [part for part in value.split(",") if part.strip()] if is_list(path) else value
+
+
+def is_list(path: tuple[str, ...]) -> bool:
+    """Whether the field takes a list."""
+    section: type[BaseModel] = Settings
+    for name in path[:-1]:
+        inner = section.model_fields[name].annotation
+        section = inner if isinstance(inner, type) and issubclass(inner, Section) else section
+    return get_origin(section.model_fields[path[-1]].annotation) is tuple
 
 
 def field_paths() -> list[tuple[str, ...]]:
-    """Every field that takes a single value: ``("sandbox",)``, ``("model", "name")``…"""
+    """Every field a variable can name: ``("sandbox",)``, ``("model", "name")``…"""
     paths: list[tuple[str, ...]] = []
     for name, info in Settings.model_fields.items():
         kind = info.annotation
@@ -171,12 +213,16 @@ def explain(error: ValidationError, origin: Mapping[tuple[str, ...], str], defau
     """One line for the first thing that is wrong: where, which field, what was given, what is expected."""
     first = error.errors(include_url=False)[0]
     path = tuple(str(part) for part in first["loc"])
-    place = next((place for known, place in origin.items() if known[: len(path)] == path), default)
+    # Above the field for one that is missing, below it for an item of a list.
+    places = [place for known, place in origin.items() if known[: len(path)] == path[: len(known)]]
+    place = places[0] if places else default
     field = ".".join(path)
     more = f" ({error.error_count() - 1} more wrong)" if error.error_count() > 1 else ""
     if first["type"] == "extra_forbidden":
         siblings = [".".join(known) for known in field_paths()] + ["packs"]
         return f"{place}: {field} is not a setting. {nearest(field, siblings)}{more}"
+    if first["type"] == "value_error":
+        return f"{place}: {field}: {first['ctx']['error']}. Correct or remove it.{more}"
     given = "" if "api_key" in field else f", not {str(first['input'])[:80]!r}"
     return f"{place}: {field}: {first['msg']}{given}. Correct or remove it.{more}"
 

@@ -15,16 +15,18 @@ from typing import Any
 from engine.app.config import Settings, load_settings
 from engine.app.home import PRIVATE, Home
 from engine.app.plugins import COMMANDS, SANDBOXES, TOOL_SOURCES, find, own
-from engine.app.sandboxes import open_sandbox
+from engine.app.sandboxes import open_sandbox, told_to_sandboxes
 from engine.contract.failure import ConfigError
 from engine.stores.embedder import WordLlamaEmbedder
 from sandbox.contract import Sandbox, SandboxError, State
+from sandbox.environments.environments import Environments, EnvironmentsConfig
 from sandbox.self_check import Finding, OnResult, self_check
 
 OK = "ok"
 MISSING = "missing"
 BROKEN = "broken"
 OFF = "not configured"
+_MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,8 @@ async def examine(home: Home, environ: Mapping[str, str], sandbox: Sandbox | Non
     except ConfigError as error:
         checks.append(Check("configuration", "config.toml", BROKEN, detail=str(error), remedy="Correct it."))
         settings = Settings()
-    checks += await protections(settings, sandbox)
+    checks += await protections(home, settings, sandbox)
+    checks += [*egress(settings), environments(home, settings)]
     checks += [home_folder(home), workspace(home, settings), records(home), vectors(home), embedder()]
     checks += [node(), bash(), model(settings), images(settings)]
     checks += list(plugins())
@@ -71,10 +74,10 @@ def python() -> Check:
     return Check("machine", "python", OK, detail=f"{sys.version.split()[0]} at {sys.executable}")
 
 
-async def protections(settings: Settings, given: Sandbox | None) -> list[Check]:
+async def protections(home: Home, settings: Settings, given: Sandbox | None) -> list[Check]:
     """Every layer of the box, as its backend reports it."""
     try:
-        backend = given or await open_sandbox(settings.sandbox)
+        backend = given or await open_sandbox(settings.sandbox, told_to_sandboxes(home, settings))
     except (ConfigError, SandboxError) as error:
         remedy = getattr(error, "remedy", "")
         return [Check("sandbox", settings.sandbox, BROKEN, detail=str(error), remedy=remedy)]
@@ -94,12 +97,34 @@ async def put_to_the_test(
     home: Home, environ: Mapping[str, str], sandbox: Sandbox | None = None, *, on_result: OnResult | None = None
 ) -> list[Finding]:
     """Run the sandbox's self-check. sandbox: instead of the configured one. Raises ConfigError and SandboxError."""
-    backend = sandbox or await open_sandbox(load_settings(home, environ).sandbox)
+    settings = load_settings(home, environ)
+    backend = sandbox or await open_sandbox(settings.sandbox, told_to_sandboxes(home, settings))
     try:
         return await self_check(backend, on_result=on_result)
     finally:
         if sandbox is None:
             await backend.aclose()
+
+
+def egress(settings: Settings) -> Iterator[Check]:
+    """Where skills may connect to, and what of it need not be public."""
+    rules = settings.egress
+    remedy = "" if rules.allow else "To let skills connect: set allow in [egress] of config.toml."
+    allowed = ", ".join(rules.allow) or "none."
+    yield Check("egress", "destinations", OK if rules.allow else OFF, required=False, detail=allowed, remedy=remedy)
+    private = ", ".join(rules.allow_private) or "none"
+    yield Check("egress", "private addresses", OK, required=False, detail=private)
+
+
+def environments(home: Home, settings: Settings) -> Check:
+    """What the packages that skills declare take on the disk."""
+    cap = settings.environments.cap_bytes
+    try:
+        found = Environments(EnvironmentsConfig(cache=home.cache, cap_bytes=cap)).usage()
+    except SandboxError as error:
+        return Check("home", "environments", BROKEN, required=False, detail=error.message, remedy=error.remedy)
+    size = f"{found.environments} of {found.size_bytes / _MIB:,.0f} MiB in all, cap {found.cap_bytes / _MIB:,.0f} MiB"
+    return Check("home", "environments", OK, detail=f"{found.folder}: {size}")
 
 
 def home_folder(home: Home) -> Check:

@@ -51,6 +51,11 @@ class Home:
         return self.root / "workspace"
 
     @property
+    def cache(self) -> Path:
+        """What can be made again, such as environments of packages. May be removed while nothing runs."""
+        return self.root / "cache"
+
+    @property
     def fallback_chains(self) -> Path:
         """The user's own chains; without the file, the ones that ship are used."""
         return self.root / "fallback_chains.yaml"

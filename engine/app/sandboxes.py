@@ -1,15 +1,37 @@
-"""Opening the configured sandbox: an entry point of the group ``knackbox.sandboxes``, made with no arguments."""
+"""Opening the configured sandbox: an entry point of the group ``knackbox.sandboxes``, called with `SandboxSettings`."""
 
 import difflib
 import inspect
 
+from engine.app.config import Settings
+from engine.app.home import Home
 from engine.app.plugins import SANDBOXES, find
 from engine.contract.failure import ConfigError
-from sandbox.contract import Job, OnOutput, Outcome, Protection, Protections, Sandbox, SandboxError, State
+from sandbox.contract import (
+    Job,
+    OnOutput,
+    Outcome,
+    Protection,
+    Protections,
+    Sandbox,
+    SandboxError,
+    SandboxSettings,
+    State,
+)
 from sandbox.unsafe import UnsafeSandbox
 
 
-async def open_sandbox(name: str) -> Sandbox:
+def told_to_sandboxes(home: Home, settings: Settings) -> SandboxSettings:
+    """What any backend is told when it opens."""
+    return SandboxSettings(
+        cache=home.cache,
+        environments_bytes=settings.environments.cap_bytes,
+        build_s=settings.environments.build_s,
+        allow_private=frozenset(settings.egress.allow_private),
+    )
+
+
+async def open_sandbox(name: str, settings: SandboxSettings) -> Sandbox:
     """The backend of this name. Raises ConfigError when there is none, or when it cannot be loaded.
 
     A missing protection is not noticed here: the backend refuses to run and says which one (BOX-2).
@@ -20,7 +42,7 @@ async def open_sandbox(name: str) -> Sandbox:
         hint = f"Did you mean {near[0]}?" if near else f"Installed: {', '.join(sorted(points)) or 'none'}."
         raise ConfigError(f"sandbox: there is no backend named {name!r}. {hint}")
     try:
-        made = points[name].load()()
+        made = points[name].load()(settings)
         backend = await made if inspect.isawaitable(made) else made
     except (SandboxError, ConfigError):
         raise

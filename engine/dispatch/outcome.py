@@ -24,12 +24,12 @@ _WHY = {
 _REASONS = {End.ERROR: "code_failed", End.POLICY: "denied"}  # the others' reason is their own name
 
 
-def failure_of(outcome: Outcome, what: str = "The code") -> ToolFailure:
+def failure_of(outcome: Outcome, what: str = "The code", remark: str = "") -> ToolFailure:
     """The ToolFailure for an outcome whose `ok` is False.
 
     DIAGNOSTIC, because the code can be corrected; FATAL for `End.POLICY`, a denial. The text holds why it ended,
-    the exit code, the traceback of the code's own frames and the tail of stderr, each bounded. The failure's `end`
-    is the outcome's. Raises ValueError for an outcome that is ok.
+    the exit code, the traceback of the code's own frames and the tail of stderr, each bounded, and the remark, if any.
+    The failure's `end` is the outcome's. Raises ValueError for an outcome that is ok.
     """
     if outcome.ok:
         raise ValueError("This outcome is ok: there is no failure in it.")
@@ -45,6 +45,8 @@ def failure_of(outcome: Outcome, what: str = "The code") -> ToolFailure:
         parts.append(f"stdout:\n{stdout}" if stdout else "It printed nothing.")
     if outcome.usage.limits_hit:
         parts.append(f"Limits hit: {', '.join(outcome.usage.limits_hit)}.")
+    if remark:
+        parts.append(remark)
     denied = outcome.end is End.POLICY
     return ToolFailure(
         "\n".join(parts),

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from engine.contract.context import MissingService
 from engine.contract.failure import ConfigError, Failure, FailureClass, ToolFailure, ToolNotFound
 from engine.recovery.http_facts import retry_after_of, status_of
-from sandbox.contract import SandboxError
+from sandbox.contract import Busy, SandboxError, UnresolvedRequirements
 
 RETRYABLE, FATAL, DIAGNOSTIC, UNKNOWN = (
     FailureClass.RETRYABLE,
@@ -101,10 +101,20 @@ def _sandbox(error: BaseException, _facts: Facts) -> Failure | None:
     """With a remedy a person has to act; without one it may go better next time."""
     if not isinstance(error, SandboxError):
         return None
-    retry_after = getattr(error, "retry_after", None)
-    if error.remedy and retry_after is None:
+    if error.remedy:
         return Failure(FATAL, "sandbox_unavailable", None, error.may_have_started)
-    return Failure(RETRYABLE, "sandbox_failed", retry_after, error.may_have_started)
+    return Failure(RETRYABLE, "sandbox_failed", None, error.may_have_started)
+
+
+def _busy(error: BaseException, _facts: Facts) -> Failure | None:
+    return Failure(RETRYABLE, "busy", error.retry_after, error.may_have_started) if isinstance(error, Busy) else None
+
+
+def _unresolved(error: BaseException, _facts: Facts) -> Failure | None:
+    """Whoever wrote the requirements can change them; the message is the resolver's own."""
+    if not isinstance(error, UnresolvedRequirements):
+        return None
+    return Failure(DIAGNOSTIC, "unresolved_requirements", None, error.may_have_started)
 
 
 _BY_STATUS = {
@@ -199,6 +209,8 @@ TABLE: tuple[Rule, ...] = (
     Rule((ToolFailure,), _as_the_tool_says),
     Rule((TimeoutError,), _deadline),
     Rule((BaseExceptionGroup,), _group),
+    Rule((Busy,), _busy),
+    Rule((UnresolvedRequirements,), _unresolved),
     Rule((SandboxError,), _sandbox),
     Rule((MissingService,), always(FATAL, "missing_service")),
     Rule((ToolNotFound,), always(DIAGNOSTIC, "unknown_tool")),

@@ -82,19 +82,24 @@ def _can_be_connected_to(host: str) -> bool:
     return kind not in (Kind.UNSPECIFIED, Kind.MULTICAST, Kind.RESERVED) and not needs_zone
 
 
+def canonical_destination(destination: Destination) -> Destination:
+    """One spelling per destination. Raises ValueError when nothing can be there."""
+    host = canonical_host(destination.host)
+    if not 0 < destination.port <= 65_535:  # noqa: PLR2004  (the largest port)
+        raise ValueError(f"{destination.port} is not a port")
+    if not _can_be_connected_to(host):
+        raise ValueError("no host has such an address")
+    return Destination(host, destination.port)
+
+
 def checked(destinations: Iterable[Destination]) -> tuple[Destination, ...]:
     """The list in canonical form, without duplicates. Raises SandboxError when it cannot be one."""
     found: dict[Destination, None] = {}
     for destination in destinations:
         try:
-            host = canonical_host(destination.host)
+            found[canonical_destination(destination)] = None
         except ValueError as problem:
             raise SandboxError(f"The destination {destination} cannot be allowed: {problem}.") from None
-        if not 0 < destination.port <= 65_535:  # noqa: PLR2004  (the largest port)
-            raise SandboxError(f"The destination {destination} cannot be allowed: {destination.port} is not a port.")
-        if not _can_be_connected_to(host):
-            raise SandboxError(f"The destination {destination} cannot be allowed: no host has such an address.")
-        found[Destination(host, destination.port)] = None
     if len(found) > MAX_DESTINATIONS:
         raise SandboxError(
             f"A job may have {MAX_DESTINATIONS} destinations, and this one lists {len(found)}.",

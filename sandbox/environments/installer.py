@@ -84,6 +84,7 @@ async def install(
     over = await asyncio.to_thread(_over, staging, bounds.size_bytes)
     if over:
         raise _too_large(over, bounds)
+    _refuse_disguised(target, requirements)
     return target
 
 
@@ -181,6 +182,16 @@ def _too_large(what: str, bounds: Bounds) -> UnresolvedRequirements:
         "the most.",
         remedy="Require less, or raise the limit for environments.",
     )
+
+
+def _refuse_disguised(target: Path, requirements: Sequence[str]) -> None:
+    """Python's own modules import some that other systems have (`msvcrt`), also in a template, outside of every box."""
+    found = sorted({entry.name.partition(".")[0] for entry in target.iterdir()} & sys.stdlib_module_names)
+    if found:
+        raise UnresolvedRequirements(
+            f"{_named(requirements)} cannot be used: `{found[0]}` in it has the name of a module of Python's own.",
+            remedy="Require something else.",
+        )
 
 
 def _named(requirements: Sequence[str]) -> str:

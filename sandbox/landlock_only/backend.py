@@ -10,8 +10,9 @@ import stat
 import tempfile
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
-from sandbox.contract import End, Job, OnOutput, Outcome, Protections, SandboxError, Writes
+from sandbox.contract import End, Job, OnOutput, Outcome, Protections, SandboxError, SandboxSettings, Writes
 from sandbox.landlock_only import machine, probe
 from sandbox.landlock_only.wish import LandlockWish, program
 from sandbox.namespace import request
@@ -42,6 +43,11 @@ class LandlockSandbox(NamespaceSandbox):
         self._python = machine.interpreter(for_others=self._as_root)
         if self._python is not None:
             self._programs = machine.programs(self._python, config.packages)
+
+    @classmethod
+    def configured(cls, settings: SandboxSettings) -> Self:
+        """As the house wants it; there is no network, whatever it may reach."""
+        return cls(LandlockConfig.of(settings))
 
     async def report(self) -> Protections:
         """What this machine enforces, and what this level cannot give anywhere."""

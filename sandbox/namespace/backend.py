@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Self
 
-from sandbox.contract import End, Job, OnOutput, Outcome, Protections, SandboxError, Writes
+from sandbox.contract import End, Job, OnOutput, Outcome, Protections, SandboxError, SandboxSettings, Writes
 from sandbox.egress import plan, rules
 from sandbox.egress.gateway import Gateway
 from sandbox.egress.journal import OnConnection
@@ -51,6 +51,12 @@ class NamespaceConfig:
     environments: EnvironmentsConfig = field(default_factory=EnvironmentsConfig)
     egress: rules.EgressRules = field(default_factory=rules.EgressRules)
 
+    @classmethod
+    def of(cls, settings: SandboxSettings) -> Self:
+        """The defaults, with what the house says. Raises ValueError, as `EgressRules` does."""
+        environments = EnvironmentsConfig(settings.cache, settings.environments_bytes, settings.build_s)
+        return cls(environments=environments, egress=rules.EgressRules(settings.allow_private))
+
 
 class NamespaceSandbox:
     """For one event loop, that of its first job."""
@@ -77,6 +83,11 @@ class NamespaceSandbox:
         self._box_uid = random.SystemRandom().choice(_BOX_UIDS)
         self._protections: Protections | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+
+    @classmethod
+    def configured(cls, settings: SandboxSettings) -> Self:
+        """As the house wants it. Raises ValueError for an `allow_private` that is neither a host nor an address."""
+        return cls(NamespaceConfig.of(settings))
 
     async def __aenter__(self) -> Self:
         return self

@@ -80,3 +80,51 @@ def test_the_chat_model_is_the_vision_model_only_when_it_sees(tmp_path: Path) ->
     other = load_settings(Home(tmp_path), blind | {"KNACKBOX_VISION_NAME": "eyes"})
     assert other.vision_endpoint is not None
     assert other.vision_endpoint.name == "eyes"
+
+
+@pytest.mark.spec("BOX-10")
+def test_where_skills_may_connect_comes_from_the_file_or_with_commas_from_the_environment(tmp_path: Path) -> None:
+    text = '[egress]\nallow = ["API.example.com.:443", "[::1]:80"]\nallow_private = ["::1"]\n'
+    home = home_with(tmp_path, text)
+    assert load_settings(home, {}).egress.allow == ("api.example.com:443", "[::1]:80")
+    assert load_settings(home, {}).egress.allow_private == ("::1",)
+    chosen = {"KNACKBOX_EGRESS_ALLOW": "a.example:1, b.example:2,", "KNACKBOX_EGRESS_ALLOW_PRIVATE": "10.0.0.1"}
+    assert load_settings(home, chosen).egress.allow == ("a.example:1", "b.example:2")
+    assert load_settings(home, chosen).egress.allow_private == ("10.0.0.1",)
+    assert load_settings(home, {"KNACKBOX_EGRESS_ALLOW": ""}).egress.allow == ()
+    assert Settings().egress.allow == ()
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("allow", "example.com", "'example.com' is not host:port"),
+        ("allow", "*.example.com:443", "wildcard"),
+        ("allow", "example.com:99999", "is not host:port"),
+        ("allow", "0.0.0.0:80", "no host has such an address"),
+        ("allow_private", "10.0.0.0/8", "neither a host name"),
+    ],
+)
+def test_a_destination_that_cannot_be_one_is_one_line_with_its_place(
+    tmp_path: Path, field: str, value: str, says: str
+) -> None:
+    from_file = refusal(
+        home_with(
+            tmp_path,
+            f"[egress]\n{field} = ['ok.example:1', '{value}']\n".replace(
+                "ok.example:1", "10.0.0.1:1" if field == "allow" else "10.0.0.1"
+            ),
+        )
+    )
+    assert from_file.startswith(str(tmp_path))
+    from_variable = refusal(Home(tmp_path / "none"), {f"KNACKBOX_EGRESS_{field.upper()}": value})
+    assert from_variable.startswith(f"environment: egress.{field}.0: ")
+    for message in (from_file, from_variable):
+        assert says in message
+        assert message.endswith("Correct or remove it.")
+        assert "\n" not in message
+
+
+def test_a_list_is_a_list_in_the_file(tmp_path: Path) -> None:
+    message = refusal(home_with(tmp_path, "[egress]\nallow = 'a.example:1'\n"))
+    assert "egress.allow: Input should be a valid tuple, not 'a.example:1'" in message

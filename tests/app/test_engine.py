@@ -106,7 +106,7 @@ async def test_failures_are_kept_for_people(tmp_path: Path) -> None:
 async def test_where_no_sandbox_opens_the_engine_still_lists_and_code_is_refused_with_the_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse() -> Any:
+    def refuse(_: object) -> Any:
         raise SandboxError("user namespaces are forbidden here.", remedy="Run sysctl x=1.")
 
     point = EntryPoint("namespace", "tests.app.test_engine:nothing", SANDBOXES)

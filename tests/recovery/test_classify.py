@@ -18,7 +18,7 @@ from engine.contract.context import MissingService
 from engine.contract.failure import ConfigError, FailureClass, ToolFailure
 from engine.recovery.classify import TABLE, Facts, classify
 from engine.recovery.http_facts import LONGEST_WAIT_S, parse_retry_after
-from sandbox.contract import SandboxError
+from sandbox.contract import Busy, SandboxError, UnresolvedRequirements
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 RETRYABLE, FATAL = FailureClass.RETRYABLE, FailureClass.FATAL
@@ -57,6 +57,9 @@ CASES = [
     (ConfigError("bad file"), FATAL, "configuration"),
     (SandboxError("fork failed"), RETRYABLE, "sandbox_failed"),
     (SandboxError("no user namespaces.", remedy="Run sysctl …"), FATAL, "sandbox_unavailable"),
+    (Busy("full", retry_after=2.5), RETRYABLE, "busy"),
+    (UnresolvedRequirements("no six==99"), DIAGNOSTIC, "unresolved_requirements"),
+    (UnresolvedRequirements("'-e .' is an option.", remedy="Give names."), DIAGNOSTIC, "unresolved_requirements"),
     (status(429), RETRYABLE, "rate_limited"),
     (status(503, httpx2), RETRYABLE, "server_error"),
     (status(500), RETRYABLE, "server_error"),
@@ -168,3 +171,11 @@ def test_causes_that_form_a_ring_end():
     first, second = RuntimeError("a"), RuntimeError("b")
     first.__cause__, second.__cause__ = second, first
     assert classify(first, Facts()).failure_class is UNKNOWN
+
+
+@pytest.mark.spec("BOX-7", "BOX-11")
+def test_a_full_queue_says_how_long_to_wait_and_neither_it_nor_missing_packages_have_run_anything():
+    busy = classify(Busy("Every box is in use.", retry_after=2.5), Facts())
+    assert (busy.retry_after, busy.may_have_started, busy.replay_safe) == (2.5, False, True)
+    unresolved = classify(UnresolvedRequirements("no six==99"), Facts())
+    assert (unresolved.retry_after, unresolved.may_have_started) == (None, False)

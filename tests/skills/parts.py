@@ -20,7 +20,7 @@ from engine.stores.embedder import WordLlamaEmbedder
 from engine.stores.records import Records
 from engine.stores.vectors import VectorStore
 from engine.stores.workspace import FolderWorkspace
-from sandbox.contract import Job, OnOutput, Outcome, Protections, Sandbox
+from sandbox.contract import Destination, Job, OnOutput, Outcome, Protections, Sandbox
 
 STATIC = frozenset({"execute", "file_system", "create_skill"})
 
@@ -50,7 +50,9 @@ def opened_records(home: Path) -> Iterator[Records]:
 
 
 @asynccontextmanager
-async def opened_library(home: Path, box: Sandbox | None = None, retrieve: int = 8) -> AsyncIterator[SkillLibrary]:
+async def opened_library(
+    home: Path, box: Sandbox | None = None, retrieve: int = 8, allowed: frozenset[Destination] = frozenset()
+) -> AsyncIterator[SkillLibrary]:
     """A library on a home, with everything real that `acquired_skills.pack` gives it."""
     with opened_records(home) as records:
         vectors = VectorStore(home / "chroma", records)
@@ -69,6 +71,7 @@ async def opened_library(home: Path, box: Sandbox | None = None, retrieve: int =
             static_names=lambda: STATIC,
             seed=lambda: 7,
             retrieve=retrieve,
+            allowed=allowed,
         )
         await library.reconcile()
         try:

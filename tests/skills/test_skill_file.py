@@ -25,6 +25,8 @@ JSON = st.recursive(
     state=st.sampled_from(SkillState),
     version=st.integers(1, 10**6),
     plain=st.booleans(),
+    dependencies=st.lists(TEXT, max_size=3).map(tuple),
+    destinations=st.lists(st.sampled_from(["a.example:443", "[::1]:80"]), max_size=2).map(tuple),
 )
 def test_what_is_written_is_read_back(  # noqa: PLR0917  (hypothesis gives them by name)
     description: str,
@@ -33,10 +35,13 @@ def test_what_is_written_is_read_back(  # noqa: PLR0917  (hypothesis gives them 
     state: SkillState,
     version: int,
     plain: bool,
+    dependencies: tuple[str, ...],
+    destinations: tuple[str, ...],
 ) -> None:
     written = replace(
         skill(), description=description, examples=examples, parameters={"properties": {}, "required": [], "x": parameters},
-        state=state, version=version, plain=plain,
+        state=state, version=version, plain=plain, dependencies=dependencies, destinations=destinations,
+        environment=dependencies,
     )  # fmt: skip
     assert parse(render(written), "SKILL.md") == written
 
@@ -64,6 +69,7 @@ GOOD = render(skill()).decode()
         (GOOD.replace("knackbox-version: '1'", "knackbox-version: zero"), "knackbox-version"),
         (GOOD.replace("knackbox-state: probation", "knackbox-state: loved"), "knackbox-state"),
         (GOOD.replace("knackbox-parameters: '{", "knackbox-parameters: '"), "knackbox-parameters"),
+        (GOOD.replace("knackbox-destinations: '[]'", "knackbox-destinations: '[\"x\"]'"), "knackbox-destinations"),
         (GOOD.replace("  knackbox-code-sha256: ", "  knackbox-code-sha256: x"), "knackbox-code-sha256"),
     ],
 )
@@ -73,6 +79,19 @@ def test_a_file_that_cannot_be_used_is_refused_with_its_place_and_fault(text: st
     assert str(refused.value).startswith("/home/x/SKILL.md")
     assert says in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_a_file_from_before_skills_could_declare_anything_declares_nothing() -> None:
+    keys = ("knackbox-dependencies", "knackbox-destinations", "knackbox-environment")
+    older = "".join(line for line in GOOD.splitlines(keepends=True) if not line.strip().startswith(keys))
+    assert older != GOOD
+    assert parse(older.encode(), "SKILL.md") == skill()
+
+
+def test_people_read_what_a_skill_needs() -> None:
+    text = render(replace(skill(), dependencies=("six>=1",), destinations=("a.example:443",))).decode()
+    assert "## Needs\n\n- the package `six>=1`\n- a connection to `a.example:443`\n" in text
+    assert "## Needs" not in GOOD
 
 
 def test_bytes_that_are_no_text_are_refused() -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from acquired_skills.names import folder_name, name_problems, skill_name
 from acquired_skills.proposal import Proposal
 from acquired_skills.static_checks import MAX_CODE_BYTES, check, imported_modules
+from sandbox.contract import Destination
 from tests.skills.parts import STATIC, proposal
 
 pytestmark = pytest.mark.spec("SKILL-2")
@@ -90,6 +91,38 @@ def test_code_that_cannot_be_a_skill_is_refused_with_what_to_change(code: str, s
 def test_tests_that_cannot_prove_anything_are_refused(tests: str, says: str) -> None:
     found = check(Proposal("add_one", "Adds one to a number.", proposal().code, tests), STATIC)
     assert any(one.part == "tests" and says in one.text for one in found)
+
+
+BLOCK = """# /// script
+# dependencies = ["Add.One>=1"]
+# [tool.knackbox]
+# destinations = ["a.example:443", "b.example:443"]
+# ///
+"""
+
+
+@pytest.mark.spec("BOX-10")
+def test_a_destination_the_operator_has_not_allowed_is_refused_with_the_setting_to_change() -> None:
+    code = BLOCK.replace("Add.One>=1", "six") + proposal().code
+    a, b = Destination("a.example", 443), Destination("b.example", 443)
+    (problem,) = check(proposal(code=code), STATIC, frozenset({a}))
+    assert problem.part == "destinations"
+    assert "connects to b.example:443, which" in problem.text
+    assert "(allowed: a.example:443)" in problem.text
+    assert '`[egress]` with `allow = ["a.example:443", "b.example:443"]`' in problem.text
+    assert check(proposal(code=code), STATIC, frozenset({a, b})) == []
+    assert "(allowed: none)" in refusals(code=code)
+
+
+def test_a_block_that_cannot_be_followed_is_one_problem() -> None:
+    (problem,) = check(proposal(code="# /// script\n# dependencies = [\n# ///\n" + proposal().code), STATIC)
+    assert problem.part == "code"
+    assert "not TOML" in problem.text
+
+
+def test_a_skill_does_not_hide_what_it_depends_on() -> None:
+    found = refusals(code=BLOCK + proposal().code)
+    assert "[name] `add_one` is one of its own dependencies" in found
 
 
 def test_descriptions_examples_and_times_have_limits() -> None:

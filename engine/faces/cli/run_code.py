@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.app.sandboxes import open_sandbox, unsafe_sandbox
+from engine.app.sandboxes import open_sandbox, told_to_sandboxes, unsafe_sandbox
 from engine.faces.cli.shared import (
     Exit,
     Json,
@@ -63,7 +63,8 @@ async def run(ctx: typer.Context, job: Job, *, live: bool) -> Outcome:
     if options(ctx).unsafe_no_sandbox:
         sandbox = unsafe_sandbox()
     else:
-        sandbox = await open_sandbox(settings_of(ctx)[1].sandbox)
+        home, settings = settings_of(ctx)
+        sandbox = await open_sandbox(settings.sandbox, told_to_sandboxes(home, settings))
     output = LiveOutput()
     try:
         return await sandbox.run(job, on_output=output if live else None)

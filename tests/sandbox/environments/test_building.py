@@ -27,6 +27,16 @@ def staged(config: EnvironmentsConfig) -> list[Path]:
 
 
 @pytest.mark.spec("BOX-11")
+@pytest.mark.parametrize("path", ["msvcrt.py", "json/__init__.py", "nt.cpython-311-x86_64-linux-gnu.so"])
+async def test_a_package_that_passes_for_a_part_of_python_is_refused(
+    environments: Environments, links: Path, path: str
+) -> None:
+    make_wheel(links, "disguised", files={"disguised.py": b"", path: b""})
+    with pytest.raises(UnresolvedRequirements, match="has the name of a module of Python's own"):
+        await environments.acquire(("disguised",))
+
+
+@pytest.mark.spec("BOX-11")
 async def test_what_is_required_is_installed_with_what_it_needs_and_nothing_else(environments: Environments) -> None:
     said: list[str] = []
     with await environments.acquire(("beta",), on_progress=said.append) as environment:

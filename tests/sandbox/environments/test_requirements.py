@@ -1,7 +1,6 @@
 """What may be asked for, in how many spellings, and what is refused."""
 
 import re
-import tomllib
 
 import pytest
 from hypothesis import given
@@ -9,7 +8,6 @@ from hypothesis import strategies as st
 
 from sandbox.contract import UnresolvedRequirements
 from sandbox.environments.requirements import MAX_REQUIREMENTS, installer_series, key_of, normalise, this_interpreter
-from sandbox.environments.script_block import requirements_of
 
 NAMES = st.lists(st.from_regex(r"[a-z][a-z0-9]{0,5}", fullmatch=True), min_size=1, max_size=3)
 EXTRAS = st.lists(st.from_regex(r"[a-z]{1,4}", fullmatch=True), max_size=3, unique=True)
@@ -102,53 +100,3 @@ def test_more_requirements_than_the_limit_are_refused() -> None:
     assert len(normalise([f"a{i}" for i in range(MAX_REQUIREMENTS)])) == MAX_REQUIREMENTS
     with pytest.raises(UnresolvedRequirements, match="at most 64"):
         normalise([f"a{i}" for i in range(MAX_REQUIREMENTS + 1)])
-
-
-@pytest.mark.spec("BOX-11")
-def test_a_script_says_in_its_own_block_what_it_requires() -> None:
-    source = '"""Doc."""\n# /// script\n# requires-python = ">=3.8"\n# dependencies = [\n#   "six>=1",\n#\n#   "attrs",\n# ]\n# ///\nimport six\n'
-    assert requirements_of(source) == ("six>=1", "attrs")
-    assert requirements_of(source.replace("\n", "\r\n")) == ("six>=1", "attrs")
-    assert requirements_of("import six\n") == ()
-    assert requirements_of("# /// script\n# ///\n") == ()
-    assert requirements_of("# /// script\n# dependencies = ['six']\nx = 1\n") == ()  # never closed
-
-
-@pytest.mark.parametrize(
-    ("block", "says"),
-    [
-        ("# dependencies = [", "not TOML"),
-        ("# dependencies = 'six'", "list of strings"),
-        ("# dependencies = [1]", "list of strings"),
-        ("# requires-python = '>=99'", "requires Python >=99"),
-        ("# requires-python = 'new'", "not a version specifier"),
-        ("# dependencies = []\n# ///\n\n# /// script\n# dependencies = []", "more than one"),
-    ],
-)
-def test_a_block_that_cannot_be_followed_is_refused_and_told_why(block: str, says: str) -> None:
-    with pytest.raises(UnresolvedRequirements, match=says):
-        requirements_of(f"# /// script\n{block}\n# ///\n")
-
-
-REFERENCE = re.compile(r"(?m)^# /// (?P<type>[a-zA-Z0-9-]+)$\s(?P<content>(^#(| .*)$\s)+)^# ///$")  # from PEP 723
-LINES = st.sampled_from(
-    ["# /// script", "# ///", "#", "# dependencies = ['a']", "# x = 1", "#x", "x", "", "# /// other", " # /// script"]
-)
-
-
-@given(lines=st.lists(LINES, max_size=12))
-def test_blocks_are_found_where_the_reference_finds_them(lines: list[str]) -> None:
-    source = "\n".join(lines) + "\n"
-    found = [match for match in REFERENCE.finditer(source) if match["type"] == "script"]
-    if len(found) > 1:
-        with pytest.raises(UnresolvedRequirements, match="more than one"):
-            requirements_of(source)
-        return
-    content = "".join(line[2:] + "\n" for line in found[0]["content"].splitlines()) if found else ""
-    try:
-        expected = tuple(tomllib.loads(content).get("dependencies", []))
-    except tomllib.TOMLDecodeError:
-        with pytest.raises(UnresolvedRequirements, match="not TOML"):
-            requirements_of(source)
-        return
-    assert requirements_of(source) == expected

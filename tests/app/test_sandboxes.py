@@ -1,0 +1,53 @@
+"""What a sandbox backend is told when the house opens it."""
+
+from pathlib import Path
+
+import pytest
+
+from engine.app.config import Settings
+from engine.app.home import Home
+from engine.app.plugins import SANDBOXES, own
+from engine.app.sandboxes import open_sandbox, told_to_sandboxes
+from sandbox.contract import Sandbox, SandboxSettings
+from sandbox.landlock_only.backend import LandlockSandbox
+from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
+from sandbox.unsafe import UnsafeSandbox
+
+
+def settings(tmp_path: Path) -> Settings:
+    return Settings.model_validate(
+        {"egress": {"allow_private": ["Printer.lan"]}, "environments": {"cap_bytes": 7, "build_s": 3}}
+    )
+
+
+@pytest.mark.spec("BOX-10", "BOX-11")
+def test_the_cache_is_below_the_home_and_nothing_is_written_before_it_is_needed(tmp_path: Path) -> None:
+    told = told_to_sandboxes(Home(tmp_path), settings(tmp_path))
+    assert told == SandboxSettings(tmp_path / "cache", 7, 3, frozenset({"printer.lan"}))
+    config = NamespaceConfig.of(told)
+    assert (config.environments.cache, config.environments.cap_bytes) == (tmp_path / "cache", 7)
+    assert config.environments.build_s == 3
+    assert config.egress.allow_private == {"printer.lan"}
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", [NamespaceSandbox, LandlockSandbox, UnsafeSandbox])
+async def test_every_backend_can_be_made_from_what_the_house_tells(
+    tmp_path: Path, kind: type[NamespaceSandbox]
+) -> None:
+    backend: Sandbox = kind.configured(told_to_sandboxes(Home(tmp_path), Settings()))
+    assert type(backend) is kind
+    await backend.aclose()
+
+
+def test_every_entry_point_of_ours_takes_the_settings() -> None:
+    assert {point.name: point.value.rpartition(".")[2] for point in own(SANDBOXES)} == dict.fromkeys(
+        ("docker", "landlock", "namespace"), "configured"
+    )
+
+
+async def test_the_configured_backend_is_opened_with_them(tmp_path: Path) -> None:
+    box = await open_sandbox("namespace", told_to_sandboxes(Home(tmp_path), settings(tmp_path)))
+    assert isinstance(box, NamespaceSandbox)
+    assert box._config.environments.cache == tmp_path / "cache"
+    await box.aclose()
