@@ -122,8 +122,8 @@ class Job:
         With a workspace mounted at `/work` they go to the box's `/tmp/job` instead, so nothing of a job
         is written to the user's folder by us.
     preload: modules the box's template has imported already (`("pandas",)`). Importing the same in a box
-        without a preload works too, only slower. A template imports outside of every box: never of `requirements`
-        that the code's author picked.
+        without a preload works too, only slower. Without effect beside `requirements`: a template imports outside
+        of every box, so never what the code's author picked.
     collect: relative paths (files) below the working directory to bring back in `Outcome.files`.
     egress: where the job may connect to. Empty: nowhere.
     requirements: PEP 508 requirements of the environment the job runs in; the backend resolves and keeps it.

@@ -133,6 +133,8 @@ def _run_python(job: Message, folder: str, result_fd: int) -> NoReturn:
     fresh_randomness()
     sys.argv = [SCRIPT, *job["argv"]]
     sys.path[:0] = [folder] if folder == job["cwd"] else [folder, job["cwd"]]
+    packages = job["env"].get("PYTHONPATH", "").split(":")
+    sys.path += [path for path in packages if path and path not in sys.path]  # a child of ours takes them by itself
     answer: Message = {"end": "ok", "exit_code": 0}
     try:
         if job.get("call"):

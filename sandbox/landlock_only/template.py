@@ -73,11 +73,11 @@ class Template:
 
     def _prepare(self) -> list[str]:
         """Import; the names of modules that are not there."""
-        sys.path[:] = [path for path in sys.path if path != self._plan.source] + list(self._plan.packages)
+        sys.path[:] = [path for path in sys.path if path != self._plan.source]
         os.environ.clear()
         os.environ.update(PATH=":".join(self._plan.path), LANG="C.UTF-8", OPENBLAS_NUM_THREADS="1")
         sys.dont_write_bytecode = True
-        missing = preload.import_all((*preload.COMMON, *self._plan.preload))
+        missing = preload.for_template(self._plan.preload, self._plan.packages)
         gc.collect()
         gc.freeze()  # a collection in a fork must not touch, and so copy, the template's pages
         return missing

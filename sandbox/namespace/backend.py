@@ -212,7 +212,11 @@ class NamespaceSandbox:
         if self._loop not in (None, loop):
             raise SandboxError("A sandbox belongs to the event loop of its first job.", remedy="Make one per loop.")
         self._loop = loop
-        packages = (os.fspath(environment.site_packages),) if environment else self._config.packages
+        if environment:  # whoever picked its packages is no more trusted than the job
+            preload = ()
+            packages: tuple[str, ...] = (os.fspath(environment.site_packages),)
+        else:
+            packages = self._config.packages
         key = TemplateKey(tuple(sorted(set(preload))), packages)
         return self._templates.using(key, environment.share if environment else None)
 

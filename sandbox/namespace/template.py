@@ -49,10 +49,10 @@ class Template:
     def serve(self) -> None:
         """Until the engine closes its end. Raises OSError when the root cannot be made."""
         rootfs.build(self._plan.root)
-        sys.path[:] = [p for p in sys.path if os.path.exists(p)] + list(self._plan.root.shown_packages())
+        sys.path[:] = [p for p in sys.path if os.path.exists(p)]
         os.environ.clear()
         os.environ.update(PATH=":".join(self._plan.path), HOME=rootfs.TMP, LANG="C.UTF-8", OPENBLAS_NUM_THREADS="1")
-        missing = preload.import_all((*preload.COMMON, *self._plan.preload))
+        missing = preload.for_template(self._plan.preload, self._plan.root.shown_packages())
         filters = confine.Filters(seccomp.program(), seccomp.program_without_unix_sockets())
         self._box_plan = box.BoxPlan(filters, landlock.abi())
         sys.dont_write_bytecode = True

@@ -10,6 +10,7 @@ import pytest_asyncio
 from sandbox.contract import Call, End, Job, UnresolvedRequirements
 from sandbox.environments.environments import EnvironmentsConfig
 from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
+from tests.sandbox.environments.wheels import from_folder, make_wheel
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -49,10 +50,19 @@ def versions():
     assert outcome.value == ["1.16.0", "1.16.0", ""], outcome
 
 
-async def test_modules_of_an_environment_can_be_preloaded(box: NamespaceSandbox) -> None:
-    code = "import sys\n[sys.modules[name].__version__ for name in ('six',)]"
-    assert (await box.run(Job(code=code, requirements=SIX, preload=("six",)))).value == ["1.16.0"]
-    assert (await box.run(Job(code="import sys\n'six' in sys.modules", requirements=SIX))).value is False
+@pytest.mark.spec("BOX-11")
+async def test_no_package_of_an_environment_is_imported_outside_of_a_box(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A template, which has its rights still, would run the package's code as it imports it."""
+    source = b"rights = [line for line in open('/proc/self/status') if line.startswith(('CapEff', 'Seccomp:'))]\n"
+    make_wheel(tmp_path, "curious", files={"curious.py": source})
+    for name, value in from_folder(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    code = "import sys\nbefore = 'curious' in sys.modules\nimport curious\n[before, *curious.rights]"
+    async with NamespaceSandbox(NamespaceConfig(environments=EnvironmentsConfig(cache=tmp_path / "cache"))) as box:
+        outcome = await box.run(Job(code=code, requirements=("curious",), preload=("curious",)))
+    assert outcome.value == [False, "CapEff:\t0000000000000000\n", "Seccomp:\t2\n"], outcome
 
 
 async def test_jobs_at_once_have_each_their_own_version(box: NamespaceSandbox) -> None:
