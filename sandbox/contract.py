@@ -259,12 +259,17 @@ class SandboxSettings:
     cache: a folder for what can be made again, such as environments of packages; nothing is kept elsewhere.
     environments_bytes: the most that environments nobody uses may take there. build_s: seconds to make one.
     allow_private: hosts and addresses that jobs with egress may reach although they are not public.
+    image, runtime, engine_url: of containers: what they are made of, the OCI runtime that runs them, where the engine
+        that makes them answers; "" is what the backend takes by itself.
     """
 
     cache: Path
     environments_bytes: int = 8 << 30
     build_s: float = 300.0
     allow_private: frozenset[str] = frozenset()
+    image: str = ""
+    runtime: str = ""
+    engine_url: str = ""
 
 
 class Sandbox(Protocol):

@@ -83,6 +83,17 @@ class EgressSettings(Section):
     allow_private: tuple[Annotated[str, AfterValidator(_host)], ...] = ()
 
 
+class DockerSettings(Section):
+    """For `sandbox = "docker"` (BOX-9). runtime: an OCI runtime the engine knows, such as gVisor's `runsc`.
+
+    url: of the engine; where it is not given, as the docker command finds it.
+    """
+
+    image: str = "knackbox-box"
+    runtime: str = ""
+    url: str = ""
+
+
 class EnvironmentSettings(Section):
     """Packages that skills declare (BOX-11). cap_bytes: most to keep on the disk. build_s: seconds to install a set."""
 
@@ -108,6 +119,7 @@ class Settings(Section):
     skills: SkillSettings = SkillSettings()
     egress: EgressSettings = EgressSettings()
     environments: EnvironmentSettings = EnvironmentSettings()
+    docker: DockerSettings = DockerSettings()
     packs: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
 
     @property

@@ -28,6 +28,9 @@ def told_to_sandboxes(home: Home, settings: Settings) -> SandboxSettings:
         environments_bytes=settings.environments.cap_bytes,
         build_s=settings.environments.build_s,
         allow_private=frozenset(settings.egress.allow_private),
+        image=settings.docker.image,
+        runtime=settings.docker.runtime,
+        engine_url=settings.docker.url,
     )
 
 

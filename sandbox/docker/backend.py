@@ -48,9 +48,10 @@ class DockerSandbox:
         self._closed = False
 
     @classmethod
-    def configured(cls, _settings: SandboxSettings) -> Self:
+    def configured(cls, settings: SandboxSettings) -> Self:
         """As the house wants it: containers have no network, and no packages but the image's."""
-        return cls()
+        image = settings.image or DockerConfig().image
+        return cls(DockerConfig(image=image, runtime=settings.runtime, url=settings.engine_url))
 
     async def __aenter__(self) -> Self:
         return self

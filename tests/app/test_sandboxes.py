@@ -9,6 +9,7 @@ from engine.app.home import Home
 from engine.app.plugins import SANDBOXES, own
 from engine.app.sandboxes import open_sandbox, told_to_sandboxes
 from sandbox.contract import Sandbox, SandboxSettings
+from sandbox.docker.backend import DockerSandbox
 from sandbox.landlock_only.backend import LandlockSandbox
 from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
 from sandbox.unsafe import UnsafeSandbox
@@ -23,7 +24,7 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.mark.spec("BOX-10", "BOX-11")
 def test_the_cache_is_below_the_home_and_nothing_is_written_before_it_is_needed(tmp_path: Path) -> None:
     told = told_to_sandboxes(Home(tmp_path), settings(tmp_path))
-    assert told == SandboxSettings(tmp_path / "cache", 7, 3, frozenset({"printer.lan"}))
+    assert told == SandboxSettings(tmp_path / "cache", 7, 3, frozenset({"printer.lan"}), image="knackbox-box")
     config = NamespaceConfig.of(told)
     assert (config.environments.cache, config.environments.cap_bytes) == (tmp_path / "cache", 7)
     assert config.environments.build_s == 3
@@ -38,6 +39,14 @@ async def test_every_backend_can_be_made_from_what_the_house_tells(
     backend: Sandbox = kind.configured(told_to_sandboxes(Home(tmp_path), Settings()))
     assert type(backend) is kind
     await backend.aclose()
+
+
+@pytest.mark.spec("BOX-9")
+async def test_image_runtime_and_engine_of_containers_are_settings(tmp_path: Path) -> None:
+    docker = {"image": "mine", "runtime": "runsc", "url": "unix:///nowhere.sock"}
+    box = DockerSandbox.configured(told_to_sandboxes(Home(tmp_path), Settings.model_validate({"docker": docker})))
+    assert (box._config.image, box._config.runtime, box._config.url) == tuple(docker.values())
+    await box.aclose()
 
 
 def test_every_entry_point_of_ours_takes_the_settings() -> None:
