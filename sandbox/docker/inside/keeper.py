@@ -171,10 +171,11 @@ class Keeper:
 
 
 def _wake_on_child() -> int:
-    """A descriptor that can be read whenever a child has ended."""
+    """A descriptor that can be read whenever a child has ended, and once to begin with."""
     woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, _nothing)
+    os.write(wake, b"\0")  # a job that was over before we listened would be waited for until its time is up
     return woken
 
 
