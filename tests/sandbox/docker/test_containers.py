@@ -80,6 +80,9 @@ class TestClosedOff:
         assert host["PidsLimit"] == Limits().processes + 1
         assert host["NanoCpus"] == 10**9
         assert host["LogConfig"]["Type"] == "none"
+        assert host["CgroupnsMode"] == "private"
+        assert host["Sysctls"]["net.ipv4.ip_unprivileged_port_start"] == "1024"
+        assert {"/proc/kcore", "/proc/keys", "/sys/class", "/sys/firmware"} <= set(host["MaskedPaths"])
         assert not host["Privileged"]
         assert not config["User"].startswith("0")
         assert config["Labels"][OWNER].startswith(f"{os.getpid()}.")
