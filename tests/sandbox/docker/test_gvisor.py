@@ -17,7 +17,12 @@ from sandbox.contract import End, Job, Language, Limits, State
 from sandbox.docker.backend import DockerSandbox
 from sandbox.docker.config import DockerConfig
 
-pytestmark = [pytest.mark.docker, pytest.mark.gvisor, pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("BOX-9")]
+pytestmark = [
+    pytest.mark.docker,
+    pytest.mark.gvisor,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.spec("BOX-9"),
+]
 MB = 1 << 20
 PY, NODE, BASH = Language.PYTHON, Language.NODE, Language.BASH
 
