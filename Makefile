@@ -27,8 +27,7 @@ escapes: $(READY) ## every attempt of the escape suite, on the default backend
 	@$(BIN)/python -m pytest -m escapes $(PYTEST_ARGS)
 
 test-docker: $(READY) ## root, Debian: the Docker backend, on an engine and an image made here
-	@DOCKER_HOST=$$(bash scripts/docker_engine.sh start /var/tmp/knackbox-docker) && export DOCKER_HOST && \
-		bash scripts/docker_image.sh && $(BIN)/python -m pytest -m docker $(PYTEST_ARGS)
+	@bash scripts/docker_tests.sh $(VENV) $(PYTEST_ARGS)
 
 test-services: $(READY) ## root, Debian: the tests that need more of the machine
 	@bash scripts/services.sh $(VENV)

@@ -248,6 +248,10 @@ class Busy(SandboxError):
         self.retry_after = retry_after
 
 
+class Unsupported(SandboxError):
+    """The backend has no such thing, whatever the machine; nothing was run."""
+
+
 class UnresolvedRequirements(SandboxError):
     """The requirements of a job have no solution, or could not be fetched. The message is the resolver's own."""
 

@@ -68,7 +68,7 @@ async def self_check(sandbox: Sandbox, *, on_result: OnResult | None = None, esc
         if on_result is not None:
             on_result(finding)
 
-    with Stage() as stage:
+    with Stage(sandbox.name) as stage:
         attempts = attempts_on(sandbox.name)
         walls = await _escapes(sandbox, stage, "the walls", [each for each in attempts if each.wall])
         told(walls)

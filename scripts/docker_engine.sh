@@ -34,12 +34,17 @@ for address in "${DOCKER_HOST:-unix:///var/run/docker.sock}" "unix://$folder/doc
 done
 
 [ "$(id -u)" = 0 ] || stop "no engine answers, and starting one takes root: sudo $0 start $folder"
+available() { apt-cache show "$1" >/dev/null 2>&1; }
+packages=()
 if ! command -v dockerd >/dev/null || ! command -v docker >/dev/null; then
     command -v apt-get >/dev/null || stop "this installs with apt-get: run it on Debian or Ubuntu, or start an engine yourself"
-    say "installing docker.io"
     apt-get update -qq || stop "apt-get update failed; its message is above. Check the network"
     packages=(docker.io)
-    apt-cache show docker-cli >/dev/null 2>&1 && packages+=(docker-cli) # a package of its own from Debian 13
+    ! available docker-cli || packages+=(docker-cli) # a package of its own from Debian 13
+fi
+command -v runsc >/dev/null || ! available runsc || packages+=(runsc) # gVisor, where Debian has it
+if [ ${#packages[@]} -gt 0 ]; then
+    say "installing ${packages[*]}"
     # Kept from starting an engine with the machine's own settings, which has a bridge and firewall rules.
     [ -e /usr/sbin/policy-rc.d ] || { printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d; chmod +x /usr/sbin/policy-rc.d; ours=1; }
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null && status=0 || status=$?

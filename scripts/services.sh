@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `make test-services VENV`: what needs root and Debian. Installs and starts what tests marked `services` need, runs
-# them, and runs the sandbox's tests again as an ordinary user, since boxes must not depend on root.
+# `make test-services VENV`: what needs root and Debian. Installs and starts what tests marked `services` and `docker`
+# need, runs them, and runs the sandbox's tests again as an ordinary user, since boxes must not depend on root.
 set -euo pipefail
 
 venv=${1:?usage: services.sh VENV}
@@ -44,8 +44,11 @@ done
 as_user env "${carried[@]}" make setup PYTHON=/usr/bin/python3 || stop "the environment of $user could not be made; see above"
 
 say "the sandbox as an ordinary user"
-as_user .venv/bin/python -m pytest tests/sandbox/test_*.py tests/builtin_tools -m "not soak and not services and not docker and not escapes" \
-    -p no:cacheprovider
+as_user env "${carried[@]}" .venv/bin/python -m pytest tests/sandbox tests/builtin_tools \
+    -m "not soak and not services and not docker" -p no:cacheprovider
+
+say "the Docker backend"
+bash scripts/docker_tests.sh "$venv"
 
 say "tests marked services, as root"
 "$venv/bin/python" -m pytest -m "services and not soak" && status=0 || status=$?

@@ -104,7 +104,11 @@ class Client:
     def _connected(self) -> docker.APIClient:
         if self._api is None:
             settings = {"base_url": self._url} if self._url else docker.utils.kwargs_from_env()
-            self._api = docker.APIClient(version="auto", timeout=_CALL_WAIT_S, **settings)
+            api = docker.APIClient(version="auto", timeout=_CALL_WAIT_S, **settings)
+            # No proxy stands before a socket file; and looking for one in the environment for every call, in a thread,
+            # fails when another thread changes the environment meanwhile.
+            api.trust_env = not self.is_local
+            self._api = api
         return self._api
 
     def _in_our_words(self, work: Callable[[], R]) -> R:

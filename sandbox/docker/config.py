@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sandbox.contract import Job, Limits, Mount, SandboxError, Writes
+from sandbox.contract import Job, Limits, Mount, SandboxError, Unsupported, Writes
 from sandbox.docker.bundle import BOOT
 
 TMP, WORK = "/tmp", "/work"  # noqa: S108  (in the container)
@@ -17,6 +17,30 @@ OWN_BYTES = 64 << 20
 # process 1 counts the job's own.
 _OWN_PROCESSES = {"runsc": 512}
 _INODES = 65_536
+# The engine's own, which a list of ours replaces; and all of /sys but the control groups, which process 1 reads.
+_MASKED = (
+    *(
+        f"/proc/{name}"
+        for name in ("acpi", "asound", "interrupts", "kcore", "keys", "latency_stats", "sched_debug", "scsi",
+                     "timer_list", "timer_stats")
+    ),
+    *(
+        f"/sys/{name}"
+        for name in ("block", "bus", "class", "dev", "devices", "firmware", "hypervisor", "kernel", "module", "power")
+    ),
+    *(
+        f"/sys/fs/{name}"
+        for name in ("bcachefs", "bpf", "btrfs", "ecryptfs", "erofs", "ext4", "f2fs", "fuse", "gfs2", "nfs", "nilfs2",
+                     "ocfs2", "pstore", "resctrl", "selinux", "smackfs", "tmpfs", "virtiofs", "xfs", "zonefs")
+    ),
+)  # fmt: skip
+# Buffers of a TCP socket (least, at first, most; bytes): control groups of version 1 do not count them. And the engine
+# lets everybody bind the low ports.
+_SYSCTLS = {
+    "net.ipv4.tcp_rmem": "4096 16384 131072",
+    "net.ipv4.tcp_wmem": "4096 16384 131072",
+    "net.ipv4.ip_unprivileged_port_start": "1024",
+}
 _MAX_OPEN_FILES = 16_384
 # Nobody's: systemd gives these to services for as long as they run (its "Users, Groups, UIDs and GIDs"), and an engine
 # with remapped users has them too. Each container draws its own, since the kernel counts some things per user.
@@ -67,14 +91,14 @@ class Shape:
 
 
 def refuse_unsupported(job: Job) -> None:
-    """Raises SandboxError for what this backend cannot give."""
+    """Raises Unsupported for what this backend cannot give."""
     remedy = "Use the namespace backend for this job."
     if job.egress:
-        raise SandboxError("The docker backend has no egress proxy: its containers have no network.", remedy=remedy)
+        raise Unsupported("The docker backend has no egress proxy: its containers have no network.", remedy=remedy)
     if job.requirements:
-        raise SandboxError("The docker backend does not make environments: the image has what it has.", remedy=remedy)
+        raise Unsupported("The docker backend does not make environments: the image has what it has.", remedy=remedy)
     if job.workspace is not None and job.workspace.writes is Writes.COPY:
-        raise SandboxError("The docker backend cannot keep a job's writes apart from its workspace.", remedy=remedy)
+        raise Unsupported("The docker backend cannot keep a job's writes apart from its workspace.", remedy=remedy)
 
 
 def user_for(workspace: Mount | None) -> tuple[int, int]:
@@ -123,6 +147,9 @@ def creation(config: DockerConfig, shape: Shape, labels: dict[str, str]) -> dict
         "Tmpfs": {TMP: tmpfs},
         "ShmSize": shape.disk_bytes,
         "IpcMode": "private",
+        "CgroupnsMode": "private",
+        "MaskedPaths": list(_MASKED),
+        "Sysctls": _SYSCTLS,
         "Init": False,
         "LogConfig": {"Type": "none", "Config": {}},  # an endless printer must not fill the engine's disk
         "Dns": ["127.0.0.1"],  # else the host's name servers are shown

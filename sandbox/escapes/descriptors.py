@@ -1,7 +1,7 @@
 """Attempts with descriptors that were open before the job came."""
 
 from sandbox.contract import Language
-from sandbox.escapes.attempt import NAMESPACE, Attempt, Family
+from sandbox.escapes.attempt import FILTERED, Attempt, Family
 
 _FEW = "the worker closes everything but its streams, its result and its job before it becomes the job"
 
@@ -74,7 +74,7 @@ ATTEMPTS = tuple(
         why,
         harmless=looks,
         # A container's engine may hand its worker a socket; what counts there is where it leads.
-        only=frozenset() if looks else NAMESPACE,
+        only=frozenset() if looks else FILTERED,
     )
     for attempt, code, why, looks in _ROWS
 )

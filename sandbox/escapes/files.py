@@ -1,7 +1,7 @@
 """Attempts with files: links, races, special files, descriptors opened anew, what is mounted and where."""
 
 from sandbox.contract import Language
-from sandbox.escapes.attempt import Attempt, Family
+from sandbox.escapes.attempt import NAMESPACE, Attempt, Family
 
 _NOT_THERE = "the host's folders are not in the box's root, whatever name leads to them"
 _READ_ONLY = "the root and everything shown in it are mounted read-only, and Landlock refuses writing once more"
@@ -104,10 +104,10 @@ open('x', 'w').close(); f = os.open('x', os.O_RDONLY)
 fcntl.ioctl(f, 0x40086602, struct.pack('l', 0x10))
 worked()
 """, "it needs CAP_LINUX_IMMUTABLE"),
-    ("run a program from where set-id bits count", """
-for path in ('/', '/tmp', '/usr', '/work', '/dev/shm', '/proc'):
+    ("have a place it may write where set-id bits count", """
+for path in ('/tmp', '/work', '/dev/shm', '/proc'):
     if not os.statvfs(path).f_flag & os.ST_NOSUID: worked(path)
-""", "every mount of the box is nosuid"),
+""", "every place the box may write is nosuid"),
     ("have a place it may write where devices count", """
 for path in ('/tmp', '/work', '/dev/shm'):
     if not os.statvfs(path).f_flag & 4: worked(path)
@@ -154,6 +154,14 @@ ATTEMPTS = (
         for attempt, code, why in _LOOKS
     ),
     *(Attempt(Family.FILES, attempt, Language.PYTHON, code, why) for attempt, code, why in _CHANGES),
+    Attempt(
+        Family.FILES,
+        "run a program from where set-id bits count",
+        Language.PYTHON,
+        "for path in ('/', '/usr'):\n    if not os.statvfs(path).f_flag & os.ST_NOSUID: worked(path)",
+        "every mount of the box is nosuid",
+        only=NAMESPACE,  # an image's root is not; there no_new_privs alone makes the bits mean nothing
+    ),
     Attempt(
         Family.FILES,
         "write into pages of a file it may only read",

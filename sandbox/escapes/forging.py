@@ -1,7 +1,7 @@
 """Attempts to forge what comes back: the answer, the end, the usage, the files."""
 
 from sandbox.contract import End, Language, Limits
-from sandbox.escapes.attempt import LIMITS, NAMESPACE, Attempt, Family
+from sandbox.escapes.attempt import FILTERED, LIMITS, Attempt, Family
 
 _KNOWN = "of a worker's answer only known fields of known types are taken over"
 _KERNEL = "usage is read from the kernel, never from the job"
@@ -101,7 +101,7 @@ _CLOCK = Limits(wall_s=0.5, cpu_s=5, memory_bytes=LIMITS.memory_bytes)
 
 ATTEMPTS = (
     *(
-        Attempt(Family.FORGING, attempt, Language.PYTHON, _SEND + code, why, raises=("*",), only=NAMESPACE)
+        Attempt(Family.FORGING, attempt, Language.PYTHON, _SEND + code, why, raises=("*",), only=FILTERED)
         for attempt, code, why in _ANSWERS
     ),
     Attempt(Family.FORGING, "print what looks like an answer", Language.PYTHON, _SEND + _PRINTED, _APART),
@@ -118,7 +118,7 @@ ATTEMPTS = (
         Language.PYTHON,
         _SEND + _LATE,
         "one answer is read, and everything is killed",
-        only=NAMESPACE,
+        only=FILTERED,
     ),
     Attempt(
         Family.FORGING,

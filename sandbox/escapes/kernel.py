@@ -2,7 +2,7 @@
 ways out of shared-kernel sandboxes before. Numbers: the kernel's ``arch/x86/entry/syscalls/syscall_64.tbl``."""
 
 from sandbox.contract import End, Language
-from sandbox.escapes.attempt import NAMESPACE, Attempt, Family
+from sandbox.escapes.attempt import FILTERED, Attempt, Family
 
 _NO_CAPABILITY = "the box has no capability, and seccomp refuses the call before the kernel looks"
 _NO_NAMESPACES = "seccomp refuses every flag that makes a namespace: within a new one all capabilities would be back"
@@ -145,7 +145,7 @@ def _call(rows: tuple[tuple[str, int, str, str], ...], only: frozenset[str]) -> 
 
 ATTEMPTS = (
     *_call(_EVERYWHERE, frozenset()),
-    *_call(_OWN_FILTER, NAMESPACE),
+    *_call(_OWN_FILTER, FILTERED),
     Attempt(
         Family.KERNEL,
         "make a 32-bit call, past the numbers the filter knows",
@@ -153,7 +153,7 @@ ATTEMPTS = (
         _INT_80,
         "calls of another architecture kill the process: their numbers mean something else",
         ends=(End.POLICY, End.ERROR),
-        only=NAMESPACE,
+        only=FILTERED,
         machine="x86_64",
     ),
     Attempt(

@@ -2,7 +2,7 @@
 the kernel keeps per user."""
 
 from sandbox.contract import End, Language, Limits
-from sandbox.escapes.attempt import MB, NAMESPACE, Attempt, Family
+from sandbox.escapes.attempt import FILTERED, MB, Attempt, Family
 
 PYTHON, NODE, BASH = Language.PYTHON, Language.NODE, Language.BASH
 _TREE = "the memory of all processes of the box is counted together, however it is held"
@@ -239,7 +239,7 @@ ATTEMPTS = (
         for attempt, code, why in _HIDDEN
     ),
     *(
-        Attempt(Family.EXHAUSTION, attempt, PYTHON, code, why, ends=(End.OK, End.ERROR), only=NAMESPACE)
+        Attempt(Family.EXHAUSTION, attempt, PYTHON, code, why, ends=(End.OK, End.ERROR), only=FILTERED)
         for attempt, code, why in _HOST
     ),
 )

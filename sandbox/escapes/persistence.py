@@ -1,7 +1,7 @@
 """Attempts to leave something behind that a later box would find."""
 
 from sandbox.contract import Language
-from sandbox.escapes.attempt import NAMESPACE, Attempt, Family
+from sandbox.escapes.attempt import FILTERED, Attempt, Family
 
 _ENDS = "all a box may write is a tmpfs of its own, which ends with it"
 _FRESH = "every box is forked afresh from a template that never runs a job"
@@ -78,7 +78,7 @@ ATTEMPTS = (
         for attempt, first, then, why in _ROWS
     ),
     *(
-        Attempt(Family.PERSISTENCE, attempt, Language.PYTHON, first, why, then=then, only=NAMESPACE, machine="x86_64")
+        Attempt(Family.PERSISTENCE, attempt, Language.PYTHON, first, why, then=then, only=FILTERED, machine="x86_64")
         for attempt, first, then, why in _FILTER
     ),
 )

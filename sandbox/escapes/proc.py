@@ -1,12 +1,12 @@
 """Attempts through /proc, /sys and the control groups."""
 
 from sandbox.contract import Language
-from sandbox.escapes.attempt import NAMESPACE, Attempt, Family
+from sandbox.escapes.attempt import FILTERED, Attempt, Family
 
 _OWN_PIDS = "proc shows the box's own pid namespace"
 _NOT_DUMPABLE = "process 1 may not be inspected, and has nothing of the host: it lives in the same minimal root"
 _READ_ONLY = "proc is mounted read-only in the box"
-_NO_SYS = "there is no /sys in the box"
+_NO_SYS = "there is no /sys in the box, or all but the control groups is masked"
 
 _BYSTANDER = "see a process of the host"
 
@@ -68,7 +68,10 @@ data = open('/proc/self/pagemap', 'rb')
 data.seek((id(data) >> 12) * 8)
 if struct.unpack('Q', data.read(8))[0] & ((1 << 55) - 1): worked()
 """, "without CAP_SYS_ADMIN the kernel shows no frame numbers"),
-    ("find /sys", "if os.path.isdir('/sys/class'):\n    worked()", _NO_SYS),
+    ("find what /sys says of the machine", """
+for path in glob.glob('/sys/*/*'):
+    if path != '/sys/fs/cgroup' and not (os.path.isdir(path) and not os.listdir(path)): worked(path)
+""", _NO_SYS),
     ("read firmware variables", """
 for path in ('/sys/firmware/dmi/tables/DMI', '/sys/firmware/efi/efivars', '/sys/kernel/debug/x'):
     if os.path.exists(path): worked(path)
@@ -123,8 +126,7 @@ ATTEMPTS = (
         Attempt(Family.PROC, attempt, Language.PYTHON, code, why, harmless=True, wall=attempt == _BYSTANDER)
         for attempt, code, why in _LOOKS
     ),
-    # Under Docker, process 1 of a container may be the job's own parent, and none of the host.
-    *(Attempt(Family.PROC, attempt, Language.PYTHON, code, why, only=NAMESPACE) for attempt, code, why in _CHANGES),
+    *(Attempt(Family.PROC, attempt, Language.PYTHON, code, why, only=FILTERED) for attempt, code, why in _CHANGES),
     *(
         Attempt(Family.PROC, attempt, Language.PYTHON, _WRITE.format(path=path, text=text), _READ_ONLY)
         for attempt, path, text in _WRITES

@@ -1,7 +1,7 @@
 """The host as seen from Bash and Node: the same walls, whatever the language."""
 
 from sandbox.contract import Language, Limits
-from sandbox.escapes.attempt import LIMITS, NAMESPACE, Attempt, Family
+from sandbox.escapes.attempt import FILTERED, LIMITS, Attempt, Family
 
 _ROOT = "the root is the box's, whatever runs in it"
 _CONFINED = "confinement is put on before the interpreter starts, and outlives exec"
@@ -79,7 +79,7 @@ def _of(language: Language, rows: tuple[tuple[str, str, str], ...]) -> tuple[Att
             why,
             harmless=attempt not in _HARMFUL,
             limits=_NODE_LIMITS if language is Language.NODE else LIMITS,
-            only=NAMESPACE if attempt in _OWN_FILTER else frozenset(),
+            only=FILTERED if attempt in _OWN_FILTER else frozenset(),
         )
         for attempt, code, why in rows
     )

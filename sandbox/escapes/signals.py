@@ -1,7 +1,7 @@
 """Attempts to stop, hold back or kill what watches over the box, and anything on the host."""
 
 from sandbox.contract import End, Language, Limits
-from sandbox.escapes.attempt import LIMITS, NAMESPACE, Attempt, Family
+from sandbox.escapes.attempt import FILTERED, LIMITS, Attempt, Family
 
 _OWN_PIDS = "a pid of the host means nothing in the box's pid namespace"
 _INIT = "process 1 of a pid namespace takes no signal from within that it has no handler for, not even SIGKILL"
@@ -70,7 +70,7 @@ call(223, timer.value, 0, struct.pack('4q', 0, 0, 0, 1000000), 0)
 ATTEMPTS = (
     *(Attempt(Family.SIGNALS, attempt, Language.PYTHON, code, why) for attempt, code, why in _ROWS),
     *(
-        Attempt(Family.SIGNALS, attempt, Language.PYTHON, code, why, only=NAMESPACE, machine="x86_64")
+        Attempt(Family.SIGNALS, attempt, Language.PYTHON, code, why, only=FILTERED, machine="x86_64")
         for attempt, code, why in _PROCESS_1
     ),
     *(
@@ -82,7 +82,7 @@ ATTEMPTS = (
             _INIT,
             ends=(End.TIMEOUT,),
             limits=_CLOCK,
-            only=NAMESPACE,
+            only=FILTERED,
             machine="x86_64",
         )
         for attempt, code in _SURVIVES

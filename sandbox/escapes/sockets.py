@@ -1,7 +1,7 @@
 """Attempts over sockets of every kind."""
 
 from sandbox.contract import Language
-from sandbox.escapes.attempt import NAMESPACE, Attempt, Family
+from sandbox.escapes.attempt import FILTERED, Attempt, Family
 
 _OWN_LOOPBACK = "the box has a network namespace: its loopback is its own"
 _NO_ROUTE = "the box's network namespace has loopback and no other interface, so no route"
@@ -119,12 +119,12 @@ ATTEMPTS = (
             Language.PYTHON,
             f"if libc.socket({family}, {kind}, {protocol}) >= 0: worked()",
             _RAW if kind == 3 and family in (2, 10) else _FAMILIES,  # noqa: PLR2004  (SOCK_RAW of AF_INET, AF_INET6)
-            only=frozenset() if everywhere else NAMESPACE,
+            only=frozenset() if everywhere else FILTERED,
         )
         for what, family, kind, protocol, everywhere in _KINDS
     ),
     *(
-        Attempt(Family.SOCKETS, attempt, Language.PYTHON, code, why, only=frozenset() if everywhere else NAMESPACE)
+        Attempt(Family.SOCKETS, attempt, Language.PYTHON, code, why, only=frozenset() if everywhere else FILTERED)
         for attempt, code, why, everywhere in _MISUSES
     ),
 )

@@ -23,15 +23,24 @@ _PLACES = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108  (looked at, never writ
 _FACTS = ("hostname", "domainname", "core_pattern", "modprobe", "randomize_va_space")
 _WORKSPACE_MODE = 0o755
 _IN_CREATE = 0x100
+_SOMEBODY = 65_533  # no account is given so high a number; whose it is does not matter, but that it is not root's
+_REFUSES_ROOTS = frozenset({"docker"})  # no container runs as root, so that none could write a folder of root's
+
+
+def workspace_owner(backend: str) -> int:
+    """The user a workspace is given to: ourselves, or an ordinary user where the backend takes none of root's."""
+    return _SOMEBODY if os.getuid() == 0 and backend in _REFUSES_ROOTS else os.getuid()
 
 
 class Stage:
     """A context manager. Nothing on it is worth anything, and all of it is gone afterwards.
 
     root: a folder of its own below the temporary folder. secret: what must never come back from a box.
+    backend: the name of the one that is tried.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, backend: str = "") -> None:
+        self._owner = workspace_owner(backend)
         self.mark = secrets.token_hex(6)
         self.secret = CANARY_BEGINS + secrets.token_hex(8)
         self.root = Path()
@@ -188,6 +197,8 @@ class Stage:
         (self.workspace / "link").symlink_to(self.canary)
         (self.workspace / "up").symlink_to("../../..")
         (self.workspace / "file").touch(mode=0o644)
+        for path in (self.workspace, *self.workspace.iterdir()):
+            os.chown(path, self._owner, -1, follow_symlinks=False)
         stack.callback(self.restore)
 
     def _start_bystander(self) -> subprocess.Popen[bytes]:

@@ -1,7 +1,7 @@
 """Attempts on, and through, a folder of the host that the box may write."""
 
 from sandbox.contract import End, Language, Writes
-from sandbox.escapes.attempt import NAMESPACE, Attempt, Family
+from sandbox.escapes.attempt import FILTERED, NAMESPACE, Attempt, Family
 
 _RIGHTS = "seccomp refuses every mode that would give its owner's rights to whoever runs the file on the host"
 _DEVICES = "making a device needs CAP_MKNOD, and seccomp refuses the mode"
@@ -136,6 +136,12 @@ f = os.open('file', os.O_RDONLY); m = os.open('file', os.O_RDWR); os.write(m, b'
 """, _LAYERED, False, True),
 )  # fmt: skip
 
+
+def _only(writes: Writes, code: str) -> frozenset[str]:
+    """Docker copies no workspace, and mounts it without flags: there no_new_privs and no right to devices must do."""
+    return NAMESPACE if writes is Writes.COPY or "statvfs" in code else FILTERED
+
+
 ATTEMPTS = tuple(
     Attempt(
         Family.WORKSPACE,
@@ -146,7 +152,7 @@ ATTEMPTS = tuple(
         ends=(End.OK, End.ERROR),
         workspace=writes,
         harmless=looks,
-        only=NAMESPACE if own_filter else frozenset(),
+        only=_only(writes, code) if own_filter else frozenset(),
         machine="x86_64" if "call(" in code else "",
     )
     for writes, rows in ((Writes.THROUGH, _ROWS), (Writes.NO, _READ_ONLY), (Writes.COPY, _COPIED))

@@ -49,7 +49,9 @@ class Keeper:
             if used is None:
                 self._reap(0)  # all of them are dead before the engine hears of it
         self._take_answer()
-        self._pass_on(last=True)
+        self._pass_on_the_rest(limits["output_bytes"])
+        if not reason and self._seen > limits["output_bytes"]:
+            reason = "output"
         if not reason and self._status is not None and os.WIFSIGNALED(self._status):
             killed = os.WTERMSIG(self._status) == signal.SIGKILL
             reason = "memory" if killed and counters.out_of_memory_kills() else ""
@@ -105,19 +107,30 @@ class Keeper:
             with contextlib.suppress(KeyError):
                 self._poller.unregister(self._outbox.descriptor)
 
-    def _pass_on(self, *, last: bool = False) -> None:
-        """What is in the job's pipes; with `last` all of it, since nobody is left to write more."""
-        for descriptor, stream in list(self._printed.items()):
-            while last or not self._outbox.full:
-                try:
-                    data = os.read(descriptor, _READ)
-                except BlockingIOError:
-                    break
-                if not data:
-                    self._forget(descriptor)
-                    break
-                self._seen += len(data)
-                self._outbox.put({"printed": stream}, data)
+    def _pass_on(self) -> None:
+        """One piece of each of the job's pipes: who prints faster than we read must not keep us from the limits."""
+        for descriptor in list(self._printed):
+            if not self._outbox.full:
+                self._pass_on_from(descriptor)
+
+    def _pass_on_the_rest(self, most: int) -> None:
+        """All that is in the pipes, when nobody is left to write more; what is past the limit stays there."""
+        for descriptor in list(self._printed):
+            while self._seen <= most and self._pass_on_from(descriptor):
+                pass
+
+    def _pass_on_from(self, descriptor: int) -> bool:
+        """Whether there was something."""
+        try:
+            data = os.read(descriptor, _READ)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._forget(descriptor)
+            return False
+        self._seen += len(data)
+        self._outbox.put({"printed": self._printed[descriptor]}, data)
+        return True
 
     def _forget(self, descriptor: int) -> None:
         del self._printed[descriptor]
@@ -158,10 +171,11 @@ class Keeper:
 
 
 def _wake_on_child() -> int:
-    """A descriptor that can be read whenever a child has ended."""
+    """A descriptor that can be read whenever a child has ended, and once to begin with."""
     woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, _nothing)
+    os.write(wake, b"\0")  # a job that was over before we listened would be waited for until its time is up
     return woken
 
 

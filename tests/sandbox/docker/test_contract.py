@@ -9,7 +9,6 @@ from tests.sandbox.test_isolation import (  # noqa: F401  (collected here)
     canary,
     test_a_32_bit_system_call_kills_or_fails,
     test_abstract_unix_sockets_of_the_host_are_out_of_reach,
-    test_host_processes_are_invisible,
     test_no_descriptor_of_the_engine_is_inherited,
     test_nothing_of_the_host_is_seen,
     test_other_languages_are_as_confined,

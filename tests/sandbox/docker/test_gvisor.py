@@ -1,7 +1,7 @@
 """The same containers with gVisor's kernel of their own. What it lacks of Linux's protections is made up for.
 
-`scripts/docker_engine.sh` gives its engine this runtime where the system has the package; an engine without it has
-nothing to test here. `KNACKBOX_TEST_RUNTIME=runsc` runs all other tests of this folder under it: those that fail then
+`scripts/docker_engine.sh` gives its engine this runtime where Debian has the package. Without it these tests fail;
+`make test-docker` leaves them out then, and says so. `KNACKBOX_TEST_RUNTIME=runsc` runs all other tests of this folder under it: those that fail then
 are about what gVisor itself does otherwise (threads do not count as processes, `NoNewPrivs` is not shown, RLIMIT_NPROC
 can be raised, a 32-bit call is answered, `oom_score_adj` is a file of its own).
 """
@@ -17,7 +17,12 @@ from sandbox.contract import End, Job, Language, Limits, State
 from sandbox.docker.backend import DockerSandbox
 from sandbox.docker.config import DockerConfig
 
-pytestmark = [pytest.mark.docker, pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("BOX-9")]
+pytestmark = [
+    pytest.mark.docker,
+    pytest.mark.gvisor,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.spec("BOX-9"),
+]
 MB = 1 << 20
 PY, NODE, BASH = Language.PYTHON, Language.NODE, Language.BASH
 
@@ -25,8 +30,7 @@ PY, NODE, BASH = Language.PYTHON, Language.NODE, Language.BASH
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def gvisor() -> AsyncIterator[DockerSandbox]:
     with contextlib.closing(docker.APIClient(version="auto", **docker.utils.kwargs_from_env())) as api:
-        if "runsc" not in api.info()["Runtimes"]:
-            pytest.skip("this engine has no runtime runsc")
+        assert "runsc" in api.info()["Runtimes"], "install runsc and make it known in the engine's daemon.json"
     async with DockerSandbox(DockerConfig(runtime="runsc")) as sandbox:
         yield sandbox
 

@@ -1,0 +1,48 @@
+"""Every attempt of the escape suite that is for containers, each in a container of its own; and the self-check."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import pytest_asyncio
+
+from sandbox.docker.backend import DockerSandbox
+from sandbox.docker.config import DockerConfig
+from sandbox.escapes.attempt import Attempt
+from sandbox.escapes.stage import Stage
+from sandbox.escapes.suite import attempts_on
+from sandbox.escapes.trial import put
+from sandbox.self_check import Verdict, self_check
+
+pytestmark = [pytest.mark.docker, pytest.mark.asyncio(loop_scope="module")]
+
+
+def case(attempt: Attempt) -> object:
+    return pytest.param(attempt, id=attempt.name, marks=pytest.mark.spec("BOX-5", "BOX-9"))
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[Stage]:
+    with Stage(DockerSandbox.name) as made:
+        yield made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def box(stage: Stage) -> AsyncIterator[DockerSandbox]:
+    """Started when the secrets are there already: they must not get in by the environment."""
+    async with DockerSandbox(DockerConfig()) as sandbox:
+        yield sandbox
+
+
+@pytest.mark.parametrize("attempt", [case(each) for each in attempts_on("docker")])
+async def test_the_attempt_fails(box: DockerSandbox, stage: Stage, attempt: Attempt) -> None:
+    trial = await put(box, attempt, stage)
+    assert trial.held, f"{attempt.name}: {'; '.join(trial.wrong)}\n(should fail because {attempt.why})"
+
+
+@pytest.mark.spec("BOX-14")
+async def test_every_promise_is_kept_but_for_what_containers_do_not_offer(box: DockerSandbox) -> None:
+    findings = await self_check(box, escapes=False)  # those are made above, one by one
+    assert [f"{each.name}: {each.detail}" for each in findings if each.failed] == []
+    skipped = {each.name: each.detail for each in findings if each.verdict is Verdict.SKIPPED}
+    assert skipped.keys() == {"a workspace can be copied", "numpy"}  # the image has Debian's Python and no more
+    assert "cannot keep a job's writes apart" in skipped["a workspace can be copied"]
