@@ -105,10 +105,7 @@ async def compose(
     registry = opened.registry
     vision, images = vision_of(settings), images_of(settings)
     workspace = await asyncio.to_thread(FolderWorkspace, settings.workspace or home.workspace)
-    own_chains = home.fallback_chains.exists()
-    chains = FallbackChains(
-        home.fallback_chains if own_chains else shipped_chains(), registry.static_specs, lenient=not own_chains
-    )
+    chains = FallbackChains(home.fallback_chains, registry.static_specs, otherwise=shipped_chains())
     binder = ContextBinder(box, workspace, clock, vision, images, opened.provides)
     pipeline = Pipeline(Parts(registry, binder, clock, chains=chains, failures=failures))
     stack.push_async_callback(pipeline.aclose)

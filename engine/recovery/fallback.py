@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from engine.recovery.chains_file import read_chains
 _log = logging.getLogger("knackbox.recovery")
 
 _ARGUMENTS_CHARACTERS = 600
-_Stamp = tuple[int, int, int]
+_Stamp = tuple[Path, int, int, int]
 
 
 def shipped_chains() -> Path:
@@ -24,22 +25,25 @@ def shipped_chains() -> Path:
 
 
 class FallbackChains:
-    """The last good chains of one file.
+    """The last good chains of one file, or of another as long as that one is not there.
 
-    The file is looked at (one `stat`) whenever a call failed, so an edit counts from the next failure on. An edit
-    that cannot be used keeps the chains as they were; `problem` then says why, and a warning is logged once.
+    The file is looked at (one `stat`) whenever a call failed, so an edit counts from the next failure on, and so does
+    making or removing it. An edit that cannot be used keeps the chains as they were; `problem` then says why, and a
+    warning is logged once.
     Tools in chains are static tools: skills come and go, and a file must not become wrong by that.
     """
 
-    def __init__(self, path: Path, specs: Callable[[], Mapping[str, ToolSpec]], *, lenient: bool = False) -> None:
+    def __init__(
+        self, path: Path, specs: Callable[[], Mapping[str, ToolSpec]], *, otherwise: Path | None = None
+    ) -> None:
         """Raises ConfigError when the file cannot be used at the start.
 
-        specs: the static tools by primary name, asked at each reading. lenient: leave out what names an unknown
-        tool instead of refusing it; meant for `shipped_chains`, whose packs may not all be installed.
+        specs: the static tools by primary name, asked at each reading. otherwise: read while `path` is not there;
+        what names an unknown tool in it is left out instead of refused, since not every pack may be installed.
         """
-        self._path = path
+        self._own = path
+        self._otherwise = otherwise
         self._specs = specs
-        self._lenient = lenient
         self._stamp: _Stamp | None = None
         self._chains: Chains = {}
         self.problem = ""
@@ -50,7 +54,8 @@ class FallbackChains:
 
     @property
     def path(self) -> Path:
-        return self._path
+        """The one in force."""
+        return self._own if self._otherwise is None or self._own.exists() else self._otherwise
 
     def chains(self) -> Chains:
         """The chains now in force. Reads the file when it changed; never raises for what is in it."""
@@ -78,18 +83,19 @@ class FallbackChains:
 
     def _read(self) -> None:
         skipped: list[str] = []
-        self._chains = read_chains(self._path, self._specs(), skipped=skipped.append if self._lenient else None)
+        lenient = self.path == self._otherwise
+        self._chains = read_chains(self.path, self._specs(), skipped=skipped.append if lenient else None)
         self.skipped = tuple(skipped)
         self.problem = ""
         for each in skipped:
             _log.info("%s; left out, no installed pack has it.", each)
 
     def _look(self) -> _Stamp | None:
-        try:
-            status = self._path.stat()
-        except OSError:
-            return None
-        return status.st_mtime_ns, status.st_size, status.st_ino
+        for path in filter(None, (self._own, self._otherwise)):
+            with suppress(OSError):
+                status = path.stat()
+                return path, status.st_mtime_ns, status.st_size, status.st_ino
+        return None
 
 
 def _line(alternative: Alternative, failed: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ import importlib
 import logging
 import os
 import pkgutil
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -286,8 +287,21 @@ def test_literals_keep_their_types_and_a_doubled_dollar_is_one(tmp_path):
 
 
 @pytest.mark.spec("FAIL-6")
+def test_a_file_that_is_made_or_removed_later_counts_from_the_next_failure_on(tmp_path):
+    own, shipped = tmp_path / "own.yaml", tmp_path / "shipped.yaml"
+    shipped.write_text(SUGGEST.replace("dead", "nobody_has_it"))
+    chains = FallbackChains(own, lambda: SPECS, otherwise=shipped)
+    assert (chains.path, chains.chains()) == (shipped, {})
+    own.write_text(SUGGEST)
+    assert chains.chains()
+    assert chains.path == own
+    own.unlink()
+    assert chains.chains() == {}
+
+
+@pytest.mark.spec("FAIL-6")
 def test_the_shipped_chains_are_read_leniently_and_name_what_was_left_out():
-    chains = FallbackChains(shipped_chains(), lambda: SPECS, lenient=True)
+    chains = FallbackChains(Path("nowhere"), lambda: SPECS, otherwise=shipped_chains())
     assert chains.chains() == {}
     assert any("unknown tool 'vision_analysis'" in each for each in chains.skipped)
 
