@@ -31,6 +31,7 @@ from sandbox.contract import (
     SandboxSettings,
     State,
     Stream,
+    Unsupported,
     Usage,
 )
 from sandbox.namespace import request
@@ -72,9 +73,9 @@ def _must_be_possible(job: Job) -> None:
     """A list of destinations that binds nobody, or packages that are not there, would be a promise broken silently."""
     remedy = "Run it in the namespace sandbox: leave --unsafe-no-sandbox out."
     if job.egress:
-        raise SandboxError("Without a sandbox nothing holds a job to the destinations it lists.", remedy=remedy)
+        raise Unsupported("Without a sandbox nothing holds a job to the destinations it lists.", remedy=remedy)
     if job.requirements:
-        raise SandboxError("Without a sandbox no environment is made for the packages a job requires.", remedy=remedy)
+        raise Unsupported("Without a sandbox no environment is made for the packages a job requires.", remedy=remedy)
 
 
 def _request(job: Job, folder: Path) -> tuple[dict[str, Any], bytes]:

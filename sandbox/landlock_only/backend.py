@@ -12,7 +12,17 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
-from sandbox.contract import End, Job, OnOutput, Outcome, Protections, SandboxError, SandboxSettings, Writes
+from sandbox.contract import (
+    End,
+    Job,
+    OnOutput,
+    Outcome,
+    Protections,
+    SandboxError,
+    SandboxSettings,
+    Unsupported,
+    Writes,
+)
 from sandbox.landlock_only import machine, probe
 from sandbox.landlock_only.wish import LandlockWish, program
 from sandbox.namespace import request
@@ -130,13 +140,14 @@ def _settle_disk(job: Job, outcome: Outcome) -> Outcome:
 
 
 def _must_be_possible(job: Job) -> None:
+    """Raises Unsupported."""
     if job.egress:
-        raise SandboxError(
+        raise Unsupported(
             "The landlock level has no network at all, and the job wants to connect.",
             remedy="Use the namespace backend.",
         )
     if job.workspace is not None and job.workspace.writes is Writes.COPY:
-        raise SandboxError(
+        raise Unsupported(
             "The landlock level cannot show a copy-on-write workspace.",
             remedy="Use the namespace backend, or write through to a copy of the folder.",
         )
