@@ -44,9 +44,9 @@ _END_BY_ERRNO = {
 }
 _FIXED_LIMITS = {
     resource.RLIMIT_CORE: 0,
-    resource.RLIMIT_MSGQUEUE: 0,
     resource.RLIMIT_MEMLOCK: 65_536,
     resource.RLIMIT_SIGPENDING: 1024,
+    resource.RLIMIT_MSGQUEUE: 0,
 }
 _FORKING = ("fork", "_execute_child", "forkpty", "posix_spawn")
 
