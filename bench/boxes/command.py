@@ -68,9 +68,7 @@ def rows(found: Found) -> list[dict[str, Any]]:
 def _show(found: Found, console: Console) -> None:
     measured = rows(found)
     _table(console, measured, "time", "box alone, code to result, milliseconds", "code", "p50_ms", "p95_ms", "p99_ms")
-    _table(
-        console, measured, "cancel", "until a cancelled box is dead, ms", "code", "p50_ms", "p95_ms", "p99_ms"
-    )
+    _table(console, measured, "cancel", "until a cancelled box is dead, ms", "code", "p50_ms", "p95_ms", "p99_ms")
     _table(console, measured, "rate", "fresh boxes per second, sustained", "at_once", "per_s")
     _table(console, measured, "memory", "PSS of one more that waits, MiB", "pss_mib")
 
