@@ -74,9 +74,16 @@ class RunningJob:
 
     def stop(self, reason: str) -> None:
         """Ask the box to end the job for this reason (a name of `End`); it still answers."""
+        self._order({"stop": reason})
+
+    def signal(self, number: int) -> None:
+        """Ask the box to send this signal to the job's process group."""
+        self._order({"signal": number})
+
+    def _order(self, order: dict[str, Any]) -> None:
         if self.sent and not self._answer.done():
             try:
-                self._box.channel.send(worker.pack({"stop": reason}))
+                self._box.channel.send(worker.pack(order))
             except OSError:  # it is ending already
                 return
 
