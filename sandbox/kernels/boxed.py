@@ -113,6 +113,10 @@ class BoxedKernel:
     def signal(self, number: int) -> None:
         self._line.signal(number)
 
+    async def signalled(self) -> None:
+        """Wait until every signal has reached the kernel: what it is asked after this is not hit by one of them."""
+        await self._line.signalled()
+
     async def gone(self) -> None:
         """Wait for its end, of whatever it comes."""
         await asyncio.wait((self.ended,))

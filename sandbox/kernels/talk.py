@@ -66,6 +66,7 @@ class Talk:
         loop = asyncio.get_running_loop()
         started = loop.time()
         outputs = Outputs(limits.kept_bytes)
+        await self._kernel.signalled()
         request = self._client.execute(code, allow_stdin=False, stop_on_error=False)
         end = End.OK
         try:

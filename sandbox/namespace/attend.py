@@ -91,7 +91,7 @@ def _wait(
         if exited in events or _complete(said):
             break
         if channel.fileno() in events:
-            reason = _obey(_order(channel), running.pid)
+            reason = _obey(_order(channel), running.pid, channel)
         elif left <= 0:
             reason = "timeout"
         elif not events:
@@ -119,11 +119,15 @@ def _drain(descriptor: int, into: bytearray) -> bool:
             into += data
 
 
-def _obey(order: worker.Message, worker_pid: int) -> str:
-    """A reason to end the job, or "" where it is only sent a signal, which goes to the whole group of the worker."""
+def _obey(order: worker.Message, worker_pid: int, channel: socket.socket) -> str:
+    """A reason to end the job, or "" where it is only sent a signal, which goes to the whole group of the worker.
+
+    That it was sent is answered: what is asked of the job later must not be hit by it.
+    """
     if "signal" in order:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(worker_pid, order["signal"])
+        channel.sendall(worker.pack({"kind": "signalled"}))
         return ""
     return str(order["stop"])
 

@@ -33,6 +33,11 @@ class Line:
         if self._running is not None:
             self._running.signal(number)
 
+    async def signalled(self) -> None:
+        """Wait until every signal has been sent, or the job has ended."""
+        if self._running is not None:
+            await self._running.signalled()
+
     def close(self) -> None:
         """Give up the folder; connections that are open stay."""
         self._running = None
