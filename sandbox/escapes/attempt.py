@@ -52,7 +52,7 @@ def reach(number, *arguments):
     try:
         call(number, *arguments)
     except OSError as problem:
-        if problem.errno in (errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EAFNOSUPPORT):
+        if problem.errno in (errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EAFNOSUPPORT, errno.EOPNOTSUPP):
             raise
         worked(f"the kernel took it up: {problem}")
     else:

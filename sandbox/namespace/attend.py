@@ -14,7 +14,7 @@ from sandbox import worker
 from sandbox.namespace.confine import Worker
 from sandbox.namespace.watch import TreeWatch, Used
 
-_FIRST_LOOK_S, _LAST_PAUSE_S = 0.01, 0.05
+_FIRST_LOOK_S, _LAST_PAUSE_S, _RESTING_PAUSE_S = 0.01, 0.05, 0.4
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,15 @@ class Ended:
     used: Used
 
 
-def attend(running: Worker, channel: socket.socket, wall_s: float, watch: TreeWatch) -> Ended:
+def attend(running: Worker, channel: socket.socket, wall_s: float, watch: TreeWatch, *, patient: bool = False) -> Ended:
     """Until the worker and everything it started are killed, or stopped for good. Raises EOFError: the engine is gone.
 
     A worker that has answered and was alone is only stopped, and dies with this process: its end would take the
     processor from who waits for the answer.
+    patient: look less often while it rests: such a job may do nothing for hours.
     """
     said = bytearray()
-    reason = _wait(running, channel, time.monotonic() + wall_s, watch, said)
+    reason = _wait(running, channel, time.monotonic() + wall_s, watch, said, patient=patient)
     used = watch.used_alone(running.pid) if not reason and _complete(said) else None
     with contextlib.suppress(ProcessLookupError):  # everything in the box but us: daemons of the job end with it
         os.kill(-1, signal.SIGKILL if used is None else signal.SIGSTOP)
@@ -69,7 +70,9 @@ def rehearse(watch: TreeWatch, limits: worker.Message, worker_pid: int) -> Ended
     return Ended("", 0, bytes(into), watch.used_alone(worker_pid) or Used(0.0, 0))
 
 
-def _wait(running: Worker, channel: socket.socket, deadline: float, watch: TreeWatch, said: bytearray) -> str:
+def _wait(
+    running: Worker, channel: socket.socket, deadline: float, watch: TreeWatch, said: bytearray, *, patient: bool
+) -> str:
     """Until the worker has answered or left (""), or must be ended for the reason returned."""
     exited = os.pidfd_open(running.pid)
     poller = select.poll()
@@ -84,12 +87,12 @@ def _wait(running: Worker, channel: socket.socket, deadline: float, watch: TreeW
         if exited in events or _complete(said):
             break
         if channel.fileno() in events:
-            reason = _order(channel)
+            reason = _obey(_order(channel), running.pid, channel)
         elif left <= 0:
             reason = "timeout"
         elif not events:
-            pause = min(_LAST_PAUSE_S, pause * 2)
             reason = watch.exceeded()
+            pause = min(_RESTING_PAUSE_S if patient and watch.resting else _LAST_PAUSE_S, pause * 2)
     return reason
 
 
@@ -112,14 +115,28 @@ def _drain(descriptor: int, into: bytearray) -> bool:
             into += data
 
 
-def _order(channel: socket.socket) -> str:
-    """What the engine wants of a running job: a reason to end it. The end of the stream: nobody waits any more."""
+def _obey(order: worker.Message, worker_pid: int, channel: socket.socket) -> str:
+    """A reason to end the job, or "" where it is only sent a signal, which goes to the whole group of the worker.
+
+    That it was sent is answered: what is asked of the job later must not be hit by it.
+    """
+    if "signal" in order:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(worker_pid, order["signal"])
+        channel.sendall(worker.pack({"kind": "signalled"}))
+        return ""
+    return str(order["stop"])
+
+
+def _order(channel: socket.socket) -> worker.Message:
+    """What the engine wants of a running job. The end of the stream: nobody waits any more."""
     try:
         head = channel.recv(worker.HEADER.size, socket.MSG_WAITALL)
         length, _ = worker.unpack_head(head)
-        return str(json.loads(channel.recv(length, socket.MSG_WAITALL))["stop"])
+        order: worker.Message = json.loads(channel.recv(length, socket.MSG_WAITALL))
     except (struct.error, OSError):
         raise EOFError from None
+    return order
 
 
 def _reap(worker_pid: int) -> int:

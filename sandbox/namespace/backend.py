@@ -20,6 +20,7 @@ from sandbox.namespace import probe, request
 from sandbox.namespace.endings import settle
 from sandbox.namespace.forkserver import ForkedBox, ForkServer
 from sandbox.namespace.launch import TemplateWish
+from sandbox.namespace.line import Line
 from sandbox.namespace.programs import find_programs, own_packages
 from sandbox.namespace.running import RunningJob
 from sandbox.namespace.templates import TemplateKey, Templates, Wear
@@ -128,6 +129,28 @@ class NamespaceSandbox:
                         running = RunningJob(box, job, on_output, gateway.open if gateway else None)
                         outcome = settle(job, await self._run_in(server, box, running, (header, body, tree)))
                     return replace(outcome, connections=gateway.connections) if gateway else outcome
+                finally:
+                    if tree >= 0:
+                        os.close(tree)
+
+    async def keep(self, job: Job, line: Line) -> Outcome:
+        """Run a job that is a server until it ends or this is cancelled, which kills all of its box.
+
+        It takes no slot from other jobs, since it may stay for hours: who keeps such jobs counts them.
+        Raises SandboxError, also for a job with egress: the one line into its box must not be taken for a way out.
+        """
+        if job.egress:
+            raise SandboxError("A job with a line into its box has no egress.", remedy="Leave the destinations out.")
+        programs = self._programs_of_environments if job.requirements else self._programs
+        header, body = request.build(job, programs, inlets=line.ports)
+        with await self._environment(job.requirements) as environment:
+            async with self._using(job.preload, environment) as server:
+                tree = await self._open_workspace(server, job)
+                try:
+                    box = await server.acquire()
+                    running = RunningJob(box, job, None, line.opened)
+                    line.attach(running)
+                    return settle(job, await self._run_in(server, box, running, (header, body, tree)))
                 finally:
                     if tree >= 0:
                         os.close(tree)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from sandbox import worker
-from sandbox.namespace import answer, attend, confine, frames, landlock, layer, outlets, rootfs, syscalls
+from sandbox.namespace import answer, attend, confine, frames, inlets, landlock, layer, outlets, rootfs, syscalls
 from sandbox.namespace.cgroups import Group
 from sandbox.namespace.watch import TreeWatch
 
@@ -63,13 +63,16 @@ def main(plan: BoxPlan, channel: socket.socket, given: tuple[int, int, int], gro
         _mount(header, tree)
         if header["egress"]:
             outlets.open_all(header["egress"], channel)
+        carrier = inlets.open_all(header["inlets"], channel) if header["inlets"] else None
         started = True
         running.hand_over(frame)
         syscalls.drop_capabilities()
+        if carrier:
+            carrier.start()
         if group:
             group.bound(header["limits"])
         watch.begin(header["limits"], running.pid, rootfs.WORK if header["mount"] == "through" else "")
-        ended = attend.attend(running, channel, header["limits"]["wall_s"], watch)
+        ended = attend.attend(running, channel, header["limits"]["wall_s"], watch, patient=carrier is not None)
         channel.sendall(worker.pack(*answer.conclude(header, ended, watch)))
         confine.readable(channel.fileno(), _TAKEN_WAIT_S)  # the engine closes it when it has the answer
     except EOFError:  # the engine is gone or wants no job here

@@ -3,11 +3,12 @@
 Header: language, cwd and folder (absolute, in the box), files ([[path, size], …], in the order of the body), stdin
 (bytes at the body's end), env, argv, code or call or command, limits, mount, collect,
 egress (null, or where to listen and what /etc/hosts says: `sandbox.namespace.outlets`),
+inlets (ports of the box the engine is carried to: `sandbox.namespace.inlets`),
 stay (the worker waits to be killed once it has answered, so that its usage can be read).
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import PurePosixPath
 from typing import Any
@@ -21,7 +22,9 @@ _SCRIPTS = {Language.NODE: "main.js", Language.BASH: "main.sh"}
 _NODE_HEAP_SHARE = 0.75  # of the memory limit for V8's old space; the rest is for buffers and the program itself
 
 
-def build(job: Job, programs: Programs, egress: EgressPlan | None = None) -> tuple[dict[str, Any], bytes]:
+def build(
+    job: Job, programs: Programs, egress: EgressPlan | None = None, inlets: Sequence[int] = ()
+) -> tuple[dict[str, Any], bytes]:
     """Raises SandboxError when the job cannot be put to a box as it is."""
     _must_be_sensible(job)
     folder = f"{TMP}/job" if job.workspace else WORK
@@ -47,6 +50,7 @@ def build(job: Job, programs: Programs, egress: EgressPlan | None = None) -> tup
         "mount": job.workspace.writes.value if job.workspace else "",
         "collect": list(job.collect),
         "egress": {"listen": egress.listen, "hosts": egress.hosts} if egress else None,
+        "inlets": list(inlets),
         "stay": True,
     }
     return header, body

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import socket
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -40,6 +41,7 @@ class RunningJob:
         }
         self._frame = bytearray()
         self._answer: asyncio.Future[tuple[dict[str, Any], bytes] | None] = self._loop.create_future()
+        self._signals: deque[asyncio.Future[None]] = deque()
         self._stopped_for_output = False
         self._started = self._loop.time()
         self.sent = False
@@ -74,13 +76,28 @@ class RunningJob:
 
     def stop(self, reason: str) -> None:
         """Ask the box to end the job for this reason (a name of `End`); it still answers."""
+        self._order({"stop": reason})
+
+    def signal(self, number: int) -> None:
+        """Ask the box to send this signal to the job's process group."""
+        if self.sent and not self._answer.done():
+            self._signals.append(self._loop.create_future())
+            self._order({"signal": number})
+
+    async def signalled(self) -> None:
+        """Wait until the box has sent every signal it was asked to send, or has ended."""
+        for signal in list(self._signals):
+            await asyncio.shield(signal)
+
+    def _order(self, order: dict[str, Any]) -> None:
         if self.sent and not self._answer.done():
             try:
-                self._box.channel.send(worker.pack({"stop": reason}))
+                self._box.channel.send(worker.pack(order))
             except OSError:  # it is ending already
                 return
 
     def close(self) -> None:
+        self._forget_signals()
         for descriptor in (self._box.channel.fileno(), self._box.stdout, self._box.stderr):
             if descriptor >= 0:
                 self._loop.remove_reader(descriptor)
@@ -106,10 +123,12 @@ class RunningJob:
             if len(self._frame) < start + head + body:
                 return
             said = json.loads(self._frame[start : start + head])
-            if said.get("kind") != "outlets":
+            if said.get("kind") == "signalled":
+                self._signals.popleft().set_result(None)
+            elif said.get("kind") != "outlets":
                 self._finish((said, bytes(memoryview(self._frame)[start + head :])))
                 return
-            del self._frame[: start + head]  # its sockets came with it
+            del self._frame[: start + head]  # sockets came with their frame
 
     def _receive(self) -> bytes:
         """What the box says, its sockets handed on. Raises OSError, SandboxError."""
@@ -122,8 +141,13 @@ class RunningJob:
 
     def _finish(self, answer: tuple[dict[str, Any], bytes] | None) -> None:
         self._loop.remove_reader(self._box.channel)
+        self._forget_signals()
         if not self._answer.done():
             self._answer.set_result(answer)
+
+    def _forget_signals(self) -> None:
+        while self._signals:
+            self._signals.popleft().set_result(None)
 
     def _read(self, stream: Stream, descriptor: int, turns: int = _READS_PER_WAKE) -> bool:
         """Take what is there; True when there may be more."""

@@ -143,7 +143,6 @@ _OPENS = {"open": (2, 1), "openat": (257, 2)}  # call: the argument that is flag
 _ONLY_SELF = {
     "prlimit64": (302, 0),
     "sched_setparam": (142, 0),
-    "sched_setscheduler": (144, 0),
     "sched_setaffinity": (203, 0),
     "sched_setattr": (314, 0),
 }
@@ -152,6 +151,7 @@ _ONLY_SELF_OR_GROUP = {  # call: its number, and what that argument then is (PRI
     "setpriority": (141, 2),
     "ioprio_set": (251, 3),
 }
+_SCHED_SETSCHEDULER, _SCHED_OTHER = 144, 0
 _CLONE, _SOCKET, _SOCKETPAIR, _IOCTL, _PRCTL = 56, 41, 53, 16, 157
 _FCNTL, _RENAMEAT2 = 72, 316
 _F_SETLEASE, _F_NOTIFY = 1024, 1026  # hold up, or watch, what others do with a workspace's files
@@ -159,7 +159,7 @@ _RENAME_WHITEOUT = 4  # leaves a 0:0 device behind, which mknod may not make
 _NAMESPACES = 0x7E020000 | 0x00000080  # every CLONE_NEW*, CLONE_NEWTIME too
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _PR_SET_DUMPABLE = 4
-AF_UNIX = 1
+AF_UNIX, _AF_NETLINK = 1, 16
 ALLOWED_FAMILIES = {"AF_UNIX": AF_UNIX, "AF_INET": 2, "AF_INET6": 10}
 ALLOWED_PROTOCOLS = (0, 6, 17)  # the family's own, TCP, UDP
 
@@ -190,10 +190,15 @@ def program() -> bytes:
         rules[number] = bpf.only_zero(argument)
     for number, user in _ONLY_SELF_OR_GROUP.values():
         rules[number] = bpf.equal(0, user, _REFUSED, bpf.only_zero(1))
+    # ZeroMQ asks for the default policy for each of its threads by id, and aborts when refused: told yes, nothing done.
+    another = bpf.equal(1, _SCHED_OTHER, [bpf.answer(bpf.DONE)], _REFUSED)
+    rules[_SCHED_SETSCHEDULER] = bpf.equal(0, 0, [bpf.answer(bpf.ALLOW)], another)
     rules[_FCNTL] = bpf.equal(1, _F_SETLEASE, _REFUSED, bpf.equal(1, _F_NOTIFY, _REFUSED))
     rules[_RENAMEAT2] = bpf.refuse_bits(4, _RENAME_WHITEOUT)
     for number in (_SOCKET, _SOCKETPAIR):
         rules[number] = bpf.one_of(2, ALLOWED_PROTOCOLS, bpf.one_of(0, ALLOWED_FAMILIES.values(), _ALLOWED))
+    # ZeroMQ looks at the devices before it binds, and aborts unless the error is one it knows.
+    rules[_SOCKET] = bpf.equal(0, _AF_NETLINK, [bpf.answer(bpf.ENOTSUP)], rules[_SOCKET])
     # Process 1 must be able to read how much memory each process has.
     rules[_PRCTL] = bpf.equal(0, _PR_SET_DUMPABLE, bpf.equal(1, 0, _REFUSED))
     rules[_IOCTL] = bpf.equal(1, _TIOCSTI, _REFUSED, bpf.equal(1, _TIOCLINUX, _REFUSED))

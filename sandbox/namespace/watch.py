@@ -12,6 +12,7 @@ from typing import Any
 from sandbox.namespace import readings
 from sandbox.namespace.cgroups import Group
 
+_RESTING_S = 0.005  # of CPU time from one look to the next; a look itself takes a tenth of it
 _CERTAINLY = 4  # so many times its disk gone: ended, though its processes do not own up to the writing
 
 
@@ -35,6 +36,9 @@ class TreeWatch:
         self._workspace = ""
         self._free_before = 0
         self._cpu_before = 0.0
+        self._cpu_last = 0.0
+        self.resting = False
+        """Whether the tree did next to nothing between the last two looks at it."""
         self._cpu_seen: dict[tuple[str, bytes], float] = {}
         # A fork of a template starts with the template's pages: shared, and not the job's doing.
         self._inherited = readings.memory("self").own
@@ -77,7 +81,9 @@ class TreeWatch:
         over = self._weigh(pids)
         if not over and self._workspace and self._filled(pids):
             over = "disk"
-        if not over and self._cpu_now(pids) > self._limits["cpu_s"]:
+        cpu = self._cpu_now(pids)
+        self.resting, self._cpu_last = cpu - self._cpu_last < _RESTING_S, cpu
+        if not over and cpu > self._limits["cpu_s"]:
             over = "cpu"
         if over:
             self._hits.add(over)

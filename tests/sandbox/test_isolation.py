@@ -217,3 +217,31 @@ class TestWorkspace:
         code = "cp /usr/bin/id ./id; chmod u+s id; ./id -u"
         outcome = await box.run(Job(language=Language.BASH, code=code, workspace=Mount(tmp_path)))
         assert outcome.stdout.strip() == b"1000"
+
+
+@pytest.mark.spec("KERN-1")
+async def test_zeromq_binds_and_talks_in_a_box(box: NamespaceSandbox) -> None:
+    """It looks at network devices and sets its threads' policy first, and aborts when it is refused in a way it does
+    not know."""
+    code = """
+import zmq
+context = zmq.Context()
+server, client = context.socket(zmq.REP), context.socket(zmq.REQ)
+port = server.bind_to_random_port('tcp://127.0.0.1')
+client.connect(f'tcp://127.0.0.1:{port}')
+client.send(b'here')
+server.recv().decode()
+"""
+    assert (await box.run(Job(code=code))).value == "here"
+
+
+async def test_the_default_policy_for_another_process_is_granted_in_words_only(box: NamespaceSandbox) -> None:
+    code = """
+import os, subprocess, sys
+child = subprocess.Popen(['sleep', '5'], preexec_fn=lambda: os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0)))
+os.sched_setscheduler(child.pid, os.SCHED_OTHER, os.sched_param(0))
+found = os.sched_getscheduler(child.pid) == os.SCHED_BATCH
+child.kill()
+found
+"""
+    assert (await box.run(Job(code=code))).value is True

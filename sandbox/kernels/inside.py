@@ -1,0 +1,108 @@
+"""The program of a kernel, as it is run in a box: ipykernel, listening on the box's own loopback.
+
+It is read as text and sent as a job's code; nothing of ours imports it. `sys.argv[1]` is a JSON object: ports (shell,
+iopub, stdin, control, hb) and the key that messages are signed with.
+"""
+
+import codecs
+import json
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import zmq
+from ipykernel.iostream import OutStream
+from ipykernel.ipkernel import IPythonKernel
+from ipykernel.kernelapp import IPKernelApp
+from ipykernel.zmqshell import ZMQInteractiveShell
+from traitlets.config import Config
+
+_PIECE = 1 << 16  # characters; ZeroMQ keeps a thousand messages for a reader
+
+
+class Shell(ZMQInteractiveShell):
+    """`!command` through a pipe: a box has no pseudo-terminals, and no input."""
+
+    def system_piped(self, cmd: str) -> None:
+        process = subprocess.Popen(  # noqa: S602  (what `!` means, by someone who may run anything in this box)
+            self.var_expand(cmd, depth=1),
+            shell=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        try:
+            while data := os.read(process.stdout.fileno(), 1 << 16):  # type: ignore[union-attr]  # a pipe was asked for
+                sys.stdout.write(decoder.decode(data))
+        finally:
+            self.user_ns["_exit_code"] = process.wait()
+
+    system = system_piped
+
+
+class Stream(OutStream):
+    """Sends what is printed in pieces, and lets who prints wait for them: ipykernel's own would keep it all."""
+
+    _waiting = 0
+
+    def write(self, string: str) -> int:
+        __tracebackhide__ = True  # IPython shows no frame of ours in an interrupted cell's traceback
+        for start in range(0, len(string), _PIECE):
+            piece = string[start : start + _PIECE]
+            super().write(piece)
+            self._waiting += len(piece)
+            if self._waiting >= _PIECE:
+                self._waiting = 0
+                self.flush()
+        return len(string)
+
+
+class Kernel(IPythonKernel):
+    """The shell above in ipykernel's kernel."""
+
+    shell_class = Shell
+
+
+class App(IPKernelApp):
+    """Told its connection instead of writing it to a file: nobody in the box looks for one."""
+
+    def init_iopub(self, context: zmq.Context[Any]) -> None:
+        super().init_iopub(context)
+        # Wait for a slow reader: otherwise what is over is dropped, with it the message that a cell has ended.
+        self.iopub_thread.socket.setsockopt(zmq.XPUB_NODROP, 1)
+
+    def init_connection_file(self) -> None:
+        self.connection_file = "kernel.json"
+
+    def write_connection_file(self, **_: Any) -> None:
+        return
+
+
+def main() -> None:
+    """Serve until shut down."""
+    wish = json.loads(sys.argv.pop(1))
+    config = Config()
+    config.Session.key = wish["key"].encode()
+    config.HistoryManager.enabled = False  # a file in the box that nobody would read
+    app = App.instance(
+        config=config,
+        kernel_class=Kernel,
+        outstream_class="__main__.Stream",
+        transport="tcp",
+        ip="127.0.0.1",
+        log_level=logging.CRITICAL,
+        **{f"{name}_port": port for name, port in wish["ports"].items()},
+    )
+    sys.modules["debugpy"] = None  # type: ignore[assignment]  # its debugger takes 120 modules, and ports of its own
+    app.initialize([])
+    del sys.modules["debugpy"]
+    sys.path.insert(0, os.fspath(Path.cwd()))
+    app.start()
+
+
+if __name__ == "__main__":
+    main()

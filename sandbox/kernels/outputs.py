@@ -1,0 +1,106 @@
+"""The outputs of one cell, gathered from a kernel's messages within a bound.
+
+What a kernel sends is the word of untrusted code: only fields of known types are taken over.
+"""
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+from sandbox.contract import CodeError
+from sandbox.kernels.spec import Output
+
+Message = dict[str, Any]
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_KINDS = {"execute_result": "result", "display_data": "display"}
+
+
+class Outputs:
+    """Of one cell. kept: bytes of it that are kept, as text or JSON. seen, dropped: bytes so far."""
+
+    def __init__(self, kept: int) -> None:
+        self._room = kept
+        self._items: list[Output] = []
+        self._clear_next = False
+        self.seen = 0
+        self.dropped = 0
+        self.error: CodeError | None = None
+
+    @property
+    def items(self) -> tuple[Output, ...]:
+        return tuple(self._items)
+
+    def take(self, kind: str, content: Message) -> None:
+        """One message of the iopub channel; those that are no output are passed over."""
+        if kind == "stream":
+            self._add(Output("stream", name=_text(content, "name"), text=_text(content, "text")))
+        elif kind in _KINDS:
+            self._add(self._bundle(kind, content))
+        elif kind == "update_display_data":
+            self._update(self._bundle("display_data", content))
+        elif kind == "error":
+            self._fail(content)
+        elif kind == "clear_output":
+            self._clear_next = bool(content.get("wait"))
+            if not self._clear_next:
+                self._items.clear()
+
+    @staticmethod
+    def _bundle(kind: str, content: Message) -> Output:
+        transient = _mapping(content, "transient")
+        return Output(
+            "result" if kind == "execute_result" else "display",
+            data=_mapping(content, "data"),
+            metadata=_mapping(content, "metadata"),
+            display_id=_text(transient, "display_id"),
+        )
+
+    def _add(self, output: Output) -> None:
+        if self._clear_next:
+            self._items.clear()
+            self._clear_next = False
+        if not self._fits(output):
+            return
+        last = self._items[-1] if self._items else None
+        if last is not None and output.kind == last.kind == "stream" and output.name == last.name:
+            self._items[-1] = replace(last, text=last.text + output.text)
+        else:
+            self._items.append(output)
+
+    def _update(self, output: Output) -> None:
+        for index, item in enumerate(self._items):
+            if output.display_id and item.display_id == output.display_id and self._fits(output):
+                self._items[index] = replace(item, data=output.data, metadata=output.metadata)
+
+    def _fits(self, output: Output) -> bool:
+        size = len(output.text) if output.text else len(json.dumps([output.data, output.metadata]))
+        self.seen += size
+        if size > self._room:
+            self.dropped += size
+            return False
+        self._room -= size
+        return True
+
+    def _fail(self, content: Message) -> None:
+        lines = content.get("traceback")
+        traceback = tuple(str(line) for line in lines) if isinstance(lines, list) else ()
+        kind, message = _text(content, "ename"), _text(content, "evalue")
+        size = sum(map(len, traceback)) + len(message)
+        self.seen += size
+        if size > self._room:
+            self.dropped += size
+            traceback, message = (), message[: min(len(message), 1000)]
+        self.error = CodeError(kind, message, _COLOURS.sub("", "\n".join(traceback)))
+        self._items.append(Output("error", name=kind, text=message, traceback=traceback))
+
+
+def _text(content: Message, field: str) -> str:
+    found = content.get(field)
+    return found if isinstance(found, str) else ""
+
+
+def _mapping(content: Message, field: str) -> Message:
+    found = content.get(field)
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,61 @@
+"""A kernel as a job: its program, where it listens in its box, and how a Jupyter client is told of it."""
+
+import json
+from pathlib import Path
+
+from jupyter_client.connect import KernelConnectionInfo
+
+from sandbox.contract import Job, Limits
+from sandbox.kernels.spec import KernelSpec
+
+# In the box's own network namespace, above the ports the kernel of Linux gives away by itself (to 60999).
+PORTS = {"shell": 61001, "iopub": 61002, "stdin": 61003, "control": 61004, "hb": 61005}
+# What ipykernel would import after the fork, found by comparing `sys.modules` of a template and of a ready kernel.
+PRELOAD = (
+    "IPython.core.completerlib",
+    "IPython.core.debugger",
+    "IPython.core.oinspect",
+    "IPython.extensions.storemagic",
+    "ipykernel.kernelapp",
+    "ipykernel.zmqshell",
+    "logging.handlers",
+    "tornado.platform.asyncio",
+    "tornado.queues",
+)
+_INSIDE = Path(__file__).with_name("inside.py").read_text("utf-8")
+_FILE_SIZE_BYTES = 64 << 20
+
+
+def job(spec: KernelSpec, key: str) -> Job:
+    """The job that is this kernel. key: what its messages are signed with."""
+    limits = Limits(
+        wall_s=spec.lifetime_s,
+        cpu_s=spec.cpu_s,
+        memory_bytes=spec.memory_bytes,
+        processes=spec.processes,
+        open_files=spec.open_files,
+        file_size_bytes=min(_FILE_SIZE_BYTES, spec.disk_bytes),
+        disk_bytes=spec.disk_bytes,
+    )
+    return Job(
+        code=_INSIDE,
+        argv=(json.dumps({"ports": PORTS, "key": key}),),
+        preload=(*PRELOAD, *spec.preload),
+        workspace=spec.workspace,
+        limits=limits,
+    )
+
+
+def connection(path: str, key: str) -> KernelConnectionInfo:
+    """Jupyter's connection information. path: of the sockets, before the dash and the number each of them has."""
+    return {
+        "transport": "ipc",
+        "ip": path,
+        "shell_port": 1,  # in the order of `PORTS`
+        "iopub_port": 2,
+        "stdin_port": 3,
+        "control_port": 4,
+        "hb_port": 5,
+        "key": key.encode(),  # type: ignore[typeddict-item]  # Jupyter compares it with bytes
+        "signature_scheme": "hmac-sha256",
+    }

@@ -1,0 +1,105 @@
+"""Kernels in boxes for whatever speaks Jupyter: JupyterLab, nbclient, papermill use it by kernelspec, unchanged.
+
+The kernelspec names it in its metadata: ``{"kernel_provisioner": {"provisioner_name": "knackbox", "config": {…}}}``.
+"""
+
+import functools
+import signal
+from pathlib import Path
+from typing import Any
+
+from jupyter_client.connect import KernelConnectionInfo
+from jupyter_client.provisioning.provisioner_base import KernelProvisionerBase
+from traitlets import Bool, Float, Integer, Unicode
+
+from sandbox.contract import Mount, Writes
+from sandbox.kernels.boxed import BoxedKernel, Place, code_of
+from sandbox.kernels.host import shared
+from sandbox.kernels.spec import KernelSpec
+
+_ALIVE = 0  # the signal that only asks
+
+
+class KnackboxProvisioner(KernelProvisionerBase):
+    """One kernel at a time, in a box of the namespace sandbox. The kernelspec's command is not run, nor its environment
+    given: in the box there is the ipykernel of the environment that Knackbox runs in, and nothing of the host's."""
+
+    memory_bytes = Integer(KernelSpec().memory_bytes, config=True, help="For the kernel and its children together.")
+    processes = Integer(KernelSpec().processes, config=True, help="At once, threads included.")
+    disk_bytes = Integer(KernelSpec().disk_bytes, config=True, help="Of the box's own files, which are in memory.")
+    cpu_s = Float(KernelSpec().cpu_s, config=True, help="Over all cells.")
+    lifetime_s = Float(KernelSpec().lifetime_s, config=True, help="After which the kernel is ended.")
+    workspace = Unicode("", config=True, help="A folder to show at /work. Empty: the box's own, which ends with it.")
+    read_only = Bool(False, config=True, help="Whether the workspace may only be read.")
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self._host = shared()
+        self._kernel: BoxedKernel | None = None
+        self._place = Place()
+        self._key = ""
+
+    @property
+    def has_process(self) -> bool:
+        return self._kernel is not None
+
+    async def poll(self) -> int | None:
+        return code_of(self._kernel) if self._kernel else 0
+
+    async def wait(self) -> int | None:
+        if self._kernel is None:
+            return 0
+        code = await self._host.do(_end_of(self._kernel))
+        self._kernel = None
+        return code
+
+    async def send_signal(self, signum: int) -> None:
+        if self._kernel is None or signum == _ALIVE:
+            return
+        if signum == signal.SIGKILL:
+            await self._host.do(self._kernel.kill())
+        else:
+            self._host.tell(functools.partial(self._kernel.signal, int(signum)))
+
+    async def kill(self, restart: bool = False) -> None:
+        await self.send_signal(signal.SIGKILL)
+
+    async def terminate(self, restart: bool = False) -> None:
+        await self.send_signal(signal.SIGTERM)
+
+    async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
+        """Nothing: where the kernel listens is known once its box is there."""
+        return {**kwargs, "cmd": [], "env": {}}
+
+    async def launch_kernel(self, cmd: list[str], **_: Any) -> KernelConnectionInfo:
+        """Raises SandboxError. A kernel that follows another is found at the same place with the same key."""
+        work = BoxedKernel.start(self._host.sandbox, self._spec(), place=self._place, key=self._key)
+        self._kernel = await self._host.do(work)
+        self._key = self._kernel.key
+        self.connection_info = self._kernel.connection
+        return self.connection_info
+
+    async def cleanup(self, restart: bool = False) -> None:
+        if self._kernel is not None:
+            await self._host.do(self._kernel.kill())
+            self._kernel = None
+        if not restart:
+            self._place.close()
+
+    def _spec(self) -> KernelSpec:
+        mount = None
+        if self.workspace:
+            mount = Mount(Path(self.workspace), Writes.NO if self.read_only else Writes.THROUGH)
+        return KernelSpec(
+            workspace=mount,
+            memory_bytes=self.memory_bytes,
+            processes=self.processes,
+            disk_bytes=self.disk_bytes,
+            cpu_s=self.cpu_s,
+            lifetime_s=self.lifetime_s,
+        )
+
+
+async def _end_of(kernel: BoxedKernel) -> int | None:
+    await kernel.gone()
+    return code_of(kernel)

@@ -1,0 +1,160 @@
+"""Running cells in a kernel: one client of its sockets, one cell at a time."""
+
+import asyncio
+from queue import Empty
+from typing import Any, Self
+
+import zmq.asyncio
+from jupyter_client.asynchronous.client import AsyncKernelClient
+
+from sandbox.contract import End
+from sandbox.kernels.boxed import BoxedKernel
+from sandbox.kernels.outputs import Outputs
+from sandbox.kernels.spec import Cell, CellLimits, KernelDied
+
+_ASK_AGAIN_S = 0.1
+_READY_S = 30.0
+_REHEARSAL = "print(end='')\n[str(each) for each in ({}, '', 1.5)]"
+_INTERRUPTS = 2  # one that comes while ipykernel runs code of its own is lost
+# What reading raises for a message that is none, or that is not signed: code in the box can send what it likes.
+_NO_MESSAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError)
+
+
+class Talk:
+    """Create it in the kernel's loop; close it always."""
+
+    def __init__(self, kernel: BoxedKernel, context: "zmq.asyncio.Context") -> None:
+        self._kernel = kernel
+        self._client = AsyncKernelClient(context=context)
+        self._client.load_connection_info(kernel.connection)
+        # Whether it lives is known from its box, better than from a heartbeat, which would take a thread.
+        self._client.start_channels(stdin=False, hb=False)
+
+    @classmethod
+    async def with_ready(cls, kernel: BoxedKernel, context: "zmq.asyncio.Context") -> Self:
+        """Once the kernel has answered, and its outputs are heard. Raises KernelDied."""
+        talk = cls(kernel, context)
+        ready = asyncio.ensure_future(talk._greet())
+        try:
+            await asyncio.wait((ready, kernel.ended), timeout=_READY_S, return_when=asyncio.FIRST_COMPLETED)
+            if ready.done():
+                ready.result()
+                return talk
+        except BaseException:
+            talk.close()
+            raise
+        finally:
+            ready.cancel()
+        talk.close()
+        raise KernelDied(kernel.why or f"no answer in {_READY_S:g} s")
+
+    def close(self) -> None:
+        self._client.stop_channels()
+
+    async def rehearse(self) -> None:
+        """Run a cell that leaves nothing behind, so that the first real one finds everything imported and touched."""
+        request = self._client.execute(_REHEARSAL, silent=True, store_history=False, allow_stdin=False)
+        reply = asyncio.ensure_future(self._reply(request))
+        await asyncio.wait((reply, self._kernel.ended), timeout=_READY_S, return_when=asyncio.FIRST_COMPLETED)
+        reply.cancel()
+
+    async def run(self, code: str, limits: CellLimits) -> Cell:
+        """Run one cell to its end. A timeout interrupts it first, and kills the kernel when that does not help.
+
+        Cancelling this interrupts the cell and leaves it to itself.
+        """
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        outputs = Outputs(limits.kept_bytes)
+        await self._kernel.signalled()
+        request = self._client.execute(code, allow_stdin=False, stop_on_error=False)
+        end = End.OK
+        try:
+            reply = await self._until_idle(request, outputs, limits.output_bytes, limits.wall_s)
+            if reply is None and self._kernel.alive:
+                end = End.OUTPUT if outputs.seen > limits.output_bytes else End.TIMEOUT
+                for _ in range(_INTERRUPTS):
+                    self._kernel.interrupt()
+                    # What it printed until then is on its way; only a printer that goes on has as much again.
+                    reply = await self._until_idle(
+                        request, outputs, 2 * limits.output_bytes, limits.grace_s / _INTERRUPTS
+                    )
+                    if reply is not None or not self._kernel.alive:
+                        break
+        except BaseException:
+            self._kernel.interrupt()
+            raise
+        if reply is None:
+            if self._kernel.alive:
+                await self._kernel.kill()
+            elif end is End.OK:
+                end = _end_of(self._kernel)
+            return _cell(end, outputs, None, loop.time() - started, lost=True, why=self._kernel.why)
+        if end is End.OK and outputs.error is not None:
+            end = End.ERROR
+        return _cell(end, outputs, reply.get("execution_count"), loop.time() - started)
+
+    async def _until_idle(self, request: str, outputs: Outputs, most: int, wait_s: float) -> dict[str, Any] | None:
+        """The reply's content, once all outputs are in; None when the time, the room or the kernel ended before."""
+        reading = asyncio.ensure_future(self._read(request, outputs, most))
+        try:
+            await asyncio.wait((reading, self._kernel.ended), timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+            if not reading.done():
+                return None
+            return reading.result()
+        except _NO_MESSAGE:
+            # Its later messages may be as bad: nothing it says can be relied on any more.
+            await self._kernel.kill()
+            return None
+        finally:
+            reading.cancel()
+
+    async def _read(self, request: str, outputs: Outputs, most: int) -> dict[str, Any] | None:
+        while True:
+            message = await self._client.get_iopub_msg()
+            if message["parent_header"].get("msg_id") != request:
+                continue  # of a cell that was given up
+            kind, content = message["header"]["msg_type"], message["content"]
+            if kind == "status" and content.get("execution_state") == "idle":
+                break
+            outputs.take(kind, content)
+            if outputs.seen > most:
+                return None
+        return await self._reply(request)
+
+    async def _reply(self, request: str) -> dict[str, Any]:
+        while True:
+            reply = await self._client.get_shell_msg()
+            if reply["parent_header"].get("msg_id") == request:
+                content = reply["content"]
+                return content if isinstance(content, dict) else {}
+
+    async def _greet(self) -> None:
+        """Ask until both channels have said something: what is published before a subscription arrives is lost."""
+        while True:
+            self._client.kernel_info()
+            await self._client.get_shell_msg()
+            try:
+                await self._client.get_iopub_msg(timeout=_ASK_AGAIN_S)
+            except Empty:
+                continue
+            return
+
+
+def _end_of(kernel: BoxedKernel) -> End:
+    if kernel.ended.cancelled() or kernel.ended.exception() is not None:
+        return End.KILLED
+    found = kernel.ended.result().end
+    return End.ERROR if found is End.OK else found  # it left in good order, in the middle of a cell
+
+
+def _cell(end: End, outputs: Outputs, count: object, wall_s: float, *, lost: bool = False, why: str = "") -> Cell:
+    return Cell(
+        end=end,
+        outputs=outputs.items,
+        error=outputs.error,
+        count=count if type(count) is int else None,
+        dropped_bytes=outputs.dropped,
+        wall_s=wall_s,
+        state_lost=f"the kernel ended ({why})" if lost else "",
+    )

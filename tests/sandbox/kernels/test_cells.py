@@ -1,0 +1,199 @@
+"""Cells in a real kernel in a real box: state, outputs, errors, interrupts, ends."""
+
+import asyncio
+
+import pytest
+import zmq.asyncio
+
+from sandbox.contract import End
+from sandbox.kernels.boxed import BoxedKernel
+from sandbox.kernels.spec import CellLimits, KernelDied, KernelSpec
+from sandbox.kernels.talk import Talk
+from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
+from tests.sandbox.kernels.conftest import Start
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("KERN-1")]
+
+SHORT = CellLimits(wall_s=0.5, grace_s=10.0)
+STUBBORN = """
+import time
+while True:
+    try: time.sleep(30)
+    except KeyboardInterrupt: pass
+"""
+
+
+async def test_what_one_cell_made_the_next_one_has(start: Start) -> None:
+    _, talk = await start()
+    assert (await talk.run("import math\nx = 20", CellLimits())).ok
+    cell = await talk.run("print('so', math.floor(x + 1.5)); x", CellLimits())
+    assert (cell.end, cell.stdout, cell.count) == (End.OK, "so 21\n", 2)
+    assert cell.outputs[-1].data == {"text/plain": "20"}
+    assert not cell.state_lost
+
+
+async def test_an_exception_comes_back_with_its_traceback_and_costs_no_state(start: Start) -> None:
+    _, talk = await start()
+    await talk.run("x = 0", CellLimits())
+    cell = await talk.run("def half(n):\n    return n / x\nhalf(1)", CellLimits())
+    assert cell.end is End.ERROR
+    assert cell.error is not None
+    assert (cell.error.type, cell.error.message) == ("ZeroDivisionError", "division by zero")
+    assert "return n / x" in cell.error.traceback
+    assert "\x1b" not in cell.error.traceback
+    assert any("\x1b" in line for line in cell.outputs[-1].traceback)
+    assert (await talk.run("assert x == 0", CellLimits())).ok
+
+
+@pytest.mark.spec("KERN-4")
+async def test_a_display_keeps_its_mime_bundle_and_can_be_updated(start: Start) -> None:
+    _, talk = await start()
+    code = (
+        "from IPython.display import HTML, display\n"
+        "shown = display(HTML('<b>1</b>'), display_id='d')\nprint('x')\nshown.update(HTML('<b>2</b>'))"
+    )
+    cell = await talk.run(code, CellLimits())
+    assert [output.kind for output in cell.outputs] == ["display", "stream"]
+    assert cell.outputs[0].data["text/html"] == "<b>2</b>"
+
+
+@pytest.mark.spec("KERN-4")
+async def test_input_is_refused_with_an_error_that_says_so(start: Start) -> None:
+    _, talk = await start()
+    cell = await talk.run("input('name? ')", CellLimits())
+    assert cell.end is End.ERROR
+    assert cell.error is not None
+    assert cell.error.type == "StdinNotImplementedError"
+
+
+async def test_a_shell_command_runs_in_the_box_and_its_output_is_the_cells(start: Start) -> None:
+    _, talk = await start()
+    cell = await talk.run("word = 'here'\n!echo {word}; id -u; cat; exit 3", CellLimits())
+    assert cell.stdout == "here\n1000\n"
+    assert (await talk.run("assert _exit_code == 3", CellLimits())).ok
+
+
+@pytest.mark.spec("KERN-5")
+async def test_a_timeout_interrupts_the_cell_and_keeps_the_state(start: Start) -> None:
+    kernel, talk = await start()
+    await talk.run("x = 1", CellLimits())
+    for endless in ("while True: x += 1", "import time; time.sleep(60)", "!sleep 60"):
+        cell = await talk.run(endless, SHORT)
+        assert (cell.end, cell.state_lost) == (End.TIMEOUT, "")
+    assert kernel.alive
+    assert (await talk.run("assert x >= 1", CellLimits())).ok
+
+
+@pytest.mark.spec("KERN-5")
+async def test_a_cell_that_ignores_its_interrupt_costs_the_kernel(start: Start) -> None:
+    kernel, talk = await start()
+    cell = await talk.run(STUBBORN, CellLimits(wall_s=0.3, grace_s=0.3))
+    assert cell.end is End.TIMEOUT
+    assert "the kernel ended" in cell.state_lost
+    assert not kernel.alive
+
+
+@pytest.mark.spec("KERN-5")
+async def test_an_interrupt_from_outside_ends_the_cell_and_not_the_kernel(start: Start) -> None:
+    kernel, talk = await start()
+    running = asyncio.ensure_future(talk.run("x = 2\nimport time\ntime.sleep(60)", CellLimits(wall_s=60)))
+    while not running.done():  # it may not have begun when the first one comes; an idle kernel ignores it
+        kernel.interrupt()
+        await asyncio.wait((running,), timeout=0.05)
+    cell = running.result()
+    assert cell.error is not None
+    assert cell.error.type == "KeyboardInterrupt"
+    assert kernel.alive
+
+
+@pytest.mark.spec("KERN-5")
+async def test_a_cancelled_cell_is_interrupted_and_the_next_one_is_not_given_its_outputs(start: Start) -> None:
+    _, talk = await start()
+    running = asyncio.ensure_future(talk.run("import time\nprint('old')\ntime.sleep(60)", CellLimits(wall_s=60)))
+    await asyncio.wait((running,), timeout=0.3)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    cell = await talk.run("print('new')", CellLimits())
+    assert (cell.end, cell.stdout) == (End.OK, "new\n")
+
+
+@pytest.mark.spec("KERN-5")
+@pytest.mark.parametrize(
+    ("code", "end"),
+    [
+        ("import os; os.kill(os.getpid(), 9)", End.KILLED),
+        ("import os; os._exit(0)", End.ERROR),
+        ("import ctypes; ctypes.string_at(0)", End.ERROR),
+    ],
+)
+async def test_a_kernel_that_dies_in_a_cell_ends_the_cell_at_once(start: Start, code: str, end: End) -> None:
+    _, talk = await start()
+    cell = await talk.run(code, CellLimits(wall_s=60))
+    assert cell.end is end
+    assert cell.state_lost
+
+
+@pytest.mark.spec("KERN-6")
+async def test_memory_over_the_limit_is_an_error_of_the_cell_or_the_end_of_the_kernel(start: Start) -> None:
+    _, talk = await start(memory_bytes=256 << 20)
+    cell = await talk.run("x = bytearray(400 << 20)", CellLimits())
+    assert cell.error is not None
+    assert cell.error.type == "MemoryError"
+    children = (
+        "import subprocess, sys\n"
+        "code = 'import time; x = bytearray(150 << 20); time.sleep(60)'\n"
+        "all_ = [subprocess.Popen([sys.executable or 'python3', '-c', code]) for _ in range(4)]\n"
+        "[each.wait() for each in all_]"
+    )
+    cell = await talk.run(children, CellLimits(wall_s=60))
+    assert cell.end is End.MEMORY
+    assert cell.state_lost
+
+
+@pytest.mark.spec("KERN-4", "BOX-12")
+async def test_an_endless_printer_is_interrupted_and_little_of_it_is_kept(start: Start) -> None:
+    kernel, talk = await start(memory_bytes=256 << 20)
+    cell = await talk.run("while True: print('x' * 9999)", CellLimits(output_bytes=1 << 20, kept_bytes=1 << 16))
+    assert cell.end is End.OUTPUT
+    assert len(cell.stdout) <= 1 << 16
+    assert cell.dropped_bytes > 1 << 19
+    assert kernel.alive
+    assert (await talk.run("1", CellLimits())).ok
+
+
+@pytest.mark.spec("KERN-4")
+async def test_one_very_large_print_arrives_whole(start: Start) -> None:
+    _, talk = await start()
+    cell = await talk.run("print('é' * 20_000_000, end='')", CellLimits(kept_bytes=64 << 20))
+    assert (cell.end, len(cell.stdout), set(cell.stdout)) == (End.OK, 20_000_000, {"é"})
+
+
+async def test_a_child_made_by_multiprocessing_prints_into_the_cell(start: Start) -> None:
+    _, talk = await start()
+    code = (
+        "import multiprocessing as m\ndef f(): print('child', flush=True)\n"
+        "p = m.get_context('fork').Process(target=f); p.start(); p.join()"
+    )
+    seen = (await talk.run(code, CellLimits())).stdout
+    for _ in range(100):  # what a child prints may be on its way when the cell is over, and is then of a later one
+        seen += (await talk.run("1", CellLimits())).stdout
+    assert "child" in seen
+
+
+async def test_without_ipykernel_the_error_says_what_to_install() -> None:
+    context = zmq.asyncio.Context()
+    async with NamespaceSandbox(NamespaceConfig(packages=())) as bare:
+        kernel = await BoxedKernel.start(bare, KernelSpec())
+        with pytest.raises(KernelDied, match=r"knackbox\[kernels\]"):
+            await Talk.with_ready(kernel, context)
+        kernel.forget()
+    context.destroy(linger=0)
+
+
+async def test_a_kernel_that_sends_what_is_no_message_is_ended(start: Start) -> None:
+    kernel, talk = await start()
+    code = "get_ipython().kernel.iopub_thread.socket.send_multipart([b'<IDS|MSG>', b'forged', b'{', b'}', b'[', b'x'])"
+    cell = await talk.run(code + "\nimport time; time.sleep(30)", CellLimits(wall_s=60))
+    assert cell.state_lost
+    assert not kernel.alive

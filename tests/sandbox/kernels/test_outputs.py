@@ -1,0 +1,66 @@
+"""Outputs are taken over field by field, within their bound."""
+
+import pytest
+
+from sandbox.kernels.outputs import Outputs
+
+pytestmark = pytest.mark.spec("KERN-4")
+
+
+def stream(text: object, name: object = "stdout") -> tuple[str, dict[str, object]]:
+    return "stream", {"name": name, "text": text}
+
+
+def test_pieces_of_one_stream_are_one_output() -> None:
+    outputs = Outputs(1000)
+    for kind, content in (stream("a"), stream("b"), stream("c", "stderr"), stream("d")):
+        outputs.take(kind, content)
+    assert [(item.name, item.text) for item in outputs.items] == [("stdout", "ab"), ("stderr", "c"), ("stdout", "d")]
+
+
+def test_what_is_over_the_bound_is_counted_and_not_kept() -> None:
+    outputs = Outputs(10)
+    for text in ("x" * 8, "y" * 8, "z"):
+        outputs.take(*stream(text))
+    assert outputs.items[0].text == "x" * 8 + "z"
+    assert (outputs.seen, outputs.dropped) == (17, 8)
+
+
+def test_an_error_over_the_bound_keeps_its_type_and_the_head_of_its_message() -> None:
+    outputs = Outputs(10)
+    outputs.take("error", {"ename": "ValueError", "evalue": "m" * 5000, "traceback": ["t" * 5000]})
+    assert outputs.error is not None
+    assert (outputs.error.type, len(outputs.error.message), outputs.error.traceback) == ("ValueError", 1000, "")
+
+
+def test_cleared_outputs_are_gone_at_once_or_when_the_next_one_comes() -> None:
+    outputs = Outputs(1000)
+    outputs.take(*stream("a"))
+    outputs.take("clear_output", {"wait": True})
+    assert len(outputs.items) == 1
+    outputs.take(*stream("b"))
+    assert [item.text for item in outputs.items] == ["b"]
+    outputs.take("clear_output", {})
+    assert outputs.items == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        stream(7),
+        stream("a", ["stdout"]),
+        ("display_data", {"data": "text", "transient": []}),
+        ("execute_result", {}),
+        ("error", {"traceback": {"a": 1}, "ename": None}),
+        ("update_display_data", {"transient": {"display_id": 3}}),
+        ("clear_output", {}),
+        ("comm_open", {"data": {}}),
+    ],
+)
+def test_fields_of_other_types_than_jupyters_are_left_out(kind: str, content: dict[str, object]) -> None:
+    outputs = Outputs(1000)
+    outputs.take(kind, content)
+    for item in outputs.items:
+        assert isinstance(item.text, str)
+        assert isinstance(item.name, str)
+        assert isinstance(item.data, dict)
