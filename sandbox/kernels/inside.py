@@ -5,11 +5,14 @@ iopub, stdin, control, hb) and the key that messages are signed with.
 """
 
 import codecs
+import ctypes
 import json
 import logging
 import os
 import subprocess
 import sys
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +23,16 @@ from ipykernel.kernelapp import IPKernelApp
 from ipykernel.zmqshell import ZMQInteractiveShell
 from traitlets.config import Config
 
+_M_ARENA_MAX, _ARENAS = -8, 2  # malloc.h
 _PIECE = 1 << 16  # characters; ZeroMQ keeps a thousand messages for a reader
 
 
 class Shell(ZMQInteractiveShell):
     """`!command` through a pipe: a box has no pseudo-terminals, and no input."""
+
+    def _tee(self, channel: str) -> AbstractContextManager[None]:  # type: ignore[override]  # a narrower type there
+        """IPython's own keeps all that was ever printed, for a notebook it could write."""
+        return nullcontext()
 
     def system_piped(self, cmd: str) -> None:
         process = subprocess.Popen(  # noqa: S602  (what `!` means, by someone who may run anything in this box)
@@ -73,7 +81,8 @@ class App(IPKernelApp):
     def init_iopub(self, context: zmq.Context[Any]) -> None:
         super().init_iopub(context)
         # Wait for a slow reader: otherwise what is over is dropped, with it the message that a cell has ended.
-        self.iopub_thread.socket.setsockopt(zmq.XPUB_NODROP, 1)
+        # Set in its own thread: a ZeroMQ socket may only be touched by one.
+        self.iopub_thread.schedule(partial(self.iopub_thread.socket.setsockopt, zmq.XPUB_NODROP, 1))
 
     def init_connection_file(self) -> None:
         self.connection_file = "kernel.json"
@@ -85,8 +94,12 @@ class App(IPKernelApp):
 def main() -> None:
     """Serve until shut down."""
     wish = json.loads(sys.argv.pop(1))
+    # An arena of glibc's for each of eight threads is address space by the hundred MiB, which the memory limit counts.
+    ctypes.CDLL(None).mallopt(_M_ARENA_MAX, _ARENAS)
     config = Config()
     config.Session.key = wish["key"].encode()
+    # The C library that Jupyter prefers dies of memory it is refused, where Python's own raises.
+    config.Session.packer = config.Session.unpacker = "json"
     config.HistoryManager.enabled = False  # a file in the box that nobody would read
     app = App.instance(
         config=config,

@@ -90,6 +90,8 @@ class Talk:
             elif end is End.OK:
                 end = _end_of(self._kernel)
             return _cell(end, outputs, None, loop.time() - started, lost=True, why=self._kernel.why)
+        if reply.get("status") == "error" and outputs.error is None:
+            outputs.take("error", reply)  # its message was lost on the way, or had been no error's
         if end is End.OK and outputs.error is not None:
             end = End.ERROR
         return _cell(end, outputs, reply.get("execution_count"), loop.time() - started)

@@ -163,6 +163,18 @@ async def test_an_endless_printer_is_interrupted_and_little_of_it_is_kept(start:
 
 
 @pytest.mark.spec("KERN-4")
+async def test_what_was_printed_is_not_kept_in_the_kernel(start: Start) -> None:
+    """Neither for a slow reader nor for IPython's own record of outputs."""
+    _, talk = await start(memory_bytes=512 << 20)
+    cell = await talk.run("for _ in range(6000): print('x' * 49_999)", CellLimits(wall_s=60, output_bytes=1 << 30))
+    assert cell.ok
+    cell = await talk.run(
+        "import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)", CellLimits()
+    )
+    assert int(cell.stdout) < 200
+
+
+@pytest.mark.spec("KERN-4")
 async def test_one_very_large_print_arrives_whole(start: Start) -> None:
     _, talk = await start()
     cell = await talk.run("print('é' * 20_000_000, end='')", CellLimits(kept_bytes=64 << 20))

@@ -84,6 +84,7 @@ class Session:
 async def sessions(count: int, cells: int, seed: int) -> None:
     chance = random.Random(seed)
     mark = f"{os.getpid()}.{seed}77"
+    before = set(supervisors_of(os.getpid()))  # other tests' provisioners share one that stays
     async with NamespaceSandbox() as box:
         async with KernelPool(box, PoolConfig(warm=1, most=8)) as pool:
             at_once = asyncio.Semaphore(4)
@@ -95,7 +96,7 @@ async def sessions(count: int, cells: int, seed: int) -> None:
             await asyncio.gather(*(one(number) for number in range(count)))
             assert not any(session.live for session in pool._sessions.values())
         await asyncio.to_thread(wait_until, lambda: not marked(mark))
-    assert not supervisors_of(os.getpid())
+    assert set(supervisors_of(os.getpid())) <= before
 
 
 @pytest.mark.spec("KERN-5", "KERN-6")
