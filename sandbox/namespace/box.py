@@ -10,6 +10,7 @@ import fcntl
 import os
 import socket
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -49,13 +50,14 @@ def main(plan: BoxPlan, channel: socket.socket, given: tuple[int, int, int], gro
     out, err, mapped = given
     started = False
     try:
-        if group:
-            group.join()
-        syscalls.unshare(syscalls.CLONE_NEWCGROUP)  # only now: the group it is made in is the root that is seen
+        score = os.open("/proc/self/oom_score_adj", os.O_RDWR | os.O_CLOEXEC)  # while /proc can be written to
         _isolate(mapped)
         rules = landlock.ruleset(plan.landlock_abi, _WRITABLE) if plan.landlock_abi else -1
         watch = TreeWatch(rootfs.BOX, group)
-        running = confine.start(confine.Confinement(plan.filters, plan.landlock_abi, rules), out, err)
+        with _killed_first(score):
+            running = confine.start(confine.Confinement(plan.filters, plan.landlock_abi, rules, group), out, err)
+        if group:
+            group.stay_out()
         if not confine.readable(channel.fileno()):
             _rehearse(watch, running.pid, group)
         frame, tree = frames.receive(channel)
@@ -83,6 +85,16 @@ def main(plan: BoxPlan, channel: socket.socket, given: tuple[int, int, int], gro
             channel.sendall(worker.pack(failure))
     finally:
         os._exit(0)
+
+
+@contextlib.contextmanager
+def _killed_first(score: int) -> Iterator[None]:
+    """What is forked meanwhile is the kernel's first choice when memory runs out. score: a descriptor of our own."""
+    before = os.read(score, 16).strip()
+    os.write(score, b"1000")
+    yield
+    os.write(score, before)
+    os.close(score)
 
 
 def _isolate(mapped: int) -> None:

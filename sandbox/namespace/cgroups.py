@@ -18,7 +18,7 @@ _TCP_LIMIT = "memory.kmem.tcp.limit_in_bytes"
 _SLACK_BYTES = 48 << 20
 _TRIES = 5
 _TCP_SHARE = 2  # version 1 counts the buffers of sockets on their own: this part of the memory may be theirs
-_OUR_PROCESSES = 2  # process 1, and one being forked
+_OUR_PROCESSES = 2  # one being forked, and process 1 where it is in the group
 _START = 19  # field of /proc/<pid>/stat after the command's closing bracket
 
 
@@ -135,6 +135,11 @@ class Group:
         """Move this process in. Takes up to 20 ms on version 1 (an RCU grace period), so it is done ahead."""
         for descriptor in self.descriptors[: self.folders]:
             os.write(descriptor, b"0")
+            os.close(descriptor)
+
+    def stay_out(self) -> None:
+        """Give up the means to join: this process bounds the group, and must not be what the kernel kills in it."""
+        for descriptor in self.descriptors[: self.folders]:
             os.close(descriptor)
 
     def bound(self, limits: dict[str, Any]) -> None:

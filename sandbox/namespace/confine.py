@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from sandbox import worker
 from sandbox.namespace import landlock, rootfs, seccomp, syscalls
+from sandbox.namespace.cgroups import Group
 from sandbox.namespace.readings import data_in_use
 
 _RESULT_FD, _JOB_FD, _RULES_FD = 3, 4, 5
@@ -29,11 +30,12 @@ class Filters:
 
 @dataclass(frozen=True)
 class Confinement:
-    """rules: a Landlock ruleset's descriptor, -1 without Landlock."""
+    """rules: a Landlock ruleset's descriptor, -1 without Landlock. group: the worker's, and of all it will start."""
 
     filters: Filters
     landlock_abi: int
     rules: int
+    group: Group | None
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,9 @@ def _become(confinement: Confinement, given: tuple[int, ...]) -> NoReturn:
     """In the child. Never returns."""
     result = given[_RESULT_FD]
     try:
+        if confinement.group:
+            confinement.group.join()
+        syscalls.unshare(syscalls.CLONE_NEWCGROUP)  # only now: the group it is made in is the root that is seen
         rules = confinement.rules
         high = [fcntl.fcntl(d, fcntl.F_DUPFD, _HIGH) for d in (*given, *([rules] if rules >= 0 else []))]
         for target, source in enumerate(high):
