@@ -35,7 +35,12 @@ _WAYS = (
     ),
     _Way(End.OUTPUT, Language.PYTHON, "while True: print('x' * 1000)", Limits(output_bytes=1 * _MB)),
     _Way(End.DISK, Language.PYTHON, "open('f', 'wb').write(bytes(30 << 20))", Limits(disk_bytes=10 * _MB)),
-    _Way(End.DISK, Language.PYTHON, "open('/tmp/f', 'wb').write(bytes(30 << 20))", Limits(disk_bytes=10 * _MB)),
+    _Way(
+        End.DISK,
+        Language.PYTHON,
+        "import tempfile\nopen(f'{tempfile.gettempdir()}/f', 'wb').write(bytes(30 << 20))",
+        Limits(disk_bytes=10 * _MB),
+    ),
     _Way(End.FILE_SIZE, Language.PYTHON, "open('f', 'wb').write(bytes(20 << 20))", Limits(file_size_bytes=1 * _MB)),
     _Way(
         End.PROCESSES,

@@ -103,7 +103,13 @@ async def _nothing_is_left_on_the_host(sandbox: Sandbox) -> None:
 
 async def _some_jobs(sandbox: Sandbox) -> None:
     for number in range(_JOBS):
-        await sandbox.run(Job(code="open('/tmp/x', 'w').write('x' * 1000)", files={"a": b"1"}, stdin=b"2"))
+        await sandbox.run(
+            Job(
+                code="import tempfile\nopen(f'{tempfile.gettempdir()}/x', 'w').write('x' * 1000)",
+                files={"a": b"1"},
+                stdin=b"2",
+            )
+        )
         if number % 4 == 0:
             running = asyncio.ensure_future(sandbox.run(Job(code="while True: pass")))
             await asyncio.sleep(0)

@@ -10,7 +10,8 @@ from enum import StrEnum
 from sandbox.contract import End, Language, Limits, Writes
 
 NAMESPACE = frozenset({"namespace"})
-# Those that put our filter on the job, and have a process 1 of ours between it and the host.
+# Those that put our filter on the job, have a process 1 of ours between it and the host, and a root and /proc of the
+# box's own.
 FILTERED = frozenset({"namespace", "docker"})
 MB = 1 << 20
 # Small, so that an attempt to use everything up is over soon; Node alone needs a dozen threads.

@@ -1,7 +1,7 @@
 """Attempts with files: links, races, special files, descriptors opened anew, what is mounted and where."""
 
 from sandbox.contract import Language
-from sandbox.escapes.attempt import NAMESPACE, Attempt, Family
+from sandbox.escapes.attempt import FILTERED, NAMESPACE, Attempt, Family
 
 _NOT_THERE = "the host's folders are not in the box's root, whatever name leads to them"
 _READ_ONLY = "the root and everything shown in it are mounted read-only, and Landlock refuses writing once more"
@@ -148,12 +148,37 @@ done.set(); thread.join()
 if os.path.exists('/etc/planted-@MARK@'): worked()
 """
 
+_OWN_MOUNTS = frozenset(
+    {
+        "find the host's root by its inode",
+        "have a place it may write where set-id bits count",
+        "have a place it may write where devices count",
+    }
+)
+
+
+def _backends(attempt: str) -> frozenset[str]:
+    return FILTERED if attempt in _OWN_MOUNTS else frozenset()
+
+
 ATTEMPTS = (
     *(
-        Attempt(Family.FILES, attempt, Language.PYTHON, code, why, harmless=True, wall=attempt == _PUBLIC)
+        Attempt(
+            Family.FILES,
+            attempt,
+            Language.PYTHON,
+            code,
+            why,
+            harmless=True,
+            wall=attempt == _PUBLIC,
+            only=_backends(attempt),
+        )
         for attempt, code, why in _LOOKS
     ),
-    *(Attempt(Family.FILES, attempt, Language.PYTHON, code, why) for attempt, code, why in _CHANGES),
+    *(
+        Attempt(Family.FILES, attempt, Language.PYTHON, code, why, only=_backends(attempt))
+        for attempt, code, why in _CHANGES
+    ),
     Attempt(
         Family.FILES,
         "run a program from where set-id bits count",

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from sandbox.contract import End, Language
-from sandbox.escapes.attempt import LIMITS, Attempt, Family
+from sandbox.escapes.attempt import FILTERED, LIMITS, Attempt, Family
 
 # What runs beside: it holds a secret in every place a job may have one, listens everywhere, and ticks. It says
 # "touched" when anybody comes, or a signal does.
@@ -117,9 +117,22 @@ _SHARE = (
 )  # fmt: skip
 
 ATTEMPTS = (
-    *(Attempt(Family.NEIGHBOURS, attempt, Language.PYTHON, code, why, beside=True) for attempt, code, why in _ROWS),
     *(
-        Attempt(Family.NEIGHBOURS, attempt, Language.PYTHON, code, _OWN_SHARE, ends=ends, limits=_BRIEF, beside=True)
+        Attempt(Family.NEIGHBOURS, attempt, Language.PYTHON, code, why, beside=True, only=FILTERED)
+        for attempt, code, why in _ROWS
+    ),
+    *(
+        Attempt(
+            Family.NEIGHBOURS,
+            attempt,
+            Language.PYTHON,
+            code,
+            _OWN_SHARE,
+            ends=ends,
+            limits=_BRIEF,
+            beside=True,
+            only=FILTERED,
+        )
         for attempt, code, ends in _SHARE
     ),
 )

@@ -67,6 +67,7 @@ _NODE = (
 _HARMFUL = frozenset({"write into the system", "mount", "make a device", "loosen the kernel", "signal the host"})
 _NODE_LIMITS = Limits(wall_s=10, cpu_s=5)  # a second V8 in a thread reserves as much again
 _OWN_FILTER = frozenset({"have a capability"})
+_OWN_PROC = frozenset({"be without a filter", "read every environment"})  # they read /proc of more than themselves
 
 
 def _of(language: Language, rows: tuple[tuple[str, str, str], ...]) -> tuple[Attempt, ...]:
@@ -79,7 +80,7 @@ def _of(language: Language, rows: tuple[tuple[str, str, str], ...]) -> tuple[Att
             why,
             harmless=attempt not in _HARMFUL,
             limits=_NODE_LIMITS if language is Language.NODE else LIMITS,
-            only=FILTERED if attempt in _OWN_FILTER else frozenset(),
+            only=FILTERED if attempt in _OWN_FILTER | _OWN_PROC else frozenset(),
         )
         for attempt, code, why in rows
     )

@@ -95,6 +95,7 @@ ATTEMPTS = (
         "all that it reaches is in the box",
         ends=(End.OK, End.ERROR, End.KILLED),
         beside=True,
+        only=FILTERED,
     ),
     Attempt(
         Family.SIGNALS,

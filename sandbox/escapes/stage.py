@@ -24,7 +24,7 @@ _FACTS = ("hostname", "domainname", "core_pattern", "modprobe", "randomize_va_sp
 _WORKSPACE_MODE = 0o755
 _IN_CREATE = 0x100
 _SOMEBODY = 65_533  # no account is given so high a number; whose it is does not matter, but that it is not root's
-_REFUSES_ROOTS = frozenset({"docker"})  # no container runs as root, so that none could write a folder of root's
+_REFUSES_ROOTS = frozenset({"docker", "landlock"})  # no job of theirs runs as root, or as root's in disguise
 
 
 def workspace_owner(backend: str) -> int:

@@ -7,6 +7,7 @@ the kernel's ``arch/x86/entry/syscalls/syscall_64.tbl``.
 from sandbox.namespace import bpf
 from sandbox.namespace.seccomp import AF_UNIX, LAST_REVIEWED
 
+_EPERM = [bpf.answer(bpf.EPERM)]
 # A datagram socket of a pair can be sent to any address, pair or not; stream and seqpacket sockets cannot.
 _PAIR_TYPES = (1, 5)
 _TYPE_BITS = 0xF
@@ -49,10 +50,10 @@ def without_namespaces() -> bytes:
     ops = bpf.prologue(LAST_REVIEWED)
     for number, answer in _REFUSED.values():
         ops += bpf.when(number, [bpf.answer(answer)])
-    ops += bpf.when(_SOCKET, [bpf.answer(bpf.EPERM)])
+    ops += bpf.when(_SOCKET, _EPERM)
     ops += bpf.when(_SOCKETPAIR, _only_connected_pairs())
     # A worker ends with the process that watches over it, and may not call that off.
-    ops += bpf.when(_PRCTL, bpf.equal(0, _PR_SET_PDEATHSIG, [bpf.answer(bpf.EPERM)]))
+    ops += bpf.when(_PRCTL, bpf.equal(0, _PR_SET_PDEATHSIG, _EPERM))
     return b"".join([*ops, bpf.answer(bpf.ALLOW)])
 
 
@@ -61,8 +62,7 @@ def with_own_files() -> bytes:
     ops = bpf.prologue(LAST_REVIEWED)
     for number, answer in _CHANGES_OF_OWN_FILES.values():
         ops += bpf.when(number, [bpf.answer(answer)])
-    flags = [bpf.answer(bpf.EPERM)]
-    ops += bpf.when(_IOCTL, bpf.equal(1, _FS_IOC_SETFLAGS, flags, bpf.equal(1, _FS_IOC_FSSETXATTR, flags)))
+    ops += bpf.when(_IOCTL, bpf.equal(1, _FS_IOC_SETFLAGS, _EPERM, bpf.equal(1, _FS_IOC_FSSETXATTR, _EPERM)))
     return b"".join([*ops, bpf.answer(bpf.ALLOW)])
 
 
