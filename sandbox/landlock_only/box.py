@@ -49,7 +49,7 @@ class BoxPlan:
 
 def main(plan: BoxPlan, channel: socket.socket, streams: tuple[int, int], box_id: int, group: Group | None) -> NoReturn:
     """Never returns. Leaves its folder empty; the template removes it. streams: stdout and stderr."""
-    started, family, place = False, None, places.Place(f"{plan.base}/{box_id}")
+    started, family, running, place = False, None, None, places.Place(f"{plan.base}/{box_id}")
     try:
         end_on_sigterm()
         die_with_parent(plan.template, signal.SIGTERM)
@@ -84,6 +84,9 @@ def main(plan: BoxPlan, channel: socket.socket, streams: tuple[int, int], box_id
             channel.sendall(worker.pack(failure))
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if running is not None:
+            with contextlib.suppress(OSError):  # closed, once it has been handed over
+                os.close(running.job)  # a worker that has root's rights still ends of itself: no job will come
         if family is not None:
             family.kill()
             with contextlib.suppress(FileNotFoundError):

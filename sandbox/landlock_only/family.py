@@ -9,12 +9,14 @@ orphan, and having no child left means that nothing is left. Standard library on
 import contextlib
 import os
 import signal
+import time
 from typing import NoReturn, Self
 
 from sandbox.landlock_only import rules
 from sandbox.namespace import landlock, syscalls
 
 _PR_SET_CHILD_SUBREAPER = 36
+_AGAIN_S = 0.001
 
 
 class Family:
@@ -40,13 +42,17 @@ class Family:
         """Kill every process of the family but its head, and wait until none is left."""
         if os.getpid() != self._head:  # elsewhere the same call would reach the head, too
             raise OSError("only its head may end a family")
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(-1, signal.SIGKILL)
         while True:
+            # Again and again: who has given up root's rights cannot reach a child that has not done so yet, and is told
+            # of a success all the same.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)
             try:
-                os.waitpid(-1, 0)
+                ended, _ = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
                 return
+            if not ended:
+                time.sleep(_AGAIN_S)
 
 
 def die_with_parent(parent: int, number: int) -> None:

@@ -170,3 +170,20 @@ def test_any_tree_is_removed_and_no_link_is_followed(base: Path) -> None:
     places.remove(str(top))
     assert [path.name for path in base.iterdir()] == ["victim"]
     assert (victim / "keep").exists()
+
+
+@pytest.mark.spec("BOX-4", "BOX-12")
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_job_that_is_cancelled_at_once_does_not_take_its_template_along(box: LandlockSandbox) -> None:
+    """A box that has changed its user cannot kill a worker that has not: it would wait, and all of them be given up."""
+    await box.run(Job(code="1"))
+    (before,) = [entry.server for key, entry in box._templates._entries.items() if not key.preload]
+    for _ in range(60):
+        await box.run(Job(code="1"))
+        running = asyncio.ensure_future(box.run(Job(code="while True: pass")))
+        await asyncio.sleep(0)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    (after,) = [entry.server for key, entry in box._templates._entries.items() if not key.preload]
+    assert after is before
+    assert before.dead == ""
