@@ -12,14 +12,21 @@ from engine.contract.failure import Failure, FailureClass
 from engine.contract.result import Audit, ToolCall, ToolResult
 from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
+from engine.dispatch.stages import stages
+from engine.formats.names import ProviderNames
 
 
 class CallRound:
     """The calls of one response. `outcomes` has a result for each of them, whatever happened."""
 
-    def __init__(self, parts: Sequence[ToolCallPart], allowed: int, why_not: str) -> None:
-        """allowed: how many of them may run; the rest is answered with `why_not`."""
+    def __init__(
+        self, parts: Sequence[ToolCallPart], allowed: int, why_not: str, specs: Sequence[ToolSpec] = ()
+    ) -> None:
+        """allowed: how many of them may run; the rest is answered with `why_not`. specs: what the model was offered."""
         self._parts = parts
+        names = ProviderNames(spec.name for spec in specs)
+        self._calls = [as_call(part, names) for part in parts]
+        self._specs = {name: spec for spec in specs for name in (spec.name, *spec.aliases)}
         self._allowed = allowed
         self._why_not = why_not
         self._results: dict[int, ToolResult] = {}
@@ -29,8 +36,8 @@ class CallRound:
     def outcomes(self) -> list[CallFinished]:
         """One for each call, in the order asked."""
         return [
-            CallFinished(as_call(part), self._results.get(index) or self._not_run(index))
-            for index, part in enumerate(self._parts)
+            CallFinished(call, self._results.get(index) or self._not_run(index))
+            for index, call in enumerate(self._calls)
         ]
 
     def returns(self) -> list[ToolReturnPart]:
@@ -44,33 +51,28 @@ class CallRound:
             for part, outcome in zip(self._parts, self.outcomes, strict=True)
         ]
 
-    async def run(self, host: Host, turn: Turn, specs: Sequence[ToolSpec], on_event: OnEvent) -> None:
-        """Dispatch them: at once where every tool only reads, otherwise one after the other in the order asked."""
-        known = {name: spec for spec in specs for name in (spec.name, *spec.aliases)}
-        runnable = list(enumerate(self._parts))[: self._allowed]
-
-        async def one(index: int, part: ToolCallPart) -> None:
-            call = as_call(part)
-            on_event(CallStarted(call))
-            try:
-                self._results[index] = await dispatch(host, turn, part)
-            except asyncio.CancelledError:
-                self._results.setdefault(index, refused("cancelled", "Cancelled before it finished.", began=True))
-                raise
-            finally:
-                if index in self._results:
-                    on_event(CallFinished(call, self._results[index]))
-
-        if all(part.tool_name in known and known[part.tool_name].annotations.read_only for _, part in runnable):
-            async with asyncio.TaskGroup() as group:
-                for index, part in runnable:
-                    group.create_task(one(index, part))
-            return
-        for index, part in runnable:
+    async def run(self, host: Host, turn: Turn, on_event: OnEvent) -> None:
+        """Dispatch them in stages (CALL-7); what a control tool decided is heard between two stages."""
+        for stage in stages(self._calls[: self._allowed], self._specs):
             if self.skip_rest:
                 return
-            await one(index, part)
-            self.skip_rest = control_signal(part.tool_name, self._results[index])[0]
+            async with asyncio.TaskGroup() as group:
+                for index in stage:
+                    group.create_task(self._one(index, host, turn, on_event))
+            for index in stage:
+                self.skip_rest = self.skip_rest or control_signal(self._calls[index].name, self._results[index])[0]
+
+    async def _one(self, index: int, host: Host, turn: Turn, on_event: OnEvent) -> None:
+        call = self._calls[index]
+        on_event(CallStarted(call))
+        try:
+            self._results[index] = await dispatch(host, turn, self._parts[index], call.name)
+        except asyncio.CancelledError:
+            self._results.setdefault(index, refused("cancelled", "Cancelled before it finished.", began=True))
+            raise
+        finally:
+            if index in self._results:
+                on_event(CallFinished(call, self._results[index]))
 
     def _not_run(self, index: int) -> ToolResult:
         if index >= self._allowed:
@@ -80,20 +82,20 @@ class CallRound:
         return refused("cancelled", "Not run: the turn was cancelled before it began.")
 
 
-async def dispatch(host: Host, turn: Turn, part: ToolCallPart) -> ToolResult:
+async def dispatch(host: Host, turn: Turn, part: ToolCallPart, name: str) -> ToolResult:
     """One call; arguments that are not a JSON object are answered here, since nothing could validate them."""
     try:
         arguments = part.args_as_dict(raise_if_invalid=True)
     except (ValueError, AssertionError):
         given = part.args_as_json_str()[:200]
         return refused(
-            "invalid_arguments", f"{part.tool_name}: the arguments must be one JSON object, but these are not: {given}"
+            "invalid_arguments", f"{name}: the arguments must be one JSON object, but these are not: {given}"
         )
-    return await host.call(part.tool_name, arguments, turn)
+    return await host.call(name, arguments, turn)
 
 
-def as_call(part: ToolCallPart) -> ToolCall:
-    return ToolCall(name=part.tool_name, arguments=part.args_as_dict(), id=part.tool_call_id)
+def as_call(part: ToolCallPart, names: ProviderNames) -> ToolCall:
+    return ToolCall(name=names.from_provider(part.tool_name), arguments=part.args_as_dict(), id=part.tool_call_id)
 
 
 def refused(reason: str, error: str, *, began: bool = False) -> ToolResult:

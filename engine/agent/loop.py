@@ -130,12 +130,12 @@ class Run:
         over = last or (Finish.TOKENS if self._spent.tokens >= self._budget.tokens else None)
         left = self._budget.tool_calls - self._spent.tool_calls if over is None else 0
         why_not = f"Not run: the budget of {self._budget.describe(over or Finish.TOOL_CALLS)} is used up."
-        around = CallRound(calls, left, why_not)
+        around = CallRound(calls, left, why_not, specs)
         self._spent.tool_calls += min(len(calls), left)
         acquired = {spec.name for spec in specs if spec.origin is not Origin.STATIC}
-        self._names += [part.tool_name for part in calls if part.tool_name in acquired]
+        self._names += [outcome.call.name for outcome in around.outcomes if outcome.call.name in acquired]
         try:
-            await around.run(self._host, turn, specs, self._on_event)
+            await around.run(self._host, turn, self._on_event)
         finally:
             self._finished += around.outcomes
             self._talk.say(around.returns())

@@ -24,6 +24,7 @@ from pydantic_ai.tools import ToolDefinition
 from engine.agent.endpoint import ModelEndpoint
 from engine.contract.failure import ConfigError
 from engine.contract.spec import ToolSpec
+from engine.formats.names import ProviderNames
 
 OnText = Callable[[str], None]
 
@@ -60,7 +61,8 @@ class ModelClient:
         may_call: with False the tools stay described, since a history with calls needs that, but must not be called.
         on_text: text as it arrives; without it nothing is streamed.
         """
-        parameters = ModelRequestParameters(function_tools=[definition(tool) for tool in tools])
+        names = ProviderNames(tool.name for tool in tools)
+        parameters = ModelRequestParameters(function_tools=[definition(tool, names) for tool in tools])
         settings = ModelSettings(timeout=self.endpoint.timeout_s)
         if tools and not may_call:
             settings["tool_choice"] = "none"
@@ -95,10 +97,16 @@ class ModelClient:
             return stream.get()
 
 
-def definition(tool: ToolSpec) -> ToolDefinition:
-    """A tool as the client library describes it. Not strict: that would make optional arguments required."""
+def definition(tool: ToolSpec, names: ProviderNames) -> ToolDefinition:
+    """A tool as the client library describes it, which knows the dialects of the providers' schemas itself.
+
+    Not strict: that would make optional arguments required. Calls come back under the provider's names.
+    """
     return ToolDefinition(
-        name=tool.name, description=tool.description, parameters_json_schema=dict(tool.parameters), strict=False
+        name=names.to_provider(tool.name),
+        description=tool.description,
+        parameters_json_schema=dict(tool.parameters),
+        strict=False,
     )
 
 

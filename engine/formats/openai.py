@@ -1,26 +1,33 @@
-"""`ToolSpec` -> tools of the OpenAI chat-completions API.
+"""`ToolSpec` -> tools of OpenAI's chat-completions and responses APIs.
 
-Source: https://platform.openai.com/docs/api-reference/chat/create, `tools[].function`.
+Sources: https://platform.openai.com/docs/api-reference/chat/create (`tools[].function`) and
+https://platform.openai.com/docs/api-reference/responses/create (`tools[]` of type function).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from engine.contract.spec import ToolSpec
-
-
-def tool_to_openai_format(tool: ToolSpec) -> dict[str, Any]:
-    """One function tool. The schema is passed as it is: no strict mode, which would change what is optional."""
-    return {
-        "type": "function",
-        "function": {
-            "name": tool.name,
-            "description": tool.description,
-            "parameters": dict(tool.parameters),
-        },
-    }
+from engine.formats.names import ProviderNames
+from engine.formats.schema import object_schema
 
 
 def tools_to_openai_format(tools: Iterable[ToolSpec]) -> list[dict[str, Any]]:
-    """Chat-completions tools, in the order given: the order is part of a provider's prompt cache."""
-    return [tool_to_openai_format(tool) for tool in tools]
+    """Chat-completions tools, in the order given: the order is part of a provider's prompt cache.
+
+    Not strict: that would make optional arguments required. Raises FormatError for a tool that does not fit.
+    """
+    return [{"type": "function", "function": function} for function in _functions(list(tools))]
+
+
+def tools_to_responses_format(tools: Iterable[ToolSpec]) -> list[dict[str, Any]]:
+    """Tools of the responses API, in the order given. Raises FormatError for a tool that does not fit."""
+    return [{"type": "function", **function, "strict": False} for function in _functions(list(tools))]
+
+
+def _functions(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
+    names = ProviderNames(tool.name for tool in tools)
+    return [
+        {"name": names.to_provider(tool.name), "description": tool.description, "parameters": object_schema(tool)}
+        for tool in tools
+    ]

@@ -153,6 +153,43 @@ async def test_read_only_calls_run_at_once_and_others_one_after_the_other() -> N
         assert most == expected
 
 
+@pytest.mark.spec("FMT-1")
+async def test_a_tool_with_a_dot_in_its_name_is_called_by_the_name_a_provider_allows() -> None:
+    host = Bench(**tool("calc.double", double))
+    async with serving(calls(("calc__double", {"x": 4})), says("8")) as model:
+        async with talking(model, host) as talk:
+            report = await talk.run("twice four?")
+        assert model.offered(0) == ["calc__double"]
+        assert model.tool_messages() == ["8"]
+    assert host.called == ["calc.double"]
+    assert [finished.call.name for finished in report.calls] == ["calc.double"]
+
+
+@pytest.mark.spec("CALL-7")
+async def test_a_call_that_changes_something_waits_for_those_before_it_and_holds_up_those_after() -> None:
+    order: list[str] = []
+
+    def noting(name: str) -> Callable[..., Any]:
+        async def work(**_: Any) -> str:
+            order.append(f"{name} begins")
+            await asyncio.sleep(0)
+            order.append(f"{name} ends")
+            return name
+
+        return work
+
+    host = Bench(
+        **tool("look", noting("look")), **tool("see", noting("see")), **tool("send", noting("send"), Annotations())
+    )
+    asked = calls(("look", {}), ("see", {}), ("send", {}), ("look", {}))
+    async with serving(asked, says("done")) as model:
+        async with talking(model, host) as talk:
+            await talk.run("go")
+        assert model.tool_messages() == ["look", "see", "send", "look"]
+    assert order[:2] == ["look begins", "see begins"]
+    assert order[4:] == ["send begins", "send ends", "look begins", "look ends"]
+
+
 async def test_arguments_that_are_not_json_are_explained_to_the_model_and_nothing_is_called() -> None:
     host = Bench(**tool("double", double))
     async with serving(calls(("double", "{x: 1")), says("sorry")) as model:
@@ -258,7 +295,7 @@ async def test_tokens_beyond_the_budget_end_the_run_before_more_is_done() -> Non
     assert host.called == []
 
 
-@pytest.mark.spec("LOOP-2", "CALL-1")
+@pytest.mark.spec("LOOP-2", "CALL-1", "CALL-7")
 async def test_wall_time_cancels_what_runs_and_every_call_still_has_a_result() -> None:
     cancelled = asyncio.Event()
 

@@ -1,0 +1,30 @@
+"""`ToolSpec` -> function declarations of the Gemini API.
+
+Source: https://ai.google.dev/api/caching#FunctionDeclaration. The arguments are given as JSON Schema, of which Gemini
+takes a part; its older form, a schema of its own in `parameters`, can say less.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from engine.contract.spec import ToolSpec
+from engine.formats.names import ProviderNames
+from engine.formats.schema import GEMINI, narrowed, object_schema
+
+
+def tools_to_gemini_format(tools: Iterable[ToolSpec]) -> list[dict[str, Any]]:
+    """One `Tool` with a declaration for each, in the order given; none where there is nothing to declare.
+
+    Raises FormatError for a tool that does not fit.
+    """
+    told = list(tools)
+    names = ProviderNames(tool.name for tool in told)
+    declarations = [
+        {
+            "name": names.to_provider(tool.name),
+            "description": tool.description,
+            "parametersJsonSchema": narrowed(object_schema(tool), GEMINI),
+        }
+        for tool in told
+    ]
+    return [{"functionDeclarations": declarations}] if declarations else []

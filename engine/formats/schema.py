@@ -1,0 +1,119 @@
+"""A tool's JSON Schema in the dialect of a provider: never stricter than ours, and what is left out is said in words.
+
+The pipeline checks every call against the whole schema, so a provider's dialect only has to help the model.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from engine.contract.spec import ToolSpec
+
+Schema = dict[str, Any]
+
+# At the root of the arguments OpenAI and Anthropic take a plain object and nothing of these.
+NOT_AT_THE_ROOT = frozenset({"anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "else"})
+
+# What Gemini documents for `parametersJsonSchema`: https://ai.google.dev/api/caching#FunctionDeclaration
+GEMINI = frozenset(
+    {
+        *("$id", "$defs", "$ref", "$anchor", "type", "format", "title", "description", "enum", "anyOf", "oneOf"),
+        *("items", "prefixItems", "minItems", "maxItems", "minimum", "maximum"),
+        *("properties", "additionalProperties", "required"),
+    }
+)
+
+_SCHEMAS_BY_NAME = frozenset({"properties", "$defs"})
+_LISTS_OF_SCHEMAS = frozenset({"anyOf", "prefixItems"})
+_SCHEMAS = frozenset({"items", "additionalProperties"})
+_SAID_CHARACTERS = 300
+_NOT_SAID = frozenset({"default", "examples", "$schema", "$comment", "deprecated", "readOnly", "writeOnly"})
+
+
+class FormatError(ValueError):
+    """A tool that a provider cannot be told of, and why."""
+
+
+def object_schema(tool: ToolSpec) -> Schema:
+    """The arguments as a plain object at the root. Raises FormatError when they are no object."""
+    schema = _inlined(dict(tool.parameters))
+    kind = schema.get("type", "object")
+    if kind != "object":
+        raise FormatError(
+            f"{tool.name}: its arguments are of type {kind!r}; every provider wants an object. Put them into a field."
+        )
+    kept = {key: value for key, value in schema.items() if key not in NOT_AT_THE_ROOT}
+    dropped = {key: value for key, value in schema.items() if key in NOT_AT_THE_ROOT}
+    return {"type": "object", "properties": {}, **_described(kept, dropped)}
+
+
+def narrowed(schema: Any, keywords: frozenset[str]) -> Schema:
+    """The schema with these keywords alone. Whatever fits the old one fits this one.
+
+    `const` is an `enum` of one, and `oneOf` becomes `anyOf`, since with less in them two branches may fit.
+    """
+    if not isinstance(schema, Mapping):
+        return {}  # true, or a false that has no other form here
+    said = dict(schema)
+    if "const" in said:
+        said.setdefault("enum", [said.pop("const")])
+    if "oneOf" in said:
+        said.setdefault("anyOf", said.pop("oneOf"))
+    if "definitions" in said:  # the older name of `$defs`
+        said["$defs"] = {**said.pop("definitions"), **said.get("$defs", {})}
+    if "patternProperties" in said:
+        said.pop("additionalProperties", None)  # it would forbid what those allow
+    made = {key: _within(key, value, keywords) for key, value in said.items() if key in keywords}
+    return _described(made, {key: value for key, value in said.items() if key not in keywords})
+
+
+def _within(key: str, value: Any, keywords: frozenset[str]) -> Any:
+    """The value of one keyword, with the schemas in it narrowed."""
+    if key == "$ref":
+        return str(value).replace("#/definitions/", "#/$defs/", 1)
+    if key in _SCHEMAS_BY_NAME and isinstance(value, Mapping):
+        return {name: narrowed(each, keywords) for name, each in value.items() if each is not False}
+    if key in _LISTS_OF_SCHEMAS and isinstance(value, list):
+        return [narrowed(each, keywords) for each in value]
+    if key in _SCHEMAS and not isinstance(value, bool):
+        return narrowed(value, keywords)
+    return value
+
+
+def _described(kept: Schema, dropped: Schema) -> Schema:
+    """`kept`, with what was dropped said in its description."""
+    said = "; ".join(_said(dropped))
+    if not said:
+        return kept
+    before = str(kept.get("description", ""))
+    return {**kept, "description": f"{before} ({said})" if before else said}
+
+
+def _said(dropped: Schema) -> Iterator[str]:
+    for key, value in dropped.items():
+        if key not in _NOT_SAID and not key.startswith("x-"):
+            text = f"{key}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)}"
+            yield text if len(text) <= _SAID_CHARACTERS else f"{text[:_SAID_CHARACTERS]}…"
+
+
+def _inlined(schema: Schema) -> Schema:
+    """The schema a `$ref` at the root leads to, within the same schema, with the rest of the root over it."""
+    seen: set[str] = set()
+    while isinstance(reference := schema.get("$ref"), str) and reference not in seen:
+        seen.add(reference)
+        found = _pointed_at(schema, reference)
+        if found is None:
+            break
+        schema = {**found, **{key: value for key, value in schema.items() if key != "$ref"}}
+    return {key: value for key, value in schema.items() if key != "$ref"} if seen else schema
+
+
+def _pointed_at(schema: Schema, reference: str) -> Mapping[str, Any] | None:
+    """What a JSON pointer (RFC 6901) within the schema leads to."""
+    if not reference.startswith("#/"):
+        return None
+    found: Any = schema
+    for step in reference.removeprefix("#/").split("/"):
+        name = step.replace("~1", "/").replace("~0", "~")
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found if isinstance(found, Mapping) else None
