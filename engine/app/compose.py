@@ -17,7 +17,11 @@ from engine.contract.context import Clock, MissingService
 from engine.contract.source import ToolSource
 from engine.dispatch.bind import ContextBinder
 from engine.dispatch.pipeline import Parts, Pipeline
+from engine.recovery.breaker import Breakers
+from engine.recovery.budget import RetryBudget
 from engine.recovery.fallback import FallbackChains, shipped_chains
+from engine.recovery.repeats import Repeats
+from engine.recovery.retry import Retrier
 from engine.registry.registry import Registry
 from engine.stores.embedder import Embedder, WordLlamaEmbedder
 from engine.stores.failure_log import FailureLog
@@ -107,7 +111,11 @@ async def compose(
     workspace = await asyncio.to_thread(FolderWorkspace, settings.workspace or home.workspace)
     chains = FallbackChains(home.fallback_chains, registry.static_specs, otherwise=shipped_chains())
     binder = ContextBinder(box, workspace, clock, vision, images, opened.provides)
-    pipeline = Pipeline(Parts(registry, binder, clock, chains=chains, failures=failures))
+    budget = RetryBudget()
+    guards = (Breakers(clock), Repeats(clock), budget)
+    retrier = Retrier(budget=budget)
+    parts = Parts(registry, binder, clock, chains=chains, failures=failures, guards=guards, retrier=retrier)
+    pipeline = Pipeline(parts)
     stack.push_async_callback(pipeline.aclose)
     provided = {SANDBOX: not isinstance(box, Refusing), IMAGE_CLIENT: images is not None}
     return House(

@@ -5,6 +5,7 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+from engine.contract.guard import Request
 from engine.contract.spec import ToolSpec
 
 
@@ -24,6 +25,8 @@ class Flight:
     deadline: on the event loop's clock; infinite outside of the run stage.
     stopping: set from the moment the engine asks the task to stop until `take_back`. out_of_time: the deadline
     did it. started: the tool itself was entered. settled: the tool is done, so it is too late to cancel.
+    request: what guards are asked about, once the tool is known and the arguments are valid. admitted: how many of
+    them said yes.
     """
 
     call_id: str
@@ -39,6 +42,8 @@ class Flight:
     settled: bool = False
     out_of_time: bool = False
     stopping: Stop | None = None
+    request: Request | None = None
+    admitted: int = 0
 
     def enter(self) -> None:
         """The tool's own code begins; called in a worker thread for a tool that blocks."""

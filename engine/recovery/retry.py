@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from engine.contract.failure import Failure, FailureClass
+from engine.recovery.budget import RetryBudget
 
 T = TypeVar("T")
 
@@ -26,11 +27,12 @@ def settle(failure: Failure) -> Failure:
 
 @dataclass(frozen=True, slots=True)
 class Retrier:
-    """Repeats what failed in a way that may pass. Sleep and randomness are injected."""
+    """Repeats what failed in a way that may pass, while the budget lasts. Sleep and randomness are injected."""
 
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     rng: random.Random = field(default_factory=random.Random)
     most_attempts: int = MOST_ATTEMPTS
+    budget: RetryBudget = field(default_factory=RetryBudget)
 
     async def again(
         self,
@@ -64,7 +66,10 @@ class Retrier:
             return self._wait(state.attempt_number, asked)
 
         def stop(state: tenacity.RetryCallState) -> bool:
-            return state.attempt_number >= self.most_attempts or state.upcoming_sleep >= remaining_s()
+            if state.attempt_number >= self.most_attempts or state.upcoming_sleep >= remaining_s():
+                return True
+            error = state.outcome.exception() if state.outcome is not None else None
+            return error is not None and not self.budget.take(failure_of(error))
 
         retrying = tenacity.AsyncRetrying(
             sleep=self.sleep,

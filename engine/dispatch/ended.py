@@ -1,0 +1,76 @@
+"""`Ended`: how a call ended, before it is audited; also where no tool had a part in it: killed, refused, a fault."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from engine.contract.failure import Failure, FailureClass, ToolFailure
+from engine.contract.result import ToolResult
+from engine.dispatch.flight import Flight
+from engine.dispatch.render import render
+from engine.recovery.chain import Alternative
+from sandbox.contract import End
+
+OK = End.OK.value
+REFUSED = "refused"  # the audit's end when nothing was run
+
+
+@dataclass(slots=True)
+class Ended:
+    """end: for the audit. cause: the failure as it was classified, before it was settled what to do about it."""
+
+    end: str
+    output: Any = None
+    message: str | None = None
+    error: str = ""
+    failure: Failure | None = None
+    side_effects: tuple[str, ...] = ()
+    cause: Failure | None = None
+
+
+def succeeded(returned: Any) -> Ended:
+    """What a tool returned."""
+    output, message, side_effects = render(returned)
+    return Ended(OK, output, message, "", None, side_effects)
+
+
+def substituted(name: str, cause: Failure, alternative: Alternative, instead: ToolResult) -> Ended:
+    """The success of an automatic alternative, which says whose it is."""
+    said = f"{name} failed ({cause.reason}); {alternative.tool} was used instead."
+    message = f"{said}\n{instead.message}" if instead.message else said
+    return Ended(instead.audit.end, instead.output, message, side_effects=instead.side_effects, cause=cause)
+
+
+def killed(flight: Flight) -> Ended:
+    """Cancelled, by whoever."""
+    replay_safe = flight.spec is not None and flight.spec.replay_safe
+    unsure = flight.started and not replay_safe
+    text = f"{flight.name} was cancelled before it finished."
+    failure = Failure(
+        FailureClass.DIAGNOSTIC,
+        "cancelled",
+        may_have_started=flight.started,
+        replay_safe=replay_safe or not flight.started,
+    )
+    error = f"{text} It may have happened in part; check first." if unsure else text
+    return Ended(End.KILLED.value, error=error, failure=failure, cause=failure)
+
+
+def fault(flight: Flight, error: Exception) -> Ended:
+    """A fault of the engine, not of the tool; the result says what can be said."""
+    text = f"The engine failed while it handled {flight.name}: {type(error).__name__}. It is in the engine's log."
+    failure = Failure(FailureClass.UNKNOWN, "engine_fault", may_have_started=flight.started)
+    return Ended(End.ERROR.value, error=text, failure=failure, cause=failure)
+
+
+def end_of(error: BaseException, flight: Flight) -> str:
+    """What the audit says of a failure."""
+    if isinstance(error, ToolFailure):
+        return error.end
+    if flight.out_of_time:
+        return End.TIMEOUT.value
+    return End.ERROR.value if flight.started else REFUSED
+
+
+def refusal(text: str, failure_class: FailureClass, reason: str) -> ToolFailure:
+    """For a call that is not run."""
+    return ToolFailure(text, failure_class=failure_class, reason=reason, may_have_started=False, end=REFUSED)

@@ -1,0 +1,77 @@
+"""`Breakers`: a tool whose service is down is left alone for a while, then tried with one call."""
+
+from dataclasses import dataclass
+
+from engine.contract.context import Clock
+from engine.contract.failure import Failure, FailureClass, ToolFailure
+from engine.contract.guard import Request
+
+# In a row. One call of an agent makes up to three attempts, so this is some fifteen answers that did not come.
+OPENS_AFTER = 5
+RESTS_S = 30.0
+
+# That somebody else is busy, or that we asked too often, says that the service lives.
+_DOWN = frozenset({"unreachable", "server_error", "timeout", "name_resolution", "sandbox_failed"})
+
+
+@dataclass(slots=True)
+class _Circuit:
+    """Of one tool. failures: in a row. until: when it has rested, None while calls pass. probe: the call it is tried
+    with after that."""
+
+    failures: int = 0
+    until: float | None = None
+    probe: str = ""
+
+
+class Breakers:
+    """A guard. Per tool: closed (calls pass), open (calls are refused), half-open (one call passes, and decides).
+
+    The pattern is Michael Nygard's ("Release It!", 2007).
+    """
+
+    def __init__(self, clock: Clock, *, opens_after: int = OPENS_AFTER, rests_s: float = RESTS_S) -> None:
+        self._clock = clock
+        self._opens_after = opens_after
+        self._rests_s = rests_s
+        self._circuits: dict[str, _Circuit] = {}  # of tools that failed and did not succeed since
+
+    def admit(self, request: Request) -> None:
+        """Raises ToolFailure, RETRYABLE with the time that is left, while the tool rests."""
+        circuit = self._circuits.get(request.spec.name)
+        if circuit is None or circuit.until is None:
+            return
+        left = circuit.until - self._clock.monotonic()
+        if left <= 0 and not circuit.probe:
+            circuit.probe = request.call_id
+            return
+        soon = ", and another call is trying it now" if left <= 0 else ""
+        raise ToolFailure(
+            f"{request.spec.name} is left alone: it failed {circuit.failures} times in a row{soon}. Nothing was run.",
+            failure_class=FailureClass.RETRYABLE,
+            reason="resting",
+            retry_after=max(left, 0.0),
+            may_have_started=False,
+            end="refused",
+        )
+
+    def ended(self, request: Request, failure: Failure | None, *, ran: bool) -> None:
+        name = request.spec.name
+        circuit = self._circuits.get(name)
+        if failure is None:
+            if circuit is not None:
+                del self._circuits[name]
+            return
+        down = ran and failure.failure_class is FailureClass.RETRYABLE and failure.reason in _DOWN
+        probed = circuit is not None and circuit.probe == request.call_id
+        if circuit is None:
+            if not down:
+                return
+            circuit = self._circuits[name] = _Circuit()
+        if probed:
+            circuit.probe = ""  # one that was cancelled, or failed otherwise, decides nothing: the next call does
+        if not down:
+            return
+        circuit.failures += 1
+        if probed or circuit.failures >= self._opens_after:
+            circuit.until = self._clock.monotonic() + self._rests_s

@@ -1,0 +1,79 @@
+"""`Repeats`: the call that failed twice in the same way is not made a third time; the model is told to think again."""
+
+import hashlib
+import json
+from collections import OrderedDict
+
+from engine.contract.context import Clock
+from engine.contract.failure import Failure, FailureClass, ToolFailure
+from engine.contract.guard import Request
+
+MOST = 2  # failures of one call; the next is refused
+FORGOTTEN_AFTER_S = 600.0
+_REMEMBERED = 64  # failing calls of one agent
+_AGENTS = 1024
+
+_Agent = tuple[str, str]
+
+
+class Repeats:
+    """A guard. A call is the same when agent, tool and arguments are, whatever the order of the arguments.
+
+    Failures that may pass by themselves (RETRYABLE) and calls that were cancelled do not count. A success of the same
+    call, or of any call of the agent that may have changed something, makes every repeat sensible again.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._failed: OrderedDict[_Agent, OrderedDict[str, tuple[int, float]]] = OrderedDict()
+
+    def admit(self, request: Request) -> None:
+        """Raises ToolFailure, DIAGNOSTIC, for the third call of a kind."""
+        failed = self._failed.get(_agent(request))
+        if not failed:
+            return
+        times, last = failed.get(_identity(request), (0, 0.0))
+        if times < MOST or self._clock.monotonic() - last > FORGOTTEN_AFTER_S:
+            return
+        raise ToolFailure(
+            f"{request.spec.name} was called with exactly these arguments {times} times and failed each time; it was "
+            "not run again. Change the arguments or the approach, or call `replan`.",
+            failure_class=FailureClass.DIAGNOSTIC,
+            reason="repeated",
+            may_have_started=False,
+            end="refused",
+        )
+
+    def ended(self, request: Request, failure: Failure | None, *, ran: bool) -> None:
+        agent = _agent(request)
+        failed = self._failed.get(agent)
+        if failure is None:
+            if failed and not request.spec.annotations.read_only:
+                del self._failed[agent]
+            elif failed:
+                failed.pop(_identity(request), None)
+            return
+        if not ran or failure.failure_class is FailureClass.RETRYABLE or failure.reason == "cancelled":
+            return
+        if failed is None:
+            failed = self._failed[agent] = OrderedDict()
+        self._failed.move_to_end(agent)
+        identity = _identity(request)
+        now = self._clock.monotonic()
+        times, last = failed.pop(identity, (0, now))
+        failed[identity] = (times + 1 if now - last <= FORGOTTEN_AFTER_S else 1, now)
+        if len(failed) > _REMEMBERED:
+            failed.popitem(last=False)
+        if len(self._failed) > _AGENTS:
+            self._failed.popitem(last=False)
+
+
+def _agent(request: Request) -> _Agent:
+    return request.turn.user, request.turn.agent
+
+
+def _identity(request: Request) -> str:
+    """Tool, version and arguments as one line of canonical JSON, hashed: arguments may be long, or a secret."""
+    spec = request.spec
+    text = json.dumps([spec.name, spec.version, request.call.arguments], sort_keys=True, default=repr)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,234 @@
+"""What keeps calls from running: a service that is down, repeats nobody can pay for, the same mistake again."""
+
+import asyncio
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.contract.failure import Failure, FailureClass, ToolFailure
+from engine.contract.guard import Request
+from engine.contract.result import ToolCall
+from engine.contract.spec import Annotations
+from engine.contract.turn import Turn
+from engine.recovery.breaker import OPENS_AFTER, RESTS_S, Breakers
+from engine.recovery.budget import CAPACITY, COST, TIMEOUT_COST, RetryBudget
+from engine.recovery.repeats import FORGOTTEN_AFTER_S, Repeats
+from engine.recovery.retry import Retrier
+from engine.registry.decorate import tool
+from tests.dispatch.house import House, ManualClock, house
+
+pytestmark = pytest.mark.spec("FAIL-7")
+READS = Annotations(read_only=True)
+
+
+class Service:
+    """Something on the network that is up or down."""
+
+    def __init__(self) -> None:
+        self.up = False
+        self.asked = 0
+        self.gate: asyncio.Event | None = None
+
+    async def answer(self) -> str:
+        self.asked += 1
+        if self.gate is not None:
+            await self.gate.wait()
+        if not self.up:
+            raise ConnectionError("refused")
+        return "here"
+
+
+def asking(service: Service, name: str = "ask", annotations: Annotations | None = None) -> Any:
+    @tool(name=name, annotations=annotations)
+    async def ask(n: int = 0) -> str:
+        """Ask the service."""
+        return await service.answer()
+
+    return ask
+
+
+def reason(result: Any) -> str:
+    assert result.failure is not None
+    return str(result.failure.reason)
+
+
+async def test_a_tool_whose_service_is_down_is_left_alone_then_tried_with_one_call(tmp_path: Path) -> None:
+    clock, service, other = ManualClock(), Service(), Service()
+    other.up = True
+    tools = [asking(service), asking(other, "other")]
+    async with house(tmp_path, tools, clock=clock, guards=(Breakers(clock),)) as h:
+        for n in range(OPENS_AFTER):
+            assert reason(await h.call("ask", n=n)) == "unreachable"
+        refused = await h.call("ask")
+        assert reason(refused) == "resting"
+        assert refused.failure is not None
+        assert refused.failure.retry_after == RESTS_S
+        assert refused.failure.failure_class is FailureClass.RETRYABLE
+        assert "Nothing was run" in refused.text
+        assert service.asked == OPENS_AFTER
+        assert (await h.call("other")).success
+
+        clock.seconds += RESTS_S
+        service.up, service.gate = True, asyncio.Event()
+        probe = asyncio.ensure_future(h.call("ask"))
+        await asyncio.sleep(0)
+        assert "another call is trying it" in (await h.call("ask")).text
+        service.gate.set()
+        assert (await probe).success
+        assert (await h.call("ask")).success
+
+
+async def test_a_probe_that_fails_gives_the_tool_another_rest(tmp_path: Path) -> None:
+    clock, service = ManualClock(), Service()
+    async with house(tmp_path, [asking(service)], clock=clock, guards=(Breakers(clock),)) as h:
+        for n in range(OPENS_AFTER):
+            await h.call("ask", n=n)
+        clock.seconds += RESTS_S
+        assert reason(await h.call("ask")) == "unreachable"
+        assert reason(await h.call("ask")) == "resting"
+        assert service.asked == OPENS_AFTER + 1
+
+
+async def test_a_probe_that_is_cancelled_decides_nothing(tmp_path: Path) -> None:
+    clock, service = ManualClock(), Service()
+    async with house(tmp_path, [asking(service)], clock=clock, guards=(Breakers(clock),)) as h:
+        for n in range(OPENS_AFTER):
+            await h.call("ask", n=n)
+        clock.seconds += RESTS_S
+        service.up, service.gate = True, asyncio.Event()
+        probe = asyncio.ensure_future(h.call("ask"))
+        await asyncio.sleep(0)
+        assert h.pipeline.cancel_all() == 1
+        await probe
+        service.gate = None
+        assert (await h.call("ask")).success
+
+
+async def test_mistakes_of_the_caller_do_not_open_the_breaker(tmp_path: Path) -> None:
+    @tool()
+    async def fail(n: int) -> None:
+        """Fail."""
+        raise ValueError("no such page")
+
+    clock = ManualClock()
+    async with house(tmp_path, [fail], clock=clock, guards=(Breakers(clock),)) as h:
+        for n in range(OPENS_AFTER + 1):
+            assert reason(await h.call("fail", n=n)) == "invalid_value"
+
+
+async def test_repeats_are_paid_for_and_a_dead_service_is_not_hammered(tmp_path: Path) -> None:
+    clock, service, budget = ManualClock(), Service(), RetryBudget()
+    retrier = Retrier(sleep=clock.sleep, budget=budget)
+    async with house(
+        tmp_path, [asking(service, annotations=READS)], clock=clock, guards=(budget,), retrier=retrier
+    ) as h:
+        await h.call("ask")
+        assert (service.asked, budget.tokens) == (3, CAPACITY - 2 * COST)
+        while budget.tokens >= COST:
+            await h.call("ask")
+        before = service.asked
+        await h.call("ask")
+        assert service.asked == before + 1  # no repeat is left
+        service.up = True
+        for _ in range(COST):
+            assert (await h.call("ask")).success
+        assert budget.tokens == COST
+
+
+def test_a_repeat_after_a_timeout_costs_more_and_nothing_is_taken_that_is_not_there() -> None:
+    budget = RetryBudget(capacity=TIMEOUT_COST + COST - 1)
+    assert budget.take(Failure(FailureClass.RETRYABLE, "timeout"))
+    assert not budget.take(Failure(FailureClass.RETRYABLE, "unreachable"))
+    assert budget.tokens == COST - 1
+
+
+def failing(name: str = "look", annotations: Annotations | None = None) -> tuple[Any, list[Any]]:
+    asked: list[Any] = []
+
+    @tool(name=name, annotations=annotations or READS)
+    async def look(path: str, deep: bool = False) -> str:
+        """Look at a page."""
+        asked.append(path)
+        raise ValueError(f"{path} is not there")
+
+    return look, asked
+
+
+@tool()
+async def write(path: str) -> str:
+    """Write a page."""
+    return path
+
+
+async def test_the_call_that_failed_twice_is_refused_the_third_time_with_a_nudge(tmp_path: Path) -> None:
+    look, asked = failing()
+    clock = ManualClock()
+    async with house(tmp_path, [look, write], clock=clock, guards=(Repeats(clock),)) as h:
+        for _ in range(2):
+            assert reason(await h.call("look", path="a", deep=False)) == "invalid_value"
+        third = await h.call("look", deep=False, path="a")
+        assert reason(third) == "repeated"
+        assert "Change the arguments or the approach" in third.text
+        assert asked == ["a", "a"]
+        assert reason(await h.call("look", path="b")) == "invalid_value"
+
+
+async def test_after_something_was_changed_the_same_call_makes_sense_again(tmp_path: Path) -> None:
+    look, asked = failing()
+    clock = ManualClock()
+    async with house(tmp_path, [look, write], clock=clock, guards=(Repeats(clock),)) as h:
+        for _ in range(3):
+            await h.call("look", path="a")
+        assert (await h.call("write", path="a")).success
+        assert reason(await h.call("look", path="a")) == "invalid_value"
+        assert len(asked) == 3
+
+
+async def test_failures_are_forgotten_with_time_and_kept_apart_by_agent(tmp_path: Path) -> None:
+    look, _ = failing()
+    clock = ManualClock()
+    async with house(tmp_path, [look], clock=clock, guards=(Repeats(clock),)) as h:
+        for _ in range(3):
+            last = await h.call("look", path="a")
+        assert reason(last) == "repeated"
+        assert reason(await as_agent(h, "other", "look", path="a")) == "invalid_value"
+        clock.seconds += FORGOTTEN_AFTER_S + 1
+        assert reason(await h.call("look", path="a")) == "invalid_value"
+
+
+async def as_agent(h: House, agent: str, name: str, **arguments: Any) -> Any:
+    return await h.pipeline.call(ToolCall(name, arguments), Turn(agent=agent))
+
+
+async def test_an_outage_is_no_reason_to_refuse_the_same_call(tmp_path: Path) -> None:
+    clock, service = ManualClock(), Service()
+    async with house(tmp_path, [asking(service, annotations=READS)], clock=clock, guards=(Repeats(clock),)) as h:
+        for _ in range(3):
+            assert reason(await h.call("ask")) == "unreachable"
+
+
+async def test_a_guard_may_wait_and_only_guards_that_were_asked_hear_of_the_end(tmp_path: Path) -> None:
+    heard: list[tuple[str, str, bool]] = []
+
+    class Asking:
+        def __init__(self, name: str, *, refuses: bool = False) -> None:
+            self.name = name
+            self.refuses = refuses
+
+        def admit(self, request: Request) -> Awaitable[None] | None:
+            return self.wait(request)
+
+        async def wait(self, request: Request) -> None:
+            await asyncio.sleep(0)
+            if self.refuses:
+                raise ToolFailure("No.", failure_class=FailureClass.FATAL, reason="denied", may_have_started=False)
+
+        def ended(self, request: Request, failure: Failure | None, *, ran: bool) -> None:
+            heard.append((self.name, failure.reason if failure else "", ran))
+
+    guards = (Asking("first"), Asking("second", refuses=True), Asking("third"))
+    async with house(tmp_path, [write], guards=guards) as h:
+        assert reason(await h.call("write", path="a")) == "denied"
+    assert heard == [("first", "denied", False)]
