@@ -27,6 +27,7 @@ class StallWatchdog:
         self._stall_s = stall_s
         self._wanted = threading.Event()
         self._closed = threading.Event()
+        self._beat = threading.Event()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_thread = 0
@@ -46,6 +47,7 @@ class StallWatchdog:
     def close(self) -> None:
         self._closed.set()
         self._wanted.set()
+        self._beat.set()  # the loop, which is busy with this very call, cannot give the sign that is waited for
         if self._thread is not None:
             self._thread.join(timeout=1.0)
 
@@ -64,14 +66,16 @@ class StallWatchdog:
 
     def _beats(self) -> bool:
         """Wait for one sign of life, reporting when it is late. False when the loop has been closed."""
-        beat = threading.Event()
+        beat = self._beat = threading.Event()
+        if self._closed.is_set():
+            return False
         assert self._loop is not None  # noqa: S101 - the thread is started after it is set
         try:
             self._loop.call_soon_threadsafe(beat.set)
         except RuntimeError:
             return False
         if beat.wait(self._stall_s):
-            return True
+            return not self._closed.is_set()
         self._report()
         while not beat.wait(self._stall_s):
             if self._closed.is_set():

@@ -407,3 +407,19 @@ async def test_finished_calls_leave_nothing_behind(tmp_path):
         gc.collect()
         assert len(h.pipeline._flights) == 0
         assert len([each for each in asyncio.get_running_loop()._scheduled if not each.cancelled()]) <= 1
+
+
+async def test_closing_does_not_wait_for_a_sign_that_only_the_closing_loop_could_give(tmp_path):
+    @tool()
+    async def nothing() -> None:
+        """Nothing."""
+
+    async with house(tmp_path, [nothing], stall_s=60.0) as h:
+        assert (await h.call("nothing")).success
+        watchdog = h.pipeline._watchdog
+        waiting = threading.Thread(target=watchdog._beats, daemon=True)
+        waiting.start()
+        watchdog.close()
+        waiting.join(10.0)  # the loop gives no sign meanwhile
+        assert not waiting.is_alive()
+        assert watchdog.reported == 0
