@@ -8,6 +8,7 @@ from pydantic_ai.messages import ToolCallPart, ToolReturnPart
 
 from engine.agent.events import CallFinished, CallStarted, OnEvent
 from engine.agent.host import Host
+from engine.agent.text_calls import problem_of
 from engine.contract.failure import Failure, FailureClass
 from engine.contract.result import Audit, ToolCall, ToolResult
 from engine.contract.spec import ToolSpec
@@ -84,6 +85,9 @@ class CallRound:
 
 async def dispatch(host: Host, turn: Turn, part: ToolCallPart, name: str) -> ToolResult:
     """One call; arguments that are not a JSON object are answered here, since nothing could validate them."""
+    unreadable = problem_of(part)
+    if unreadable:
+        return refused("unreadable_call", unreadable)
     try:
         arguments = part.args_as_dict(raise_if_invalid=True)
     except (ValueError, AssertionError):

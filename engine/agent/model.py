@@ -22,6 +22,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from engine.agent.endpoint import ModelEndpoint
+from engine.agent.text_calls import as_text, with_calls
 from engine.contract.failure import ConfigError
 from engine.contract.spec import ToolSpec
 from engine.formats.names import ProviderNames
@@ -62,10 +63,35 @@ class ModelClient:
         on_text: text as it arrives; without it nothing is streamed.
         """
         names = ProviderNames(tool.name for tool in tools)
-        parameters = ModelRequestParameters(function_tools=[definition(tool, names) for tool in tools])
+        definitions = [definition(tool, names) for tool in tools]
         settings = ModelSettings(timeout=self.endpoint.timeout_s)
+        if not self.endpoint.native_tools:
+            return await self._ask_in_text(messages, definitions if may_call else [], settings, on_text)
         if tools and not may_call:
             settings["tool_choice"] = "none"
+        return await self._ask(messages, settings, ModelRequestParameters(function_tools=definitions), on_text)
+
+    async def _ask_in_text(
+        self,
+        messages: Sequence[ModelMessage],
+        tools: Sequence[ToolDefinition],
+        settings: ModelSettings,
+        on_text: OnText | None,
+    ) -> ModelResponse:
+        """Tools described and called in words. Nothing is streamed: half a call is nothing for people to read."""
+        response = await self._ask(as_text(messages, tools), settings, ModelRequestParameters(), None)
+        found = with_calls(response)
+        if on_text is not None and found.text:
+            on_text(found.text)
+        return found
+
+    async def _ask(
+        self,
+        messages: Sequence[ModelMessage],
+        settings: ModelSettings,
+        parameters: ModelRequestParameters,
+        on_text: OnText | None,
+    ) -> ModelResponse:
         try:
             if on_text is None:
                 return await model_request(

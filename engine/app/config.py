@@ -44,9 +44,13 @@ class Endpoint(Section):
 
 
 class ModelSettings(Endpoint):
-    """The model the loop talks to. sees: it accepts images, so it also serves as the vision model."""
+    """The model the loop talks to. sees: it accepts images, so it also serves as the vision model.
+
+    native_tools: False for one that has no tool calls of its own (TAG-4).
+    """
 
     sees: bool = False
+    native_tools: bool = True
 
 
 class BudgetSettings(Section):

@@ -12,11 +12,12 @@ from engine.app.config import Settings, load_settings
 from engine.app.home import Home
 from engine.app.services import Services
 from engine.contract.context import Clock, no_progress
-from engine.contract.result import ToolCall, ToolResult
+from engine.contract.result import TagContext, ToolCall, ToolResult
 from engine.contract.source import ToolSource
 from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
 from engine.dispatch.bind import BoundTool, bind_tools
+from engine.dispatch.tagged import Answered, answer_tags
 from engine.stores.clock import SystemClock
 from engine.stores.failure_log import FailureLog
 from engine.turn.active_list import ActiveList, active_list
@@ -129,6 +130,15 @@ class Engine:
         """
         call = ToolCall(name, arguments, call_id)
         return await self._house.pipeline.call(call, self._turn(turn), progress=progress)
+
+    async def answer_tags(self, text: str, turn: Turn | None = None, context: TagContext | None = None) -> Answered:
+        """Call what the lines of a model's answer ask for by their tags (TAG-2), and give the rest to show.
+
+        context: what the tools find as `ctx.tag`. Raises TagError when two tools of the turn claim one prefix.
+        """
+        chosen = self._turn(turn)
+        tools = await self.get_active_tool_definitions(chosen)
+        return await answer_tags(text, tools, self._house.pipeline, chosen, context)
 
     def _turn(self, turn: Turn | None) -> Turn:
         """The turn, with what our model clients can do."""

@@ -3,7 +3,7 @@
 from engine.agent.endpoint import ModelEndpoint
 from engine.agent.images import OpenAIImages
 from engine.agent.vision import ModelVision
-from engine.app.config import Endpoint, Settings
+from engine.app.config import Endpoint, ModelSettings, Settings
 from engine.contract.failure import ConfigError
 
 
@@ -15,7 +15,8 @@ def endpoint_of(endpoint: Endpoint) -> ModelEndpoint:
             "or KNACKBOX_MODEL_NAME and KNACKBOX_MODEL_BASE_URL."
         )
     key = endpoint.api_key.get_secret_value() if endpoint.api_key is not None else None
-    return ModelEndpoint(endpoint.provider, endpoint.name, endpoint.base_url, key, endpoint.timeout_s)
+    native = not isinstance(endpoint, ModelSettings) or endpoint.native_tools
+    return ModelEndpoint(endpoint.provider, endpoint.name, endpoint.base_url, key, endpoint.timeout_s, native)
 
 
 def vision_of(settings: Settings) -> ModelVision | None:

@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from engine.contract.result import TagContext
 from engine.contract.turn import Turn
 from sandbox.contract import Sandbox
 
@@ -80,6 +81,7 @@ class CallContext:
     services: objects by their class, put there by the packs that own them (`ctx.need(SkillLibrary)`), so that
         the engine does not have to know them.
     progress: tell whoever waits how far it is: ``progress("downloading", 0.4)``.
+    tag: of a call that was a line of the model's answer.
     """
 
     turn: Turn
@@ -91,6 +93,7 @@ class CallContext:
     images: ImageClient | None = None
     services: Mapping[type, Any] = field(default_factory=dict)
     progress: Callable[..., None] = no_progress
+    tag: TagContext | None = None
 
     def need(self, kind: type[T]) -> T:
         """The service of this class. Raises MissingService, naming it, when no pack provides one."""

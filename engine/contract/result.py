@@ -8,12 +8,29 @@ from engine.contract.failure import Failure
 
 
 @dataclass(frozen=True, slots=True)
+class TagContext:
+    """What the handler of a response tag knows (TAG-3).
+
+    raw_arg: all that followed the prefix. user_message: what the answer with the tag answers. kb_context: what was
+    looked up for it. confidence: of the answer, 0 to 1, where the host has one.
+    """
+
+    raw_arg: str = ""
+    user_message: str = ""
+    user: str = ""
+    chat_id: str = ""
+    kb_context: str = ""
+    confidence: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call as a model or a person asked for it."""
+    """One call as a model or a person asked for it. tag: when it was a line of the model's answer."""
 
     name: str
     arguments: Mapping[str, Any]
     id: str = ""
+    tag: TagContext | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,21 @@ class Annotations:
 
 
 @dataclass(frozen=True, slots=True)
+class Tag:
+    """How a model calls a tool by a line of its answer, ``PREFIX: arguments``, instead of a tool call (TAG-1).
+
+    arg_pattern: what follows the prefix, in RE2's syntax. arg_groups: the argument each of its groups is, in order.
+    prompt_example: a whole line, shown to the model. strip_from_display: people do not see the line.
+    """
+
+    tag_prefix: str
+    arg_pattern: str = "(.+)"
+    arg_groups: tuple[str, ...] = ("raw_arg",)
+    prompt_example: str = ""
+    strip_from_display: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class ToolSpec:
     """One tool, described.
 
@@ -38,6 +53,7 @@ class ToolSpec:
     features: what the model client must be able to do (``"vision"``).
     side_effects: what a call *may* do (``"filesystem_write"``); what it did is on the result.
     timeout_s: deadline over all attempts of one call, seconds.
+    tag: how it is called by a line of text, for models that are not given tools.
     """
 
     name: str
@@ -60,6 +76,7 @@ class ToolSpec:
     defer_loading: bool = False
     timeout_s: float = 30.0
     idempotency_key_fields: tuple[str, ...] = ()
+    tag: Tag | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     @property

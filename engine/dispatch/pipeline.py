@@ -4,7 +4,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
@@ -110,6 +110,8 @@ class Pipeline:
                 self._validators.check(tool.spec, call.arguments)
                 await self._admit(flight, call, turn)  # policies, limits, breakers
                 ctx = self._bind(turn, flight.call_id, progress)
+                if call.tag is not None:
+                    ctx = replace(ctx, tag=call.tag)
                 returned = await self._attempts.run(flight, tool, ctx, call.arguments)  # deadline, classify, retry
                 flight.settled = True
                 ended = succeeded(returned)

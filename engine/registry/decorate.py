@@ -16,7 +16,8 @@ from typing_extensions import TypedDict  # pydantic needs this one before Python
 
 from engine.contract.context import CallContext
 from engine.contract.failure import FailureClass, ToolFailure
-from engine.contract.spec import Annotations, Cost, PermissionLevel, SafetyClass, Tier, ToolSpec
+from engine.contract.spec import Annotations, Cost, PermissionLevel, SafetyClass, Tag, Tier, ToolSpec
+from engine.formats.tags import TagError, TagRegistry
 from engine.registry.docstring import split_docstring
 
 # What every provider accepts as a function name; dots are for remote modules, which are not decorated functions.
@@ -106,6 +107,7 @@ def tool(
     caps_required: tuple[str, ...] = (),
     defer_loading: bool = False,
     idempotency_key_fields: tuple[str, ...] = (),
+    tag: Tag | None = None,
     meta: Mapping[str, Any] | None = None,
 ) -> _Decorator:
     """Make a tool of a typed function.
@@ -139,6 +141,7 @@ def tool(
             defer_loading=defer_loading,
             timeout_s=timeout_s,
             idempotency_key_fields=idempotency_key_fields,
+            tag=tag,
             meta=meta or {},
         )
         _refuse_unusable(spec)
@@ -158,6 +161,11 @@ def _refuse_unusable(spec: ToolSpec) -> None:
         raise TypeError(f"Tool {spec.name!r} has no description: give the function a docstring.")
     if spec.timeout_s <= 0:
         raise TypeError(f"Tool {spec.name!r}: timeout_s must be more than 0 seconds.")
+    if spec.tag is not None:
+        try:
+            TagRegistry([spec])
+        except TagError as error:
+            raise TypeError(str(error)) from error
 
 
 def _parameters(function: Function) -> tuple[bool, dict[str, inspect.Parameter]]:

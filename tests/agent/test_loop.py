@@ -17,6 +17,7 @@ from engine.contract.failure import Failure, FailureClass
 from engine.contract.result import ToolResult
 from engine.contract.spec import Annotations, Origin, ToolSpec
 from engine.contract.turn import Turn
+from engine.formats.tool_call_text import RIGHT_FORM
 from tests.agent.scripted_model import ScriptedModel, calls, fails, says, serving
 
 READ = Annotations(read_only=True)
@@ -61,8 +62,11 @@ async def plan_anew(reason: str = "") -> ToolResult:
 
 
 @asynccontextmanager
-async def talking(model: ScriptedModel, host: Bench, **options: Any) -> AsyncIterator[Conversation]:
-    async with ModelClient(ModelEndpoint("openai", "scripted", model.base_url, timeout_s=20)) as client:
+async def talking(
+    model: ScriptedModel, host: Bench, *, native_tools: bool = True, **options: Any
+) -> AsyncIterator[Conversation]:
+    endpoint = ModelEndpoint("openai", "scripted", model.base_url, timeout_s=20, native_tools=native_tools)
+    async with ModelClient(endpoint) as client:
         yield Conversation(host, client, **options)
 
 
@@ -363,3 +367,39 @@ async def test_an_empty_answer_is_said_to_be_one() -> None:
     async with serving(says(" ")) as model, talking(model, Bench(), stream=False) as talk:
         report = await talk.run("hello")
     assert report.answer == "The model gave no answer."
+
+
+@pytest.mark.spec("TAG-4")
+async def test_a_model_without_tool_calls_is_told_of_the_tools_in_words_and_calls_them_in_text() -> None:
+    host = Bench(**tool("double", double, parameters={"type": "object", "properties": {"x": {"type": "integer"}}}))
+    first = 'I will compute.\n<tool_call>{"name": "double", "args": {"x": 4}}</tool_call>'
+    seen: list[Event] = []
+    async with serving(says(first), says("It is 8.")) as model:
+        async with talking(model, host, native_tools=False, on_event=seen.append) as talk:
+            report = await talk.run("twice four?")
+        assert report.answer == "It is 8."
+        assert not any("tools" in request for request in model.requests)
+        told = str(model.requests[0]["messages"][0]["content"])
+        assert "- double: Does double." in told
+        assert '"x":{"type":"integer"}' in told
+        said = [message["content"] for message in model.requests[1]["messages"]]
+        assert '<tool_call>{"name": "double", "args": {"x": 4}}</tool_call>' in said[-2]
+        assert said[-1] == '<tool_result name="double">\n8\n</tool_result>'
+        assert not any(message["role"] == "tool" for message in model.requests[1]["messages"])
+    assert host.called == ["double"]
+    assert "".join(event.text for event in seen if isinstance(event, TextPiece)) == "I will compute.It is 8."
+
+
+@pytest.mark.spec("TAG-4")
+async def test_a_broken_call_in_text_is_answered_with_the_right_form_and_nothing_is_run() -> None:
+    host = Bench(**tool("double", double))
+    async with serving(says('<tool_call>{"name": "double", x}</tool_call>'), says("Sorry.")) as model:
+        async with talking(model, host, native_tools=False) as talk:
+            report = await talk.run("twice four?")
+        answer = model.requests[1]["messages"][-1]["content"]
+        assert "cannot be read, and nothing was run" in answer
+        assert RIGHT_FORM in answer
+        assert '<tool_call>{"name": "double", x}</tool_call>' in model.requests[1]["messages"][-2]["content"]
+    assert host.called == []
+    assert report.calls[0].result.failure is not None
+    assert report.calls[0].result.failure.failure_class is FailureClass.DIAGNOSTIC

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ from engine.app.services import Services
 from engine.contract.context import CallContext
 from engine.contract.failure import ConfigError, FailureClass
 from engine.contract.pack import Pack
-from engine.contract.spec import Annotations
+from engine.contract.result import TagContext
+from engine.contract.spec import Annotations, Tag
 from engine.contract.turn import Turn
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
@@ -52,6 +54,44 @@ async def test_a_tool_is_called_by_name_and_answers_with_one_result(tmp_path: Pa
         result = await engine.call("double", {"x": 21})
     assert (result.success, result.output) == (True, 42)
     assert result.audit.tool == "double"
+
+
+@tool(tag=Tag("NOTE", r"\[(\w+)\] (.+)", ("topic", "text"), "NOTE: [home] feed the cat"))
+async def note(ctx: CallContext, topic: str, text: str) -> dict[str, Any]:
+    """Keep a note."""
+    assert ctx.tag is not None
+    return {"topic": topic, "text": text, "tag": asdict(ctx.tag)}
+
+
+@pytest.mark.spec("TAG-2", "TAG-3")
+async def test_lines_of_an_answer_call_tools_which_know_what_was_asked_and_by_whom(tmp_path: Path) -> None:
+    context = TagContext(user_message="remember the cat", chat_id="7", kb_context="cats eat", confidence=0.5)
+    async with opened(tmp_path, sources=[StaticSource("notes", [note])]) as engine:
+        answered = await engine.answer_tags("Sure.\nNOTE: [home] feed it\nNOTE: whatever", Turn(user="ada"), context)
+        assert answered.display == "Sure.\nNOTE: whatever"
+        ((call, result),) = answered.calls
+        assert call.name == "note"
+        assert result.output["topic"] == "home"
+        assert result.output["text"] == "feed it"
+        assert result.output["tag"] == {
+            "raw_arg": "[home] feed it",
+            "user_message": "remember the cat",
+            "user": "ada",
+            "chat_id": "7",
+            "kb_context": "cats eat",
+            "confidence": 0.5,
+        }
+        assert not (await engine.call("note", {"topic": "home", "text": "no tag"})).success
+
+
+@pytest.mark.spec("TAG-1")
+def test_a_tag_that_cannot_be_matched_is_refused_where_the_tool_is_made() -> None:
+    with pytest.raises(TypeError, match="not a regular expression"):
+
+        @tool(tag=Tag("X", "("))
+        async def broken(raw_arg: str) -> str:
+            """Break."""
+            return raw_arg
 
 
 @pytest.mark.spec("FACE-4", "CALL-2")

@@ -1,0 +1,99 @@
+"""Tool calls as text, for models that have none of their own (TAG-4).
+
+The history keeps calls and results as such, so a conversation can go on with another model; they become text, and text
+becomes calls, only on the way to a model and back.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelRequestPart,
+    ModelResponse,
+    ModelResponsePart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.tools import ToolDefinition
+
+from engine.formats.tool_call_text import CLOSES, OPENS, RIGHT_FORM, TextCall, answer_to, parse_tool_calls
+
+UNREADABLE = "tool_call"  # the name of a call whose own cannot be read
+
+
+def described(tools: Sequence[ToolDefinition]) -> str:
+    """What a model is told of its tools."""
+    if not tools:
+        return ""
+    lines = [f"To call a tool, write {RIGHT_FORM} and nothing after it; its result comes back. The tools:"]
+    for tool in tools:
+        schema = json.dumps(tool.parameters_json_schema, ensure_ascii=False, separators=(",", ":"))
+        lines.append(f"- {tool.name}: {tool.description}\n  args: {schema}")
+    return "\n".join(lines)
+
+
+def as_text(messages: Sequence[ModelMessage], tools: Sequence[ToolDefinition]) -> list[ModelMessage]:
+    """The history with calls and results as text, and the tools in the instructions of its last request."""
+    made = [_request(each) if isinstance(each, ModelRequest) else _response(each) for each in messages]
+    last = made[-1] if made else None
+    told = described(tools)
+    if isinstance(last, ModelRequest) and told:
+        made[-1] = replace(last, instructions=f"{last.instructions or ''}\n\n{told}".strip())
+    return made
+
+
+def with_calls(response: ModelResponse) -> ModelResponse:
+    """The response with the calls its text asks for. One that cannot be read is a call, too, and will be answered."""
+    parts: list[ModelResponsePart] = []
+    for part in response.parts:
+        if not isinstance(part, TextPart):
+            parts.append(part)
+            continue
+        parsed = parse_tool_calls(part.content)
+        if parsed.display:
+            parts.append(TextPart(parsed.display))
+        parts += [_part(call) for call in parsed.calls]
+    return replace(response, parts=parts)
+
+
+def problem_of(part: ToolCallPart) -> str:
+    """What to answer to a call that could not be read; "" for any other."""
+    if part.tool_name != UNREADABLE or not isinstance(part.args, str):
+        return ""
+    return answer_to(parse_tool_calls(f"{OPENS}{part.args}{CLOSES}").calls[0])
+
+
+def _part(call: TextCall) -> ToolCallPart:
+    return ToolCallPart(UNREADABLE, call.text) if call.problem else ToolCallPart(call.name, dict(call.arguments))
+
+
+def _request(message: ModelRequest) -> ModelRequest:
+    return replace(message, parts=list(_said(message.parts)))
+
+
+def _said(parts: Iterable[ModelRequestPart]) -> Iterable[ModelRequestPart]:
+    for part in parts:
+        if isinstance(part, ToolReturnPart):
+            yield UserPromptPart(f"<tool_result name={json.dumps(part.tool_name)}>\n{part.content}\n</tool_result>")
+        else:
+            yield part
+
+
+def _response(message: ModelResponse) -> ModelResponse:
+    parts: list[ModelResponsePart] = []
+    for part in message.parts:
+        if isinstance(part, ToolCallPart):
+            written = part.args if part.tool_name == UNREADABLE else _written(part)
+            parts.append(TextPart(f"{OPENS}{written}{CLOSES}"))
+        else:
+            parts.append(part)
+    return replace(message, parts=parts)
+
+
+def _written(part: ToolCallPart) -> str:
+    return json.dumps({"name": part.tool_name, "args": part.args_as_dict()}, ensure_ascii=False)

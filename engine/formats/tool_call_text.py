@@ -1,0 +1,96 @@
+"""``<tool_call>{"name": …, "args": …}</tool_call>`` in a text: how models without tool calls of their own make them.
+
+What is broken is kept and answered, so that the model can correct it: nothing is guessed, nothing is dropped.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+OPENS, CLOSES = "<tool_call>", "</tool_call>"
+RIGHT_FORM = f'{OPENS}{{"name": "the_tool", "args": {{"argument": "value"}}}}{CLOSES}'
+_ARGUMENTS = ("args", "arguments", "parameters")
+_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class TextCall:
+    """One call found in a text. problem: why it cannot be made; "" when it can. text: as it was written."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    text: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedText:
+    """calls: in order, broken ones among them. display: the text without them."""
+
+    calls: tuple[TextCall, ...]
+    display: str
+
+
+def parse_tool_calls(text: str) -> ParsedText:
+    """Every call in the text. A last one that was not closed counts: models stop there."""
+    calls: list[TextCall] = []
+    shown: list[str] = []
+    at = 0
+    while (start := text.find(OPENS, at)) >= 0:
+        shown.append(text[at:start])
+        call, at = _one(text, start + len(OPENS))
+        calls.append(call)
+    shown.append(text[at:])
+    display = "\n".join(part.strip() for part in shown if part.strip()) if calls else text
+    return ParsedText(tuple(calls), display)
+
+
+def answer_to(call: TextCall) -> str:
+    """What the model reads of a call that was broken."""
+    given = call.text if len(call.text) <= _SHOWN else f"{call.text[:_SHOWN]}…"
+    return (
+        f"This tool call cannot be read, and nothing was run: {call.problem}. Given: {given}\nWrite it as: {RIGHT_FORM}"
+    )
+
+
+def _one(text: str, begin: int) -> tuple[TextCall, int]:
+    """The call that begins here, and where the text goes on. An end tag inside of a JSON string is no end."""
+    body = text[begin:]
+    lead = len(body) - len(body.lstrip())
+    try:
+        value, length = json.JSONDecoder().raw_decode(body, lead)
+    except (ValueError, RecursionError) as error:
+        said = error.msg if isinstance(error, json.JSONDecodeError) else "it is nested too deeply"
+        return _broken(text, begin, f"it is not JSON ({said})")
+    after = begin + length
+    rest = text[after:].lstrip()
+    if rest and not rest.startswith((CLOSES, OPENS)):
+        return _broken(text, begin, f"after its JSON object comes something else than {CLOSES}")
+    end = len(text) - len(rest) + (len(CLOSES) if rest.startswith(CLOSES) else 0)
+    written = text[begin:after].strip()
+    return _judged(value, written), end
+
+
+def _judged(value: Any, written: str) -> TextCall:
+    if not isinstance(value, dict) or not isinstance(value.get("name"), str) or not value["name"]:
+        return TextCall("", {}, written, 'it has no "name"')
+    key = next((key for key in _ARGUMENTS if key in value), None)
+    arguments = value[key] if key is not None else {}
+    if isinstance(arguments, str):  # as OpenAI's own wire has them
+        try:
+            arguments = json.loads(arguments)
+        except (ValueError, RecursionError):
+            arguments = None
+    if not isinstance(arguments, dict):
+        return TextCall(value["name"], {}, written, 'its "args" are not an object')
+    return TextCall(value["name"], arguments, written)
+
+
+def _broken(text: str, begin: int, problem: str) -> tuple[TextCall, int]:
+    """Up to its end tag, or the next call, or the end of the text."""
+    closes, opens = text.find(CLOSES, begin), text.find(OPENS, begin)
+    if closes >= 0 and (opens < 0 or closes < opens):
+        return TextCall("", {}, text[begin:closes].strip(), problem), closes + len(CLOSES)
+    end = opens if opens >= 0 else len(text)
+    return TextCall("", {}, text[begin:end].strip(), problem), end

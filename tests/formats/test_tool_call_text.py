@@ -1,0 +1,78 @@
+"""Calls written as text: several, broken and unclosed ones too, and nothing of an answer gets lost."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from engine.formats.tool_call_text import CLOSES, OPENS, RIGHT_FORM, answer_to, parse_tool_calls
+
+pytestmark = pytest.mark.spec("TAG-4")
+plain = some.text(some.characters(codec="utf-8", exclude_characters="<"), max_size=20)
+values = some.recursive(
+    some.none() | some.booleans() | some.integers() | some.text(), lambda v: some.lists(v, max_size=3)
+)
+calls = some.tuples(some.text(min_size=1, max_size=10), some.dictionaries(some.text(max_size=5), values, max_size=3))
+
+
+def written(name: str, arguments: Any, key: str = "args") -> str:
+    return f"{OPENS}{json.dumps({'name': name, key: arguments})}{CLOSES}"
+
+
+@given(parts=some.lists(some.tuples(plain, calls), max_size=4), end=plain)
+def test_what_was_written_is_read_whatever_it_contains(parts: list[Any], end: str) -> None:
+    text = "".join(before + written(*call) for before, call in parts) + end
+    found = parse_tool_calls(text)
+    assert [(call.name, call.arguments) for call in found.calls] == [call for _, call in parts]
+    assert not any(call.problem for call in found.calls)
+    assert OPENS not in found.display
+
+
+@given(
+    text=some.lists(some.sampled_from([OPENS, CLOSES, "{", "}", '"name"', ": ", '"x"', "[", "text", "\n"])).map("".join)
+)
+def test_no_text_breaks_the_parser_and_every_opening_is_answered(text: str) -> None:
+    found = parse_tool_calls(text)
+    assert all(call.problem or call.name for call in found.calls)
+    assert bool(found.calls) == (OPENS in text)
+
+
+def test_an_end_tag_within_an_argument_is_no_end() -> None:
+    found = parse_tool_calls(written("say", {"text": f"a {CLOSES} b {OPENS}"}))
+    assert [call.arguments for call in found.calls] == [{"text": f"a {CLOSES} b {OPENS}"}]
+
+
+@pytest.mark.parametrize("key", ["args", "arguments", "parameters"])
+def test_the_usual_names_for_arguments_are_all_read(key: str) -> None:
+    assert parse_tool_calls(written("t", {"x": 1}, key)).calls[0].arguments == {"x": 1}
+    assert parse_tool_calls(written("t", '{"x": 1}', key)).calls[0].arguments == {"x": 1}
+
+
+def test_a_call_that_was_not_closed_counts() -> None:
+    found = parse_tool_calls(f'Now:\n{OPENS}\n{{"name": "t"}}\n')
+    assert [(call.name, call.arguments, call.problem) for call in found.calls] == [("t", {}, "")]
+    assert found.display == "Now:"
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ('{"name": "t", "args": {x: 1}}', "not JSON"),
+        ("", "not JSON"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"args": {}}', 'no "name"'),
+        ('["t"]', 'no "name"'),
+        ('{"name": "t", "args": [1]}', "not an object"),
+        ('{"name": "t"} and more', "something else"),
+    ],
+)
+def test_a_broken_call_is_answered_with_the_right_form(body: str, problem: str) -> None:
+    found = parse_tool_calls(f"{OPENS}{body}{CLOSES}{written('good', {})} after")
+    broken, good = found.calls
+    assert problem in broken.problem
+    assert RIGHT_FORM in answer_to(broken)
+    assert len(answer_to(broken)) < 600
+    assert good.name == "good"
+    assert found.display == "after"
