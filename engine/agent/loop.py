@@ -5,6 +5,7 @@ Importing this module loads the model client, which takes seconds.
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pydantic_ai.messages import (
     ModelMessage,
@@ -157,14 +158,7 @@ class Run:
         base = self._talk._turn  # noqa: SLF001 -- a run is a part of its conversation
         used = " ".join(dict.fromkeys(self._names))
         query = "\n".join(part for part in (self._message, self._said, used) if part)
-        return Turn(
-            query=query,
-            user=base.user,
-            agent=base.agent,
-            permission=base.permission,
-            features=base.features,
-            include_deferred_tools=base.include_deferred_tools,
-        )
+        return replace(base, query=query)
 
     def account(self, finish: Finish, detail: str = "") -> Report:
         """An honest end without an answer of the model: what happened, and how far it came."""

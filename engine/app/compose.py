@@ -14,9 +14,14 @@ from engine.app.packs import OpenedPacks, open_packs
 from engine.app.sandboxes import Refusing, open_sandbox, told_to_sandboxes
 from engine.app.services import Services
 from engine.contract.context import Clock, MissingService
+from engine.contract.guard import Guard
 from engine.contract.source import ToolSource
 from engine.dispatch.bind import ContextBinder
 from engine.dispatch.pipeline import Parts, Pipeline
+from engine.policy.access import Access
+from engine.policy.approval import Approval, Approver
+from engine.policy.gate import EvalGate, Gate
+from engine.policy.rate_limits import RateLimits
 from engine.recovery.breaker import Breakers
 from engine.recovery.budget import RetryBudget
 from engine.recovery.fallback import FallbackChains, shipped_chains
@@ -50,6 +55,17 @@ class Once(Generic[T]):
             if not self._made:
                 self._made.append(self._make())
             return self._made[0]
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """Who is asked before a call runs. gate: judges calls of tools that require it; None lets all run.
+
+    approver: asks a person; None where nobody can be asked, so that what needs approval is refused.
+    """
+
+    gate: EvalGate | None = None
+    approver: Approver | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +103,12 @@ async def compose(
     sources: Sequence[ToolSource] = (),
     sandbox: Sandbox | None = None,
     packs: bool = True,
+    people: People | None = None,
 ) -> House:
     """Open everything; the stack closes it again, last opened first. Raises ConfigError.
 
     sources: offered besides those of the packs. sandbox: instead of the configured one; the caller closes it.
-    packs: False opens none.
+    packs: False opens none. people: who is asked before calls run.
     """
     await asyncio.to_thread(home.create)
     records = await asyncio.to_thread(Records.open, home.records_url)
@@ -112,7 +129,9 @@ async def compose(
     chains = FallbackChains(home.fallback_chains, registry.static_specs, otherwise=shipped_chains())
     binder = ContextBinder(box, workspace, clock, vision, images, opened.provides)
     budget = RetryBudget()
-    guards = (Breakers(clock), Repeats(clock), budget)
+    limits = await asyncio.to_thread(RateLimits, records, clock)
+    guards: list[Guard] = [Access(), Repeats(clock), Breakers(clock), limits, budget]
+    guards += asked_before(settings, people or People())
     retrier = Retrier(budget=budget)
     parts = Parts(registry, binder, clock, chains=chains, failures=failures, guards=guards, retrier=retrier)
     pipeline = Pipeline(parts)
@@ -128,6 +147,17 @@ async def compose(
         features=frozenset({VISION} if vision is not None else ()),
         requirements=frozenset(name for name, there in provided.items() if there),
     )
+
+
+def asked_before(settings: Settings, people: People) -> list[Guard]:
+    """The guards that ask somebody. Approval is last, so that nothing comes between the yes and the run."""
+    asking: list[Guard] = []
+    if people.gate is not None:
+        asking.append(Gate(people.gate, on_gate_failure=settings.policy.on_gate_failure))
+    if settings.policy.approval != "off":
+        expires = settings.policy.approval_expires_s
+        asking.append(Approval(people.approver, settings.policy.approval, expires_s=expires))
+    return asking
 
 
 async def configured_sandbox(home: Home, settings: Settings, stack: AsyncExitStack) -> Sandbox:

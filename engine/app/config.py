@@ -98,6 +98,21 @@ class DockerSettings(Section):
     url: str = ""
 
 
+class PolicySettings(Section):
+    """What may run, and who is asked first.
+
+    band: GREEN runs tools of every safety class, AMBER none of class HIGH, RED only those of LOW; an agent's own band
+    can only be tighter. approval: which tools wait for a person: none (`off`), those that say so (`confirmation`), or
+    all that are destructive, too. approval_expires_s: seconds in which an answer counts. on_gate_failure: what becomes
+    of a call when the eval gate fails or is slow.
+    """
+
+    band: Literal["GREEN", "AMBER", "RED"] = "GREEN"
+    approval: Literal["off", "confirmation", "destructive"] = "off"
+    approval_expires_s: float = Field(default=300.0, gt=0)
+    on_gate_failure: Literal["allow", "deny"] = "allow"
+
+
 class EnvironmentSettings(Section):
     """Packages that skills declare (BOX-11). cap_bytes: most to keep on the disk. build_s: seconds to install a set."""
 
@@ -124,6 +139,7 @@ class Settings(Section):
     egress: EgressSettings = EgressSettings()
     environments: EnvironmentSettings = EnvironmentSettings()
     docker: DockerSettings = DockerSettings()
+    policy: PolicySettings = PolicySettings()
     packs: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
 
     @property

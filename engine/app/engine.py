@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.app.compose import House, compose
+from engine.app.compose import House, People, compose
 from engine.app.config import Settings, load_settings
 from engine.app.home import Home
 from engine.app.services import Services
@@ -18,6 +18,7 @@ from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
 from engine.dispatch.bind import BoundTool, bind_tools
 from engine.dispatch.tagged import Answered, answer_tags
+from engine.policy.access import tighter
 from engine.stores.clock import SystemClock
 from engine.stores.failure_log import FailureLog
 from engine.turn.active_list import ActiveList, active_list
@@ -46,6 +47,7 @@ class Engine:
         packs: bool = True,
         clock: Clock | None = None,
         environ: Mapping[str, str] | None = None,
+        people: People | None = None,
     ) -> AsyncIterator["Engine"]:
         """An open engine: ``async with Engine.open(home=...) as engine``. Raises ConfigError.
 
@@ -54,13 +56,21 @@ class Engine:
         sources: tools offered besides those of the installed packs. packs: False leaves those out.
         sandbox: instead of the configured one; it stays open when the engine closes.
         environ: instead of the process's environment variables.
+        people: who is asked before a call runs: an eval gate, a person who approves.
         """
         variables = os.environ if environ is None else environ
         place = Home.locate(home, variables)
         chosen = settings if settings is not None else load_settings(place, variables)
         async with AsyncExitStack() as stack:
             house = await compose(
-                place, chosen, clock or SystemClock(), stack, sources=sources, sandbox=sandbox, packs=packs
+                place,
+                chosen,
+                clock or SystemClock(),
+                stack,
+                sources=sources,
+                sandbox=sandbox,
+                packs=packs,
+                people=people,
             )
             yield cls(house)
 
@@ -141,8 +151,10 @@ class Engine:
         return await answer_tags(text, tools, self._house.pipeline, chosen, context)
 
     def _turn(self, turn: Turn | None) -> Turn:
-        """The turn, with what our model clients can do."""
-        features = self._house.features
+        """The turn, with what our model clients can do, and no less careful than the configuration."""
+        features, band = self._house.features, self.settings.policy.band
         if turn is None:
-            return Turn(features=features)
-        return turn if features <= turn.features else replace(turn, features=turn.features | features)
+            return Turn(features=features, band=band)
+        if features <= turn.features and band == "GREEN":
+            return turn
+        return replace(turn, features=turn.features | features, band=tighter(band, turn.band))

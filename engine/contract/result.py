@@ -46,6 +46,7 @@ class Audit:
     duration_ms: float = 0.0
     attempts: int = 0
     end: str = ""
+    risk: str = "LOW"  # LOW, MEDIUM or HIGH: how much it may cost if the call was a mistake
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ Tier = Literal["low", "medium", "high"]
 Cost = Literal["free", "cheap", "expensive"]
 SafetyClass = Literal["LOW", "MEDIUM", "HIGH"]
 PermissionLevel = Literal["guest", "user", "admin", "owner"]
+Band = Literal["GREEN", "AMBER", "RED"]
 
 
 class Origin(StrEnum):
@@ -54,6 +55,9 @@ class ToolSpec:
     side_effects: what a call *may* do (``"filesystem_write"``); what it did is on the result.
     timeout_s: deadline over all attempts of one call, seconds.
     tag: how it is called by a line of text, for models that are not given tools.
+    required_permission: of the user. caps_required: what the agent must hold.
+    cooldown_seconds, daily_limit: between two calls of a user, and per user and UTC day; 0 means none.
+    requires_gate: the eval gate is asked before it runs.
     """
 
     name: str
@@ -76,6 +80,9 @@ class ToolSpec:
     defer_loading: bool = False
     timeout_s: float = 30.0
     idempotency_key_fields: tuple[str, ...] = ()
+    cooldown_seconds: float = 0.0
+    daily_limit: int = 0
+    requires_gate: bool = False
     tag: Tag | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
 

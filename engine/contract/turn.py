@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from engine.contract.spec import PermissionLevel
+from engine.contract.spec import Band, PermissionLevel
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,6 +11,8 @@ class Turn:
 
     query: the latest message; acquired skills are retrieved for it. None lists them all.
     features: what the model client of this turn can do, such as ``"vision"``.
+    caps: what the agent holds (`ToolSpec.caps_required`). modules: those of the persona; None allows all.
+    band: how careful to be. GREEN runs tools of every safety class, AMBER none of class HIGH, RED only those of LOW.
     """
 
     query: str | None = None
@@ -19,3 +21,6 @@ class Turn:
     permission: PermissionLevel = "owner"
     features: frozenset[str] = field(default_factory=frozenset)
     include_deferred_tools: bool = True
+    caps: frozenset[str] = field(default_factory=frozenset)
+    modules: frozenset[str] | None = None
+    band: Band = "GREEN"

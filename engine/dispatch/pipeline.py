@@ -23,6 +23,7 @@ from engine.dispatch.flights import Flights
 from engine.dispatch.threads import WorkerThreads
 from engine.dispatch.validate import Validators
 from engine.dispatch.watchdog import DEFAULT_STALL_S, StallWatchdog
+from engine.policy.risk import risk_of
 from engine.recovery.advise import advise
 from engine.recovery.chain import may_fall_back
 from engine.recovery.classify import Facts, classify
@@ -247,7 +248,8 @@ class Pipeline:
                 guard.ended(flight.request, ended.cause, ran=flight.started)
         duration_ms = (self._clock.monotonic() - flight.t0) * 1000.0
         name = flight.spec.name if flight.spec is not None else flight.name
-        audit = Audit(name, flight.call_id, flight.ts, duration_ms, flight.attempts, ended.end)
+        risk = risk_of(flight.spec, call.arguments) if flight.request is not None and flight.spec is not None else "LOW"
+        audit = Audit(name, flight.call_id, flight.ts, duration_ms, flight.attempts, ended.end, risk)
         result = ToolResult(
             ended.failure is None,
             ended.output,

@@ -107,6 +107,9 @@ def tool(
     caps_required: tuple[str, ...] = (),
     defer_loading: bool = False,
     idempotency_key_fields: tuple[str, ...] = (),
+    cooldown_seconds: float = 0.0,
+    daily_limit: int = 0,
+    requires_gate: bool = False,
     tag: Tag | None = None,
     meta: Mapping[str, Any] | None = None,
 ) -> _Decorator:
@@ -141,6 +144,9 @@ def tool(
             defer_loading=defer_loading,
             timeout_s=timeout_s,
             idempotency_key_fields=idempotency_key_fields,
+            cooldown_seconds=cooldown_seconds,
+            daily_limit=daily_limit,
+            requires_gate=requires_gate,
             tag=tag,
             meta=meta or {},
         )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from engine.contract.source import Tool, ToolSource
 from engine.contract.spec import Origin
 from engine.contract.turn import Turn
-from engine.turn.availability import Dropped, available, without_deferred
+from engine.turn.availability import Dropped, available, permitted, without_deferred
 from engine.turn.gather import SOURCE_TIMEOUT_S, SourceFailure, gather
 
 
@@ -54,8 +54,9 @@ async def active_list(
     tools, shadowing = append_acquired(tools, context)
     tools, unusable = _append(tools, context, Origin.COMPOSED)
     tools, unavailable = available(tools, turn, configured)
+    tools, forbidden = permitted(tools, turn)
     tools, deferred = without_deferred(tools, turn)
-    dropped = sorted([*doubled, *shadowing, *unusable, *unavailable, *deferred], key=lambda each: each.name)
+    dropped = sorted([*doubled, *shadowing, *unusable, *unavailable, *forbidden, *deferred], key=lambda each: each.name)
     return ActiveList(tuple(tools), tuple(dropped), gathered.failed)
 
 

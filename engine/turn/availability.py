@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from engine.contract.source import Tool
 from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
+from engine.policy.access import why_not as denied
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,19 @@ def available(tools: Sequence[Tool], turn: Turn, configured: frozenset[str]) -> 
         reason = why_not(spec, turn, configured) if spec.requires or spec.features else ""
         if reason:
             dropped.append(Dropped(spec.name, reason))
+        else:
+            kept.append(tool)
+    return kept, dropped
+
+
+def permitted(tools: Sequence[Tool], turn: Turn) -> tuple[list[Tool], list[Dropped]]:
+    """The tools this turn's user and agent may call, in their order, and those they may not."""
+    kept: list[Tool] = []
+    dropped: list[Dropped] = []
+    for tool in tools:
+        reason = denied(tool.spec, turn)
+        if reason:
+            dropped.append(Dropped(tool.spec.name, reason))
         else:
             kept.append(tool)
     return kept, dropped

@@ -1,0 +1,63 @@
+"""`Access`: may this user, through this agent, call this tool at all (ACCESS-1, ACCESS-2, ACCESS-5)."""
+
+from collections.abc import Mapping
+
+from engine.contract.failure import Failure, FailureClass, ToolFailure
+from engine.contract.guard import Request
+from engine.contract.spec import Band, ToolSpec
+from engine.contract.turn import Turn
+
+_LEVELS: Mapping[str, int] = {"guest": 0, "user": 1, "admin": 2, "owner": 3}
+_SAFETY: Mapping[str, int] = {"LOW": 0, "MEDIUM": 1, "HIGH": 2}
+_BANDS: Mapping[str, int] = {"GREEN": 2, "AMBER": 1, "RED": 0}  # the highest safety class each lets run
+
+
+def user_rank(level: str) -> int:
+    """Of a user: a level nobody knows is the least."""
+    return _LEVELS.get(level, _LEVELS["guest"])
+
+
+def tool_rank(level: str) -> int:
+    """Of a tool: a level nobody knows is the highest."""
+    return _LEVELS.get(level, _LEVELS["owner"])
+
+
+def tighter(one: Band, other: Band) -> Band:
+    """The more careful of two bands; one nobody knows is the most careful there is."""
+    return min(one, other, key=lambda band: _BANDS.get(band, -1))
+
+
+def why_not(spec: ToolSpec, turn: Turn) -> str:
+    """Why the tool may not be called in this turn; "" when it may. Modules first, then the permission (ACCESS-2)."""
+    if turn.modules is not None:
+        module, dot, _ = spec.name.partition(".")
+        if dot and module not in turn.modules:
+            return f"the module {module} is not one of this persona's"
+    if spec.required_permission != "guest" and user_rank(turn.permission) < tool_rank(spec.required_permission):
+        return f"it takes the permission {spec.required_permission}, and the user has {turn.permission}"
+    if spec.caps_required:
+        lacking = [cap for cap in spec.caps_required if cap not in turn.caps]
+        if lacking:
+            return f"the agent does not hold {', '.join(lacking)}"
+    if turn.band != "GREEN" and _SAFETY.get(spec.safety_class, _SAFETY["HIGH"]) > _BANDS.get(turn.band, 0):
+        return f"its safety class is {spec.safety_class}, and the band is {turn.band}"
+    return ""
+
+
+class Access:
+    """The guard; the list of a turn asks `why_not` itself, so that nobody is offered what would be denied."""
+
+    def admit(self, request: Request) -> None:
+        """Raises ToolFailure, FATAL: a denial is not to be worked around."""
+        reason = why_not(request.spec, request.turn)
+        if reason:
+            raise ToolFailure(
+                f"{request.spec.name} may not be called: {reason}. Nothing was run.",
+                failure_class=FailureClass.FATAL,
+                reason="denied",
+                may_have_started=False,
+                end="refused",
+            )
+
+    def ended(self, request: Request, failure: Failure | None, *, ran: bool) -> None:
+        """It keeps nothing."""

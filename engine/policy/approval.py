@@ -1,0 +1,106 @@
+"""`Approval`: a person's yes before something destructive runs (ACCESS-8). It fails closed.
+
+The yes is for these arguments alone: it is bound to their digest, spent by one call, and void after a while.
+"""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from engine.contract.failure import Failure, FailureClass, ToolFailure
+from engine.contract.guard import Request
+from engine.contract.spec import ToolSpec
+
+EXPIRES_S = 300.0
+
+# off: nobody is asked. confirmation: for tools with `requires_confirmation`. destructive: for destructive ones, too.
+ApprovalMode = Literal["off", "confirmation", "destructive"]
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequest:
+    """What a person is asked. digest: of tool, version and arguments; the answer has to bring it back.
+
+    expires_s: seconds in which an answer counts.
+    """
+
+    call_id: str
+    user: str
+    tool: ToolSpec
+    arguments: Mapping[str, Any]
+    digest: str
+    expires_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAnswer:
+    """digest: of the request that is answered."""
+
+    approved: bool
+    digest: str
+    reason: str = ""
+
+
+class Approver(Protocol):
+    """A way to ask a person: at a terminal, over MCP, over HTTP."""
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer: ...
+
+
+class Approval:
+    """The guard; the last of them, so that nothing comes between the yes and the run."""
+
+    def __init__(self, approver: Approver | None, mode: ApprovalMode, *, expires_s: float = EXPIRES_S) -> None:
+        """approver: None where nobody can be asked, so that what needs a yes is refused."""
+        self._approver = approver
+        self._mode = mode
+        self._expires_s = expires_s
+
+    def needed(self, spec: ToolSpec) -> bool:
+        """Whether a person is asked about this tool."""
+        if self._mode == "off":
+            return False
+        asked = spec.annotations.requires_confirmation
+        return asked or (self._mode == "destructive" and spec.annotations.destructive)
+
+    def admit(self, request: Request) -> Awaitable[None] | None:
+        """Raises ToolFailure, FATAL, when awaited, unless a person said yes to exactly this call."""
+        return self._ask(request) if self.needed(request.spec) else None
+
+    def ended(self, request: Request, failure: Failure | None, *, ran: bool) -> None:
+        """The yes was spent when the call was let through."""
+
+    async def _ask(self, request: Request) -> None:
+        name = request.spec.name
+        if self._approver is None:
+            raise _refused(f"{name} needs a person's approval, and nobody can be asked here. Nothing was run.")
+        digest = digest_of(request.spec, request.call.arguments)
+        shown = json.loads(json.dumps(request.call.arguments, default=str))  # a copy: what was shown stays as it was
+        question = ApprovalRequest(request.call_id, request.turn.user, request.spec, shown, digest, self._expires_s)
+        try:
+            async with asyncio.timeout(self._expires_s) as deadline:
+                answer = await self._approver.ask(question)
+        except Exception as error:
+            if deadline.expired():
+                raise _refused(f"{name} was not run: nobody approved it within {self._expires_s:g} s.") from error
+            raise _refused(f"{name} was not run: asking for approval failed ({type(error).__name__}).") from error
+        if not answer.approved:
+            because = f": {answer.reason}" if answer.reason else "."
+            raise _refused(f"{name} was not run: the user said no{because}")
+        if answer.digest != digest or digest_of(request.spec, request.call.arguments) != digest:
+            raise _refused(f"{name} was not run: what was approved is not what would run.")
+
+
+def digest_of(spec: ToolSpec, arguments: Mapping[str, Any]) -> str:
+    """SHA-256 of tool, version and arguments as canonical JSON."""
+    text = json.dumps([spec.name, spec.version, arguments], sort_keys=True, ensure_ascii=True, default=repr)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _refused(text: str) -> ToolFailure:
+    return ToolFailure(
+        text, failure_class=FailureClass.FATAL, reason="not_approved", may_have_started=False, end="refused"
+    )

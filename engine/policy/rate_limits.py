@@ -1,0 +1,97 @@
+"""`RateLimits`: seconds between two calls and calls per UTC day, for each user and tool (ACCESS-6).
+
+Kept in the records, so a restart forgets none and every process on one home counts the same. A call counts once it is
+let through, whatever becomes of it: what the limit guards has been asked then.
+"""
+
+import asyncio
+import math
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import Column, Float, Integer, MetaData, String, Table, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from engine.contract.context import Clock
+from engine.contract.failure import Failure, FailureClass, ToolFailure
+from engine.contract.guard import Request
+from engine.contract.spec import ToolSpec
+from engine.stores.records import Records
+
+_SCHEMA = MetaData()
+_USES = Table(
+    "tool_uses",
+    _SCHEMA,
+    Column("user", String(200), primary_key=True),
+    Column("tool", String(200), primary_key=True),
+    Column("day", String(10), nullable=False),
+    Column("count", Integer, nullable=False),
+    Column("last", Float, nullable=False),
+)
+
+
+class ToolRateLimited(ToolFailure):
+    """A call that came too early. retry_after: seconds until the next one is let through."""
+
+    def __init__(self, spec: ToolSpec, rule: str, retry_after: float) -> None:
+        super().__init__(
+            f"{spec.name} {rule}; it can be called again in {_duration(retry_after)}. Nothing was run.",
+            failure_class=FailureClass.RETRYABLE,
+            reason="rate_limited",
+            retry_after=retry_after,
+            may_have_started=False,
+            end="refused",
+        )
+
+
+class RateLimits:
+    """A guard. Tools without limits cost nothing."""
+
+    def __init__(self, records: Records, clock: Clock) -> None:
+        self._records = records
+        self._clock = clock
+        records.create(_SCHEMA)
+
+    def admit(self, request: Request) -> asyncio.Future[None] | None:
+        """Raises ToolRateLimited, when awaited, for a call that comes too early."""
+        spec = request.spec
+        if not spec.cooldown_seconds and not spec.daily_limit:
+            return None
+        work = asyncio.to_thread(self.take, request.turn.user, spec)
+        return asyncio.ensure_future(work)
+
+    def ended(self, request: Request, failure: Failure | None, *, ran: bool) -> None:
+        """Counted already."""
+
+    def take(self, user: str, spec: ToolSpec) -> None:
+        """Count one call of this user. Raises ToolRateLimited. Blocks; look and count are one transaction."""
+        now = self._clock.now().astimezone(UTC)
+        today = now.date().isoformat()
+        key = (_USES.c.user == user) & (_USES.c.tool == spec.name)
+        with self._records.begin() as connection:
+            row = connection.execute(select(_USES.c.day, _USES.c.count, _USES.c.last).where(key)).one_or_none()
+            day, before, last = row if row is not None else ("", 0, None)
+            count = before if day == today else 0
+            if last is not None and spec.cooldown_seconds:
+                left = last + spec.cooldown_seconds - now.timestamp()
+                if 0 < left <= spec.cooldown_seconds:  # more than that: the clock was set back
+                    raise ToolRateLimited(spec, f"may be called every {_duration(spec.cooldown_seconds)}", left)
+            if spec.daily_limit and count >= spec.daily_limit:
+                raise ToolRateLimited(spec, f"may be called {spec.daily_limit} times a day (UTC)", _until_midnight(now))
+            values = {"user": user, "tool": spec.name, "day": today, "count": count + 1, "last": now.timestamp()}
+            dialect = postgresql if self._records.dialect == "postgresql" else sqlite
+            put = dialect.insert(_USES).values(values)
+            connection.execute(put.on_conflict_do_update(index_elements=["user", "tool"], set_=values))
+
+
+def _until_midnight(now: datetime) -> float:
+    midnight = datetime(now.year, now.month, now.day, tzinfo=UTC) + timedelta(days=1)
+    return (midnight - now).total_seconds()
+
+
+def _duration(seconds: float) -> str:
+    """Rounded up, so that whoever waits as long as it says is not too early."""
+    whole = math.ceil(seconds)
+    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{whole} s"

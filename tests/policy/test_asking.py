@@ -1,0 +1,209 @@
+"""Asking before a call: the eval gate fails open, a person's approval fails closed and is for these arguments alone."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import Engine
+from engine.app.compose import People
+from engine.app.config import Settings
+from engine.contract.failure import FailureClass
+from engine.contract.guard import Request
+from engine.contract.result import ToolCall
+from engine.contract.spec import Annotations, ToolSpec
+from engine.policy.approval import Approval, ApprovalAnswer, ApprovalRequest
+from engine.policy.gate import Gate, GateDecision
+from engine.registry.decorate import tool
+from engine.registry.static import StaticSource
+from tests.dispatch.house import TURN, house
+
+SENT: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_sent() -> None:
+    SENT.clear()
+
+
+@tool(requires_gate=True, annotations=Annotations(destructive=True))
+async def send(text: str) -> str:
+    """Send a text."""
+    SENT.append(text)
+    return "sent"
+
+
+@tool(annotations=Annotations(requires_confirmation=True))
+async def pay(amount: int) -> str:
+    """Pay."""
+    SENT.append(str(amount))
+    return "paid"
+
+
+class Judge:
+    """An eval gate that does as it is told."""
+
+    def __init__(self, says: Callable[[], Any]) -> None:
+        self.says = says
+        self.asked: list[str] = []
+
+    async def check(self, tool: ToolSpec, ctx: Request) -> GateDecision:
+        self.asked.append(tool.name)
+        found = self.says()
+        return await found if asyncio.iscoroutine(found) else found
+
+
+def fails() -> GateDecision:
+    raise RuntimeError("no model")
+
+
+async def forever() -> GateDecision:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+@pytest.mark.spec("ACCESS-7")
+async def test_what_the_gate_refuses_does_not_run_and_its_reason_is_the_message(tmp_path: Path) -> None:
+    judge = Judge(lambda: GateDecision(approved=False, reason="Too rude."))
+    async with house(tmp_path, [send, pay], guards=(Gate(judge),)) as h:
+        result = await h.call("send", text="x")
+        assert (result.success, result.text) == (False, "Too rude.")
+        assert (await h.call("pay", amount=1)).success
+    assert (SENT, judge.asked) == (["1"], ["send"])
+
+
+@pytest.mark.spec("ACCESS-7")
+@pytest.mark.parametrize("says", [fails, forever])
+async def test_a_gate_that_fails_or_hangs_lets_the_call_run_and_leaves_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, says: Callable[[], Any]
+) -> None:
+    with caplog.at_level(logging.WARNING, "knackbox.policy"):
+        async with house(tmp_path, [send], guards=(Gate(Judge(says), wait_s=0.05),)) as h:
+            assert (await h.call("send", text="x")).success
+    assert "runs without it" in caplog.text
+
+
+@pytest.mark.spec("ACCESS-7")
+@pytest.mark.parametrize("says", [fails, forever])
+async def test_who_wants_it_otherwise_has_such_a_call_refused(tmp_path: Path, says: Callable[[], Any]) -> None:
+    async with house(tmp_path, [send], guards=(Gate(Judge(says), on_gate_failure="deny", wait_s=0.05),)) as h:
+        assert "the gate" in (await h.call("send", text="x")).text
+    assert SENT == []
+
+
+class Person:
+    """Answers what it is asked."""
+
+    def __init__(self, answer: Callable[[ApprovalRequest], Any]) -> None:
+        self.answer = answer
+        self.asked: list[ApprovalRequest] = []
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        self.asked.append(request)
+        found = self.answer(request)
+        return await found if asyncio.iscoroutine(found) else found
+
+
+def yes(request: ApprovalRequest) -> ApprovalAnswer:
+    return ApprovalAnswer(approved=True, digest=request.digest)
+
+
+def no(request: ApprovalRequest) -> ApprovalAnswer:
+    return ApprovalAnswer(approved=False, digest=request.digest, reason="not today")
+
+
+@pytest.mark.spec("ACCESS-8")
+async def test_a_yes_lets_exactly_one_call_run(tmp_path: Path) -> None:
+    person = Person(yes)
+    async with house(tmp_path, [send, pay], guards=(Approval(person, "destructive"),)) as h:
+        assert (await h.call("send", text="a")).success
+        assert (await h.call("send", text="a")).success
+    assert SENT == ["a", "a"]
+    assert [request.arguments for request in person.asked] == [{"text": "a"}] * 2  # a yes is spent by one call
+
+
+@pytest.mark.spec("ACCESS-8")
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (no, "the user said no: not today"),
+        (lambda request: 1 / 0, "asking for approval failed"),
+        (lambda request: forever(), "nobody approved it within"),
+        (lambda request: ApprovalAnswer(approved=True, digest="of another call"), "not what would run"),
+    ],
+)
+async def test_anything_but_a_yes_to_this_very_call_is_a_no(tmp_path: Path, answer: Any, said: str) -> None:
+    async with house(tmp_path, [send], guards=(Approval(Person(answer), "destructive", expires_s=0.05),)) as h:
+        result = await h.call("send", text="a")
+    assert said in result.text
+    assert result.failure is not None
+    assert (result.failure.failure_class, result.failure.reason) == (FailureClass.FATAL, "not_approved")
+    assert SENT == []
+
+
+@pytest.mark.spec("ACCESS-8")
+async def test_an_answer_to_one_call_cannot_be_used_for_another(tmp_path: Path) -> None:
+    kept: list[ApprovalAnswer] = []
+
+    def replaying(request: ApprovalRequest) -> ApprovalAnswer:
+        kept.append(yes(request))
+        return kept[0]
+
+    async with house(tmp_path, [pay], guards=(Approval(Person(replaying), "confirmation"),)) as h:
+        assert (await h.call("pay", amount=1)).success
+        assert not (await h.call("pay", amount=1000)).success
+    assert SENT == ["1"]
+
+
+@pytest.mark.spec("ACCESS-8")
+async def test_arguments_that_change_while_a_person_thinks_are_not_run(tmp_path: Path) -> None:
+    arguments = {"amount": 1}
+
+    def meanwhile(request: ApprovalRequest) -> ApprovalAnswer:
+        arguments["amount"] = 1000
+        assert request.arguments == {"amount": 1}
+        return yes(request)
+
+    async with house(tmp_path, [pay], guards=(Approval(Person(meanwhile), "confirmation"),)) as h:
+        result = await h.pipeline.call(ToolCall("pay", arguments), TURN)
+    assert "not what would run" in result.text
+    assert SENT == []
+
+
+@pytest.mark.spec("ACCESS-8")
+def test_the_digest_is_of_tool_version_and_arguments_in_any_order() -> None:
+    from engine.policy.approval import digest_of
+
+    one = ToolSpec("t", "Does.")
+    same = digest_of(one, {"a": 1, "b": [2]})
+    assert same == digest_of(one, {"b": [2], "a": 1})
+    others = [digest_of(one, {"a": 1, "b": [3]}), digest_of(replace(one, version="2"), {"a": 1, "b": [2]})]
+    assert same not in others
+
+
+@pytest.mark.spec("ACCESS-8")
+async def test_modes_say_who_is_asked_and_nobody_to_ask_is_a_no(tmp_path: Path) -> None:
+    for mode, refused in (("off", []), ("confirmation", ["pay"]), ("destructive", ["pay", "send"])):
+        settings = Settings.model_validate({"policy": {"approval": mode}})
+        sources = [StaticSource("mine", [send, pay])]
+        async with Engine.open(tmp_path, settings=settings, sources=sources, packs=False, environ={}) as engine:
+            results = {"send": await engine.call("send", {"text": "a"}), "pay": await engine.call("pay", {"amount": 1})}
+        assert sorted(name for name, result in results.items() if not result.success) == refused
+        assert all("nobody can be asked" in results[name].text for name in refused)
+
+
+@pytest.mark.spec("ACCESS-7", "ACCESS-8")
+async def test_an_engine_asks_whom_it_was_given(tmp_path: Path) -> None:
+    judge, person = Judge(lambda: GateDecision(approved=True)), Person(yes)
+    settings = Settings.model_validate({"policy": {"approval": "destructive"}})
+    people = People(gate=judge, approver=person)
+    sources = [StaticSource("mine", [send])]
+    async with Engine.open(
+        tmp_path, settings=settings, sources=sources, packs=False, environ={}, people=people
+    ) as engine:
+        assert (await engine.call("send", {"text": "a"})).success
+    assert (judge.asked, [request.tool.name for request in person.asked]) == (["send"], ["send"])
