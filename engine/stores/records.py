@@ -67,9 +67,10 @@ class Records:
         self._generations: dict[str, int] = {}
 
     @classmethod
-    def open(cls, url: str) -> "Records":
+    def open(cls, url: str, *, power_cuts: bool = False) -> "Records":
         """Open, or create, the database at an SQLAlchemy URL such as ``sqlite:////home/me/records.db``.
 
+        power_cuts: with SQLite, make every commit survive one of those, too, at the price of waiting for the disk.
         Raises ConfigError, naming the file and the remedy, when it is damaged or cannot be used; a damaged file is
         left exactly as it was found.
         """
@@ -80,7 +81,8 @@ class Records:
         else:
             with _explained(file):
                 _prepare_sqlite(file)
-            engine = create_engine(parsed, creator=lambda: _connect_sqlite(file))
+            level = "FULL" if power_cuts else "NORMAL"
+            engine = create_engine(parsed, creator=lambda: _connect_sqlite(file, level))
             event.listen(engine, "begin", _begin_sqlite)
         with _explained(file, parsed):
             records = cls(engine, file)
@@ -178,10 +180,10 @@ def _sqlite_file(url: URL) -> Path | None:
     return Path(url.database)
 
 
-def _connect_sqlite(file: Path) -> sqlite3.Connection:
+def _connect_sqlite(file: Path, synchronous: str = "NORMAL") -> sqlite3.Connection:
     # Transactions are begun by us (isolation_level=None); pools and locks, not sqlite3, keep threads apart.
     connection = sqlite3.connect(file, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
-    connection.execute("PRAGMA synchronous=NORMAL")
+    connection.execute(f"PRAGMA synchronous={synchronous}")
     connection.execute("PRAGMA foreign_keys=ON")
     return connection
 

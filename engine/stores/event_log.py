@@ -1,0 +1,280 @@
+"""`EventLog`: what happened, in order, for subscribers that each remember how far they are (REG-9).
+
+Delivery is at least once: an event that was fetched and not acknowledged within its lease comes again, one that is
+refused comes again later, and one that nobody could use is set aside as a dead letter. What was acknowledged never
+comes again, except by `replay`. Everything is one transaction each, so `kill -9` at any moment leaves it either done or
+not begun.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Float,
+    Integer,
+    MetaData,
+    RowMapping,
+    String,
+    Table,
+    Text,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
+
+from engine.contract.context import Clock
+from engine.stores.records import Records
+
+EVENTS_GENERATION = "events"
+LEASE_S = 30.0
+MOST_ATTEMPTS = 5
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 1.0, 300.0  # of back-off after a refusal, doubled each time
+
+_NUMBER = BigInteger().with_variant(Integer, "sqlite")
+_SCHEMA = MetaData()
+_EVENTS = Table(
+    "events",
+    _SCHEMA,
+    Column("offset", _NUMBER, primary_key=True, autoincrement=True),
+    Column("ts", String(40), nullable=False),
+    Column("type", String(100), nullable=False),
+    Column("payload", Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+_SUBSCRIBERS = Table(
+    "event_subscribers",
+    _SCHEMA,
+    Column("name", String(100), primary_key=True),
+    Column("types", Text, nullable=False),
+    Column("cursor", _NUMBER, nullable=False),
+)
+_PENDING = Table(
+    "event_pending",
+    _SCHEMA,
+    Column("subscriber", String(100), primary_key=True),
+    Column("offset", _NUMBER, primary_key=True),
+    Column("attempts", Integer, nullable=False),
+    Column("due", Float, nullable=False),
+)
+_DEAD = Table(
+    "event_dead_letters",
+    _SCHEMA,
+    Column("subscriber", String(100), primary_key=True),
+    Column("offset", _NUMBER, primary_key=True),
+    Column("attempts", Integer, nullable=False),
+    Column("reason", Text, nullable=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """offset: its place in the log, from 1. ts: when it was appended, UTC, ISO 8601. payload: a JSON object."""
+
+    offset: int
+    ts: str
+    type: str
+    payload: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """An event for one subscriber. attempt: 1 when it is new to it."""
+
+    event: Event
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """An event that a subscriber could not use, and why."""
+
+    event: Event
+    attempts: int
+    reason: str
+
+
+class UnknownSubscriber(LookupError):
+    """Nobody subscribed under this name."""
+
+
+class EventLog:
+    """In the records, shared by every process on them. Every method blocks."""
+
+    def __init__(self, records: Records, clock: Clock, *, most_attempts: int = MOST_ATTEMPTS) -> None:
+        """Makes its tables when they are missing. most_attempts: deliveries before an event is a dead letter."""
+        self._records = records
+        self._clock = clock
+        self._most_attempts = most_attempts
+        records.create(_SCHEMA)
+
+    def generation(self) -> int:
+        """A number that grows with every append of any process. Takes microseconds: look before you fetch."""
+        return self._records.generation(EVENTS_GENERATION)
+
+    def append(self, kind: str, payload: Mapping[str, Any]) -> int:
+        """Put one event at the end; its offset."""
+        return self.append_all([(kind, payload)])[0]
+
+    def append_all(self, events: Sequence[tuple[str, Mapping[str, Any]]]) -> list[int]:
+        """Put events at the end, all of them or none; their offsets. Raises TypeError for a payload that is no JSON."""
+        ts = self._clock.now().isoformat()
+        rows = [{"ts": ts, "type": kind, "payload": json.dumps(payload)} for kind, payload in events]
+        with self._records.begin() as connection:
+            # Also the lock that makes offsets appear in order where a database lets writers in side by side.
+            self._records.bump(EVENTS_GENERATION, connection)
+            return [_number(connection.execute(insert(_EVENTS).values(row)).inserted_primary_key) for row in rows]
+
+    def read(self, after: int = 0, limit: int = 100) -> list[Event]:
+        """Events past an offset, in order; for looking, not for consuming."""
+        with self._records.read() as connection:
+            return _events(connection, _EVENTS.c.offset > after, limit)
+
+    def subscribe(self, name: str, *, types: Iterable[str] = (), from_start: bool = False) -> None:
+        """Remember a subscriber; one that is known keeps its place and gets these types from now on.
+
+        types: the only ones it wants; none means all. from_start: with what is in the log already.
+        """
+        wanted = json.dumps(sorted(set(types)))
+        with self._records.begin() as connection:
+            if connection.execute(
+                update(_SUBSCRIBERS).where(_SUBSCRIBERS.c.name == name).values(types=wanted)
+            ).rowcount:
+                return
+            cursor = 0 if from_start else _last(connection)
+            connection.execute(insert(_SUBSCRIBERS).values(name=name, types=wanted, cursor=cursor))
+
+    def fetch(self, name: str, limit: int = 100, *, lease_s: float = LEASE_S) -> list[Delivery]:
+        """What is due to this subscriber: first what comes again, then what is new. Raises UnknownSubscriber.
+
+        lease_s: seconds in which each has to be acknowledged; after that it comes again, maybe to another process.
+        """
+        now = self._clock.now().timestamp()
+        with self._records.begin() as connection:
+            types, cursor = self._subscriber(connection, name)
+            self._bury_expired(connection, name, now)
+            again = self._again(connection, name, now + lease_s, now, limit)
+            new, reached = self._new(connection, types, cursor, limit - len(again))
+            if new:
+                rows = [
+                    {"subscriber": name, "offset": each.offset, "attempts": 1, "due": now + lease_s} for each in new
+                ]
+                connection.execute(insert(_PENDING), rows)
+            if reached != cursor:
+                connection.execute(update(_SUBSCRIBERS).where(_SUBSCRIBERS.c.name == name).values(cursor=reached))
+        return [*again, *(Delivery(event, 1) for event in new)]
+
+    def ack(self, name: str, offsets: Iterable[int]) -> int:
+        """These are done with: they never come again. How many were waiting for it."""
+        with self._records.begin() as connection:
+            return sum(
+                connection.execute(delete(_PENDING).where(_of(_PENDING, name, each))).rowcount for each in offsets
+            )
+
+    def nack(self, name: str, offset: int, reason: str) -> bool:
+        """This one could not be used: it comes again after a while, or is set aside when it came too often.
+
+        False when it was not waiting.
+        """
+        now = self._clock.now().timestamp()
+        with self._records.begin() as connection:
+            attempts = connection.execute(select(_PENDING.c.attempts).where(_of(_PENDING, name, offset))).scalar()
+            if attempts is None:
+                return False
+            if attempts >= self._most_attempts:
+                self._bury(connection, name, offset, attempts, reason)
+            else:
+                due = now + min(_FIRST_WAIT_S * 2 ** (attempts - 1), _LONGEST_WAIT_S)
+                connection.execute(update(_PENDING).where(_of(_PENDING, name, offset)).values(due=due))
+            return True
+
+    def dead_letters(self, name: str) -> list[DeadLetter]:
+        """What was set aside for this subscriber, in order."""
+        query = select(_EVENTS, _DEAD.c.attempts, _DEAD.c.reason).join(_DEAD, _DEAD.c.offset == _EVENTS.c.offset)
+        with self._records.read() as connection:
+            rows = connection.execute(query.where(_DEAD.c.subscriber == name).order_by(_EVENTS.c.offset)).mappings()
+            return [DeadLetter(_event(row), row["attempts"], row["reason"]) for row in rows]
+
+    def revive(self, name: str, offset: int) -> bool:
+        """Deliver a dead letter again, with all its attempts. False when there is none."""
+        with self._records.begin() as connection:
+            if not connection.execute(delete(_DEAD).where(_of(_DEAD, name, offset))).rowcount:
+                return False
+            row = {"subscriber": name, "offset": offset, "attempts": 0, "due": self._clock.now().timestamp()}
+            connection.execute(insert(_PENDING).values(row))
+            return True
+
+    def replay(self, name: str, after: int = 0) -> None:
+        """Deliver everything past an offset as if it were new. Raises UnknownSubscriber."""
+        with self._records.begin() as connection:
+            self._subscriber(connection, name)
+            for table in (_PENDING, _DEAD):
+                connection.execute(delete(table).where((table.c.subscriber == name) & (table.c.offset > after)))
+            connection.execute(update(_SUBSCRIBERS).where(_SUBSCRIBERS.c.name == name).values(cursor=after))
+
+    def _subscriber(self, connection: Connection, name: str) -> tuple[list[str], int]:
+        query = select(_SUBSCRIBERS.c.types, _SUBSCRIBERS.c.cursor).where(_SUBSCRIBERS.c.name == name)
+        found = connection.execute(query.with_for_update()).one_or_none()
+        if found is None:
+            raise UnknownSubscriber(f"Nobody subscribed to the events as {name!r}. Call subscribe first.")
+        types, cursor = found
+        return json.loads(types), cursor
+
+    def _again(self, connection: Connection, name: str, due: float, now: float, limit: int) -> list[Delivery]:
+        query = select(_EVENTS, _PENDING.c.attempts).join(_PENDING, _PENDING.c.offset == _EVENTS.c.offset)
+        mine = (_PENDING.c.subscriber == name) & (_PENDING.c.due <= now)
+        rows = connection.execute(query.where(mine).order_by(_EVENTS.c.offset).limit(limit)).mappings().all()
+        for row in rows:
+            changed = {"attempts": row["attempts"] + 1, "due": due}
+            connection.execute(update(_PENDING).where(_of(_PENDING, name, row["offset"])).values(changed))
+        return [Delivery(_event(row), row["attempts"] + 1) for row in rows]
+
+    @staticmethod
+    def _new(connection: Connection, types: Sequence[str], cursor: int, limit: int) -> tuple[list[Event], int]:
+        """Events past the cursor that are wanted, and where the cursor is then."""
+        if limit <= 0:
+            return [], cursor
+        wanted = _EVENTS.c.offset > cursor
+        found = _events(connection, wanted & _EVENTS.c.type.in_(types) if types else wanted, limit)
+        if len(found) == limit:
+            return found, found[-1].offset
+        return found, max(cursor, _last(connection))  # past those of other types, too
+
+    def _bury_expired(self, connection: Connection, name: str, now: float) -> None:
+        """Set aside what was delivered as often as may be, and not acknowledged in time."""
+        over = (_PENDING.c.subscriber == name) & (_PENDING.c.due <= now) & (_PENDING.c.attempts >= self._most_attempts)
+        for offset, attempts in connection.execute(select(_PENDING.c.offset, _PENDING.c.attempts).where(over)).all():
+            self._bury(connection, name, offset, attempts, "not acknowledged in time")
+
+    @staticmethod
+    def _bury(connection: Connection, name: str, offset: int, attempts: int, reason: str) -> None:
+        connection.execute(delete(_PENDING).where(_of(_PENDING, name, offset)))
+        row = {"subscriber": name, "offset": offset, "attempts": attempts, "reason": reason}
+        connection.execute(insert(_DEAD).values(row))
+
+
+def _of(table: Table, name: str, offset: int) -> Any:
+    return (table.c.subscriber == name) & (table.c.offset == offset)
+
+
+def _last(connection: Connection) -> int:
+    return int(connection.execute(select(func.max(_EVENTS.c.offset))).scalar() or 0)
+
+
+def _events(connection: Connection, condition: Any, limit: int) -> list[Event]:
+    query = select(_EVENTS).where(condition).order_by(_EVENTS.c.offset).limit(limit)
+    return [_event(row) for row in connection.execute(query).mappings()]
+
+
+def _event(row: RowMapping) -> Event:
+    return Event(row["offset"], row["ts"], row["type"], json.loads(row["payload"]))
+
+
+def _number(key: Any) -> int:
+    return int(key[0])
