@@ -16,6 +16,7 @@ from engine.app.services import Services
 from engine.contract.context import Clock, MissingService
 from engine.contract.guard import Guard
 from engine.contract.source import ToolSource
+from engine.dispatch.audit import AuditTrail
 from engine.dispatch.bind import ContextBinder
 from engine.dispatch.pipeline import Parts, Pipeline
 from engine.policy.access import Access
@@ -28,7 +29,9 @@ from engine.recovery.fallback import FallbackChains, shipped_chains
 from engine.recovery.repeats import Repeats
 from engine.recovery.retry import Retrier
 from engine.registry.registry import Registry
+from engine.stores.call_log import CallLog
 from engine.stores.embedder import Embedder, WordLlamaEmbedder
+from engine.stores.event_log import EventLog
 from engine.stores.failure_log import FailureLog
 from engine.stores.records import Records
 from engine.stores.vectors import VectorStore
@@ -80,6 +83,8 @@ class House:
     registry: Registry
     pipeline: Pipeline
     failures: FailureLog
+    calls: CallLog
+    events: EventLog
     chains: FallbackChains
     provides: Mapping[type, Any]
     features: frozenset[str]
@@ -115,7 +120,10 @@ async def compose(
     stack.callback(records.close)
     vectors = VectorStore(home.vectors, records)
     stack.callback(vectors.close)
-    failures = await asyncio.to_thread(FailureLog, records)
+    failures, calls = await asyncio.to_thread(FailureLog, records), await asyncio.to_thread(CallLog, records)
+    lasting = await asyncio.to_thread(Records.open, home.events_url, power_cuts=True)
+    stack.callback(lasting.close)
+    events = await asyncio.to_thread(EventLog, lasting, clock)
     box = sandbox if sandbox is not None else await configured_sandbox(home, settings, stack)
     opened = OpenedPacks()
     embedder: Once[Embedder] = Once(WordLlamaEmbedder)
@@ -130,10 +138,20 @@ async def compose(
     binder = ContextBinder(box, workspace, clock, vision, images, opened.provides)
     budget = RetryBudget()
     limits = await asyncio.to_thread(RateLimits, records, clock)
+    trail = AuditTrail(calls, events, clock)
+    stack.push_async_callback(trail.flush)
     guards: list[Guard] = [Access(), Repeats(clock), Breakers(clock), limits, budget]
-    guards += asked_before(settings, people or People())
-    retrier = Retrier(budget=budget)
-    parts = Parts(registry, binder, clock, chains=chains, failures=failures, guards=guards, retrier=retrier)
+    guards += [trail, *asked_before(settings, people or People())]
+    parts = Parts(
+        registry,
+        binder,
+        clock,
+        chains=chains,
+        failures=failures,
+        guards=guards,
+        observers=(trail.observe,),
+        retrier=Retrier(budget=budget),
+    )
     pipeline = Pipeline(parts)
     stack.push_async_callback(pipeline.aclose)
     provided = {SANDBOX: not isinstance(box, Refusing), IMAGE_CLIENT: images is not None}
@@ -142,6 +160,8 @@ async def compose(
         registry=registry,
         pipeline=pipeline,
         failures=failures,
+        calls=calls,
+        events=events,
         chains=chains,
         provides=opened.provides,
         features=frozenset({VISION} if vision is not None else ()),

@@ -19,7 +19,9 @@ from engine.contract.turn import Turn
 from engine.dispatch.bind import BoundTool, bind_tools
 from engine.dispatch.tagged import Answered, answer_tags
 from engine.policy.access import tighter
+from engine.stores.call_log import CallLog
 from engine.stores.clock import SystemClock
+from engine.stores.event_log import EventLog
 from engine.stores.failure_log import FailureLog
 from engine.turn.active_list import ActiveList, active_list
 from sandbox.contract import Sandbox
@@ -90,6 +92,16 @@ class Engine:
     @property
     def failures(self) -> FailureLog:
         return self._house.failures
+
+    @property
+    def calls(self) -> CallLog:
+        """Every call on record."""
+        return self._house.calls
+
+    @property
+    def events(self) -> EventLog:
+        """What happened, for subscribers."""
+        return self._house.events
 
     @property
     def features(self) -> frozenset[str]:

@@ -38,6 +38,11 @@ class Home:
         return f"sqlite:///{self.records}"
 
     @property
+    def events_url(self) -> str:
+        """The event log as an SQLAlchemy URL: a file of its own, since its commits wait for the disk."""
+        return f"sqlite:///{self.root / 'events.db'}"
+
+    @property
     def vectors(self) -> Path:
         return self.root / "chroma"
 

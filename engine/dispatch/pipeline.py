@@ -33,7 +33,7 @@ from engine.registry.registry import Registry
 
 _log = logging.getLogger("knackbox.dispatch")
 
-Observer = Callable[[ToolCall, ToolResult], None]
+Observer = Callable[[ToolCall, ToolResult, Turn], None]
 
 # Threads for the pipeline's own file and database work, apart from those of tools.
 _HOUSE_THREADS = 4
@@ -127,14 +127,14 @@ class Pipeline:
             if ended is None:
                 ended = killed(flight)
             if not flight.take_back():
-                self._seal(flight, call, ended)
+                self._seal(flight, call, turn, ended)
                 raise
         except Exception as error:  # noqa: BLE001 - a fault of the engine still owes the caller a result
             _log.exception("The engine itself failed on call %s of %s.", flight.call_id, flight.name)
             ended = ended or fault(flight, error)
         finally:
             self._flights.end(flight)
-        return self._seal(flight, call, ended)
+        return self._seal(flight, call, turn, ended)
 
     def cancel(self, call_id: str) -> bool:
         """Cancel one call in flight, from the event loop. False when there is nothing (left) to cancel."""
@@ -241,7 +241,7 @@ class Pipeline:
                 "The failure of %s (call %s) could not be put on the failure log.", flight.name, flight.call_id
             )
 
-    def _seal(self, flight: Flight, call: ToolCall, ended: Ended) -> ToolResult:
+    def _seal(self, flight: Flight, call: ToolCall, turn: Turn, ended: Ended) -> ToolResult:
         """The result with its audit, told to the guards that admitted the call and to every observer."""
         if flight.request is not None:
             for guard in self._parts.guards[: flight.admitted]:
@@ -261,7 +261,7 @@ class Pipeline:
         )
         for observer in self._parts.observers:
             try:
-                observer(call, result)
+                observer(call, result, turn)
             except Exception:  # noqa: BLE001 - observers are other people's code
                 _log.exception("An observer failed on call %s of %s.", flight.call_id, name)
         return result

@@ -91,7 +91,7 @@ async def house(
             time,
             chains=FallbackChains(chains, registry.static_specs) if chains else None,
             failures=parts.pop("failures", notes),
-            observers=(lambda call, result: seen.append((call, result)),),
+            observers=(lambda call, result, _turn: seen.append((call, result)), *parts.pop("observers", ())),
             **parts,
         )
     )

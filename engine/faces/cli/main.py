@@ -24,6 +24,7 @@ OWN = {
     "call": Own("engine.faces.cli.call", "Call one tool."),
     "tools": Own("engine.faces.cli.tools", "The tools of this turn, and why others are not among them."),
     "chat": Own("engine.faces.cli.chat", "Talk to the configured model, which uses the tools."),
+    "audit": Own("engine.faces.cli.audit", "The calls that were made, and how they ended."),
     "failures": Own("engine.faces.cli.failures", "What failed lately, and how it was classified."),
     "doctor": Own("engine.faces.cli.doctor", "Which protections hold here, and what else is missing."),
     "mcp": Own("engine.faces.cli.mcp", "Serve the tools over MCP on stdin and stdout."),

@@ -1,0 +1,130 @@
+"""`CallLog`: every call as a row, for `knackbox audit`. The oldest make room for the newest."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Float,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    delete,
+    desc,
+    func,
+    select,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from engine.contract.guard import Request
+from engine.contract.result import ToolCall, ToolResult
+from engine.contract.turn import Turn
+from engine.stores.records import Records
+
+KEPT = 100_000  # rows
+_SWEEP_EVERY = 1_000  # rows between two sweeps
+_ARGUMENT_CHARACTERS = 2_000
+STARTED = "started"  # the end of a call whose result was never written: its engine died
+
+_SCHEMA = MetaData()
+_CALLS = Table(
+    "calls",
+    _SCHEMA,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("call_id", String(200), nullable=False, unique=True),
+    Column("ts", String(40), nullable=False),
+    Column("tool", String(200), nullable=False, index=True),
+    Column("user", String(200), nullable=False),
+    Column("agent", String(200), nullable=False),
+    Column("risk", String(10), nullable=False),
+    Column("arguments", Text, nullable=False),
+    Column("end", String(20), nullable=False),
+    Column("success", Boolean, nullable=True),
+    Column("attempts", Integer, nullable=False),
+    Column("duration_ms", Float, nullable=True),
+    Column("failure_class", String(20), nullable=True),
+    Column("reason", String(200), nullable=True),
+    Column("side_effects", Text, nullable=False),
+)
+
+
+class CallLog:
+    """In the records, shared by every process on one home. Every method blocks."""
+
+    def __init__(self, records: Records) -> None:
+        """Makes its table when it is missing."""
+        self._records = records
+        self._since_sweep = 0
+        records.create(_SCHEMA)
+
+    def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Add rows, all or none; one of a call that is there already replaces it."""
+        dialect = postgresql if self._records.dialect == "postgresql" else sqlite
+        with self._records.begin() as connection:
+            for row in rows:
+                put = dialect.insert(_CALLS).values(row)
+                connection.execute(put.on_conflict_do_update(index_elements=["call_id"], set_=dict(row)))
+            self._since_sweep += len(rows)
+            if self._since_sweep >= _SWEEP_EVERY:
+                self._since_sweep = 0
+                newest = connection.execute(select(func.max(_CALLS.c.id))).scalar() or 0
+                connection.execute(delete(_CALLS).where(_CALLS.c.id <= newest - KEPT))
+
+    def recent(self, limit: int = 50, *, tool: str = "", failed: bool = False) -> list[dict[str, Any]]:
+        """The newest first. tool: only of this one. failed: only those that did not succeed."""
+        query = select(_CALLS).order_by(desc(_CALLS.c.id)).limit(limit)
+        if tool:
+            query = query.where(_CALLS.c.tool == tool)
+        if failed:
+            query = query.where(_CALLS.c.success.is_not(True))
+        with self._records.read() as connection:
+            rows = [dict(row) for row in connection.execute(query).mappings()]
+        return [row | {"side_effects": json.loads(row["side_effects"])} for row in rows]
+
+
+def row_of(call: ToolCall, result: ToolResult, turn: Turn) -> dict[str, Any]:
+    """A call that has ended."""
+    audit, failure = result.audit, result.failure
+    return {
+        **_who(turn),
+        **_what(call, audit.tool, audit.call_id),
+        "ts": audit.ts,
+        "risk": audit.risk,
+        "end": audit.end,
+        "success": result.success,
+        "attempts": audit.attempts,
+        "duration_ms": audit.duration_ms,
+        "failure_class": failure.failure_class.value if failure is not None else None,
+        "reason": failure.reason if failure is not None else None,
+        "side_effects": json.dumps(result.side_effects),
+    }
+
+
+def row_of_start(request: Request, ts: str, risk: str) -> dict[str, Any]:
+    """A call that is about to run: what is left of it when its engine dies."""
+    return {
+        **_who(request.turn),
+        **_what(request.call, request.spec.name, request.call_id),
+        "ts": ts,
+        "risk": risk,
+        "end": STARTED,
+        "success": None,
+        "attempts": 0,
+        "duration_ms": None,
+        "failure_class": None,
+        "reason": None,
+        "side_effects": "[]",
+    }
+
+
+def _who(turn: Turn) -> dict[str, Any]:
+    return {"user": turn.user, "agent": turn.agent}
+
+
+def _what(call: ToolCall, tool: str, call_id: str) -> dict[str, Any]:
+    arguments = json.dumps(call.arguments, ensure_ascii=False, default=repr)
+    return {"call_id": call_id, "tool": tool, "arguments": arguments[:_ARGUMENT_CHARACTERS]}

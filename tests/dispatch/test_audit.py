@@ -1,0 +1,171 @@
+"""Calls on record: all of them soon, those that change something before they run, whatever becomes of the engine."""
+
+import asyncio
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import Engine
+from engine.contract.result import ToolCall
+from engine.contract.spec import Annotations
+from engine.contract.turn import Turn
+from engine.dispatch.audit import ACTION_EXECUTED, AuditTrail
+from engine.registry.decorate import tool
+from engine.registry.static import StaticSource
+from engine.stores.call_log import STARTED, CallLog
+from engine.stores.clock import SystemClock
+from engine.stores.event_log import EventLog
+from engine.stores.records import Records
+from tests.dispatch.house import house
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@tool(side_effects=("filesystem_write",))
+async def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+@tool(annotations=Annotations(destructive=True))
+async def burn() -> str:
+    """Burn."""
+    return "ashes"
+
+
+class Trail:
+    """An audit trail on real stores."""
+
+    def __init__(self, folder: Path) -> None:
+        self.records = Records.open(f"sqlite:///{folder}/records.db")
+        self.calls = CallLog(self.records)
+        self.events = EventLog(self.records, SystemClock())
+        self.trail = AuditTrail(self.calls, self.events, SystemClock())
+        self.events.subscribe("test")
+
+    def parts(self) -> dict[str, Any]:
+        return {"guards": (self.trail,), "observers": (self.trail.observe,)}
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[Trail]:
+    made = Trail(tmp_path)
+    yield made
+    made.records.close()
+
+
+@pytest.mark.spec("CALL-13", "CALL-10")
+async def test_every_call_becomes_a_row_and_every_executed_one_an_event(tmp_path: Path, kept: Trail) -> None:
+    async with house(tmp_path, [add, burn], **kept.parts()) as h:
+        await h.pipeline.call(ToolCall("add", {"a": 1, "b": 2}, "one"), Turn(user="ada", agent="left"))
+        await h.pipeline.call(ToolCall("add", {"a": "x"}, "two"), Turn())
+        await h.pipeline.call(ToolCall("burn", {}, "three"), Turn())
+        await kept.trail.flush()
+    rows = {row["call_id"]: row for row in kept.calls.recent()}
+    assert {name: row["end"] for name, row in rows.items()} == {"one": "ok", "two": "refused", "three": "ok"}
+    assert (rows["one"]["user"], rows["one"]["agent"], rows["one"]["risk"]) == ("ada", "left", "MEDIUM")
+    assert json.loads(rows["one"]["arguments"]) == {"a": 1, "b": 2}
+    assert (rows["two"]["reason"], rows["two"]["success"]) == ("invalid_arguments", False)
+    events = [each.event for each in kept.events.fetch("test")]
+    assert {event.payload["call_id"] for event in events} == {"one", "three"}
+    assert {event.type for event in events} == {ACTION_EXECUTED}
+    assert [row["call_id"] for row in kept.calls.recent(tool="add", failed=True)] == ["two"]
+
+
+@pytest.mark.spec("CALL-10")
+async def test_rows_of_many_calls_are_written_together_without_anybody_asking(tmp_path: Path, kept: Trail) -> None:
+    async with house(tmp_path, [add], **kept.parts()) as h:
+        for n in range(200):
+            await h.call("add", a=n, b=n)
+        deadline = time.monotonic() + 20
+        while len(kept.calls.recent(300)) < 200:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0)
+    assert len({event.ts for event in kept.events.read(limit=300)}) < 20  # one time for each append
+
+
+@pytest.mark.spec("CALL-10")
+async def test_what_cannot_be_written_is_kept_and_tried_again(tmp_path: Path, kept: Trail) -> None:
+    kept.records.close()
+    broken = CallLog(Records.open(f"sqlite:///{tmp_path}/other.db"))
+    with sqlite3.connect(tmp_path / "other.db") as database:
+        database.execute("ALTER TABLE calls RENAME TO gone")
+    trail = AuditTrail(broken, kept.events, SystemClock())
+    async with house(tmp_path, [add], observers=(trail.observe,)) as h:
+        assert (await h.call("add", a=1, b=2)).success
+        await trail.flush()
+        with sqlite3.connect(tmp_path / "other.db") as database:
+            database.execute("ALTER TABLE gone RENAME TO calls")
+        await trail.flush()
+    assert len(broken.recent()) == 1
+    broken._records.close()
+
+
+@pytest.mark.spec("CALL-10")
+async def test_a_destructive_call_that_cannot_be_put_on_record_does_not_run(tmp_path: Path, kept: Trail) -> None:
+    with sqlite3.connect(tmp_path / "records.db") as database:
+        database.execute("DROP TABLE calls")
+    async with house(tmp_path, [burn, add], guards=(kept.trail,)) as h:
+        assert not (await h.call("burn")).success
+        assert (await h.call("add", a=1, b=1)).success
+
+
+KILLED = """
+import asyncio, sys
+from engine import Engine
+from engine.contract.spec import Annotations
+from engine.registry.decorate import tool
+from engine.registry.static import StaticSource
+
+@tool(annotations=Annotations(destructive=True))
+async def burn() -> str:
+    "Burn."
+    print("burning", flush=True)
+    await asyncio.Event().wait()
+
+async def main():
+    async with Engine.open(sys.argv[1], sources=[StaticSource("mine", [burn])], packs=False, environ={}) as engine:
+        await engine.call("burn", {}, call_id="the-call")
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.spec("CALL-10")
+def test_of_a_destructive_call_something_is_left_when_its_engine_is_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KILLED, str(tmp_path)]
+    with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as victim:
+        assert victim.stdout is not None
+        assert victim.stdout.readline() == "burning\n"
+        victim.send_signal(signal.SIGKILL)
+    with sqlite3.connect(tmp_path / "records.db") as database:
+        assert database.execute("SELECT call_id, tool, end FROM calls").fetchall() == [("the-call", "burn", STARTED)]
+    shown = subprocess.run(
+        [sys.executable, "-m", "engine.faces.cli.main", "--home", str(tmp_path), "audit"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "no result on record" in " ".join(shown.stdout.split())
+
+
+@pytest.mark.spec("CALL-13")
+async def test_closing_an_engine_writes_what_is_waiting(tmp_path: Path) -> None:
+    sources = [StaticSource("mine", [add])]
+    async with Engine.open(tmp_path, sources=sources, packs=False, environ={}) as engine:
+        await engine.call("add", {"a": 1, "b": 2}, call_id="last")
+    with sqlite3.connect(tmp_path / "records.db") as database:
+        assert database.execute("SELECT call_id, end FROM calls").fetchall() == [("last", "ok")]
+    with sqlite3.connect(tmp_path / "events.db") as database:
+        ((payload,),) = database.execute("SELECT payload FROM events").fetchall()
+    assert json.loads(payload)["call_id"] == "last"
