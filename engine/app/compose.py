@@ -18,6 +18,7 @@ from engine.contract.guard import Guard
 from engine.contract.source import ToolSource
 from engine.dispatch.audit import AuditTrail
 from engine.dispatch.bind import ContextBinder
+from engine.dispatch.keyed import KeyedCalls
 from engine.dispatch.pipeline import Parts, Pipeline
 from engine.policy.access import Access
 from engine.policy.approval import Approval, Approver
@@ -33,6 +34,8 @@ from engine.stores.call_log import CallLog
 from engine.stores.embedder import Embedder, WordLlamaEmbedder
 from engine.stores.event_log import EventLog
 from engine.stores.failure_log import FailureLog
+from engine.stores.key_ledger import KeyLedger
+from engine.stores.owner import Owner
 from engine.stores.records import Records
 from engine.stores.vectors import VectorStore
 from engine.stores.workspace import FolderWorkspace
@@ -138,6 +141,8 @@ async def compose(
     binder = ContextBinder(box, workspace, clock, vision, images, opened.provides)
     budget = RetryBudget()
     limits = await asyncio.to_thread(RateLimits, records, clock)
+    owner = await asyncio.to_thread(Owner, home.owners)
+    stack.callback(owner.close)
     trail = AuditTrail(calls, events, clock)
     stack.push_async_callback(trail.flush)
     guards: list[Guard] = [Access(), Repeats(clock), Breakers(clock), limits, budget]
@@ -149,6 +154,7 @@ async def compose(
         chains=chains,
         failures=failures,
         guards=guards,
+        keyed=KeyedCalls(await asyncio.to_thread(KeyLedger, records, owner, clock)),
         observers=(trail.observe,),
         retrier=Retrier(budget=budget),
     )

@@ -43,6 +43,11 @@ class Home:
         return f"sqlite:///{self.root / 'events.db'}"
 
     @property
+    def owners(self) -> Path:
+        """Lock files of the engines that are open on this home."""
+        return self.root / "owners"
+
+    @property
     def vectors(self) -> Path:
         return self.root / "chroma"
 

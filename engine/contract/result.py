@@ -37,7 +37,8 @@ class ToolCall:
 class Audit:
     """The engine's own record of a call. Tools never fill this in.
 
-    end: why it ended: a value of `sandbox.contract.End`, or ``"refused"`` when nothing was run.
+    end: why it ended: a value of `sandbox.contract.End`, or ``"refused"`` when nothing was run, or ``"replayed"`` when
+        it is the result of an earlier call with the same key.
     """
 
     tool: str = ""

@@ -11,7 +11,9 @@ from engine.recovery.chain import Alternative
 from sandbox.contract import End
 
 OK = End.OK.value
+KILLED = End.KILLED.value
 REFUSED = "refused"  # the audit's end when nothing was run
+REPLAYED = "replayed"  # when an earlier call with the same key has the result
 
 
 @dataclass(slots=True)
@@ -40,6 +42,11 @@ def substituted(name: str, cause: Failure, alternative: Alternative, instead: To
     return Ended(instead.audit.end, instead.output, message, side_effects=instead.side_effects, cause=cause)
 
 
+def replayed(first: ToolResult) -> Ended:
+    """The result of the first call with the same key."""
+    return Ended(REPLAYED, first.output, first.message, first.error, first.failure, first.side_effects)
+
+
 def killed(flight: Flight) -> Ended:
     """Cancelled, by whoever."""
     replay_safe = flight.spec is not None and flight.spec.replay_safe
@@ -52,7 +59,7 @@ def killed(flight: Flight) -> Ended:
         replay_safe=replay_safe or not flight.started,
     )
     error = f"{text} It may have happened in part; check first." if unsure else text
-    return Ended(End.KILLED.value, error=error, failure=failure, cause=failure)
+    return Ended(KILLED, error=error, failure=failure, cause=failure)
 
 
 def fault(flight: Flight, error: Exception) -> Ended:

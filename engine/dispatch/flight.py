@@ -26,7 +26,7 @@ class Flight:
     stopping: set from the moment the engine asks the task to stop until `take_back`. out_of_time: the deadline
     did it. started: the tool itself was entered. settled: the tool is done, so it is too late to cancel.
     request: what guards are asked about, once the tool is known and the arguments are valid. admitted: how many of
-    them said yes.
+    them said yes. keyed: it holds its key, and what comes of it must be kept.
     """
 
     call_id: str
@@ -44,6 +44,7 @@ class Flight:
     stopping: Stop | None = None
     request: Request | None = None
     admitted: int = 0
+    keyed: bool = False
 
     def enter(self) -> None:
         """The tool's own code begins; called in a worker thread for a tool that blocks."""

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
@@ -17,9 +17,10 @@ from engine.contract.turn import Turn
 from engine.dispatch.attempt import Attempts
 from engine.dispatch.bind import BindContext
 from engine.dispatch.cap import OutputCap
-from engine.dispatch.ended import Ended, end_of, fault, killed, refusal, substituted, succeeded
+from engine.dispatch.ended import KILLED, Ended, end_of, fault, killed, refusal, replayed, substituted, succeeded
 from engine.dispatch.flight import Flight
 from engine.dispatch.flights import Flights
+from engine.dispatch.keyed import KeyedCalls
 from engine.dispatch.threads import WorkerThreads
 from engine.dispatch.validate import Validators
 from engine.dispatch.watchdog import DEFAULT_STALL_S, StallWatchdog
@@ -58,6 +59,7 @@ class Parts:
 
     chains: None runs without fallbacks. failures: None keeps no log of failures.
     guards: each may refuse a call, in this order, and hears how those it admitted have ended.
+    keyed: makes a call with a key happen once; None runs it as any other.
     observers: each is told of every call and its result, once, in the event loop: be quick. What one raises is
         logged and changes nothing. Cancelled waiters get no result, observers do.
     """
@@ -68,6 +70,7 @@ class Parts:
     chains: FallbackChains | None = None
     failures: FailureSink | None = None
     guards: Sequence[Guard] = ()
+    keyed: KeyedCalls | None = None
     observers: Sequence[Observer] = ()
     retrier: Retrier = field(default_factory=Retrier)
     cap: OutputCap = field(default_factory=OutputCap)
@@ -107,15 +110,7 @@ class Pipeline:
         ended: Ended | None = None
         try:
             try:
-                tool = await self._look_up(flight)
-                self._validators.check(tool.spec, call.arguments)
-                await self._admit(flight, call, turn)  # policies, limits, breakers
-                ctx = self._bind(turn, flight.call_id, progress)
-                if call.tag is not None:
-                    ctx = replace(ctx, tag=call.tag)
-                returned = await self._attempts.run(flight, tool, ctx, call.arguments)  # deadline, classify, retry
-                flight.settled = True
-                ended = succeeded(returned)
+                ended = await self._run(flight, call, turn, progress)
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the one place where failures become results
                 ended = await self._recover(flight, call, turn, error)  # classify, advise, fall back
             flight.settled = True
@@ -124,17 +119,36 @@ class Pipeline:
             if ended.failure is not None:
                 await self._note(flight, ended)
         except asyncio.CancelledError:
-            if ended is None:
-                ended = killed(flight)
+            ended = ended or killed(flight)
             if not flight.take_back():
-                self._seal(flight, call, turn, ended)
+                result = self._seal(flight, call, turn, ended)
+                self._keep(flight, result)
                 raise
         except Exception as error:  # noqa: BLE001 - a fault of the engine still owes the caller a result
             _log.exception("The engine itself failed on call %s of %s.", flight.call_id, flight.name)
             ended = ended or fault(flight, error)
         finally:
             self._flights.end(flight)
-        return self._seal(flight, call, turn, ended)
+        result = self._seal(flight, call, turn, ended)
+        kept = self._keep(flight, result)
+        if kept is not None:
+            await kept
+        return result
+
+    async def _run(self, flight: Flight, call: ToolCall, turn: Turn, progress: Callable[..., None]) -> Ended:
+        """Every stage of a call that goes well. Raises what keeps it from that."""
+        tool = await self._look_up(flight)
+        self._validators.check(tool.spec, call.arguments)
+        await self._admit(flight, call, turn)  # policies, limits, breakers, the record of what is destructive
+        first = await self._first_with_its_key(flight)
+        if first is not None:
+            return replayed(first)
+        ctx = self._bind(turn, flight.call_id, progress)
+        if call.tag is not None:
+            ctx = replace(ctx, tag=call.tag)
+        returned = await self._attempts.run(flight, tool, ctx, call.arguments)  # deadline, classify, retry
+        flight.settled = True
+        return succeeded(returned)
 
     def cancel(self, call_id: str) -> bool:
         """Cancel one call in flight, from the event loop. False when there is nothing (left) to cancel."""
@@ -148,6 +162,8 @@ class Pipeline:
         """Refuse new calls, cancel those in flight, wait up to `grace_s` for their tools to stop, let threads go."""
         self._closed = True
         await self._flights.close(grace_s)
+        if self._parts.keyed is not None:
+            await self._parts.keyed.aclose()
         self._watchdog.close()
         self._tool_threads.close()
         self._house_threads.close()
@@ -177,6 +193,22 @@ class Pipeline:
             if waiting is not None:
                 await waiting
             flight.admitted += 1
+
+    async def _first_with_its_key(self, flight: Flight) -> ToolResult | None:
+        """What came of an earlier call with the same key; None when this one is to run."""
+        keyed, request = self._parts.keyed, flight.request
+        if keyed is None or request is None or not request.spec.idempotency_key_fields:
+            return None
+        first = await keyed.earlier(request)
+        flight.keyed = first is None
+        return first
+
+    def _keep(self, flight: Flight, result: ToolResult) -> Awaitable[None] | None:
+        """Begin to keep what came of a call with a key, for those who come with it later."""
+        if not flight.keyed or self._parts.keyed is None or flight.request is None:
+            return None
+        unknown = flight.started and result.audit.end == KILLED
+        return self._parts.keyed.settle(flight.request, None if unknown else result)
 
     def _facts(self, flight: Flight) -> Facts:
         spec = flight.spec

@@ -1,0 +1,143 @@
+"""`KeyedCalls`: a call that carries a key happens once, however often it is asked for (CALL-9).
+
+The key is taken before the call runs. Who comes with it later, or meanwhile, gets the result of the first. What was cut
+off is never run again by itself: nobody knows whether it happened.
+"""
+
+import asyncio
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Awaitable, Coroutine, Mapping
+from typing import Any, TypeVar
+
+from engine.contract.failure import FailureClass, ToolFailure
+from engine.contract.guard import Request
+from engine.contract.result import ToolResult
+from engine.stores.key_ledger import Claim, Key, KeyLedger
+
+T = TypeVar("T")
+
+_log = logging.getLogger("knackbox.dispatch")
+
+_LOOK_EVERY_S = 0.05  # at a call of another process; one of our own is waited for
+_HASHED = re.compile(r"sha256\((\w+)\)\Z")
+
+
+class KeyedCalls:
+    """Belongs to one event loop."""
+
+    def __init__(self, ledger: KeyLedger) -> None:
+        self._ledger = ledger
+        self._running: dict[Key, asyncio.Event] = {}
+        self._background: set[asyncio.Task[Any]] = set()
+
+    async def earlier(self, request: Request) -> ToolResult | None:
+        """The result of the first call with this key, waited for within the tool's deadline; None: this is the first,
+        and `settle` must follow. Raises ToolFailure, DIAGNOSTIC, when it is not known what became of the first.
+        """
+        key = key_of(request)
+        try:
+            async with asyncio.timeout(request.spec.timeout_s):
+                claim = await self._claim(key)
+        except TimeoutError:
+            raise _unsure(request, "is running since longer than it may take") from None
+        if claim.mine:
+            return None
+        if claim.result is None:
+            raise _unsure(request, "was cut off, by its engine's end or a cancellation")
+        return claim.result
+
+    def settle(self, request: Request, result: ToolResult | None) -> Awaitable[None]:
+        """Begin to keep what came of the first call; None: nobody knows. It is kept whether this is awaited or not."""
+        return asyncio.shield(self._in_background(self._settle(key_of(request), result)))
+
+    async def aclose(self) -> None:
+        """Wait until everything is kept."""
+        while self._background:
+            await asyncio.wait(self._background)
+
+    async def _claim(self, key: Key) -> Claim:
+        while True:
+            ours = self._running.get(key)
+            if ours is not None:
+                await ours.wait()
+                continue
+            self._running[key] = asyncio.Event()
+            taking = self._in_background(asyncio.to_thread(self._ledger.claim, key))
+            try:
+                claim = await asyncio.shield(taking)
+            except asyncio.CancelledError:
+                self._in_background(self._give_back(key, taking))
+                raise
+            except BaseException:
+                self._free(key)
+                raise
+            if claim.mine:
+                return claim
+            self._free(key)
+            if not claim.running:
+                return claim
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    async def _settle(self, key: Key, result: ToolResult | None) -> None:
+        failure = result.failure if result is not None else None
+        try:
+            if result is None:
+                await asyncio.to_thread(self._ledger.lost, key)
+            elif failure is not None and not failure.may_have_started:
+                await asyncio.to_thread(self._ledger.free, key)
+            else:
+                await asyncio.to_thread(self._ledger.done, key, result)
+        except Exception:  # noqa: BLE001 - whatever the records raise; the call itself is over
+            _log.exception("What came of a keyed call of %s could not be kept; it is not run again.", key.tool)
+        finally:
+            self._free(key)
+
+    async def _give_back(self, key: Key, taking: "asyncio.Task[Claim]") -> None:
+        """Whoever took the key went away before the call began."""
+        try:
+            if (await taking).mine:
+                await asyncio.to_thread(self._ledger.free, key)
+        finally:
+            self._free(key)
+
+    def _free(self, key: Key) -> None:
+        """Let those who wait for this key in this engine look again."""
+        waited_for = self._running.pop(key, None)
+        if waited_for is not None:
+            waited_for.set()
+
+    def _in_background(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        task = asyncio.ensure_future(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        return task
+
+
+def key_of(request: Request) -> Key:
+    """User, tool, version, and a digest of the fields that make the key; a field that is not given counts as null."""
+    fields = {name: _value(name, request.call.arguments) for name in request.spec.idempotency_key_fields}
+    text = json.dumps(fields, sort_keys=True, default=repr)
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return Key(request.turn.user, request.spec.name, request.spec.version, digest)
+
+
+def _value(name: str, arguments: Mapping[str, Any]) -> Any:
+    hashed = _HASHED.match(name)
+    if hashed is None:
+        return arguments.get(name)
+    text = json.dumps(arguments.get(hashed[1]), sort_keys=True, default=repr)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _unsure(request: Request, what: str) -> ToolFailure:
+    return ToolFailure(
+        f"{request.spec.name} was asked for with this key before, and that call {what}. It may have happened; it was "
+        "not run again. Look whether it did, then call it with another key.",
+        failure_class=FailureClass.DIAGNOSTIC,
+        reason="may_have_happened",
+        may_have_started=True,
+        end="refused",
+    )

@@ -1,0 +1,136 @@
+"""`KeyLedger`: which keyed calls were begun, and what came of them (CALL-9). Written before a call runs."""
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, timedelta
+from typing import Any
+
+from sqlalchemy import Column, MetaData, String, Table, Text, delete, insert, select, update
+
+from engine.contract.context import Clock
+from engine.contract.failure import Failure, FailureClass
+from engine.contract.result import ToolResult
+from engine.stores.owner import Owner
+from engine.stores.records import Records
+
+KEPT_H = 24
+_RUNNING, _DONE, _LOST = "running", "done", "lost"
+
+_SCHEMA = MetaData()
+_KEYS = Table(
+    "keyed_calls",
+    _SCHEMA,
+    Column("user", String(200), primary_key=True),
+    Column("tool", String(200), primary_key=True),
+    Column("version", String(50), primary_key=True),
+    Column("key", String(64), primary_key=True),
+    Column("since", String(40), nullable=False, index=True),
+    Column("owner", String(32), nullable=False),
+    Column("state", String(10), nullable=False),
+    Column("result", Text, nullable=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What makes two calls the same. digest: of the values of the key's fields."""
+
+    user: str
+    tool: str
+    version: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What was found for a key.
+
+    mine: nothing; it is ours now, and the call may run. running: another call has it, and its engine lives.
+    result: of the first call. None of the three: its engine died, or it was cancelled; nobody knows what it did.
+    """
+
+    mine: bool = False
+    running: bool = False
+    result: ToolResult | None = None
+
+
+class KeyLedger:
+    """In the records, shared by every process on one home. Every method blocks."""
+
+    def __init__(self, records: Records, owner: Owner, clock: Clock) -> None:
+        """Makes its table when it is missing."""
+        self._records = records
+        self._owner = owner
+        self._clock = clock
+        records.create(_SCHEMA)
+
+    def claim(self, key: Key) -> Claim:
+        """Take the key, or say what came of the call that has it. One transaction: of many, one gets it."""
+        now = self._clock.now().astimezone(UTC)
+        with self._records.begin() as connection:
+            old = (now - timedelta(hours=KEPT_H)).isoformat()
+            connection.execute(delete(_KEYS).where((_KEYS.c.since < old) & (_KEYS.c.state != _RUNNING)))
+            found = connection.execute(select(_KEYS).where(_is(key))).mappings().one_or_none()
+            if found is None:
+                row = {"since": now.isoformat(), "owner": self._owner.id, "state": _RUNNING, "result": None}
+                connection.execute(insert(_KEYS).values(_columns(key) | row))
+                return Claim(mine=True)
+            if found["state"] == _RUNNING and not self._owner.lives(found["owner"]):
+                connection.execute(update(_KEYS).where(_is(key)).values(state=_LOST))
+                return Claim()
+        if found["state"] == _DONE:
+            return Claim(result=_result(found["result"]))
+        return Claim(running=found["state"] == _RUNNING)
+
+    def done(self, key: Key, result: ToolResult) -> None:
+        """Keep what came of the call; whoever comes with the key gets it."""
+        self._settle(key, state=_DONE, result=_text(result))
+
+    def lost(self, key: Key) -> None:
+        """Nobody knows what came of the call."""
+        self._settle(key, state=_LOST)
+
+    def free(self, key: Key) -> None:
+        """The call did not happen: the key is as if it had never been taken."""
+        with self._records.begin() as connection:
+            connection.execute(delete(_KEYS).where(_is(key) & (_KEYS.c.owner == self._owner.id)))
+
+    def _settle(self, key: Key, **values: Any) -> None:
+        with self._records.begin() as connection:
+            connection.execute(update(_KEYS).where(_is(key) & (_KEYS.c.owner == self._owner.id)).values(values))
+
+
+def _columns(key: Key) -> dict[str, str]:
+    return {"user": key.user, "tool": key.tool, "version": key.version, "key": key.digest}
+
+
+def _is(key: Key) -> Any:
+    named = (_KEYS.c.user == key.user) & (_KEYS.c.tool == key.tool)
+    return named & (_KEYS.c.version == key.version) & (_KEYS.c.key == key.digest)
+
+
+def _text(result: ToolResult) -> str:
+    """The audit is not kept: each call has one of its own."""
+    failure = result.failure
+    return json.dumps(
+        {
+            "success": result.success,
+            "output": result.output,
+            "message": result.message,
+            "error": result.error,
+            "side_effects": result.side_effects,
+            "failure": failure and [failure.failure_class, failure.reason, failure.may_have_started],
+        },
+        default=str,
+    )
+
+
+def _result(text: str) -> ToolResult:
+    kept = json.loads(text)
+    failure = None
+    if kept["failure"]:
+        name, reason, started = kept["failure"]
+        failure = Failure(FailureClass(name), reason, may_have_started=started, replay_safe=True)
+    return ToolResult(
+        kept["success"], kept["output"], kept["message"], kept["error"], failure, tuple(kept["side_effects"])
+    )
