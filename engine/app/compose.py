@@ -144,7 +144,7 @@ async def compose(
     owner = await asyncio.to_thread(Owner, home.owners)
     stack.callback(owner.close)
     trail = AuditTrail(calls, events, clock)
-    stack.push_async_callback(trail.flush)
+    stack.push_async_callback(trail.aclose)
     guards: list[Guard] = [Access(), Repeats(clock), Breakers(clock), limits, budget]
     guards += [trail, *asked_before(settings, people or People())]
     parts = Parts(

@@ -6,7 +6,9 @@ changes something for good, or carries a key, is on record before it runs.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
+import threading
+from collections import deque
+from collections.abc import Awaitable
 from typing import Any
 
 from engine.contract.context import Clock
@@ -22,21 +24,29 @@ _log = logging.getLogger("knackbox.dispatch")
 
 ACTION_EXECUTED = "ACTION_EXECUTED"
 FLUSH_S = 0.05
-_MOST_WAITING = 10_000  # rows kept while they cannot be written
+_AFTER_FAILURE_S = 1.0
+_MOST_WAITING = 10_000  # rows that may wait: some 10 MB
 
 _Entry = tuple[ToolCall, ToolResult, Turn]
 
 
 class AuditTrail:
-    """A guard, for what is on record before it runs, and an observer, for the rest. Belongs to one event loop."""
+    """A guard, for what is on record before it runs, and an observer, for the rest.
+
+    A thread of its own writes: calls that never wait would keep a timer of the event loop from ever going off.
+    """
 
     def __init__(self, calls: CallLog, events: EventLog, clock: Clock) -> None:
         self._calls = calls
         self._events = events
         self._clock = clock
-        self._waiting: list[_Entry] = []
-        self._timer: asyncio.TimerHandle | None = None
-        self._writing: asyncio.Task[None] | None = None
+        self._waiting: deque[_Entry] = deque()
+        self._writing = threading.Lock()
+        self._wanted = threading.Event()
+        self._closed = threading.Event()
+        self._failing = False
+        self._lost = 0
+        self._thread: threading.Thread | None = None
 
     def admit(self, request: Request) -> Awaitable[None] | None:
         """Put a destructive or keyed call on record. Awaiting it raises what the records raise: then nothing runs."""
@@ -50,48 +60,66 @@ class AuditTrail:
         """The result comes to `observe`."""
 
     def observe(self, call: ToolCall, result: ToolResult, turn: Turn) -> None:
-        """Note a result; it is written soon."""
+        """Note a result; it is written soon. Blocks only when calls are made faster than they can be written."""
         self._waiting.append((call, result, turn))
-        if len(self._waiting) > _MOST_WAITING:
-            lost = self._waiting.pop(0)
-            _log.error("The call log cannot be written; the row of call %s is lost.", lost[1].audit.call_id)
-        if self._timer is None and self._writing is None:
-            self._timer = asyncio.get_running_loop().call_later(FLUSH_S, self._begin)
+        if len(self._waiting) == 1:
+            self._wake()
+        elif len(self._waiting) > _MOST_WAITING:
+            self._make_room()
 
     async def flush(self) -> None:
         """Write what is waiting, now."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._writing is not None:
-            await asyncio.wait((self._writing,))
-        if self._waiting:
-            await asyncio.wait((self._begin(),))
+        await asyncio.to_thread(self._drain)
 
-    def _begin(self) -> "asyncio.Task[None]":
-        self._timer = None
-        entries, self._waiting = self._waiting, []
-        self._writing = asyncio.ensure_future(self._write(entries))
-        return self._writing
+    async def aclose(self) -> None:
+        """Write what is waiting, and let the thread go."""
+        self._closed.set()
+        self._wanted.set()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join)
+        await self.flush()
+        if self._waiting or self._lost:
+            _log.error("%d rows of the call log are lost: they could not be written.", len(self._waiting) + self._lost)
 
-    async def _write(self, entries: list[_Entry]) -> None:
-        try:
-            await asyncio.to_thread(self._put, entries)
-        except Exception:  # noqa: BLE001 - whatever the stores raise; the calls themselves went well
-            _log.exception(
-                "%d rows of the call log could not be written; they are tried again with the next.", len(entries)
-            )
-            self._waiting = [*entries, *self._waiting]
-        finally:
-            self._writing = None
-            if self._waiting and self._timer is None:
-                self._timer = asyncio.get_running_loop().call_later(FLUSH_S, self._begin)
+    def _wake(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._write_on, name="knackbox-audit", daemon=True)
+            self._thread.start()
+        self._wanted.set()
 
-    def _put(self, entries: Sequence[_Entry]) -> None:
-        self._calls.write([row_of(*entry) for entry in entries])
-        executed = [(ACTION_EXECUTED, _payload(*entry)) for entry in entries if entry[1].audit.attempts]
-        if executed:
-            self._events.append_all(executed)
+    def _write_on(self) -> None:
+        while not self._closed.is_set():
+            self._wanted.wait()
+            self._wanted.clear()
+            self._closed.wait(_AFTER_FAILURE_S if self._failing else FLUSH_S)
+            self._drain()
+            if self._waiting:
+                self._wanted.set()
+
+    def _drain(self) -> None:
+        """Write all that waits. What cannot be written stays, in its place."""
+        with self._writing:
+            entries = [self._waiting.popleft() for _ in range(len(self._waiting))]
+            if not entries:
+                return
+            try:
+                self._calls.write([row_of(*entry) for entry in entries])
+                executed = [(ACTION_EXECUTED, _payload(*entry)) for entry in entries if entry[1].audit.attempts]
+                self._events.append_all(executed)
+            except Exception:  # noqa: BLE001 - whatever the stores raise; the calls themselves went well
+                self._waiting.extendleft(reversed(entries))
+                if not self._failing:
+                    _log.exception("The call log cannot be written; its rows are kept and tried again.")
+                self._failing = True
+            else:
+                self._failing = False
+
+    def _make_room(self) -> None:
+        if not self._failing:
+            self._drain()
+        while len(self._waiting) > _MOST_WAITING:
+            self._waiting.popleft()
+            self._lost += 1
 
 
 def _payload(call: ToolCall, result: ToolResult, turn: Turn) -> dict[str, Any]:  # noqa: ARG001 -- an entry's parts

@@ -63,11 +63,13 @@ class CallLog:
 
     def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Add rows, all or none; one of a call that is there already replaces it."""
+        if not rows:
+            return
         dialect = postgresql if self._records.dialect == "postgresql" else sqlite
         with self._records.begin() as connection:
-            for row in rows:
-                put = dialect.insert(_CALLS).values(row)
-                connection.execute(put.on_conflict_do_update(index_elements=["call_id"], set_=dict(row)))
+            put = dialect.insert(_CALLS)
+            new = {column.name: put.excluded[column.name] for column in _CALLS.columns if column.name != "id"}
+            connection.execute(put.on_conflict_do_update(index_elements=["call_id"], set_=new), rows)
             self._since_sweep += len(rows)
             if self._since_sweep >= _SWEEP_EVERY:
                 self._since_sweep = 0

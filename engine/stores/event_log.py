@@ -42,11 +42,10 @@ _SCHEMA = MetaData()
 _EVENTS = Table(
     "events",
     _SCHEMA,
-    Column("offset", _NUMBER, primary_key=True, autoincrement=True),
+    Column("offset", _NUMBER, primary_key=True, autoincrement=False),
     Column("ts", String(40), nullable=False),
     Column("type", String(100), nullable=False),
     Column("payload", Text, nullable=False),
-    sqlite_autoincrement=True,
 )
 _SUBSCRIBERS = Table(
     "event_subscribers",
@@ -115,7 +114,7 @@ class EventLog:
         records.create(_SCHEMA)
 
     def generation(self) -> int:
-        """A number that grows with every append of any process. Takes microseconds: look before you fetch."""
+        """The offset of the last event of any process. Takes microseconds: look before you fetch."""
         return self._records.generation(EVENTS_GENERATION)
 
     def append(self, kind: str, payload: Mapping[str, Any]) -> int:
@@ -124,12 +123,17 @@ class EventLog:
 
     def append_all(self, events: Sequence[tuple[str, Mapping[str, Any]]]) -> list[int]:
         """Put events at the end, all of them or none; their offsets. Raises TypeError for a payload that is no JSON."""
+        if not events:
+            return []
         ts = self._clock.now().isoformat()
         rows = [{"ts": ts, "type": kind, "payload": json.dumps(payload)} for kind, payload in events]
         with self._records.begin() as connection:
-            # Also the lock that makes offsets appear in order where a database lets writers in side by side.
-            self._records.bump(EVENTS_GENERATION, connection)
-            return [_number(connection.execute(insert(_EVENTS).values(row)).inserted_primary_key) for row in rows]
+            # The counter gives the offsets, and its row is the lock that makes them appear in order, also where a
+            # database lets writers in side by side.
+            last = self._records.bump(EVENTS_GENERATION, connection, by=len(rows))
+            offsets = list(range(last - len(rows) + 1, last + 1))
+            connection.execute(insert(_EVENTS), [row | {"offset": n} for n, row in zip(offsets, rows, strict=True)])
+            return offsets
 
     def read(self, after: int = 0, limit: int = 100) -> list[Event]:
         """Events past an offset, in order; for looking, not for consuming."""
@@ -274,7 +278,3 @@ def _events(connection: Connection, condition: Any, limit: int) -> list[Event]:
 
 def _event(row: RowMapping) -> Event:
     return Event(row["offset"], row["ts"], row["type"], json.loads(row["payload"]))
-
-
-def _number(key: Any) -> int:
-    return int(key[0])

@@ -49,8 +49,8 @@ GENERATIONS = Table(
     Column("value", BigInteger, nullable=False),
 )
 BUMP = text(
-    "INSERT INTO knackbox_generations (name, value) VALUES (:name, 1) "
-    "ON CONFLICT (name) DO UPDATE SET value = knackbox_generations.value + 1 RETURNING value"
+    "INSERT INTO knackbox_generations (name, value) VALUES (:name, :by) "
+    "ON CONFLICT (name) DO UPDATE SET value = knackbox_generations.value + :by RETURNING value"
 )
 
 
@@ -140,12 +140,12 @@ class Records:
                 self._seen_version = version
             return self._generations.get(name, 0)
 
-    def bump(self, name: str, connection: Connection | None = None) -> int:
-        """Add one to a counter and return the new value; within `connection`'s transaction when one is given."""
+    def bump(self, name: str, connection: Connection | None = None, *, by: int = 1) -> int:
+        """Add to a counter and return the new value; within `connection`'s transaction when one is given."""
         if connection is not None:
-            return int(connection.execute(BUMP, {"name": name}).scalar_one())
+            return int(connection.execute(BUMP, {"name": name, "by": by}).scalar_one())
         with self.begin() as own:
-            return int(own.execute(BUMP, {"name": name}).scalar_one())
+            return int(own.execute(BUMP, {"name": name, "by": by}).scalar_one())
 
     def close(self) -> None:
         """Let go of every connection. Calling it twice does no harm."""
