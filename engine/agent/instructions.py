@@ -13,6 +13,11 @@ You work with tools on the user's request until it is done, then answer in plain
 - When it cannot be done, call `abort_attempt` and say what you learned. Never claim what no tool result shows.
 """
 
+DISCOVERY = """\
+- You see three tools that stand for many: find one with `search_tools`, read about it with `describe_tool`, call it
+  with `execute_tool`. Search again when the first words found nothing that fits.
+"""
+
 
 def replan(reason: str) -> str:
     """After the control signal `replan`."""

@@ -48,7 +48,7 @@ class Conversation:
         self._turn = turn or Turn()
         self._budget = budget or Budget()
         self._on_event = on_event
-        self._system = system
+        self._system = system + instructions.DISCOVERY if self._turn.use_tool_search_flow else system
         self._stream = stream
         self.history: list[ModelMessage] = []
 

@@ -21,6 +21,7 @@ from engine.dispatch.bind import ContextBinder
 from engine.dispatch.keyed import KeyedCalls
 from engine.dispatch.pipeline import Parts, Pipeline
 from engine.policy.access import Access
+from engine.policy.annotation_log import AnnotationLog
 from engine.policy.approval import Approval, Approver
 from engine.policy.gate import EvalGate, Gate
 from engine.policy.rate_limits import RateLimits
@@ -39,6 +40,7 @@ from engine.stores.owner import Owner
 from engine.stores.records import Records
 from engine.stores.vectors import VectorStore
 from engine.stores.workspace import FolderWorkspace
+from engine.turn.discovery import Discovery, DiscoverySource
 from sandbox.contract import Sandbox, SandboxError
 
 T = TypeVar("T")
@@ -131,21 +133,25 @@ async def compose(
     opened = OpenedPacks()
     embedder: Once[Embedder] = Once(WordLlamaEmbedder)
     services = Services(home, settings, box, records, clock, lambda: vectors, embedder, opened.static_names)
-    opened.join(sources)
+    opened.join([*sources, DiscoverySource()])
     if packs:
         await open_packs(opened, services, stack)
     registry = opened.registry
     vision, images = vision_of(settings), images_of(settings)
     workspace = await asyncio.to_thread(FolderWorkspace, settings.workspace or home.workspace)
     chains = FallbackChains(home.fallback_chains, registry.static_specs, otherwise=shipped_chains())
-    binder = ContextBinder(box, workspace, clock, vision, images, opened.provides)
+    provided = {SANDBOX: not isinstance(box, Refusing), IMAGE_CLIENT: images is not None}
+    requirements = frozenset(name for name, there in provided.items() if there)
+    discovery = Discovery(lambda: registry.sources, requirements, embedder)
+    provides = {**opened.provides, Discovery: discovery}
+    binder = ContextBinder(box, workspace, clock, vision, images, provides)
     budget = RetryBudget()
     limits = await asyncio.to_thread(RateLimits, records, clock)
     owner = await asyncio.to_thread(Owner, home.owners)
     stack.callback(owner.close)
     trail = AuditTrail(calls, events, clock)
     stack.push_async_callback(trail.aclose)
-    guards: list[Guard] = [Access(), Repeats(clock), Breakers(clock), limits, budget]
+    guards: list[Guard] = [AnnotationLog(), Access(), Repeats(clock), Breakers(clock), limits, budget]
     guards += [trail, *asked_before(settings, people or People())]
     parts = Parts(
         registry,
@@ -160,7 +166,6 @@ async def compose(
     )
     pipeline = Pipeline(parts)
     stack.push_async_callback(pipeline.aclose)
-    provided = {SANDBOX: not isinstance(box, Refusing), IMAGE_CLIENT: images is not None}
     return House(
         services=services,
         registry=registry,
@@ -169,9 +174,9 @@ async def compose(
         calls=calls,
         events=events,
         chains=chains,
-        provides=opened.provides,
+        provides=provides,
         features=frozenset({VISION} if vision is not None else ()),
-        requirements=frozenset(name for name, there in provided.items() if there),
+        requirements=requirements,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from engine.contract.context import CallContext
+from engine.contract.result import ToolCall
 from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
 
@@ -23,6 +24,15 @@ class Tool(Protocol):
     def spec(self) -> ToolSpec: ...
 
     async def run(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any: ...
+
+
+@runtime_checkable
+class RedirectingTool(Tool, Protocol):
+    """A static tool whose calls are calls of another tool, which then gets the deadline, the policy and the audit."""
+
+    def redirect(self, call: ToolCall) -> ToolCall | None:
+        """The call it stands for; None to be called itself."""
+        ...
 
 
 @runtime_checkable

@@ -104,6 +104,7 @@ class Pipeline:
 
         progress: told what the tool reports while it runs, in the event loop.
         """
+        call = self._redirected(call)
         flight = self._flights.start(call)
         if not self._watchdog.awake:
             self._watchdog.wake()
@@ -167,6 +168,11 @@ class Pipeline:
         self._watchdog.close()
         self._tool_threads.close()
         self._house_threads.close()
+
+    def _redirected(self, call: ToolCall) -> ToolCall:
+        """The call that a call of a redirecting tool stands for."""
+        redirect = getattr(self._registry.find_static(call.name), "redirect", None)
+        return (redirect(call) if redirect is not None else None) or call
 
     async def _look_up(self, flight: Flight) -> Tool:
         """The tool. Raises ToolFailure, naming the three nearest, when there is none of that name."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from engine.contract.source import Tool, ToolSource
 from engine.contract.spec import Origin
 from engine.contract.turn import Turn
-from engine.turn.availability import Dropped, available, permitted, without_deferred
+from engine.turn.availability import Dropped, available, by_search_alone, permitted, without_deferred
 from engine.turn.gather import SOURCE_TIMEOUT_S, SourceFailure, gather
 
 
@@ -56,7 +56,10 @@ async def active_list(
     tools, unavailable = available(tools, turn, configured)
     tools, forbidden = permitted(tools, turn)
     tools, deferred = without_deferred(tools, turn)
-    dropped = sorted([*doubled, *shadowing, *unusable, *unavailable, *forbidden, *deferred], key=lambda each: each.name)
+    tools, hidden = by_search_alone(tools, turn)
+    dropped = sorted(
+        [*doubled, *shadowing, *unusable, *unavailable, *forbidden, *deferred, *hidden], key=lambda each: each.name
+    )
     return ActiveList(tuple(tools), tuple(dropped), gathered.failed)
 
 

@@ -8,6 +8,8 @@ from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
 from engine.policy.access import why_not as denied
 
+DISCOVERY = "discovery"  # the category of the tools by which others are found
+
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
@@ -53,6 +55,15 @@ def permitted(tools: Sequence[Tool], turn: Turn) -> tuple[list[Tool], list[Dropp
         else:
             kept.append(tool)
     return kept, dropped
+
+
+def by_search_alone(tools: Sequence[Tool], turn: Turn) -> tuple[list[Tool], list[Dropped]]:
+    """Leave only the tools of discovery when the turn asks for that; the others stay callable and are found by them."""
+    if not turn.use_tool_search_flow:
+        return list(tools), []
+    kept = [tool for tool in tools if tool.spec.category == DISCOVERY]
+    found = [tool for tool in tools if tool.spec.category != DISCOVERY]
+    return kept, [Dropped(tool.spec.name, "found by discovery") for tool in found]
 
 
 def without_deferred(tools: Sequence[Tool], turn: Turn) -> tuple[list[Tool], list[Dropped]]:

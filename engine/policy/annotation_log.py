@@ -1,0 +1,37 @@
+"""`AnnotationLog`: what each call may do, in the log of the process (ACCESS-10). Off where a turn says so."""
+
+import contextlib
+import logging
+
+from engine.contract.failure import Failure
+from engine.contract.guard import Request
+
+_log = logging.getLogger("knackbox.annotations")
+
+
+class AnnotationLog:
+    """A guard that refuses nothing. Nothing is put together unless somebody listens at the level INFO."""
+
+    def admit(self, request: Request) -> None:
+        """One line for the call."""
+        if request.turn.log_tool_annotations and _log.isEnabledFor(logging.INFO):
+            with contextlib.suppress(Exception):  # a handler is other people's code; a call must not fail of it
+                _note(request)
+
+    def ended(self, request: Request, failure: Failure | None, *, ran: bool) -> None:
+        """It keeps nothing."""
+
+
+def _note(request: Request) -> None:
+    hints = request.spec.annotations
+    _log.info(
+        "call %s of %s by %s/%s: read_only=%s destructive=%s idempotent=%s requires_confirmation=%s",
+        request.call_id,
+        request.spec.name,
+        request.turn.user,
+        request.turn.agent,
+        hints.read_only,
+        hints.destructive,
+        hints.idempotent,
+        hints.requires_confirmation,
+    )
