@@ -86,7 +86,8 @@ class Approval:
         except Exception as error:
             if deadline.expired():
                 raise _refused(f"{name} was not run: nobody approved it within {self._expires_s:g} s.") from error
-            raise _refused(f"{name} was not run: asking for approval failed ({type(error).__name__}).") from error
+            said = " ".join(str(error).split())[:200] or type(error).__name__
+            raise _refused(f"{name} was not run: asking for approval failed: {said}.") from error
         if not answer.approved:
             because = f": {answer.reason}" if answer.reason else "."
             raise _refused(f"{name} was not run: the user said no{because}")

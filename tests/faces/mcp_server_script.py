@@ -11,6 +11,8 @@ from tests.faces.learning import LearningSource
 if __name__ == "__main__":
     asyncio.run(
         serve_stdio(
-            lambda: Engine.open(sys.argv[1], sources=[source(), LearningSource(sys.argv[1])], packs=False, environ={})
+            lambda people: Engine.open(
+                sys.argv[1], sources=[source(), LearningSource(sys.argv[1])], packs=False, environ={}, people=people
+            )
         )
     )

@@ -17,4 +17,4 @@ def mcp(ctx: typer.Context) -> None:
     """Serve the tools over MCP (stdio) until the client closes the connection."""
     home, settings = settings_of(ctx)
     sandbox = unsafe_sandbox() if options(ctx).unsafe_no_sandbox else None
-    asyncio.run(serve_stdio(lambda: Engine.open(home.root, settings=settings, sandbox=sandbox)))
+    asyncio.run(serve_stdio(lambda people: Engine.open(home.root, settings=settings, sandbox=sandbox, people=people)))

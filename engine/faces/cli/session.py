@@ -15,8 +15,10 @@ from typing import Any, TypeVar
 
 import typer
 
+from engine.app.compose import People
 from engine.app.engine import Engine
 from engine.app.sandboxes import unsafe_sandbox
+from engine.faces.cli.approve import at_terminal
 from engine.faces.cli.shared import options, settings_of
 
 T = TypeVar("T")
@@ -28,7 +30,8 @@ def with_engine(ctx: typer.Context, work: Callable[[Engine], Coroutine[Any, Any,
     async def session() -> T:
         home, settings = settings_of(ctx)
         sandbox = unsafe_sandbox() if options(ctx).unsafe_no_sandbox else None
-        async with Engine.open(home.root, settings=settings, sandbox=sandbox) as engine:
+        people = People(approver=at_terminal())
+        async with Engine.open(home.root, settings=settings, sandbox=sandbox, people=people) as engine:
             return await work(engine)
 
     return asyncio.run(session())

@@ -1,9 +1,11 @@
 """The engine as an MCP server: list, call, progress, cancellation, and news of changed tools. Official SDK, stdio."""
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, aclosing
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any, TypeVar
 
 import anyio
 from mcp.server.context import ServerRequestContext
@@ -13,17 +15,21 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp_types import (
     CallToolRequestParams,
     CallToolResult,
+    InputRequiredResult,
     ListToolsResult,
     NotificationParams,
     PaginatedRequestParams,
 )
 
+from engine.app.compose import People
 from engine.app.engine import Engine
-from engine.contract.result import ToolResult
 from engine.contract.turn import Turn
+from engine.faces.mcp.approve import McpApprover
 from engine.faces.mcp.changes import ToolChanges
 from engine.faces.mcp.progress import ProgressRelay
 from engine.formats.mcp import result_to_mcp_format, tools_to_mcp_format
+
+T = TypeVar("T")
 
 INSTRUCTIONS = (
     "Knackbox runs code in a sandbox and learns tools. What create_skill admits becomes a tool of its own at once; "
@@ -33,8 +39,11 @@ INSTRUCTIONS = (
 Context = ServerRequestContext[dict[str, object]]
 
 
-def build_server(engine: Engine) -> tuple[Server[dict[str, object]], ToolChanges]:
-    """A server over an open engine, and its watcher, which whoever runs the server has to keep running."""
+def build_server(engine: Engine, approver: McpApprover) -> tuple[Server[dict[str, object]], ToolChanges]:
+    """A server over an open engine, and its watcher, which whoever runs the server has to keep running.
+
+    approver: the one the engine was opened with.
+    """
     bus = InMemorySubscriptionBus()
     changes = ToolChanges(engine.tools_generation, bus)
     turn = Turn()
@@ -42,14 +51,15 @@ def build_server(engine: Engine) -> tuple[Server[dict[str, object]], ToolChanges
     async def list_tools(_: Context, params: PaginatedRequestParams | None) -> ListToolsResult:  # noqa: ARG001 -- one page
         return ListToolsResult(tools=tools_to_mcp_format(await engine.get_active_tool_definitions(turn)))
 
-    async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
+    async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
         relay = ProgressRelay(context.session.report_progress)
         async with anyio.create_task_group() as group:
             group.start_soon(relay.forward)
-            result = await uninterrupted(engine, params, turn, relay)
+            called = partial(engine.call, params.name, params.arguments or {}, turn, progress=relay)
+            result = await uninterrupted(approver.call(params, context.session, called))
             relay.finish()
         await changes.announce()  # so that news of a skill does not arrive later than the call that made it
-        return result_to_mcp_format(result)
+        return result if isinstance(result, InputRequiredResult) else result_to_mcp_format(result)
 
     async def initialized(context: Context, _: NotificationParams) -> None:
         changes.joined(context.session)
@@ -66,12 +76,12 @@ def build_server(engine: Engine) -> tuple[Server[dict[str, object]], ToolChanges
     return server, changes
 
 
-async def uninterrupted(engine: Engine, params: CallToolRequestParams, turn: Turn, relay: ProgressRelay) -> ToolResult:
-    """Call a tool so that a cancellation reaches it once, and is waited for.
+async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:
+    """Do the work so that a cancellation reaches it once, and is waited for.
 
     The SDK's cancel scopes cancel again at every await, which would break off the killing of a box half-way.
     """
-    task = asyncio.ensure_future(engine.call(params.name, params.arguments or {}, turn, progress=relay))
+    task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
@@ -81,13 +91,18 @@ async def uninterrupted(engine: Engine, params: CallToolRequestParams, turn: Tur
         raise
 
 
-async def serve_stdio(open_engine: Callable[[], AbstractAsyncContextManager[Engine]]) -> None:
-    """Serve one client on stdin and stdout until it closes them.
+async def serve_stdio(open_engine: Callable[[People], AbstractAsyncContextManager[Engine]]) -> None:
+    """Serve one client on stdin and stdout until it closes them. open_engine: is told who approves calls.
 
     The streams are taken first, so that nothing printed while the engine opens can get into the protocol.
     """
-    async with stdio_server() as (read, write), open_engine() as engine:
-        server, changes = build_server(engine)
+    approver = McpApprover()
+    async with (
+        stdio_server() as (read, write),
+        open_engine(People(approver=approver)) as engine,
+        aclosing(approver),
+    ):
+        server, changes = build_server(engine, approver)
         options = server.create_initialization_options(NotificationOptions(tools_changed=True))
         async with anyio.create_task_group() as group:
             group.start_soon(changes.watch)

@@ -1,0 +1,56 @@
+"""Approval at the terminal (ACCESS-8): what would run is shown, and nothing but a typed yes lets it."""
+
+import asyncio
+import json
+import sys
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.text import Text
+
+from engine.policy.approval import ApprovalAnswer, ApprovalRequest
+from engine.policy.risk import risk_of
+
+_SHOWN = 4_000  # characters of the arguments
+_YES = frozenset({"y", "yes"})
+
+
+class TerminalApprover:
+    """Asks on stderr and reads a line of stdin, one question after the other. For a terminal on both."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+        self._console = Console(stderr=True, highlight=False)
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        async with self._turn:
+            self._console.print(Panel(shown(request), title=f"Run {request.tool.name}?", title_align="left"))
+            self._console.print("[y/N] ", end="")
+            answer = await one_line()
+        approved = answer.strip().lower() in _YES
+        return ApprovalAnswer(approved, request.digest, "" if approved else "not approved at the terminal")
+
+
+def at_terminal() -> TerminalApprover | None:
+    """One that asks, where there is somebody to ask."""
+    return TerminalApprover() if sys.stdin.isatty() and sys.stderr.isatty() else None
+
+
+def shown(request: ApprovalRequest) -> Text:
+    """The call, with every character of it visible: control characters would let it show something else."""
+    given = json.dumps(request.arguments, ensure_ascii=True, indent=2)
+    rest = f"\n… {len(given) - _SHOWN:,} characters more" if len(given) > _SHOWN else ""
+    risk = risk_of(request.tool, request.arguments)
+    return Text(f"{request.tool.summary}\nrisk {risk}, asked by {request.user!a}\n{given[:_SHOWN]}{rest}")
+
+
+async def one_line() -> str:
+    """The next line of stdin; "" at its end. Waiting for it can be cancelled, which a thread in `input` cannot."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(sys.stdin.fileno(), ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(sys.stdin.fileno())
+    return sys.stdin.readline()

@@ -1,0 +1,38 @@
+"""An MCP server that asks before it runs `pay`, for the tests: ``approval_server_script.py HOME``."""
+
+import asyncio
+import sys
+
+from engine import Engine
+from engine.app.config import Settings
+from engine.contract.spec import Annotations
+from engine.faces.mcp.server import serve_stdio
+from engine.registry.decorate import tool
+from engine.registry.static import StaticSource
+
+PAID: list[int] = []
+
+
+@tool(annotations=Annotations(requires_confirmation=True))
+async def pay(amount: int) -> str:
+    """Pay an amount."""
+    PAID.append(amount)
+    return f"paid {amount}"
+
+
+@tool(annotations=Annotations(read_only=True))
+async def paid() -> list[int]:
+    """Say what was paid."""
+    return PAID
+
+
+if __name__ == "__main__":
+    settings = Settings.model_validate({"policy": {"approval": "confirmation", "approval_expires_s": 30}})
+    sources = [StaticSource("bank", [pay, paid])]
+    asyncio.run(
+        serve_stdio(
+            lambda people: Engine.open(
+                sys.argv[1], settings=settings, sources=sources, packs=False, environ={}, people=people
+            )
+        )
+    )
