@@ -82,7 +82,9 @@ def install(
         raise SpecRefused(f"{' '.join(str(error).split())} Give another with --name.") from error
     except (OSError, shutil.Error) as error:
         reason = getattr(error, "strerror", None) or error
-        raise SpecRefused(f"{target} cannot be written ({reason}). Choose another place: --user or --prefix.") from error
+        raise SpecRefused(
+            f"{target} cannot be written ({reason}). Choose another place: --user or --prefix."
+        ) from error
     return Installed(name, display_name, target, config)
 
 

@@ -1,7 +1,7 @@
 """The command of our kernelspec: refuses. `python -m sandbox.kernels.no_provisioner`
 
-Jupyter's own programs ask the provisioner that the kernelspec names, and never run its command. A tool that knows nothing
-of provisioners runs the command; were it ipykernel's, the notebook would run outside of any box, and nobody would notice.
+Jupyter's own programs ask the provisioner that the kernelspec names, and never run its command. A tool that knows
+nothing of provisioners runs it; were it ipykernel's, a notebook would run outside of any box, and nobody would notice.
 """
 
 import sys

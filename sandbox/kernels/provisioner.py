@@ -110,8 +110,8 @@ class KnackboxProvisioner(KernelProvisionerBase):
 
 
 def _notebook_folder(folder: str | os.PathLike[str] | None) -> Path:
-    """Where Jupyter says that the notebook lies. Raises SandboxError where that would show more than a notebook's files:
-    with a notebook saved at the top of a home folder, keys and passwords were in the box."""
+    """Where Jupyter says that the notebook lies. Raises SandboxError where that would show more than a notebook's
+    files: with a notebook saved at the top of a home folder, keys and passwords were in the box."""
     if folder is None:
         raise SandboxError(
             "Jupyter has not told the notebook's folder, which this kernelspec shows.",
@@ -121,7 +121,7 @@ def _notebook_folder(folder: str | os.PathLike[str] | None) -> Path:
     if home.is_relative_to(shown):
         raise SandboxError(
             f"The notebook's folder, {shown}, is or holds a whole home folder.",
-            remedy="Move the notebook to a folder of its own, or name one: knackbox kernelspec install --workspace DIR.",
+            remedy="Move the notebook to a folder of its own, or show another: kernelspec install --workspace DIR.",
         )
     return shown
 

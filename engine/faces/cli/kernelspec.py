@@ -1,6 +1,5 @@
-"""`knackbox kernelspec …`: kernels in boxes for JupyterLab, nbclient and papermill, in this environment or this user's."""
+"""`knackbox kernelspec …`: kernels in boxes for whatever speaks Jupyter, in this environment or for this user."""
 
-import re
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,33 +8,23 @@ from typing import Annotated, Any
 import typer
 
 from engine.faces.cli.shared import Exit, Json, emit, emit_json, fail, print_table, say, wants_json
+from engine.faces.cli.sizes import kernel_memory, size
 from sandbox.kernels import kernelspec
 from sandbox.kernels.kernelspec import Installed, SpecRefused
 from sandbox.kernels.spec import KernelSpec
 
-_SIZE = re.compile(r"(\d+)\s*(|[KMGT]i?B?)", re.IGNORECASE)
-_UNITS = "KMGT"  # powers of 1024, written KiB or K
-_LEAST_BYTES = 128 << 20  # below it ipykernel itself does not start
-
 app = typer.Typer(
     help="Kernels in boxes for whatever speaks Jupyter: install, list, remove.",
     no_args_is_help=True,
+    add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-
-def size(text: str) -> int:
-    """Bytes of ``1GiB``, ``512M`` or ``1000000``. Raises typer.BadParameter."""
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
-        raise typer.BadParameter(f"{text!r} is no size. Write it like 512MiB or 2GiB")
-    unit = match[2][:1].upper()
-    return int(match[1]) << (10 * (_UNITS.index(unit) + 1) if unit else 0)
 
 
 @app.command()
 def install(
     ctx: typer.Context,
+    *,
     user: Annotated[bool, typer.Option("--user", help="For this user's Jupyter.")] = False,
     sys_prefix: Annotated[bool, typer.Option("--sys-prefix", help="For the Jupyter of this environment.")] = False,
     prefix: Annotated[Path | None, typer.Option("--prefix", help="For the Jupyter of the environment at DIR.")] = None,
@@ -46,7 +35,9 @@ def install(
         bool, typer.Option("--notebook-folder", help="Show each notebook's own folder at /work.")
     ] = False,
     read_only: Annotated[bool, typer.Option("--read-only", help="The folder shown may only be read.")] = False,
-    memory: Annotated[int | None, typer.Option("--memory", parser=size, metavar="SIZE", help="Such as 2GiB.")] = None,
+    memory: Annotated[
+        int | None, typer.Option("--memory", parser=kernel_memory, metavar="SIZE", help="Such as 2GiB.")
+    ] = None,
     disk: Annotated[int | None, typer.Option("--disk", parser=size, metavar="SIZE", help="Of the box's files.")] = None,
     processes: Annotated[int | None, typer.Option("--processes", min=16, help="At once, threads included.")] = None,
     cpu: Annotated[float | None, typer.Option("--cpu", min=1, metavar="SECONDS", help="Over all cells.")] = None,
@@ -73,8 +64,6 @@ def install(
         fail(f"kernelspec: --workspace {workspace} is not a folder.", Exit.USAGE)
     if read_only and workspace is None and not notebook_folder:
         fail("kernelspec: --read-only says nothing without --workspace or --notebook-folder.", Exit.USAGE)
-    if memory is not None and memory < _LEAST_BYTES:
-        fail(f"kernelspec: no kernel starts in --memory {memory} bytes. Give {_LEAST_BYTES >> 20}MiB or more.", Exit.USAGE)
     wanted = {
         "workspace": str(workspace.resolve()) if workspace is not None else None,
         "notebook_folder": notebook_folder or None,

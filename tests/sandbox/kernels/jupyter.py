@@ -1,12 +1,9 @@
 """Jupyter for a test alone: folders of its own, and our kernelspec in them, installed by the command."""
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-
-from jupyter_client.kernelspec import KernelSpecManager
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 NAME = "knackbox"
