@@ -34,7 +34,7 @@ class Shell(ZMQInteractiveShell):
     def init_magics(self) -> None:
         super().init_magics()
         for name in ("pip", "conda", "mamba", "micromamba", "uv"):
-            self.register_magic_function(_no_packages, magic_name=name)
+            self.register_magic_function(_no_packages, magic_name=name)  # type: ignore[call-arg, arg-type]
 
     def _tee(self, channel: str) -> AbstractContextManager[None]:  # type: ignore[override]  # a narrower type there
         """IPython's own keeps all that was ever printed, for a notebook it could write."""

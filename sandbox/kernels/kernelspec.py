@@ -4,6 +4,7 @@ Whatever reads it must have Knackbox installed beside it: without the provisione
 """
 
 import json
+import logging
 import os
 import shutil
 import sys
@@ -62,7 +63,7 @@ def install(
 
     One of ours of that name is replaced. replace: one that is not ours, too.
     """
-    manager = KernelSpecManager()
+    manager = KernelSpecManager(log=silent())
     name = name.lower()  # as Jupyter has them
     target = Path(prefix, "share", "jupyter", "kernels", name) if prefix else Path(manager.user_kernel_dir, name)
     if name.startswith("."):
@@ -112,6 +113,13 @@ def remove(name: str) -> Path:
     except OSError as error:
         raise SpecRefused(f"{folder} cannot be removed ({error.strerror or error}).") from error
     return folder
+
+
+def silent() -> logging.Logger:
+    """For libraries that log what they also raise, or what we say ourselves."""
+    log = logging.getLogger("knackbox.silent")
+    log.disabled = True
+    return log
 
 
 def _is_ours(folder: Path) -> bool:

@@ -1,7 +1,6 @@
 """nbclient, with a kernel of ours and with bounds: what a kernel sends is the word of untrusted code."""
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from nbclient.exceptions import DeadKernelError
 from nbformat import NotebookNode
 
 from sandbox.contract import SandboxError
-from sandbox.kernels.kernelspec import NAME, OneSpec
+from sandbox.kernels.kernelspec import NAME, OneSpec, silent
 from sandbox.kernels.provisioner import KnackboxProvisioner
 from sandbox.kernels.spec import CellLimits, KernelDied
 
@@ -62,9 +61,7 @@ class BoxedClient(NotebookClient):
         on_cell: Callable[[int], None],
         on_output: OnOutput,
     ) -> None:
-        silent = logging.getLogger("knackbox.nbclient")
-        silent.disabled = True  # all it says is in what it raises
-        self._manager = AsyncKernelManager(kernel_name=NAME, kernel_spec_manager=OneSpec(config), log=silent)
+        self._manager = AsyncKernelManager(kernel_name=NAME, kernel_spec_manager=OneSpec(config), log=silent())
         super().__init__(
             notebook,
             self._manager,
@@ -75,7 +72,7 @@ class BoxedClient(NotebookClient):
             allow_errors=allow_errors,
             record_timing=False,  # the same notebook gives the same file
             on_cell_execute=lambda cell, cell_index: on_cell(cell_index),  # noqa: ARG005 -- nbclient's names
-            log=silent,
+            log=silent(),
         )
         self._on_output = on_output
         self._cell_bytes = self._notebook_bytes = 0

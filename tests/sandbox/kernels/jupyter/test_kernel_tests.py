@@ -1,5 +1,7 @@
 """Jupyter's own test of kernels, jupyter_kernel_test, on ours."""
 
+from typing import ClassVar
+
 import jupyter_kernel_test
 import pytest
 
@@ -15,14 +17,17 @@ class TestBoxedKernel(jupyter_kernel_test.KernelTests):
     file_extension = ".py"
     code_hello_world = "print('hello, world')"
     code_stderr = "import sys; print('oops', file=sys.stderr)"
-    completion_samples = [{"text": "zi", "matches": {"zip"}}, {"text": "import colle", "matches": {"collections"}}]
-    complete_code_samples = ["1", "print('hello, world')", "def f(x):\n  return x * 2\n\n"]
-    incomplete_code_samples = ["print('''hello", "def f(x):\n  x * 2"]
-    invalid_code_samples = ["import = 7q"]
+    completion_samples: ClassVar = [
+        {"text": "zi", "matches": {"zip"}},
+        {"text": "import colle", "matches": {"collections"}},
+    ]
+    complete_code_samples: ClassVar = ["1", "print('hello, world')", "def f(x):\n  return x * 2\n\n"]
+    incomplete_code_samples: ClassVar = ["print('''hello", "def f(x):\n  x * 2"]
+    invalid_code_samples: ClassVar = ["import = 7q"]
     code_page_something = "zip?"
     code_generate_error = "raise ValueError('no')"
-    code_execute_result = [{"code": "6 * 7", "result": "42"}]
-    code_display_data = [
+    code_execute_result: ClassVar = [{"code": "6 * 7", "result": "42"}]
+    code_display_data: ClassVar = [
         {"code": "from IPython.display import HTML, display\ndisplay(HTML('<b>x</b>'))", "mime": "text/html"},
         {"code": "from IPython.display import Math, display\ndisplay(Math('\\\\frac{1}{2}'))", "mime": "text/latex"},
     ]
