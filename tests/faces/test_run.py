@@ -238,15 +238,26 @@ def test_a_reader_that_went_away_ends_it(tmp_path: Path) -> None:
         assert process.stderr.read() == b""
 
 
-def test_a_terminal_sees_colours_and_nothing_that_takes_it_over(tmp_path: Path) -> None:
-    source = write(tmp_path / "nb.ipynb", "print('\\x1b[31mred\\x1b[0m \\x1b]0;title\\x07\\x1b[2J\\x9bH end')")
+def seen_on_a_terminal(source: str) -> bytes:
     ours, theirs = pty.openpty()
     try:
         subprocess.run(command("run", source), cwd=REPOSITORY, stdout=theirs, stderr=theirs, timeout=WAIT_S, check=True)
-        seen = os.read(ours, 1 << 16)
+        return os.read(ours, 1 << 16)
     finally:
         os.close(ours)
         os.close(theirs)
+
+
+def test_a_person_sees_which_cell_is_running_once_it_takes_a_while(tmp_path: Path) -> None:
+    seen = seen_on_a_terminal(write(tmp_path / "nb.ipynb", "import time; time.sleep(2.5)", "print('end')"))
+    assert b"cell" in seen
+    assert b"1/2" in seen
+    assert seen.endswith(b"end\r\n")
+
+
+def test_a_terminal_sees_colours_and_nothing_that_takes_it_over(tmp_path: Path) -> None:
+    source = write(tmp_path / "nb.ipynb", "print('\\x1b[31mred\\x1b[0m \\x1b]0;title\\x07\\x1b[2J\\x9bH end')")
+    seen = seen_on_a_terminal(source)
     assert b"\x1b[31mred\x1b[0m" in seen
     assert b"end" in seen
     assert b"\x1b]" not in seen
