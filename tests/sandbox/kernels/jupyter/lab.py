@@ -27,12 +27,11 @@ class Server:
 
 
 @contextmanager
-def serving(home: Path, notebooks: Path, *options: str) -> Iterator[Server]:
+def serving(home: Path, notebooks: Path) -> Iterator[Server]:
     """The server, on a port that is free; ended, with its kernels, at the end."""
     words = (
         *("-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", "--port=0", f"--ServerApp.root_dir={notebooks}"),
         *("--allow-root", "--LabApp.news_url=", "--LabApp.extension_manager=readonly"),
-        *options,
     )
     log = home / "server.log"
     with log.open("wb") as out:

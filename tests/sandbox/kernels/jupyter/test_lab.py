@@ -1,6 +1,7 @@
 """JupyterLab, in a browser, with kernels in boxes. `make test-services` brings Chromium and the extra `lab`."""
 
-import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -48,15 +49,24 @@ _WAYS = {
     "frame": "display(HTML(f'<iframe srcdoc=\"<script>parent.{call}</script>\"></iframe>'))",
     "svg": "display(SVG(f'<svg xmlns=\"http://www.w3.org/2000/svg\"><script>{call}</script></svg>'))",
 }
-# As SECURITY.md has it.
-_POLICY = "script-src 127.0.0.1:*/static/ 127.0.0.1:*/lab/extensions/ 'unsafe-eval'; frame-ancestors 'self'"
-_DISABLED = {"disabledExtensions": {"@jupyterlab/javascript-extension": True}}
+_SECURITY = Path(__file__).parents[4] / "SECURITY.md"
+_SCRIPTS = "@jupyterlab/javascript-extension"
 
 
 def write(path: Path, *sources: str) -> None:
     kernel = {"name": NAME, "display_name": "Boxed", "language": "python"}
     cells = [nbformat.v4.new_code_cell(source) for source in sources]
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}), path)
+
+
+def guard(config: Path) -> None:
+    """Do what SECURITY.md says."""
+    told = _SECURITY.read_text("utf-8")
+    assert f"jupyter labextension disable {_SCRIPTS}\n" in told
+    command = [sys.executable, "-m", "jupyterlab.labextensions", "disable", "--level=user", _SCRIPTS]
+    subprocess.run(command, check=True, capture_output=True, timeout=WAIT_S)
+    settings = next(block for block in told.split("```") if block.startswith("python\n# jupyter_server_config.py"))
+    (config / "jupyter_server_config.py").write_text(settings.removeprefix("python\n"))
 
 
 def gone(processes: list[psutil.Process]) -> bool:
@@ -99,16 +109,12 @@ def test_what_an_output_can_make_the_browser_do_is_what_security_md_says(
     for name, value in variables(tmp_path).items():
         monkeypatch.setenv(name, value)
     install(tmp_path, workspace=str(shown))
-    options = []
     if guarded:
-        page = tmp_path / "config" / "labconfig" / "page_config.json"
-        page.parent.mkdir(parents=True)
-        page.write_text(json.dumps(_DISABLED))
-        options = [f"--ServerApp.tornado_settings={ {'headers': {'Content-Security-Policy': _POLICY}}!r}"]
+        guard(tmp_path / "config")
     tries = [f"call = {_CALL.replace('NAME', name)!r}\n{code}" for name, code in _WAYS.items()]
     last = "import matplotlib.pyplot as plt\nplt.plot([1, 3, 2])\nprint('all', 'tried')"
     write(shown / "nb.ipynb", "from IPython.display import HTML, SVG, Javascript, display", *tries, last)
-    with lab.serving(tmp_path, shown, *options) as server, lab.opened(server, "nb.ipynb", screen) as notebook:
+    with lab.serving(tmp_path, shown) as server, lab.opened(server, "nb.ipynb", screen) as notebook:
         notebook.run_all()
         notebook.output("all tried")
         notebook.page.locator(".jp-OutputArea-output img[src^='data:image/png']").first.wait_for()
