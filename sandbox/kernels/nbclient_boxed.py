@@ -71,14 +71,15 @@ class BoxedClient(NotebookClient):
             raise_on_iopub_timeout=True,
             allow_errors=allow_errors,
             record_timing=False,  # the same notebook gives the same file
-            on_cell_execute=lambda cell, cell_index: on_cell(cell_index),  # noqa: ARG005 -- nbclient's names
+            on_cell_execute=self._begin,
             log=silent(),
         )
+        self._on_cell = on_cell
         self._on_output = on_output
         self._cell_bytes = self._notebook_bytes = 0
         self._broken: Exception | None = None
         self.at: int | None = None
-        """The index of the cell that began last."""
+        """The index of the code cell that began last."""
         self.last_words = ""
         """Why the kernel ended, in a few words, once it has."""
 
@@ -111,7 +112,6 @@ class BoxedClient(NotebookClient):
             raise _unheard_of(error) from error
 
     async def async_execute_cell(self, cell: NotebookNode, cell_index: int, *args: Any, **kwargs: Any) -> NotebookNode:
-        self.at, self._cell_bytes = cell_index, 0
         try:
             return await super().async_execute_cell(cell, cell_index, *args, **kwargs)
         except DeadKernelError:
@@ -144,6 +144,10 @@ class BoxedClient(NotebookClient):
         except OSError as error:
             self._give_up(error)
         return made
+
+    def _begin(self, cell: NotebookNode, cell_index: int) -> None:  # noqa: ARG002 -- nbclient's names
+        self.at, self._cell_bytes = cell_index, 0
+        self._on_cell(cell_index)
 
     def _why(self) -> str:
         provisioner = self._manager.provisioner

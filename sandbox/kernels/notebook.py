@@ -12,7 +12,7 @@ from nbformat import NotebookNode
 from sandbox.kernels.nbclient_boxed import BoxedClient, Broken, OnOutput
 
 Ending = Literal["ok", "error", "timeout", "output", "died"]
-_WORDS = 500  # characters of an error's last line
+_WORDS = 300  # characters of a reason
 _WITH_IDS = 5  # the minor format whose cells have ids
 
 
@@ -53,10 +53,13 @@ def read(data: bytes) -> NotebookNode:
         nbformat.validate(notebook)
     except nbformat.ValidationError as error:
         where = "/".join(str(part) for part in getattr(error, "absolute_path", ()))
-        raise NotANotebook(f"is no valid notebook: {error.message}{f' (at {where})' if where else ''}.") from error
+        at = f" (at {where})" if where else ""
+        raise NotANotebook(f"is no valid notebook: {_line(error.message)}{at}.") from error
     language = language_of(notebook)
     if language.lower() not in {"python", "python3", "ipython"}:
-        raise NotANotebook(f"is in {language}; stateful is Python only. `knackbox exec` runs bash and node, not cells.")
+        raise NotANotebook(
+            f"is in {_line(language)}; stateful is Python only. `knackbox exec` runs bash and node, not cells."
+        )
     return nbformat.v4.to_notebook(notebook)  # type: ignore[no-any-return, no-untyped-call]  # joins lines
 
 
@@ -108,9 +111,15 @@ async def run(
         ending,
         client.code_cells_executed,
         None if ending == "ok" else client.at,
-        " ".join(why.split())[:_WORDS],
+        _line(why),
         _is_valid(notebook),
     )
+
+
+def _line(text: str) -> str:
+    """One line of it, not too long, without what would take over a terminal."""
+    shown = "".join(character if character.isprintable() else " " for character in text[: 2 * _WORDS])
+    return " ".join(shown.split())[:_WORDS]
 
 
 def _add_missing_ids(notebook: NotebookNode) -> None:

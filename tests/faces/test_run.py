@@ -238,10 +238,13 @@ def test_a_reader_that_went_away_ends_it(tmp_path: Path) -> None:
         assert process.stderr.read() == b""
 
 
-def seen_on_a_terminal(source: str) -> bytes:
+def seen_on_a_terminal(source: str, code: int = 0) -> bytes:
     ours, theirs = pty.openpty()
     try:
-        subprocess.run(command("run", source), cwd=REPOSITORY, stdout=theirs, stderr=theirs, timeout=WAIT_S, check=True)
+        done = subprocess.run(
+            command("run", source), cwd=REPOSITORY, stdout=theirs, stderr=theirs, timeout=WAIT_S, check=False
+        )
+        assert done.returncode == code
         return os.read(ours, 1 << 16)
     finally:
         os.close(ours)
@@ -256,10 +259,14 @@ def test_a_person_sees_which_cell_is_running_once_it_takes_a_while(tmp_path: Pat
 
 
 def test_a_terminal_sees_colours_and_nothing_that_takes_it_over(tmp_path: Path) -> None:
-    source = write(tmp_path / "nb.ipynb", "print('\\x1b[31mred\\x1b[0m \\x1b]0;title\\x07\\x1b[2J\\x9bH end')")
-    seen = seen_on_a_terminal(source)
+    taking = "\\x1b]0;title\\x07\\x1b[2J\\x9bH"
+    source = write(
+        tmp_path / "nb.ipynb", f"print('\\x1b[31mred\\x1b[0m {taking} end')", f"raise ValueError('{taking}')"
+    )
+    seen = seen_on_a_terminal(source, code=1)
     assert b"\x1b[31mred\x1b[0m" in seen
     assert b"end" in seen
+    assert b"ended the run: ValueError" in seen
     assert b"\x1b]" not in seen
     assert b"\x1b[2J" not in seen
     assert "\x9b".encode() not in seen

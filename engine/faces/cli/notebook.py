@@ -84,8 +84,9 @@ def run(
             "wall_s": round(time.monotonic() - started, 3),
         }
         emit_json(found)
-    elif ran.cell is not None:
-        remark(f"{cells.index(ran.cell) + 1} of {len(cells)}", ran.why, shown=workspace is not None)
+    elif ran.ending != "ok":
+        at = "the kernel" if ran.cell is None else f"cell {cells.index(ran.cell) + 1} of {len(cells)}"
+        remark(at, ran.why, shown=workspace is not None)
     if target is not None and not ran.writable:
         say(f"{target} is not written: the kernel sent outputs that no notebook can hold.")
     raise typer.Exit(int(Exit.OK if ran.ending == "ok" and ran.writable else Exit.FAILED))
@@ -138,9 +139,9 @@ def write(target: Path, data: bytes) -> None:
         )
 
 
-def remark(cell: str, why: str, *, shown: bool) -> None:
+def remark(at: str, why: str, *, shown: bool) -> None:
     """Why it stopped, on stderr; and where the reason may be ours, what to do."""
-    say(f"cell {cell} ended the run: {why}")
+    say(f"{at} ended the run: {why}")
     if why.startswith("FileNotFoundError") and not shown:
         say("a box has none of your files; --workspace DIR shows it a folder.")
     if why.startswith("ModuleNotFoundError"):
