@@ -59,7 +59,7 @@ class Shell(ZMQInteractiveShell):
 
 
 def _no_packages(_: str) -> None:
-    """In place of IPython's own, which would try the network for half a minute."""
+    """In place of IPython's own, which would try the network for ten seconds."""
     raise UsageError(
         "A box has no network, and its packages are those of the environment that Knackbox runs in. "
         "Install it there, then restart the kernel."
