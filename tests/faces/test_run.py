@@ -15,7 +15,7 @@ import pytest
 from tests.faces.cli import REPOSITORY, apart, command, here
 from tests.faces.notebooks import outputs, write
 
-pytestmark = pytest.mark.spec("KERN-7")
+pytestmark = [pytest.mark.spec("KERN-7"), pytest.mark.timeout(240)]
 WAIT_S = 60
 _HEARS_INTERRUPTS = (
     "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"

@@ -16,7 +16,11 @@ from nbclient.exceptions import CellExecutionError
 from tests.sandbox.kernels.jupyter.outputs import comparable, same
 from tests.sandbox.kernels.jupyter.private import NAME, WAIT_S
 
-pytestmark = [pytest.mark.spec("KERN-2"), pytest.mark.usefixtures("jupyter_home")]
+pytestmark = [
+    pytest.mark.spec("KERN-2"),
+    pytest.mark.usefixtures("jupyter_home"),
+    pytest.mark.timeout(300),  # two kernels and all of matplotlib, on a busy machine
+]
 PENGUINS = Path(__file__).with_name("penguins.ipynb")
 STOCK = "python3"
 
