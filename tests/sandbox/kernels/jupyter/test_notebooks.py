@@ -41,6 +41,8 @@ def test_every_output_is_what_the_stock_kernel_gives(
     jupyter_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PYTEST_CURRENT_TEST")  # ipykernel does less where it finds it
+    monkeypatch.setenv("SHELL", "/bin/sh")  # which runs `!command`, and in a system user's account is none
+    monkeypatch.setenv("HOME", str(jupyter_home))  # IPython writes ~ for what is in a home, as the packages may be
     boxed = executed(nbformat.read(PENGUINS, 4), NAME, tmp_path)
     stock = executed(nbformat.read(PENGUINS, 4), STOCK, tmp_path)
     packages = [sysconfig.get_path("purelib"), os.path.realpath(sysconfig.get_path("purelib"))]
