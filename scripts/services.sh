@@ -7,7 +7,8 @@ venv=${1:?usage: services.sh VENV}
 cd "$(dirname "$0")/.."
 
 user=knackbox-test
-packages=(python3 python3-venv util-linux) # for the ordinary user: Debian's own Python, setpriv
+# For the ordinary user: Debian's own Python, setpriv. For JupyterLab: a browser.
+packages=(python3 python3-venv util-linux chromium)
 
 stop() { printf 'test-services: %s\n' "$1" >&2; exit 1; }
 say() { printf 'test-services: %s\n' "$1"; }
@@ -49,6 +50,10 @@ as_user env "${carried[@]}" .venv/bin/python -m pytest tests/sandbox tests/built
 
 say "the Docker backend"
 bash scripts/docker_tests.sh "$venv"
+
+say "JupyterLab, and what drives the browser (the extra lab)"
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check --editable '.[dev,lab]' ||
+    stop "pip could not install the extra lab; its message is above"
 
 say "tests marked services, as root"
 "$venv/bin/python" -m pytest -m "services and not soak" && status=0 || status=$?

@@ -21,6 +21,7 @@ from ipykernel.iostream import OutStream
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
 from ipykernel.zmqshell import ZMQInteractiveShell
+from IPython.core.error import UsageError
 from traitlets.config import Config
 
 _M_ARENA_MAX, _ARENAS = -8, 2  # malloc.h
@@ -29,6 +30,11 @@ _PIECE = 1 << 16  # characters; ZeroMQ keeps a thousand messages for a reader
 
 class Shell(ZMQInteractiveShell):
     """`!command` through a pipe: a box has no pseudo-terminals, and no input."""
+
+    def init_magics(self) -> None:
+        super().init_magics()
+        for name in ("pip", "conda", "mamba", "micromamba", "uv"):
+            self.register_magic_function(_no_packages, magic_name=name)  # type: ignore[call-arg, arg-type]
 
     def _tee(self, channel: str) -> AbstractContextManager[None]:  # type: ignore[override]  # a narrower type there
         """IPython's own keeps all that was ever printed, for a notebook it could write."""
@@ -50,6 +56,14 @@ class Shell(ZMQInteractiveShell):
             self.user_ns["_exit_code"] = process.wait()
 
     system = system_piped
+
+
+def _no_packages(_: str) -> None:
+    """In place of IPython's own, which would try the network for ten seconds."""
+    raise UsageError(
+        "A box has no network, and its packages are those of the environment that Knackbox runs in. "
+        "Install it there, then restart the kernel."
+    )
 
 
 class Stream(OutStream):

@@ -4,6 +4,7 @@ The kernelspec names it in its metadata: ``{"kernel_provisioner": {"provisioner_
 """
 
 import functools
+import os
 import signal
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.provisioning.provisioner_base import KernelProvisionerBase
 from traitlets import Bool, Float, Integer, Unicode
 
-from sandbox.contract import Mount, Writes
+from sandbox.contract import Mount, SandboxError, Writes
 from sandbox.kernels.boxed import BoxedKernel, Place, code_of
 from sandbox.kernels.host import shared
 from sandbox.kernels.spec import KernelSpec
@@ -30,6 +31,7 @@ class KnackboxProvisioner(KernelProvisionerBase):
     cpu_s = Float(KernelSpec().cpu_s, config=True, help="Over all cells.")
     lifetime_s = Float(KernelSpec().lifetime_s, config=True, help="After which the kernel is ended.")
     workspace = Unicode("", config=True, help="A folder to show at /work. Empty: the box's own, which ends with it.")
+    notebook_folder = Bool(False, config=True, help="Show the folder that Jupyter starts the kernel in, as workspace.")
     read_only = Bool(False, config=True, help="Whether the workspace may only be read.")
 
     def __init__(self, **given: Any) -> None:
@@ -42,6 +44,11 @@ class KnackboxProvisioner(KernelProvisionerBase):
     @property
     def has_process(self) -> bool:
         return self._kernel is not None
+
+    @property
+    def why(self) -> str:
+        """Why the kernel ended, in a few words; "" while it lives, or when there is none."""
+        return self._kernel.why if self._kernel else ""
 
     async def poll(self) -> int | None:
         return code_of(self._kernel) if self._kernel else 0
@@ -71,9 +78,10 @@ class KnackboxProvisioner(KernelProvisionerBase):
         """Nothing: where the kernel listens is known once its box is there."""
         return {**kwargs, "cmd": [], "env": {}}
 
-    async def launch_kernel(self, cmd: list[str], **_: Any) -> KernelConnectionInfo:
+    async def launch_kernel(self, cmd: list[str], **told: Any) -> KernelConnectionInfo:
         """Raises SandboxError. A kernel that follows another is found at the same place with the same key."""
-        work = BoxedKernel.start(self._host.sandbox, self._spec(), place=self._place, key=self._key)
+        spec = self._spec(told.get("cwd"))
+        work = BoxedKernel.start(self._host.sandbox, spec, place=self._place, key=self._key)
         self._kernel = await self._host.do(work)
         self._key = self._kernel.key
         self.connection_info = self._kernel.connection
@@ -86,10 +94,11 @@ class KnackboxProvisioner(KernelProvisionerBase):
         if not restart:
             self._place.close()
 
-    def _spec(self) -> KernelSpec:
+    def _spec(self, folder: str | os.PathLike[str] | None) -> KernelSpec:
         mount = None
-        if self.workspace:
-            mount = Mount(Path(self.workspace), Writes.NO if self.read_only else Writes.THROUGH)
+        shown = self.workspace or (_notebook_folder(folder) if self.notebook_folder else "")
+        if shown:
+            mount = Mount(Path(shown), Writes.NO if self.read_only else Writes.THROUGH)
         return KernelSpec(
             workspace=mount,
             memory_bytes=self.memory_bytes,
@@ -98,6 +107,23 @@ class KnackboxProvisioner(KernelProvisionerBase):
             cpu_s=self.cpu_s,
             lifetime_s=self.lifetime_s,
         )
+
+
+def _notebook_folder(folder: str | os.PathLike[str] | None) -> Path:
+    """Where Jupyter says that the notebook lies. Raises SandboxError where that would show more than a notebook's
+    files: with a notebook saved at the top of a home folder, keys and passwords were in the box."""
+    if folder is None:
+        raise SandboxError(
+            "Jupyter has not told the notebook's folder, which this kernelspec shows.",
+            remedy="Name a folder: knackbox kernelspec install --workspace DIR.",
+        )
+    shown, home = Path(folder).resolve(), Path.home().resolve()
+    if home.is_relative_to(shown):
+        raise SandboxError(
+            f"The notebook's folder, {shown}, is or holds a whole home folder.",
+            remedy="Move the notebook to a folder of its own, or show another: kernelspec install --workspace DIR.",
+        )
+    return shown
 
 
 async def _end_of(kernel: BoxedKernel) -> int | None:

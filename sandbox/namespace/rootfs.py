@@ -30,7 +30,16 @@ _ETC = {
     "resolv.conf": "",
 }
 # Public, and needed to find libraries, certificates and fonts.
-_ETC_SHOWN = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "ssl/certs", "localtime", "mime.types")
+_ETC_SHOWN = (
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "alternatives",
+    "ssl/certs",
+    "localtime",
+    "mime.types",
+    "fonts",
+)
 
 
 @dataclass(frozen=True)

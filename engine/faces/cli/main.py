@@ -21,11 +21,13 @@ from sandbox.contract import SandboxError
 
 OWN = {
     "exec": Own("engine.faces.cli.run_code", "Run code in a fresh box."),
+    "run": Own("engine.faces.cli.notebook", "Run a notebook in a box, cell by cell."),
     "call": Own("engine.faces.cli.call", "Call one tool."),
     "tools": Own("engine.faces.cli.tools", "The tools of this turn, and why others are not among them."),
     "chat": Own("engine.faces.cli.chat", "Talk to the configured model, which uses the tools."),
     "audit": Own("engine.faces.cli.audit", "The calls that were made, and how they ended."),
     "failures": Own("engine.faces.cli.failures", "What failed lately, and how it was classified."),
+    "kernelspec": Own("engine.faces.cli.kernelspec", "Kernels in boxes for JupyterLab and others."),
     "doctor": Own("engine.faces.cli.doctor", "Which protections hold here, and what else is missing."),
     "mcp": Own("engine.faces.cli.mcp", "Serve the tools over MCP on stdin and stdout."),
     "demo": Own("engine.faces.demo.command", "Teach, find, call, fail well, forget: the whole job on real data."),

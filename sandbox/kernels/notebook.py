@@ -1,0 +1,153 @@
+"""A notebook run in a boxed kernel, cell by cell. Needs the extra `kernels`."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Literal
+
+import nbformat
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from nbformat import NotebookNode
+
+from sandbox.kernels.nbclient_boxed import BoxedClient, Broken, OnOutput
+
+Ending = Literal["ok", "error", "timeout", "output", "died"]
+_WORDS = 300  # characters of a reason
+_WITH_IDS = 5  # the minor format whose cells have ids
+
+
+class NotANotebook(Exception):
+    """What was given cannot be run. The message says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What became of a notebook; it has the outputs itself.
+
+    executed: code cells that were begun. cell: the index of the one it stopped at. why: in one line.
+    writable: whether the notebook as it is now is one; only a kernel that was taken over makes it none.
+    """
+
+    ending: Ending
+    executed: int
+    cell: int | None = None
+    why: str = ""
+    writable: bool = True
+
+
+def read(data: bytes) -> NotebookNode:
+    """A notebook of format 4, in Python. Raises NotANotebook."""
+    try:
+        notebook = nbformat.from_dict(nbformat.reader.parse_json(data.decode("utf-8-sig")))  # type: ignore[no-untyped-call]
+    except (ValueError, RecursionError, nbformat.reader.NotJSONError) as error:
+        raise NotANotebook("is not JSON in UTF-8, so no notebook.") from error
+    if not isinstance(notebook, NotebookNode) or not isinstance(notebook.get("nbformat"), int):
+        raise NotANotebook("has no nbformat, so it is no notebook.")
+    if notebook.nbformat != nbformat.current_nbformat:
+        raise NotANotebook(
+            f"is a notebook of format {notebook.nbformat}; only {nbformat.current_nbformat} is run. "
+            "Convert it: jupyter nbconvert --to notebook FILE."
+        )
+    _add_missing_ids(notebook)
+    try:
+        nbformat.validate(notebook)
+    except nbformat.ValidationError as error:
+        where = "/".join(str(part) for part in getattr(error, "absolute_path", ()))
+        at = f" (at {where})" if where else ""
+        raise NotANotebook(f"is no valid notebook: {_line(error.message)}{at}.") from error
+    language = language_of(notebook)
+    if language.lower() not in {"python", "python3", "ipython"}:
+        raise NotANotebook(
+            f"is in {_line(language)}; stateful is Python only. `knackbox exec` runs bash and node, not cells."
+        )
+    return nbformat.v4.to_notebook(notebook)  # type: ignore[no-any-return, no-untyped-call]  # joins lines
+
+
+def written(notebook: NotebookNode) -> bytes:
+    """The notebook as a file has it."""
+    text: str = nbformat.writes(notebook)  # type: ignore[no-untyped-call]
+    return text.encode("utf-8", "backslashreplace") + b"\n"  # half a surrogate pair, which JSON writes just so
+
+
+def language_of(notebook: NotebookNode) -> str:
+    """As its metadata says; Python where they say nothing."""
+    meta = notebook.metadata
+    told = meta.get("kernelspec", {}).get("language") or meta.get("language_info", {}).get("name")
+    return str(told or "python")
+
+
+async def run(
+    notebook: NotebookNode,
+    config: Mapping[str, Any],
+    *,
+    timeout_s: float,
+    allow_errors: bool,
+    on_cell: Callable[[int], None],
+    on_output: OnOutput,
+) -> Ran:
+    """Run every code cell in one new kernel, writing its outputs into the notebook. Never fails for what the code did.
+
+    config: traits of `KnackboxProvisioner`. timeout_s: of one cell. on_cell: called with the index of each that begins.
+    Raises SandboxError when there is no kernel.
+    """
+    client = BoxedClient(
+        notebook, config, timeout_s=timeout_s, allow_errors=allow_errors, on_cell=on_cell, on_output=on_output
+    )
+    ending: Ending = "ok"
+    why = ""
+    try:
+        await client.async_execute()
+    except CellExecutionError as error:
+        ending, why = "error", f"{error.ename}: {error.evalue}"
+    except CellTimeoutError:
+        ending, why = "timeout", f"it took longer than {timeout_s:g} s"
+    except DeadKernelError:
+        ending, why = "died", f"its kernel died: {client.last_words}"
+    except Broken as broken:
+        ending, why = ("output" if broken.flood else "died"), str(broken)
+    finally:
+        _join_streams(notebook)
+    return Ran(
+        ending,
+        client.code_cells_executed,
+        None if ending == "ok" else client.at,
+        _line(why),
+        _is_valid(notebook),
+    )
+
+
+def _line(text: str) -> str:
+    """One line of it, not too long, without what would take over a terminal."""
+    shown = "".join(character if character.isprintable() else " " for character in text[: 2 * _WORDS])
+    return " ".join(shown.split())[:_WORDS]
+
+
+def _add_missing_ids(notebook: NotebookNode) -> None:
+    """Cells of format 4.5 have ids, which many programs forget, and nbformat then complains at length."""
+    if notebook.get("nbformat_minor", 0) >= _WITH_IDS and isinstance(notebook.get("cells"), list):
+        for number, cell in enumerate(notebook.cells):
+            if isinstance(cell, NotebookNode):
+                cell.setdefault("id", f"cell-{number}")
+
+
+def _join_streams(notebook: NotebookNode) -> None:
+    """What was printed in pieces becomes one output. After the run: updates of a display go by its outputs' numbers."""
+    for cell in notebook.cells:
+        if cell.cell_type != "code":
+            continue
+        joined: list[NotebookNode] = []
+        for name, group in groupby(cell.outputs, key=lambda output: output.get("name", "")):
+            outputs = list(group)
+            if name and outputs[0].output_type == "stream":
+                outputs[0].text = "".join(output.text for output in outputs)
+                del outputs[1:]
+            joined += outputs
+        cell.outputs = joined
+
+
+def _is_valid(notebook: NotebookNode) -> bool:
+    try:
+        nbformat.validate(notebook)
+    except nbformat.ValidationError:
+        return False
+    return True

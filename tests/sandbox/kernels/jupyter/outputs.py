@@ -1,0 +1,71 @@
+"""The outputs of a notebook that two kernels ran, made comparable."""
+
+import base64
+import io
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import matplotlib.image
+import nbformat
+import numpy as np
+
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{8,16}\b")
+_PROCESS = re.compile(r"ipykernel_\d+")
+
+
+def comparable(notebook: nbformat.NotebookNode, folder: Path, packages: Iterable[str]) -> list[tuple[str, Any]]:
+    """(source, outputs) of every code cell, without what differs from one run of the same kernel to the next, or must:
+
+    - addresses of objects;
+    - the number of the process in the made-up file names of cells;
+    - the folder: the host's path of it is `/work` in a box; packages: the host's `site-packages` are `/env/0` there;
+    - line ends of `!command`: a pseudo-terminal writes two characters, and a box has none;
+    - how a stream was cut into messages, and how its pieces lie between those of the other stream, and displays.
+    """
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: plain(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [plain(each) for each in value]
+        if not isinstance(value, str):
+            return value
+        value = _PROCESS.sub("ipykernel_N", _ADDRESS.sub("0x…", value)).replace("\r\n", "\n")
+        for host, box in [(str(folder), "/work"), *((path, "/env/0") for path in packages)]:
+            value = value.replace(host, box)
+        return value
+
+    found: list[tuple[str, Any]] = []
+    for cell in notebook.cells:
+        if cell.cell_type != "code":
+            continue
+        streams: dict[str, str] = {}
+        others = []
+        for output in cell.outputs:
+            if output.output_type == "stream":
+                streams[output.name] = streams.get(output.name, "") + output.text
+            else:
+                others.append(plain(dict(output)))
+        found.append((cell.source, {"streams": plain(streams), "others": others}))
+    return found
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether the outputs of two cells are; pictures are compared by their points."""
+    return pointed(one) == pointed(other)
+
+
+def pointed(value: Any) -> Any:
+    """The value with each PNG in it replaced by its size and points."""
+    if isinstance(value, list):
+        return [pointed(each) for each in value]
+    if isinstance(value, dict):
+        return {key: points(each) if key == "image/png" else pointed(each) for key, each in value.items()}
+    return value
+
+
+def points(encoded: str) -> tuple[tuple[int, ...], bytes]:
+    picture = matplotlib.image.imread(io.BytesIO(base64.b64decode(encoded)), format="png")
+    return picture.shape, np.ascontiguousarray(picture).tobytes()

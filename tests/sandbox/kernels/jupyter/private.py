@@ -1,0 +1,29 @@
+"""Jupyter for a test alone: folders of its own, and our kernelspec in them."""
+
+from pathlib import Path
+from typing import Any
+
+from jupyter_client.kernelspec import KernelSpecManager
+
+from sandbox.kernels import kernelspec
+
+NAME = kernelspec.NAME
+WAIT_S = 40
+
+
+def variables(home: Path) -> dict[str, str]:
+    """The environment variables that keep Jupyter, IPython and matplotlib out of a user's folders."""
+    return {
+        "JUPYTER_CONFIG_DIR": str(home / "config"),
+        "JUPYTER_DATA_DIR": str(home / "data"),
+        "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+        "JUPYTER_PATH": str(home / "share" / "jupyter"),
+        "IPYTHONDIR": str(home / "ipython"),
+        "MPLCONFIGDIR": str(home / "matplotlib"),
+    }
+
+
+def install(home: Path, **config: Any) -> None:
+    """Our kernelspec, where a Jupyter with the variables above finds it. config: traits of the provisioner."""
+    kernelspec.install(NAME, "Boxed", config, prefix=str(home))
+    assert KernelSpecManager().get_kernel_spec(NAME).display_name == "Boxed"
