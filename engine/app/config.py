@@ -101,6 +101,22 @@ class EnvironmentSettings(Section):
     build_s: float = Field(default=300.0, gt=0)
 
 
+class KernelSettings(Section):
+    """Kernels that keep their state between calls (KERN-6).
+
+    idle_s: after so long without a cell a kernel is ended. per_agent, most: kernels of one agent, and in all.
+    memory_bytes: of one kernel and what it starts. warm: ready ones kept waiting, none before the first was asked for.
+    preload: modules every kernel has imported already. They are imported outside of the box: name libraries alone.
+    """
+
+    idle_s: float = Field(default=1800.0, gt=0)
+    per_agent: int = Field(default=4, ge=1)
+    most: int = Field(default=16, ge=1)
+    memory_bytes: int = Field(default=1 << 30, ge=128 << 20)
+    warm: int = Field(default=1, ge=0, le=16)
+    preload: tuple[Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*$")], ...] = ()
+
+
 class Settings(Section):
     """Everything configurable, with its defaults.
 
@@ -120,6 +136,7 @@ class Settings(Section):
     egress: EgressSettings = EgressSettings()
     environments: EnvironmentSettings = EnvironmentSettings()
     docker: DockerSettings = DockerSettings()
+    kernels: KernelSettings = KernelSettings()
     packs: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
 
     @property

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from engine.contract.context import Clock, no_progress
+from engine.contract.context import CallContext, Clock, no_progress
 from engine.contract.failure import Failure, FailureClass, ToolFailure
 from engine.contract.result import Audit, ToolCall, ToolResult
 from engine.contract.source import Tool
@@ -117,6 +117,7 @@ class Pipeline:
         if not self._watchdog.awake:
             self._watchdog.wake()
         ended: _Ended | None = None
+        ctx: CallContext | None = None
         try:
             try:
                 tool = await self._look_up(flight)
@@ -133,9 +134,12 @@ class Pipeline:
             if ended.failure is not None:
                 await self._note(flight, ended)
         except asyncio.CancelledError:
+            heard = flight.take_back()
+            if ctx is not None and not (heard and ended is not None):
+                _unheard(ctx)
             if ended is None:
                 ended = _killed(flight)
-            if not flight.take_back():
+            if not heard:
                 self._seal(flight, call, ended)
                 raise
         except Exception as error:  # noqa: BLE001 - a fault of the engine still owes the caller a result
@@ -260,6 +264,14 @@ class Pipeline:
             except Exception:  # noqa: BLE001 - observers are other people's code
                 _log.exception("An observer failed on call %s of %s.", flight.call_id, name)
         return result
+
+
+def _unheard(ctx: CallContext) -> None:
+    for undo in ctx.if_unheard:
+        try:
+            undo()
+        except Exception:  # noqa: BLE001 - tools are other people's code
+            _log.exception("What call %s wanted done about its unheard result failed.", ctx.call_id)
 
 
 def _succeeded(returned: Any) -> _Ended:

@@ -52,17 +52,17 @@ async def test_a_ready_kernel_is_handed_out_and_replaced(make: Make) -> None:
     pool = make(warm=1)
     spec = KernelSpec()
     await pool.warm_up(spec)
-    (ready,) = pool._ready[spec]
+    (ready,) = pool._ready.waiting[spec]
     await pool.run("ann", "x = 1")
     assert pool._sessions["ann", "default"].live is ready
     await pool.warm_up(spec)
-    assert [live is not ready for live in pool._ready[spec]] == [True]
+    assert [live is not ready for live in pool._ready.waiting[spec]] == [True]
 
 
 async def test_a_ready_kernel_that_died_waiting_is_not_handed_out(make: Make) -> None:
     pool = make(warm=1)
     await pool.warm_up(KernelSpec())
-    (ready,) = pool._ready[KernelSpec()]
+    (ready,) = pool._ready.waiting[KernelSpec()]
     await ready.kernel.kill()
     cell = await pool.run("ann", "1")
     assert (cell.end, cell.state_lost) == (End.OK, "")
