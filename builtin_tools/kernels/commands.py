@@ -9,6 +9,7 @@ import typer
 from builtin_tools.kernels.owner import DEFAULT
 from builtin_tools.kernels.peers import Gone, Peer, PeerError, peers_in, remove
 from builtin_tools.kernels.phrases import ago, megabytes
+from builtin_tools.kernels.wire import LIST_S
 from engine.contract.failure import ConfigError
 from engine.faces.cli.shared import Exit, Json, emit, emit_json, fail, print_table, say, settings_of, wants_json
 from engine.stores.atomic import write_atomic
@@ -124,7 +125,7 @@ def _found(ctx: typer.Context) -> list[tuple[Peer, dict[str, Any]]]:
         raise ConfigError(f"{home.run}: the sockets cannot be looked at ({error}).") from error
     for peer in peers:
         try:
-            rows = _list(peer.ask({"do": "list"}).get("kernels"))
+            rows = _list(peer.ask({"do": "list"}, LIST_S).get("kernels"))
         except Gone:
             remove(peer.folder, peer.name)
         except PeerError as error:

@@ -15,6 +15,7 @@ from pathlib import Path
 MOST_ASKED = 64 << 10  # bytes of a request
 MOST_ANSWERED = 64 << 20  # of an answer: a notebook is one
 DEADLINE_S = 15.0  # of one exchange; the overview of variables takes 6 s at most
+LIST_S = 3.0  # of a list, which asks no kernel anything
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 SUFFIX = ".sock"
 UNFINISHED = ".tmp-"  # a socket that does not listen yet; it gets its name when it does

@@ -407,3 +407,23 @@ async def test_finished_calls_leave_nothing_behind(tmp_path):
         gc.collect()
         assert len(h.pipeline._flights) == 0
         assert len([each for each in asyncio.get_running_loop()._scheduled if not each.cancelled()]) <= 1
+
+
+@pytest.mark.spec("CALL-1")
+async def test_a_tool_learns_that_its_result_reached_nobody_and_only_then(tmp_path):
+    log = []
+
+    @tool(timeout_s=5)
+    async def telling(ctx: CallContext, cancelled: bool) -> str:
+        """Say something once."""
+        ctx.if_unheard.append(lambda: log.append("unheard"))
+        if cancelled:
+            asyncio.get_running_loop().call_soon(asyncio.current_task().cancel)
+        return "x" * 100_000  # too long for the model: it is written to a file when the tool is done already
+
+    async with house(tmp_path, [telling]) as h:
+        assert (await h.call("telling", cancelled=False)).success
+        assert log == []
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.create_task(h.call("telling", cancelled=True))
+        assert log == ["unheard"]

@@ -133,7 +133,19 @@ JSON = st.recursive(
     max_leaves=5,
 )
 KINDS = st.sampled_from(
-    ["text/plain", "text/html", "text/latex", "image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml", "application/pdf", "application/json", "application/vnd.vegalite.v5+json"]
+    [
+        "text/plain",
+        "text/html",
+        "text/latex",
+        "image/png",
+        "image/jpeg",
+        "image/gif",
+        "image/webp",
+        "image/svg+xml",
+        "application/pdf",
+        "application/json",
+        "application/vnd.vegalite.v5+json",
+    ]
 )
 PICTURES = st.sampled_from([b64(PNG), b64(JPEG), b64(GIF), b64(b"RIFF"), "<svg>"])
 OUTPUTS = st.builds(

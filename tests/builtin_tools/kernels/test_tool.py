@@ -21,7 +21,10 @@ async def test_an_agent_sees_its_own_kernels_alone(agent: Agent) -> None:
     await agent.cell("1")
     await agent.cell("1", kernel="second")
     rows = (await agent.kernels("list")).output["kernels"]
-    assert [(row["kernel"], row["state"], row["cells"]) for row in rows] == [("default", "idle", 1), ("second", "idle", 1)]
+    assert [(row["kernel"], row["state"], row["cells"]) for row in rows] == [
+        ("default", "idle", 1),
+        ("second", "idle", 1),
+    ]
     assert all(1 << 20 < row["memory_bytes"] < 1 << 30 for row in rows)
     assert (await other.kernels("list")).output == {"kernels": []}
     for action in ("variables", "interrupt", "stop", "export"):
