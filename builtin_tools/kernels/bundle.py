@@ -22,6 +22,7 @@ _SUFFIXES = {
     "application/pdf": ".pdf",
     "text/html": ".html",
 }
+_PICTURES = ("image/png", "image/jpeg", "image/webp", "image/gif")  # the same one, as a rule: the first is kept
 _TEXTS = ("text/plain", "text/markdown", "text/latex")
 _JSON = "application/json"
 _TYPE = re.compile(r"[a-z]+/[a-zA-Z0-9.+-]{1,80}")
@@ -70,8 +71,9 @@ def forms_of(data: Mapping[str, Any]) -> Forms:
 
 
 def _files(known: Mapping[str, Any], *, bare: bool) -> Iterator[File | str]:
+    picture = next((kind for kind in _PICTURES if kind in known), "")
     for kind, value in sorted(known.items()):
-        if kind == "text/html" and not bare:
+        if (kind == "text/html" and not bare) or (kind in _PICTURES and kind != picture):
             continue
         if kind in BINARY:
             yield _binary(kind, value)

@@ -72,6 +72,12 @@ def _host(text: str) -> str:
     return canonical_host(text.strip())
 
 
+def _module(text: str) -> str:
+    if not all(part.isidentifier() for part in text.strip().split(".")):
+        raise ValueError(f"{text!r} is not the name of a module")
+    return text.strip()
+
+
 class EgressSettings(Section):
     """Where skills may connect to, and nothing else does (BOX-10).
 
@@ -114,7 +120,7 @@ class KernelSettings(Section):
     most: int = Field(default=16, ge=1)
     memory_bytes: int = Field(default=1 << 30, ge=128 << 20)
     warm: int = Field(default=1, ge=0, le=16)
-    preload: tuple[Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*$")], ...] = ()
+    preload: tuple[Annotated[str, AfterValidator(_module)], ...] = ()
 
 
 class Settings(Section):

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 from sandbox.contract import Busy, SandboxError
@@ -16,11 +16,11 @@ from sandbox.kernels.boxed import Keeper
 from sandbox.kernels.memory import memory_of
 from sandbox.kernels.outputs import OnStream
 from sandbox.kernels.ready import Live, Ready
+from sandbox.kernels.session import Session, both, reason, told
 from sandbox.kernels.spec import Cell, CellLimits, KernelSpec, KernelState, Occupied, TooManyKernels
 
 _TELL_FOR_S = 86_400.0  # an agent that did not come back within a day is not told what it had lost
 _REFILL_AFTER_S = 0.05
-_BEFORE, _AFTER = "State was lost: ", ". Variables and imports of earlier cells are gone."
 _FEWEST_LOOKS = 4  # at idle kernels, in the time after which they are ended
 
 
@@ -39,34 +39,13 @@ class PoolConfig:
     retry_after_s: float = 30.0
 
 
-@dataclass(slots=True)
-class _Session:
-    """What an agent calls a kernel. lost: why its state is gone, until somebody has been told.
-
-    used: when it was last begun or done with. settling: sees the end of a cell whose caller was cancelled.
-    """
-
-    spec: KernelSpec
-    live: Live | None = None
-    lost: str = ""
-    used: float = 0.0
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    users: int = 0
-    starting: bool = False
-    settling: asyncio.Task[None] | None = None
-
-    @property
-    def free(self) -> bool:
-        return not self.users and (self.settling is None or self.settling.done())
-
-
 class KernelPool:
     """For one event loop. Close it always."""
 
     def __init__(self, keeper: Keeper, config: PoolConfig | None = None) -> None:
         self._config = config or PoolConfig()
         self._ready = Ready(keeper, self._config.warm, self._config.warm_specs)
-        self._sessions: dict[tuple[str, str], _Session] = {}
+        self._sessions: dict[tuple[str, str], Session] = {}
         self._owed: dict[tuple[str, str], str] = {}
         self._culler: asyncio.Task[None] | None = None
         self._closed = False
@@ -122,10 +101,10 @@ class KernelPool:
                 cell = await self._cell(agent, session, code, limits or CellLimits(), on_stream)
                 # Nothing is awaited between this and the caller's block, nor after it: who is told is really told.
                 lost, session.lost = session.lost, ""
-            yield _told(cell, lost)
+            yield told(cell, lost)
             lost = ""
         finally:
-            session.lost = _both(lost, session.lost)
+            session.lost = both(lost, session.lost)
             self._leave(agent, name, session)
 
     async def ask(self, agent: str, name: str, expression: str, wall_s: float) -> Any:
@@ -149,12 +128,12 @@ class KernelPool:
 
     def owe(self, agent: str, name: str, state_lost: str) -> None:
         """A cell's `state_lost` reached nobody after all: the next result says it again."""
-        lost = state_lost.removeprefix(_BEFORE).removesuffix(_AFTER)
+        lost = reason(state_lost)
         session = self._sessions.get((agent, name))
         if session is not None:
-            session.lost = _both(lost, session.lost)
+            session.lost = both(lost, session.lost)
         elif lost:
-            self._owed[agent, name] = _both(self._owed.get((agent, name), ""), lost)
+            self._owed[agent, name] = both(self._owed.get((agent, name), ""), lost)
 
     def knows(self, agent: str, name: str) -> bool:
         """Whether there is such a kernel, or something to tell of one that was."""
@@ -190,13 +169,13 @@ class KernelPool:
         if session is None or session.live is None:
             return False
         if tell:
-            session.lost = _both(session.lost, tell)
+            session.lose(tell)
         if session.users:  # their cells say what was lost
             await session.live.kernel.kill()
             return True
         if not tell:
             del self._sessions[agent, name]
-        await self._drop(session)
+        await session.drop()
         return True
 
     async def cull(self) -> int:
@@ -208,8 +187,8 @@ class KernelPool:
                 del self._sessions[key]
         idle = [s for s in self._sessions.values() if s.live and s.free and s.used <= oldest]
         for session in idle:
-            session.lost = _both(session.lost, f"it was ended after {self._config.idle_s:g} s without a cell")
-        await asyncio.gather(*(self._drop(session) for session in idle))
+            session.lose(f"it was ended after {self._config.idle_s:g} s without a cell")
+        await asyncio.gather(*(session.drop() for session in idle))
         return len(idle)
 
     async def aclose(self) -> None:
@@ -221,10 +200,10 @@ class KernelPool:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.gather(*(self._drop(session) for session in sessions))
+        await asyncio.gather(*(session.drop() for session in sessions))
         await self._ready.aclose()
 
-    def _session(self, agent: str, name: str, spec: KernelSpec | None) -> _Session:
+    def _session(self, agent: str, name: str, spec: KernelSpec | None) -> Session:
         if self._closed:
             raise SandboxError("The kernels are closed.")
         session = self._sessions.get((agent, name))
@@ -234,11 +213,11 @@ class KernelPool:
                     f"The kernel {name!r} was started otherwise.", remedy="Stop it, or use another name."
                 )
             return session
-        session = self._sessions[agent, name] = _Session(spec or KernelSpec(), lost=self._owed.pop((agent, name), ""))
+        session = self._sessions[agent, name] = Session(spec or KernelSpec(), self._owed.pop((agent, name), ""))
         return session
 
     async def _cell(
-        self, agent: str, session: _Session, code: str, limits: CellLimits, on_stream: OnStream | None
+        self, agent: str, session: Session, code: str, limits: CellLimits, on_stream: OnStream | None
     ) -> Cell:
         if session.settling is not None:
             await asyncio.wait((session.settling,))
@@ -247,15 +226,15 @@ class KernelPool:
         with self._settled_if_cancelled(session, live, limits.grace_s):
             cell = await live.talk.run(code, limits, on_stream)
         if cell.state_lost:
-            session.lost = _both(session.lost, cell.state_lost)
-            await self._drop(session)
+            session.lose(cell.state_lost)
+            await session.drop()
         return cell
 
-    async def _live(self, agent: str, session: _Session) -> Live:
+    async def _live(self, agent: str, session: Session) -> Live:
         """Its kernel: the one it has, else one that waits, else a new one. Raises Busy, SandboxError."""
         if session.live is not None and not session.live.kernel.alive:
-            session.lost = _both(session.lost, f"the kernel ended ({session.live.kernel.why})")
-            await self._drop(session)
+            session.lose(f"the kernel ended ({session.live.kernel.why})")
+            await session.drop()
         if session.live is not None:
             return session.live
         self._must_have_room(agent)
@@ -281,24 +260,19 @@ class KernelPool:
             raise Busy("All kernels are in use.", retry_after=self._config.retry_after_s)
 
     @contextlib.contextmanager
-    def _settled_if_cancelled(self, session: _Session, live: Live, grace_s: float) -> Iterator[None]:
+    def _settled_if_cancelled(self, session: Session, live: Live, grace_s: float) -> Iterator[None]:
         try:
             yield
         except BaseException:
             session.settling = asyncio.ensure_future(self._settle(session, live, grace_s))
             raise
 
-    async def _settle(self, session: _Session, live: Live, grace_s: float) -> None:
+    async def _settle(self, session: Session, live: Live, grace_s: float) -> None:
         """See that a cell whose caller was cancelled really ends, with its kernel if it must."""
         if await live.talk.settled(grace_s) or not live.kernel.alive or session.live is not live:
             return
-        session.lost = _both(session.lost, "a cancelled cell did not stop when it was interrupted")
-        await self._drop(session)
-
-    async def _drop(self, session: _Session) -> None:
-        live, session.live = session.live, None
-        if live is not None:
-            await live.end()
+        session.lose("a cancelled cell did not stop when it was interrupted")
+        await session.drop()
 
     async def _cull_on(self) -> None:
         while True:
@@ -306,17 +280,9 @@ class KernelPool:
             with contextlib.suppress(SandboxError):
                 await self.cull()
 
-    def _leave(self, agent: str, name: str, session: _Session) -> None:
+    def _leave(self, agent: str, name: str, session: Session) -> None:
         """Forget a name with nothing behind it and nothing to tell."""
         session.users -= 1
         session.used = asyncio.get_running_loop().time()
-        if not session.live and not session.lost and not session.users and self._sessions.get((agent, name)) is session:
+        if session.empty and self._sessions.get((agent, name)) is session:
             del self._sessions[agent, name]
-
-
-def _both(before: str, now: str) -> str:
-    return f"{before}; then {now}" if before and now else before or now
-
-
-def _told(cell: Cell, lost: str) -> Cell:
-    return replace(cell, state_lost=_BEFORE + lost + _AFTER if lost else "")

@@ -57,6 +57,7 @@ def test_one_output_is_shown_bare_and_several_are_named_in_their_order() -> None
     [
         ({"image_png": b64(PNG)}, "[image/png, 1 x 1, 70 bytes: f.png]"),
         ({"image_jpeg": b64(JPEG)}, f"[image/jpeg, 640 x 480, {len(JPEG)} bytes: f.jpg]"),
+        ({"image_png": b64(PNG), "image_jpeg": b64(JPEG)}, "[image/png, 1 x 1, 70 bytes: f.png]"),
         ({"image_gif": b64(GIF)}, "[image/gif, 7 x 9, 13 bytes: f.gif]"),
         ({"image_svg__xml": "<svg/>"}, "[image/svg+xml, 6 bytes: f.svg]"),
         ({"application_pdf": b64(b"%PDF-1.7")}, "[application/pdf, 8 bytes: f.pdf]"),
