@@ -220,7 +220,7 @@ class KernelPool:
         self, agent: str, session: Session, code: str, limits: CellLimits, on_stream: OnStream | None
     ) -> Cell:
         if session.settling is not None:
-            await asyncio.wait((session.settling,))
+            await asyncio.wait((session.settling,))  # its own failure is the next cell's to meet
         live = await self._live(agent, session)
         session.used = asyncio.get_running_loop().time()
         with self._settled_if_cancelled(session, live, limits.grace_s):

@@ -105,7 +105,11 @@ class Ready:
 
     async def _start_ahead(self, spec: KernelSpec) -> None:
         live = await self.start(spec)
-        await live.talk.rehearse()
+        try:
+            await live.talk.rehearse()
+        except BaseException:
+            await live.end()
+            raise
         waiting = self.waiting.get(spec)
         if waiting is None or self._closed:
             await live.end()
