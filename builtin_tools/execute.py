@@ -1,4 +1,4 @@
-"""`execute`: run code in a fresh box, with the workspace as its working directory."""
+"""`execute`: run code in a fresh box, or a cell in a kernel that stays, with the workspace as working directory."""
 
 import json
 import re
@@ -7,6 +7,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from acquired_skills.preload import preload_for
+from builtin_tools.kernels.cells import run_cell
+from builtin_tools.kernels.owner import DEFAULT, KernelName
+from builtin_tools.refusals import wrong_arguments
 from engine.contract.context import CallContext, Produced
 from engine.contract.spec import Annotations
 from engine.dispatch.outcome import raise_unless_ok
@@ -31,19 +34,32 @@ async def execute(
     code: str,
     stdin: str = "",
     timeout_s: Annotated[float, Field(gt=0, le=MAX_RUN_S)] = 30.0,
+    *,
+    stateful: bool = False,
+    kernel: KernelName = DEFAULT,
 ) -> Produced:
-    """Run Python, Node or Bash code in a fresh, isolated box and get what it printed.
+    """Run Python, Node or Bash code in an isolated box and get what it printed.
 
-    The working directory is your workspace: files you read and write there stay, everything else is gone afterwards.
-    Nothing is kept between calls: no variables, no processes. There is no network. In Python the value of a last
-    expression comes back too, so end with the result you want; numpy and pandas can be imported where installed.
+    The working directory is your workspace: files you read and write there stay. There is no network. In Python the
+    value of a last expression comes back too, so end with the result you want; numpy and pandas can be imported where
+    installed. Each call is a fresh box: no variables and no processes are kept.
+    With stateful=true (Python only) the code is a cell of a Jupyter kernel of yours instead, which keeps variables and
+    imports for your next stateful call; plots and other rich outputs become files in `outputs/`.
 
     Args:
         language: Which interpreter.
-        code: The whole program.
-        stdin: What the program reads on its standard input.
-        timeout_s: Seconds until the run is killed.
+        code: The whole program, or the cell.
+        stdin: What the program reads on its standard input; not with stateful.
+        timeout_s: Seconds until the run is killed; a cell is interrupted, and its kernel keeps its state.
+        stateful: Keep variables between calls, in a kernel.
+        kernel: Which of your kernels; a new name starts a new one.
     """
+    if stateful:
+        if language != "python":
+            raise wrong_arguments(f"stateful is for Python only: run {language} without it, or Python with it.")
+        if stdin:
+            raise wrong_arguments("A cell has no stdin: put the text into the code, or leave stateful out.")
+        return await run_cell(ctx, code, kernel, imports_of(code), timeout_s)
     job = Job(
         language=Language(language),
         code=code,

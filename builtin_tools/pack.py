@@ -10,6 +10,8 @@ from builtin_tools.download import DownloadRules
 from builtin_tools.execute import execute
 from builtin_tools.file_system import file_system
 from builtin_tools.image_generation import image_generation
+from builtin_tools.kernels.service import Kernels
+from builtin_tools.kernels.tool import kernels
 from builtin_tools.manage_skills import manage_skills
 from builtin_tools.replan import replan
 from builtin_tools.scratchpad import Scratchpad, scratchpad
@@ -28,6 +30,7 @@ TOOLS = (
     execute,
     file_system,
     image_generation,
+    kernels,
     manage_skills,
     replan,
     scratchpad,
@@ -56,9 +59,11 @@ async def open_pack(services: Services) -> Pack:
         max_bytes=settings.download_max_bytes, allow=tuple(entry.strip().lower() for entry in settings.download_allow)
     )
     notes = Scratchpad.open(services.records, services.clock)
+    kept = Kernels(services.sandbox, services.settings.kernels, services.home.run)
     return Pack(
         sources=(StaticSource(NAME, TOOLS),),
-        provides={DownloadRules: rules, Scratchpad: notes, Records: services.records},
+        provides={DownloadRules: rules, Scratchpad: notes, Records: services.records, Kernels: kept},
+        aclose=kept.aclose,
     )
 
 

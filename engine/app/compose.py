@@ -19,7 +19,8 @@ from engine.contract.source import ToolSource
 from engine.dispatch.audit import AuditTrail
 from engine.dispatch.bind import ContextBinder
 from engine.dispatch.keyed import KeyedCalls
-from engine.dispatch.pipeline import Parts, Pipeline
+from engine.dispatch.parts import Parts
+from engine.dispatch.pipeline import Pipeline
 from engine.policy.access import Access
 from engine.policy.annotation_log import AnnotationLog
 from engine.policy.approval import Approval, Approver

@@ -76,6 +76,12 @@ def _host(text: str) -> str:
     return canonical_host(text.strip())
 
 
+def _module(text: str) -> str:
+    if not all(part.isidentifier() for part in text.strip().split(".")):
+        raise ValueError(f"{text!r} is not the name of a module")
+    return text.strip()
+
+
 class EgressSettings(Section):
     """Where skills may connect to, and nothing else does (BOX-10).
 
@@ -120,6 +126,22 @@ class EnvironmentSettings(Section):
     build_s: float = Field(default=300.0, gt=0)
 
 
+class KernelSettings(Section):
+    """Kernels that keep their state between calls (KERN-6).
+
+    idle_s: after so long without a cell a kernel is ended. per_agent, most: kernels of one agent, and in all.
+    memory_bytes: of one kernel and what it starts. warm: ready ones kept waiting, none before the first was asked for.
+    preload: modules every kernel has imported already. They are imported outside of the box: name libraries alone.
+    """
+
+    idle_s: float = Field(default=1800.0, gt=0)
+    per_agent: int = Field(default=4, ge=1)
+    most: int = Field(default=16, ge=1)
+    memory_bytes: int = Field(default=1 << 30, ge=128 << 20)
+    warm: int = Field(default=1, ge=0, le=16)
+    preload: tuple[Annotated[str, AfterValidator(_module)], ...] = ()
+
+
 class Settings(Section):
     """Everything configurable, with its defaults.
 
@@ -139,6 +161,7 @@ class Settings(Section):
     egress: EgressSettings = EgressSettings()
     environments: EnvironmentSettings = EnvironmentSettings()
     docker: DockerSettings = DockerSettings()
+    kernels: KernelSettings = KernelSettings()
     policy: PolicySettings = PolicySettings()
     packs: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
 

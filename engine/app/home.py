@@ -66,6 +66,11 @@ class Home:
         return self.root / "cache"
 
     @property
+    def run(self) -> Path:
+        """Sockets of running processes."""
+        return self.root / "run"
+
+    @property
     def fallback_chains(self) -> Path:
         """The user's own chains; without the file, the ones that ship are used."""
         return self.root / "fallback_chains.yaml"

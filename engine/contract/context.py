@@ -82,6 +82,8 @@ class CallContext:
         the engine does not have to know them.
     progress: tell whoever waits how far it is: ``progress("downloading", 0.4)``.
     tag: of a call that was a line of the model's answer.
+    if_unheard: what is to be done when the tool's result reaches nobody, because its waiter was cancelled after the
+        tool had returned or raised. The tool appends to it; each is called in the event loop, and must be quick.
     """
 
     turn: Turn
@@ -94,6 +96,7 @@ class CallContext:
     services: Mapping[type, Any] = field(default_factory=dict)
     progress: Callable[..., None] = no_progress
     tag: TagContext | None = None
+    if_unheard: list[Callable[[], None]] = field(default_factory=list)
 
     def need(self, kind: type[T]) -> T:
         """The service of this class. Raises MissingService, naming it, when no pack provides one."""

@@ -5,6 +5,7 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+from engine.contract.context import CallContext
 from engine.contract.guard import Request
 from engine.contract.spec import ToolSpec
 
@@ -26,7 +27,8 @@ class Flight:
     stopping: set from the moment the engine asks the task to stop until `take_back`. out_of_time: the deadline
     did it. started: the tool itself was entered. settled: the tool is done, so it is too late to cancel.
     request: what guards are asked about, once the tool is known and the arguments are valid. admitted: how many of
-    them said yes. keyed: it holds its key, and what comes of it must be kept.
+    them said yes. keyed: it holds its key, and what comes of it must be kept. ctx: what the tool was given, once it is
+    about to run.
     """
 
     call_id: str
@@ -45,6 +47,7 @@ class Flight:
     request: Request | None = None
     admitted: int = 0
     keyed: bool = False
+    ctx: CallContext | None = None
 
     def enter(self) -> None:
         """The tool's own code begins; called in a worker thread for a tool that blocks."""

@@ -24,16 +24,17 @@ _WHY = {
 _REASONS = {End.ERROR: "code_failed", End.POLICY: "denied"}  # the others' reason is their own name
 
 
-def failure_of(outcome: Outcome, what: str = "The code", remark: str = "") -> ToolFailure:
+def failure_of(outcome: Outcome, what: str = "The code", remark: str = "", why: str = "") -> ToolFailure:
     """The ToolFailure for an outcome whose `ok` is False.
 
     DIAGNOSTIC, because the code can be corrected; FATAL for `End.POLICY`, a denial. The text holds why it ended,
     the exit code, the traceback of the code's own frames and the tail of stderr, each bounded, and the remark, if any.
+    why: instead of the words for its `end`.
     The failure's `end` is the outcome's. Raises ValueError for an outcome that is ok.
     """
     if outcome.ok:
         raise ValueError("This outcome is ok: there is no failure in it.")
-    parts = [f"{what} {_WHY[outcome.end]}{_status(outcome)}."]
+    parts = [f"{what} {why or _WHY[outcome.end]}{_status(outcome)}."]
     traceback = _traceback(outcome.error)
     if traceback:
         parts.append(traceback)

@@ -2,80 +2,34 @@
 
 import asyncio
 import logging
-import secrets
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
-from typing import Protocol
 
-from engine.contract.context import Clock, no_progress
+from engine.contract.context import no_progress
 from engine.contract.failure import FailureClass
-from engine.contract.guard import Guard, Request
+from engine.contract.guard import Request
 from engine.contract.result import Audit, ToolCall, ToolResult
 from engine.contract.source import Tool
 from engine.contract.turn import Turn
 from engine.dispatch.attempt import Attempts
-from engine.dispatch.bind import BindContext
-from engine.dispatch.cap import OutputCap
 from engine.dispatch.ended import KILLED, Ended, end_of, fault, killed, refusal, replayed, substituted, succeeded
 from engine.dispatch.flight import Flight
 from engine.dispatch.flights import Flights
-from engine.dispatch.keyed import KeyedCalls
+from engine.dispatch.parts import Parts
 from engine.dispatch.threads import WorkerThreads
 from engine.dispatch.validate import Validators
-from engine.dispatch.watchdog import DEFAULT_STALL_S, StallWatchdog
+from engine.dispatch.watchdog import StallWatchdog
 from engine.policy.risk import risk_of
 from engine.recovery.advise import advise
 from engine.recovery.chain import may_fall_back
 from engine.recovery.classify import Facts, classify
-from engine.recovery.fallback import FallbackChains
-from engine.recovery.retry import Retrier, settle
-from engine.registry.registry import Registry
+from engine.recovery.retry import settle
 
 _log = logging.getLogger("knackbox.dispatch")
 
-Observer = Callable[[ToolCall, ToolResult, Turn], None]
-
 # Threads for the pipeline's own file and database work, apart from those of tools.
 _HOUSE_THREADS = 4
-
-
-class FailureSink(Protocol):
-    """Where failed calls are noted for people; `engine.stores.failure_log.FailureLog` is one. Calls block."""
-
-    def record(
-        self, tool: str, failure_class: FailureClass, reason: str, error_text: str, *, ts: str, call_id: str
-    ) -> None: ...
-
-
-def new_call_id() -> str:
-    """64 random bits: enough to name the calls of one engine apart."""
-    return secrets.token_hex(8)
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What a pipeline is made of. Only registry, bind and clock have no sensible default.
-
-    chains: None runs without fallbacks. failures: None keeps no log of failures.
-    guards: each may refuse a call, in this order, and hears how those it admitted have ended.
-    keyed: makes a call with a key happen once; None runs it as any other.
-    observers: each is told of every call and its result, once, in the event loop: be quick. What one raises is
-        logged and changes nothing. Cancelled waiters get no result, observers do.
-    """
-
-    registry: Registry
-    bind: BindContext
-    clock: Clock
-    chains: FallbackChains | None = None
-    failures: FailureSink | None = None
-    guards: Sequence[Guard] = ()
-    keyed: KeyedCalls | None = None
-    observers: Sequence[Observer] = ()
-    retrier: Retrier = field(default_factory=Retrier)
-    cap: OutputCap = field(default_factory=OutputCap)
-    new_id: Callable[[], str] = new_call_id
-    stall_s: float = DEFAULT_STALL_S
 
 
 class Pipeline:
@@ -120,8 +74,11 @@ class Pipeline:
             if ended.failure is not None:
                 await self._note(flight, ended)
         except asyncio.CancelledError:
+            heard = flight.take_back()
+            if not (heard and ended is not None):
+                _unheard(flight)
             ended = ended or killed(flight)
-            if not flight.take_back():
+            if not heard:
                 result = self._seal(flight, call, turn, ended)
                 self._keep(flight, result)
                 raise
@@ -144,9 +101,9 @@ class Pipeline:
         first = await self._first_with_its_key(flight)
         if first is not None:
             return replayed(first)
-        ctx = self._bind(turn, flight.call_id, progress)
+        ctx = flight.ctx = self._bind(turn, flight.call_id, progress)
         if call.tag is not None:
-            ctx = replace(ctx, tag=call.tag)
+            ctx = flight.ctx = replace(ctx, tag=call.tag)
         returned = await self._attempts.run(flight, tool, ctx, call.arguments)  # deadline, classify, retry
         flight.settled = True
         return succeeded(returned)
@@ -303,3 +260,12 @@ class Pipeline:
             except Exception:  # noqa: BLE001 - observers are other people's code
                 _log.exception("An observer failed on call %s of %s.", flight.call_id, name)
         return result
+
+
+def _unheard(flight: Flight) -> None:
+    """Do what the tool wanted done when its result reaches nobody."""
+    for undo in flight.ctx.if_unheard if flight.ctx is not None else ():
+        try:
+            undo()
+        except Exception:  # noqa: BLE001 - tools are other people's code
+            _log.exception("What call %s wanted done about its unheard result failed.", flight.call_id)

@@ -34,8 +34,11 @@ def write_atomic(path: Path, data: bytes) -> None:
         os.close(folder)
 
 
-def write_atomic_at(folder: int, name: str, data: bytes) -> None:
-    """`write_atomic` of the file `name` in the folder open as descriptor `folder`. A link of that name is replaced."""
+def write_atomic_at(folder: int, name: str, data: bytes, *, replace: bool = True) -> None:
+    """`write_atomic` of the file `name` in the folder open as descriptor `folder`. A link of that name is replaced.
+
+    replace: False raises FileExistsError when anything of that name is there.
+    """
     temporary, descriptor = _create_locked(folder)
     try:
         try:
@@ -44,7 +47,10 @@ def write_atomic_at(folder: int, name: str, data: bytes) -> None:
             with open(descriptor, "wb", closefd=False) as stream:
                 stream.write(data)
             os.fsync(descriptor)
-            os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            if replace:
+                os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            else:
+                _rename(temporary, name, RENAME_NOREPLACE, folder)
         except BaseException:
             os.unlink(temporary, dir_fd=folder)
             raise
@@ -153,16 +159,18 @@ def _is_same(path: Path, descriptor: int) -> bool:
         return False
 
 
-def _rename(source: Path, target: Path, flags: int) -> None:
+def _rename(source: Path | str, target: Path | str, flags: int, folder: int = AT_FDCWD) -> None:
     """renameat2(2). On a filesystem without RENAME_NOREPLACE, a look before a plain rename has to do."""
-    result = LIBC.renameat2(AT_FDCWD, os.fsencode(source), AT_FDCWD, os.fsencode(target), flags)
+    result = LIBC.renameat2(folder, os.fsencode(source), folder, os.fsencode(target), flags)
     if result == 0:
         return
     code = ctypes.get_errno()
     if flags == RENAME_NOREPLACE and code in {errno.EINVAL, errno.ENOSYS}:
-        if os.path.lexists(target):
+        where = None if folder == AT_FDCWD else folder
+        with contextlib.suppress(FileNotFoundError):
+            os.stat(target, dir_fd=where, follow_symlinks=False)
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
-        source.rename(target)
+        os.rename(source, target, src_dir_fd=where, dst_dir_fd=where)
         return
     raise OSError(code, os.strerror(code), str(source), None, str(target))
 

@@ -86,6 +86,11 @@ class FolderWorkspace:
                 raise WorkspaceError(f"{path!r} is a folder; give the path of a file.")
             write_atomic_at(folder, name, data)
 
+    def write_new(self, path: str, data: bytes) -> None:
+        """As `write`; raises FileExistsError when anything of that name is there."""
+        with self._parent(path, make=True) as (folder, name):
+            write_atomic_at(folder, name, data, replace=False)
+
     def list(self, path: str = ".") -> list[Entry]:
         """What is directly in a folder, by name. Files still being written are left out."""
         prefix = self._normal(path)

@@ -5,6 +5,7 @@ What a kernel sends is the word of untrusted code: only fields of known types ar
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,16 +13,20 @@ from sandbox.contract import CodeError
 from sandbox.kernels.spec import Output
 
 Message = dict[str, Any]
+OnStream = Callable[[str, str], None]
+"""Hears what is printed: name of the stream, text."""
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_MOST = 2000  # outputs of one cell: each costs more memory than its bytes
 _KINDS = {"execute_result": "result", "display_data": "display"}
 
 
 class Outputs:
     """Of one cell. kept: bytes of it that are kept, as text or JSON. seen, dropped: bytes so far."""
 
-    def __init__(self, kept: int) -> None:
+    def __init__(self, kept: int, on_stream: OnStream | None = None) -> None:
         self._room = kept
+        self._on_stream = on_stream
         self._items: list[Output] = []
         self._clear_next = False
         self.seen = 0
@@ -35,7 +40,10 @@ class Outputs:
     def take(self, kind: str, content: Message) -> None:
         """One message of the iopub channel; those that are no output are passed over."""
         if kind == "stream":
-            self._add(Output("stream", name=_text(content, "name"), text=_text(content, "text")))
+            output = Output("stream", name=_text(content, "name"), text=_text(content, "text"))
+            self._add(output)
+            if self._on_stream is not None:
+                self._on_stream(output.name, output.text)
         elif kind in _KINDS:
             self._add(self._bundle(kind, content))
         elif kind == "update_display_data":
@@ -66,8 +74,10 @@ class Outputs:
         last = self._items[-1] if self._items else None
         if last is not None and output.kind == last.kind == "stream" and output.name == last.name:
             self._items[-1] = replace(last, text=last.text + output.text)
-        else:
+        elif len(self._items) < _MOST:
             self._items.append(output)
+        else:
+            self.dropped += _size(output)
 
     def _update(self, output: Output) -> None:
         for index, item in enumerate(self._items):
@@ -75,7 +85,7 @@ class Outputs:
                 self._items[index] = replace(item, data=output.data, metadata=output.metadata)
 
     def _fits(self, output: Output) -> bool:
-        size = len(output.text) if output.text else len(json.dumps([output.data, output.metadata]))
+        size = _size(output)
         self.seen += size
         if size > self._room:
             self.dropped += size
@@ -94,6 +104,10 @@ class Outputs:
             traceback, message = (), message[: min(len(message), 1000)]
         self.error = CodeError(kind, message, _COLOURS.sub("", "\n".join(traceback)))
         self._items.append(Output("error", name=kind, text=message, traceback=traceback))
+
+
+def _size(output: Output) -> int:
+    return len(output.text) if output.text else len(json.dumps([output.data, output.metadata]))
 
 
 def _text(content: Message, field: str) -> str:

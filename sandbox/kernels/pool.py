@@ -6,17 +6,18 @@ too long. That its state is gone is said by exactly one result: the first one an
 
 import asyncio
 import contextlib
-from collections import OrderedDict, deque
-from collections.abc import Coroutine
-from dataclasses import dataclass, field, replace
-from typing import Self
-
-import zmq.asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Self
 
 from sandbox.contract import Busy, SandboxError
-from sandbox.kernels.boxed import BoxedKernel, Keeper
-from sandbox.kernels.spec import Cell, CellLimits, KernelSpec
-from sandbox.kernels.talk import Talk
+from sandbox.kernels.boxed import Keeper
+from sandbox.kernels.memory import memory_of
+from sandbox.kernels.outputs import OnStream
+from sandbox.kernels.ready import Live, Ready
+from sandbox.kernels.session import Session, both, reason, told
+from sandbox.kernels.spec import Cell, CellLimits, KernelSpec, KernelState, Occupied, TooManyKernels
 
 _TELL_FOR_S = 86_400.0  # an agent that did not come back within a day is not told what it had lost
 _REFILL_AFTER_S = 0.05
@@ -38,43 +39,14 @@ class PoolConfig:
     retry_after_s: float = 30.0
 
 
-@dataclass(slots=True)
-class _Live:
-    """A kernel with a client that it has answered."""
-
-    kernel: BoxedKernel
-    talk: Talk
-
-    async def end(self) -> None:
-        """All that needs no waiting comes first, so that a cancelled caller leaves nothing behind."""
-        self.talk.close()
-        self.kernel.forget()
-        await self.kernel.kill()
-
-
-@dataclass(slots=True)
-class _Session:
-    """What an agent calls a kernel. lost: why its state is gone, until somebody has been told."""
-
-    spec: KernelSpec
-    live: _Live | None = None
-    lost: str = ""
-    used: float = 0.0
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    users: int = 0
-    starting: bool = False
-
-
 class KernelPool:
     """For one event loop. Close it always."""
 
     def __init__(self, keeper: Keeper, config: PoolConfig | None = None) -> None:
-        self._keeper = keeper
         self._config = config or PoolConfig()
-        self._context = zmq.asyncio.Context()
-        self._sessions: dict[tuple[str, str], _Session] = {}
-        self._ready: OrderedDict[KernelSpec, deque[_Live]] = OrderedDict()
-        self._starting: dict[asyncio.Task[None], KernelSpec] = {}
+        self._ready = Ready(keeper, self._config.warm, self._config.warm_specs)
+        self._sessions: dict[tuple[str, str], Session] = {}
+        self._owed: dict[tuple[str, str], str] = {}
         self._culler: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -86,9 +58,7 @@ class KernelPool:
 
     async def warm_up(self, spec: KernelSpec) -> None:
         """Have kernels of this spec wait ready. Raises SandboxError."""
-        self._refill(spec)
-        while tasks := [task for task, wanted in self._starting.items() if wanted == spec]:
-            await asyncio.gather(*tasks)
+        await self._ready.warm_up(spec)
 
     async def run(
         self,
@@ -101,29 +71,86 @@ class KernelPool:
     ) -> Cell:
         """Run a cell in the agent's kernel of this name, after the cells it was given before.
 
-        spec: of the kernel, should it have to be started; another one than it has is refused.
+        spec: of the kernel, should it have to be started; another one than it has is refused, None is what it has.
         Raises Busy when there may be no more kernels, and SandboxError for what the code is not to blame for.
         """
-        session = self._session(agent, name, spec or KernelSpec())
+        async with self.running(agent, code, name=name, spec=spec, limits=limits) as cell:
+            return cell
+
+    @asynccontextmanager
+    async def running(
+        self,
+        agent: str,
+        code: str,
+        *,
+        name: str = "default",
+        spec: KernelSpec | None = None,
+        limits: CellLimits | None = None,
+        on_stream: OnStream | None = None,
+    ) -> AsyncIterator[Cell]:
+        """As `run`, for a caller with more to do before anybody is told: a block that ends with an exception has told
+        nobody, so what its cell says was lost is said by the next one.
+
+        on_stream: hears what is printed, as it comes.
+        """
+        session = self._session(agent, name, spec)
         session.users += 1
+        lost = ""
         try:
             async with session.turn:
-                live = await self._live(agent, session)
-                cell = await live.talk.run(code, limits or CellLimits())
-                if cell.state_lost:
-                    session.lost = _both(session.lost, cell.state_lost)
-                    await self._drop(session)
-                # Nothing is awaited from here on: who is told is really told.
+                cell = await self._cell(agent, session, code, limits or CellLimits(), on_stream)
+                # Nothing is awaited between this and the caller's block, nor after it: who is told is really told.
                 lost, session.lost = session.lost, ""
+            yield told(cell, lost)
+            lost = ""
         finally:
-            session.users -= 1
-            session.used = asyncio.get_running_loop().time()
-            self._tidy(agent, name, session)
-        return _told(cell, lost)
+            session.lost = both(lost, session.lost)
+            self._leave(agent, name, session)
+
+    async def ask(self, agent: str, name: str, expression: str, wall_s: float) -> Any:
+        """What an expression of ours shows itself as (`Talk.ask`) in an idle kernel. It is no cell: nothing is told.
+
+        Raises Occupied while cells run or wait, LookupError when there is no such kernel, and SandboxError.
+        """
+        session = self._sessions.get((agent, name))
+        if session is None or session.live is None or not session.live.kernel.alive:
+            raise LookupError(name)
+        if not session.free or session.turn.locked():
+            raise Occupied(f"A cell is running in the kernel {name!r}.")
+        used, session.users = session.used, session.users + 1
+        try:
+            async with session.turn:
+                with self._settled_if_cancelled(session, session.live, wall_s):
+                    return await session.live.talk.ask(expression, wall_s)
+        finally:
+            self._leave(agent, name, session)
+            session.used = used  # being looked at does not keep it from being idle
+
+    def owe(self, agent: str, name: str, state_lost: str) -> None:
+        """A cell's `state_lost` reached nobody after all: the next result says it again."""
+        lost = reason(state_lost)
+        session = self._sessions.get((agent, name))
+        if session is not None:
+            session.lost = both(lost, session.lost)
+        elif lost:
+            self._owed[agent, name] = both(self._owed.get((agent, name), ""), lost)
+
+    def knows(self, agent: str, name: str) -> bool:
+        """Whether there is such a kernel, or something to tell of one that was."""
+        return (agent, name) in self._sessions
 
     def names(self, agent: str) -> list[str]:
         """Of the agent's kernels that hold state."""
         return sorted(name for (owner, name), session in self._sessions.items() if owner == agent and session.live)
+
+    def states(self) -> list[KernelState]:
+        """Of all kernels that hold state."""
+        now = asyncio.get_running_loop().time()
+        return [
+            KernelState(agent, name, not each.free, now - each.used, memory_of(each.live.kernel.connection["ip"]))
+            for (agent, name), each in sorted(self._sessions.items())
+            if each.live is not None and each.live.kernel.alive
+        ]
 
     def interrupt(self, agent: str, name: str = "default") -> bool:
         """Interrupt what runs in it, as Ctrl-C would; False when there is no such kernel."""
@@ -133,16 +160,22 @@ class KernelPool:
         session.live.kernel.interrupt()
         return True
 
-    async def stop(self, agent: str, name: str = "default") -> bool:
-        """End it, running cell and all; False when there is no such kernel. Who asked knows what is lost."""
+    async def stop(self, agent: str, name: str = "default", *, tell: str = "") -> bool:
+        """End it, running cell and all; False when there is no such kernel.
+
+        tell: why, for the agent's next result, when it is not the agent who asked: who asked knows what is lost.
+        """
         session = self._sessions.get((agent, name))
         if session is None or session.live is None:
             return False
+        if tell:
+            session.lose(tell)
         if session.users:  # their cells say what was lost
             await session.live.kernel.kill()
-        else:
+            return True
+        if not tell:
             del self._sessions[agent, name]
-            await self._drop(session)
+        await session.drop()
         return True
 
     async def cull(self) -> int:
@@ -150,126 +183,96 @@ class KernelPool:
         now = asyncio.get_running_loop().time()
         oldest = now - self._config.idle_s
         for key, session in list(self._sessions.items()):
-            if not session.live and not session.users and session.used <= now - _TELL_FOR_S:
+            if not session.live and session.free and session.used <= now - _TELL_FOR_S:
                 del self._sessions[key]
-        idle = [s for s in self._sessions.values() if s.live and not s.users and s.used <= oldest]
+        idle = [s for s in self._sessions.values() if s.live and s.free and s.used <= oldest]
         for session in idle:
-            session.lost = _both(session.lost, f"it was ended after {self._config.idle_s:g} s without a cell")
-        await asyncio.gather(*(self._drop(session) for session in idle))
+            session.lose(f"it was ended after {self._config.idle_s:g} s without a cell")
+        await asyncio.gather(*(session.drop() for session in idle))
         return len(idle)
 
     async def aclose(self) -> None:
         """End every kernel."""
         self._closed = True
-        tasks = [*self._starting, *([self._culler] if self._culler else [])]
+        sessions, self._sessions = list(self._sessions.values()), {}
+        settling = [session.settling for session in sessions if session.settling]
+        tasks = [*settling, *([self._culler] if self._culler else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        waiting = [live for lives in self._ready.values() for live in lives]
-        self._ready.clear()
-        sessions, self._sessions = list(self._sessions.values()), {}
-        await asyncio.gather(*(live.end() for live in waiting), *(self._drop(session) for session in sessions))
-        self._context.destroy(linger=0)
+        await asyncio.gather(*(session.drop() for session in sessions))
+        await self._ready.aclose()
 
-    def _session(self, agent: str, name: str, spec: KernelSpec) -> _Session:
+    def _session(self, agent: str, name: str, spec: KernelSpec | None) -> Session:
         if self._closed:
             raise SandboxError("The kernels are closed.")
         session = self._sessions.get((agent, name))
         if session is not None:
-            if session.spec != spec:
+            if spec is not None and session.spec != spec:
                 raise SandboxError(
                     f"The kernel {name!r} was started otherwise.", remedy="Stop it, or use another name."
                 )
             return session
-        session = self._sessions[agent, name] = _Session(spec)
+        session = self._sessions[agent, name] = Session(spec or KernelSpec(), self._owed.pop((agent, name), ""))
         return session
 
-    async def _live(self, agent: str, session: _Session) -> _Live:
+    async def _cell(
+        self, agent: str, session: Session, code: str, limits: CellLimits, on_stream: OnStream | None
+    ) -> Cell:
+        if session.settling is not None:
+            await asyncio.wait((session.settling,))  # its own failure is the next cell's to meet
+        live = await self._live(agent, session)
+        session.used = asyncio.get_running_loop().time()
+        with self._settled_if_cancelled(session, live, limits.grace_s):
+            cell = await live.talk.run(code, limits, on_stream)
+        if cell.state_lost:
+            session.lose(cell.state_lost)
+            await session.drop()
+        return cell
+
+    async def _live(self, agent: str, session: Session) -> Live:
         """Its kernel: the one it has, else one that waits, else a new one. Raises Busy, SandboxError."""
         if session.live is not None and not session.live.kernel.alive:
-            session.lost = _both(session.lost, f"the kernel ended ({session.live.kernel.why})")
-            await self._drop(session)
+            session.lose(f"the kernel ended ({session.live.kernel.why})")
+            await session.drop()
         if session.live is not None:
             return session.live
         self._must_have_room(agent)
         session.starting = True
         try:
-            session.live = self._take(session.spec) or await self._start(session.spec)
+            session.live = self._ready.take(session.spec) or await self._ready.start(session.spec)
         finally:
             session.starting = False
         if self._culler is None:
             self._culler = asyncio.ensure_future(self._cull_on())
         # Not at once: a short cell is over before a start takes the processor from it.
-        asyncio.get_running_loop().call_later(_REFILL_AFTER_S, self._refill, session.spec)
+        asyncio.get_running_loop().call_later(_REFILL_AFTER_S, self._ready.refill, session.spec)
         return session.live
 
     def _must_have_room(self, agent: str) -> None:
         used = [key for key, each in self._sessions.items() if each.live or each.starting]
         own = sorted(name for owner, name in used if owner == agent)
         if len(own) >= self._config.per_agent:
-            raise SandboxError(
+            raise TooManyKernels(
                 f"There are {len(own)} kernels already: {', '.join(own)}.", remedy="Use or stop one of them."
             )
         if len(used) >= self._config.most:
             raise Busy("All kernels are in use.", retry_after=self._config.retry_after_s)
 
-    def _take(self, spec: KernelSpec) -> _Live | None:
-        waiting = self._ready.get(spec)
-        while waiting:
-            live = waiting.popleft()
-            if live.kernel.alive:
-                return live
-            live.talk.close()  # it died waiting
-            live.kernel.forget()
-        return None
-
-    async def _start(self, spec: KernelSpec) -> _Live:
-        kernel = await BoxedKernel.start(self._keeper, spec)
+    @contextlib.contextmanager
+    def _settled_if_cancelled(self, session: Session, live: Live, grace_s: float) -> Iterator[None]:
         try:
-            return _Live(kernel, await Talk.with_ready(kernel, self._context))
+            yield
         except BaseException:
-            await kernel.kill()
-            kernel.forget()
+            session.settling = asyncio.ensure_future(self._settle(session, live, grace_s))
             raise
 
-    def _refill(self, spec: KernelSpec) -> None:
-        """Start kernels of this spec ahead, and let go of those of a spec that was not asked for lately."""
-        if self._closed or not self._config.warm:
+    async def _settle(self, session: Session, live: Live, grace_s: float) -> None:
+        """See that a cell whose caller was cancelled really ends, with its kernel if it must."""
+        if await live.talk.settled(grace_s) or not live.kernel.alive or session.live is not live:
             return
-        waiting = self._ready.setdefault(spec, deque())
-        self._ready.move_to_end(spec)
-        while len(self._ready) > self._config.warm_specs:
-            _, lives = self._ready.popitem(last=False)
-            for live in lives:
-                self._begin(live.end(), spec)
-        missing = self._config.warm - len(waiting) - sum(1 for each in self._starting.values() if each == spec)
-        for _ in range(missing):
-            self._begin(self._start_ahead(spec), spec)
-
-    def _begin(self, work: Coroutine[None, None, None], spec: KernelSpec) -> None:
-        task = asyncio.ensure_future(work)
-        self._starting[task] = spec
-        task.add_done_callback(self._begun)
-
-    def _begun(self, task: asyncio.Task[None]) -> None:
-        """What kept it from starting is met again, and raised, by whoever needs a kernel."""
-        self._starting.pop(task, None)
-        if not task.cancelled():
-            task.exception()
-
-    async def _start_ahead(self, spec: KernelSpec) -> None:
-        live = await self._start(spec)
-        await live.talk.rehearse()
-        waiting = self._ready.get(spec)
-        if waiting is None or self._closed:
-            await live.end()
-        else:
-            waiting.append(live)
-
-    async def _drop(self, session: _Session) -> None:
-        live, session.live = session.live, None
-        if live is not None:
-            await live.end()
+        session.lose("a cancelled cell did not stop when it was interrupted")
+        await session.drop()
 
     async def _cull_on(self) -> None:
         while True:
@@ -277,16 +280,9 @@ class KernelPool:
             with contextlib.suppress(SandboxError):
                 await self.cull()
 
-    def _tidy(self, agent: str, name: str, session: _Session) -> None:
+    def _leave(self, agent: str, name: str, session: Session) -> None:
         """Forget a name with nothing behind it and nothing to tell."""
-        if not session.live and not session.lost and not session.users and self._sessions.get((agent, name)) is session:
+        session.users -= 1
+        session.used = asyncio.get_running_loop().time()
+        if session.empty and self._sessions.get((agent, name)) is session:
             del self._sessions[agent, name]
-
-
-def _both(before: str, now: str) -> str:
-    return f"{before}; then {now}" if before else now
-
-
-def _told(cell: Cell, lost: str) -> Cell:
-    text = f"State was lost: {lost}. Variables and imports of earlier cells are gone." if lost else ""
-    return replace(cell, state_lost=text)

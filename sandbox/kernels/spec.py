@@ -82,6 +82,25 @@ class Cell:
         return "".join(output.text for output in self.outputs if output.name == "stdout")
 
 
+@dataclass(frozen=True, slots=True)
+class KernelState:
+    """A kernel that holds state. since_s: how long it has been busy, or idle. memory_bytes: None when not known."""
+
+    agent: str
+    name: str
+    busy: bool
+    since_s: float
+    memory_bytes: int | None
+
+
+class TooManyKernels(SandboxError):
+    """The agent has as many kernels as it may have; the message names them."""
+
+
+class Occupied(SandboxError):
+    """A cell is running where only an idle kernel can answer."""
+
+
 class KernelDied(SandboxError):
     """The kernel ended before it could answer. why: in a few words, the kernel's own last ones among them."""
 

@@ -1,15 +1,16 @@
 """Running cells in a kernel: one client of its sockets, one cell at a time."""
 
 import asyncio
+import sys
 from queue import Empty
 from typing import Any, Self
 
 import zmq.asyncio
 from jupyter_client.asynchronous.client import AsyncKernelClient
 
-from sandbox.contract import End
+from sandbox.contract import End, SandboxError
 from sandbox.kernels.boxed import BoxedKernel
-from sandbox.kernels.outputs import Outputs
+from sandbox.kernels.outputs import OnStream, Outputs
 from sandbox.kernels.spec import Cell, CellLimits, KernelDied
 
 _ASK_AGAIN_S = 0.1
@@ -25,6 +26,7 @@ class Talk:
 
     def __init__(self, kernel: BoxedKernel, context: "zmq.asyncio.Context") -> None:
         self._kernel = kernel
+        self._request = ""  # that was made last, and is not known to have ended
         self._client = AsyncKernelClient(context=context)
         self._client.load_connection_info(kernel.connection)
         # Whether it lives is known from its box, better than from a heartbeat, which would take a thread.
@@ -58,16 +60,16 @@ class Talk:
         await asyncio.wait((reply, self._kernel.ended), timeout=_READY_S, return_when=asyncio.FIRST_COMPLETED)
         reply.cancel()
 
-    async def run(self, code: str, limits: CellLimits) -> Cell:
+    async def run(self, code: str, limits: CellLimits, on_stream: OnStream | None = None) -> Cell:
         """Run one cell to its end. A timeout interrupts it first, and kills the kernel when that does not help.
 
-        Cancelling this interrupts the cell and leaves it to itself.
+        Cancelling this interrupts the cell and leaves it to itself; `settled` sees what becomes of it.
         """
         loop = asyncio.get_running_loop()
         started = loop.time()
-        outputs = Outputs(limits.kept_bytes)
+        outputs = Outputs(limits.kept_bytes, on_stream)
         await self._kernel.signalled()
-        request = self._client.execute(code, allow_stdin=False, stop_on_error=False)
+        request = self._request = self._client.execute(code, allow_stdin=False, stop_on_error=False)
         end = End.OK
         try:
             reply = await self._until_idle(request, outputs, limits.output_bytes, limits.wall_s)
@@ -96,6 +98,42 @@ class Talk:
             end = End.ERROR
         return _cell(end, outputs, reply.get("execution_count"), loop.time() - started)
 
+    async def ask(self, expression: str, wall_s: float) -> Any:
+        """The JSON that the value of an expression shows itself as; None when it shows none.
+
+        It is no cell: nothing is printed, counted or kept in the history. Interrupted after `wall_s`.
+        Raises SandboxError when nothing came even so.
+        """
+        await self._kernel.signalled()
+        request = self._request = self._client.execute(
+            "", silent=True, store_history=False, user_expressions={"it": expression}, allow_stdin=False
+        )
+        try:
+            reply = await self._until_idle(request, Outputs(0), sys.maxsize, wall_s)
+            if reply is None and self._kernel.alive:
+                self._kernel.interrupt()
+                reply = await self._until_idle(request, Outputs(0), sys.maxsize, wall_s)
+        except BaseException:
+            self._kernel.interrupt()
+            raise
+        if reply is None:
+            raise SandboxError("The kernel did not answer in time." if self._kernel.alive else "The kernel has ended.")
+        found: Any = reply
+        for key in ("user_expressions", "it", "data", "application/json"):
+            found = found.get(key) if isinstance(found, dict) else None
+        return found
+
+    async def settled(self, grace_s: float) -> bool:
+        """Whether what was asked last has ended by now, interrupted once more if need be; False when it goes on."""
+        for _ in range(_INTERRUPTS):
+            if not self._request:
+                return True
+            reply = await self._until_idle(self._request, Outputs(0), sys.maxsize, grace_s / _INTERRUPTS)
+            if reply is not None or not self._kernel.alive:
+                return reply is not None
+            self._kernel.interrupt()
+        return False
+
     async def _until_idle(self, request: str, outputs: Outputs, most: int, wait_s: float) -> dict[str, Any] | None:
         """The reply's content, once all outputs are in; None when the time, the room or the kernel ended before."""
         reading = asyncio.ensure_future(self._read(request, outputs, most))
@@ -118,6 +156,7 @@ class Talk:
                 continue  # of a cell that was given up
             kind, content = message["header"]["msg_type"], message["content"]
             if kind == "status" and content.get("execution_state") == "idle":
+                self._request = ""
                 break
             outputs.take(kind, content)
             if outputs.seen > most:

@@ -125,6 +125,20 @@ def test_a_destination_that_cannot_be_one_is_one_line_with_its_place(
         assert "\n" not in message
 
 
+@pytest.mark.spec("KERN-6")
+def test_kernels_are_bounded_by_the_file_and_by_the_environment(tmp_path: Path) -> None:
+    home = home_with(tmp_path, "[kernels]\nidle_s = 60\nper_agent = 2\npreload = ['numpy']\n")
+    kernels = load_settings(home, {"KNACKBOX_KERNELS_PER_AGENT": "3", "KNACKBOX_KERNELS_MOST": "5"}).kernels
+    assert (kernels.idle_s, kernels.per_agent, kernels.most, kernels.preload) == (60, 3, 5, ("numpy",))
+    preload = {"KNACKBOX_KERNELS_PRELOAD": "numpy, pandas", "KNACKBOX_KERNELS_MEMORY_BYTES": str(1 << 29)}
+    assert load_settings(home, preload).kernels.preload == ("numpy", "pandas")
+    assert load_settings(home, preload).kernels.memory_bytes == 1 << 29
+    for variable, value in (("WARM", "-1"), ("IDLE_S", "0"), ("PRELOAD", "os; rm"), ("MEMORY_BYTES", "1")):
+        message = refusal(home, {f"KNACKBOX_KERNELS_{variable}": value})
+        assert message.startswith(f"environment: kernels.{variable.lower()}")
+        assert "\n" not in message
+
+
 def test_a_list_is_a_list_in_the_file(tmp_path: Path) -> None:
     message = refusal(home_with(tmp_path, "[egress]\nallow = 'a.example:1'\n"))
     assert "egress.allow: Input should be a valid tuple, not 'a.example:1'" in message

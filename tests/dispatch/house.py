@@ -14,7 +14,8 @@ from engine.contract.result import ToolCall, ToolResult
 from engine.contract.source import Tool, ToolSource
 from engine.contract.turn import Turn
 from engine.dispatch.bind import ContextBinder
-from engine.dispatch.pipeline import Parts, Pipeline
+from engine.dispatch.parts import Parts
+from engine.dispatch.pipeline import Pipeline
 from engine.recovery.fallback import FallbackChains
 from engine.recovery.retry import Retrier
 from engine.registry.registry import Registry

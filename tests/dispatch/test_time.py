@@ -423,3 +423,23 @@ async def test_closing_does_not_wait_for_a_sign_that_only_the_closing_loop_could
         waiting.join(10.0)  # the loop gives no sign meanwhile
         assert not waiting.is_alive()
         assert watchdog.reported == 0
+
+
+@pytest.mark.spec("CALL-1")
+async def test_a_tool_learns_that_its_result_reached_nobody_and_only_then(tmp_path):
+    log = []
+
+    @tool(timeout_s=5)
+    async def telling(ctx: CallContext, cancelled: bool) -> str:
+        """Say something once."""
+        ctx.if_unheard.append(lambda: log.append("unheard"))
+        if cancelled:
+            asyncio.get_running_loop().call_soon(asyncio.current_task().cancel)
+        return "x" * 100_000  # too long for the model: it is written to a file when the tool is done already
+
+    async with house(tmp_path, [telling]) as h:
+        assert (await h.call("telling", cancelled=False)).success
+        assert log == []
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.create_task(h.call("telling", cancelled=True))
+        assert log == ["unheard"]

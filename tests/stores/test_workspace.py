@@ -208,3 +208,25 @@ def test_an_entry_tells_when_it_changed(workspace: FolderWorkspace) -> None:
     entry = workspace.stat("a")
     assert isinstance(entry, Entry)
     assert entry.modified.isoformat() == "2001-09-09T01:46:40+00:00"
+
+
+@pytest.mark.spec("BOX-6")
+@pytest.mark.parametrize("there", ["file", "folder", "link to a file", "link to nothing"])
+def test_a_new_file_takes_the_place_of_nothing(tmp_path: Path, there: str) -> None:
+    workspace = FolderWorkspace(tmp_path / "workspace")
+    outside, place = tmp_path / "outside.txt", workspace.root / "a" / "new.txt"
+    outside.write_text("outside")
+    place.parent.mkdir()
+    if there == "file":
+        place.write_text("mine")
+    elif there == "folder":
+        place.mkdir()
+    else:
+        place.symlink_to(outside if there == "link to a file" else tmp_path / "nothing")
+    with pytest.raises(FileExistsError):
+        workspace.write_new("a/new.txt", b"other")
+    assert outside.read_text() == "outside"
+    assert not (tmp_path / "nothing").exists()
+    assert [entry.name for entry in place.parent.iterdir()] == ["new.txt"]
+    workspace.write_new("b/new.txt", b"x")
+    assert workspace.read("b/new.txt") == b"x"

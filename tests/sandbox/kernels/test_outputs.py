@@ -64,3 +64,19 @@ def test_fields_of_other_types_than_jupyters_are_left_out(kind: str, content: di
         assert isinstance(item.text, str)
         assert isinstance(item.name, str)
         assert isinstance(item.data, dict)
+
+
+def test_so_many_outputs_are_kept_and_no_more() -> None:
+    outputs = Outputs(1 << 20)
+    for number in range(5000):
+        outputs.take(*stream("x", "stdout" if number % 2 else "stderr"))
+    assert len(outputs.items) == 2000
+    assert outputs.dropped == 1500  # the last one still takes what belongs to it
+
+
+def test_a_listener_hears_every_piece_as_it_comes() -> None:
+    heard: list[tuple[str, str]] = []
+    outputs = Outputs(3, lambda name, text: heard.append((name, text)))
+    for kind, content in (stream("ab"), stream("cd", "stderr"), stream(7)):
+        outputs.take(kind, content)
+    assert heard == [("stdout", "ab"), ("stderr", "cd"), ("stdout", "")]

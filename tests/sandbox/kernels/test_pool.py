@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from sandbox.contract import Busy, End, SandboxError
 from sandbox.kernels.pool import KernelPool, PoolConfig
-from sandbox.kernels.spec import CellLimits, KernelSpec
+from sandbox.kernels.spec import CellLimits, KernelSpec, Occupied
 from sandbox.namespace.backend import NamespaceSandbox
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("KERN-6")]
@@ -52,17 +52,17 @@ async def test_a_ready_kernel_is_handed_out_and_replaced(make: Make) -> None:
     pool = make(warm=1)
     spec = KernelSpec()
     await pool.warm_up(spec)
-    (ready,) = pool._ready[spec]
+    (ready,) = pool._ready.waiting[spec]
     await pool.run("ann", "x = 1")
     assert pool._sessions["ann", "default"].live is ready
     await pool.warm_up(spec)
-    assert [live is not ready for live in pool._ready[spec]] == [True]
+    assert [live is not ready for live in pool._ready.waiting[spec]] == [True]
 
 
 async def test_a_ready_kernel_that_died_waiting_is_not_handed_out(make: Make) -> None:
     pool = make(warm=1)
     await pool.warm_up(KernelSpec())
-    (ready,) = pool._ready[KernelSpec()]
+    (ready,) = pool._ready.waiting[KernelSpec()]
     await ready.kernel.kill()
     cell = await pool.run("ann", "1")
     assert (cell.end, cell.state_lost) == (End.OK, "")
@@ -176,3 +176,101 @@ async def test_a_closed_pool_refuses(make: Make) -> None:
     await pool.aclose()
     with pytest.raises(SandboxError, match="closed"):
         await pool.run("ann", "1")
+
+
+async def test_a_kernel_that_somebody_else_stopped_is_told_of_once(make: Make) -> None:
+    pool = make()
+    await pool.run("ann", "x = 1")
+    assert await pool.stop("ann", tell="a person stopped it")
+    told = [(await pool.run("ann", "1")).state_lost for _ in range(2)]
+    assert ["a person stopped it" in text for text in told] == [True, False]
+
+
+@pytest.mark.spec("KERN-5")
+async def test_a_loss_whose_block_ended_with_an_exception_was_told_to_nobody(make: Make) -> None:
+    pool = make()
+
+    async def half_way() -> None:
+        async with pool.running("ann", DIE) as cell:
+            assert cell.state_lost
+            raise ValueError("on the way")
+
+    with pytest.raises(ValueError, match="on the way"):
+        await half_way()
+    told = [(await pool.run("ann", "1")).state_lost for _ in range(2)]
+    assert [bool(text) for text in told] == [True, False]
+
+
+@pytest.mark.spec("KERN-5")
+async def test_a_loss_that_is_owed_is_said_by_the_next_result_in_the_same_words(make: Make) -> None:
+    pool = make()
+    lost = (await pool.run("ann", DIE)).state_lost
+    assert lost
+    pool.owe("ann", "default", lost)
+    told = [(await pool.run("ann", "1")).state_lost for _ in range(2)]
+    assert told == [lost, ""]
+
+
+@pytest.mark.spec("KERN-5")
+async def test_a_cancelled_cell_that_goes_on_ends_with_its_kernel_though_nobody_calls_again(make: Make) -> None:
+    pool = make()
+    await pool.run("ann", "1")
+    live = pool._sessions["ann", "default"].live
+    assert live is not None
+    stubborn = "import time\nwhile True:\n    try: time.sleep(30)\n    except KeyboardInterrupt: pass"
+    running = asyncio.ensure_future(pool.run("ann", stubborn, limits=CellLimits(grace_s=0.3)))
+    await asyncio.wait((running,), timeout=0.3)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    async with asyncio.timeout(20):
+        await live.kernel.gone()
+
+
+async def test_what_is_asked_is_no_cell_and_keeps_no_kernel_from_being_idle(make: Make) -> None:
+    pool = make()
+    await pool.run("ann", "x = 1")
+    before = pool._sessions["ann", "default"].used
+    assert await pool.ask("ann", "default", "__import__('IPython').display.JSON({'x': x})", 10) == {"x": 1}
+    assert await pool.ask("ann", "default", "'no JSON'", 10) is None
+    assert await pool.ask("ann", "default", "1 / 0", 10) is None
+    assert pool._sessions["ann", "default"].used == before
+    cell = await pool.run("ann", "x")
+    assert cell.count == 2
+    with pytest.raises(LookupError):
+        await pool.ask("ann", "other", "1", 10)
+
+
+async def test_an_endless_question_is_interrupted_and_costs_no_state(make: Make) -> None:
+    pool = make()
+    await pool.run("ann", "x = 1\ndef spin():\n    while True: pass")
+    assert await pool.ask("ann", "default", "spin()", 0.3) is None
+    assert (await pool.run("ann", "assert x == 1")).ok
+
+
+async def test_a_busy_kernel_is_not_asked(make: Make) -> None:
+    pool = make()
+    await pool.run("ann", "1")
+    running = asyncio.ensure_future(pool.run("ann", "import time; time.sleep(60)", limits=CellLimits(wall_s=60)))
+    await asyncio.sleep(0)
+    with pytest.raises(Occupied):
+        await pool.ask("ann", "default", "1", 1)
+    assert [(state.name, state.busy) for state in pool.states()] == [("default", True)]
+    await pool.stop("ann")
+    await running
+
+
+async def test_a_kernels_state_tells_its_memory_with_its_children(make: Make) -> None:
+    pool = make()
+    await pool.run("ann", "1")
+    (before,) = pool.states()
+    await pool.run(
+        "ann",
+        "import subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable or 'python3', '-c', 'x = b\"x\" * (100 << 20); print(1, flush=True);"
+        " input()'], stdin=subprocess.PIPE, stdout=subprocess.PIPE)\nchild.stdout.readline()",
+    )
+    (after,) = pool.states()
+    assert before.memory_bytes is not None
+    assert after.memory_bytes is not None
+    assert after.memory_bytes - before.memory_bytes > 90 << 20

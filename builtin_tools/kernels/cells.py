@@ -1,0 +1,51 @@
+"""A cell of an agent's kernel, as `execute` runs it with ``stateful=true``."""
+
+from functools import partial
+from typing import Any
+
+from builtin_tools.kernels.owner import Owner
+from builtin_tools.kernels.pieces import Pieces
+from builtin_tools.kernels.service import Kernels
+from builtin_tools.kernels.verdict import failure_of_cell
+from builtin_tools.workspace import folder_of
+from engine.contract.context import CallContext, Produced
+from engine.contract.failure import ToolFailure
+from sandbox.kernels.spec import TooManyKernels
+
+NOTHING = "Ran to its end and printed nothing."
+
+
+async def run_cell(ctx: CallContext, code: str, kernel: str, imports: tuple[str, ...], timeout_s: float) -> Produced:
+    """Raises ToolFailure for what the cell did, and Busy and SandboxError when it could not be run."""
+    workspace = folder_of(ctx)
+    sessions = await ctx.need(Kernels).sessions()
+    owner = Owner.of(ctx.turn)
+    try:
+        ran = await sessions.run(
+            owner,
+            kernel,
+            code,
+            workspace,
+            imports=imports,
+            wall_s=timeout_s,
+            on_stream=Pieces(ctx.progress),
+        )
+    except TooManyKernels as error:
+        raise ToolFailure(str(error), reason="too_many_kernels", may_have_started=False, end="refused") from error
+    # Nothing is awaited from here on: a loss that the cell tells of counts as told, unless the result is not heard.
+    cell, shown = ran.cell, ran.shown
+    if cell.state_lost:
+        ctx.if_unheard.append(partial(sessions.owe, owner, kernel, cell.state_lost))
+    if not cell.ok:
+        raise failure_of_cell(cell, shown)
+    value: dict[str, Any] = {
+        "end": str(cell.end),
+        "kernel": kernel,
+        "cell": ran.number,
+        "outputs": list(shown.outputs),
+        "dropped_bytes": cell.dropped_bytes,
+        "state_lost": cell.state_lost,
+    }
+    message = "\n".join(filter(None, (cell.state_lost, shown.message))) if shown.parts else cell.state_lost or NOTHING
+    effects = ("executed:python", f"kernel:{kernel}", *(f"created:{path}" for path in shown.paths))
+    return Produced(value, message, effects)

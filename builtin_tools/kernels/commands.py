@@ -1,0 +1,183 @@
+"""`knackbox kernel …`: the kernels of all running processes of this home. Entry point of ``knackbox.commands``."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from builtin_tools.kernels.owner import DEFAULT
+from builtin_tools.kernels.peers import Gone, Peer, PeerError, peers_in, remove
+from builtin_tools.kernels.phrases import ago, megabytes
+from builtin_tools.kernels.wire import LIST_S
+from engine.contract.failure import ConfigError
+from engine.faces.cli.shared import Exit, Json, emit, emit_json, fail, print_table, say, settings_of, wants_json
+from engine.stores.atomic import write_atomic
+
+Name = Annotated[str, typer.Argument(help="The kernel, as `knackbox kernel list` shows it.")]
+Agent = Annotated[str | None, typer.Option("--agent", help="Whose it is, where two agents have one of that name.")]
+User = Annotated[str | None, typer.Option("--user", help="The agent's user, likewise.")]
+Process = Annotated[int | None, typer.Option("--process", help="The process it lives in, likewise.")]
+
+COLUMNS = ("user", "agent", "kernel", "process", "state", "cells", "memory", "workspace")
+
+app = typer.Typer(
+    help="The kernels that agents have, in all running processes of this home.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.command("list")
+def list_(ctx: typer.Context, as_json: Json = False) -> None:
+    """Every kernel with its agent, its process, and what it is doing."""
+    found = [row for _, row in _found(ctx)]
+    if wants_json(ctx, as_json):
+        emit_json(found)
+    elif not found:
+        say("no kernels are running; an agent's `execute` with stateful=true starts one.")
+    else:
+        print_table(COLUMNS, [[_cell(row, column) for column in COLUMNS] for row in found])
+
+
+@app.command()
+def show(
+    ctx: typer.Context,
+    name: Name = DEFAULT,
+    *,
+    agent: Agent = None,
+    user: User = None,
+    process: Process = None,
+    as_json: Json = False,
+) -> None:
+    """The last cells of a kernel, and its variables."""
+    peer, row = _one(ctx, name, agent, user, process)
+    answer = _ask(peer, row, "show")
+    cells, variables = _list(answer.get("cells")), answer.get("variables")
+    if wants_json(ctx, as_json):
+        emit_json({**row, "cells": cells, "variables": variables, "variables_error": answer.get("variables_error")})
+        return
+    for cell in cells:
+        took = f", {cell.get('wall_s')} s" if cell.get("wall_s") is not None else ""
+        emit(f"[{cell.get('cell')}] {cell.get('end')}{took}\n{_indented(cell.get('code'))}")
+        for text in (cell.get("printed"), cell.get("error"), cell.get("state_lost")):
+            if text:
+                emit(_indented(text, "  | "))
+    if isinstance(variables, Mapping):
+        rows = _list(variables.get("variables"))
+        columns = ("name", "type", "length", "shape", "dtype", "size_bytes")
+        print_table(columns, [[_plain(each.get(column)) for column in columns] for each in rows])
+        if len(rows) < int(variables.get("total", 0)):
+            say(f"{len(rows)} of {variables.get('total')} variables are shown.")
+    else:
+        say(f"the variables cannot be told: {_plain(answer.get('variables_error'))}")
+
+
+@app.command()
+def interrupt(
+    ctx: typer.Context, name: Name = DEFAULT, agent: Agent = None, user: User = None, process: Process = None
+) -> None:
+    """Interrupt the running cell, as Ctrl-C would; the state is kept."""
+    peer, row = _one(ctx, name, agent, user, process)
+    _ask(peer, row, "interrupt")
+    say(f"{row['kernel']} was interrupted.")
+
+
+@app.command()
+def stop(
+    ctx: typer.Context, name: Name = DEFAULT, agent: Agent = None, user: User = None, process: Process = None
+) -> None:
+    """End a kernel; its agent is told with its next cell."""
+    peer, row = _one(ctx, name, agent, user, process)
+    _ask(peer, row, "stop")
+    say(f"{row['kernel']} is stopped.")
+
+
+@app.command()
+def export(
+    ctx: typer.Context,
+    name: Name = DEFAULT,
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.ipynb", help="Where to write it.")],
+    agent: Agent = None,
+    user: User = None,
+    process: Process = None,
+) -> None:
+    """The cells run so far, with their outputs, as a notebook."""
+    peer, row = _one(ctx, name, agent, user, process)
+    notebook = _ask(peer, row, "export").get("notebook")
+    if not isinstance(notebook, str):
+        fail(f"process {peer.process} gave no notebook.")
+    try:
+        write_atomic(output, notebook.encode())
+    except OSError as error:
+        fail(f"{output} cannot be written ({error.strerror or error}).", Exit.USAGE)
+    say(f"{output} is written.")
+
+
+def _found(ctx: typer.Context) -> list[tuple[Peer, dict[str, Any]]]:
+    """The kernels of all processes that answer; about each that does not, a line."""
+    home, _ = settings_of(ctx)
+    found = []
+    try:
+        peers = peers_in(home.run)
+    except OSError as error:
+        raise ConfigError(f"{home.run}: the sockets cannot be looked at ({error}).") from error
+    for peer in peers:
+        try:
+            rows = _list(peer.ask({"do": "list"}, LIST_S).get("kernels"))
+        except Gone:
+            remove(peer.folder, peer.name)
+        except PeerError as error:
+            say(str(error))
+        else:
+            found += [(peer, {**row, "process": peer.process}) for row in rows]
+    return found
+
+
+def _one(
+    ctx: typer.Context, name: str, agent: str | None, user: str | None, process: int | None
+) -> tuple[Peer, dict[str, Any]]:
+    """The kernel that is meant. Ends the command when there is none, or more than one."""
+    wanted = {"kernel": name, "agent": agent, "user": user, "process": process}
+    asked = {key: value for key, value in wanted.items() if value is not None}
+    found = [each for each in _found(ctx) if all(each[1].get(key) == value for key, value in asked.items())]
+    if not found:
+        fail(f"there is no kernel {name!r} of that kind; see knackbox kernel list.", Exit.USAGE)
+    if len(found) > 1:
+        which = ", ".join(
+            f"--process {row['process']} --agent {row.get('agent')} --user {row.get('user')}" for _, row in found
+        )
+        fail(f"there are {len(found)} kernels {name!r}; say which: {which}.", Exit.USAGE)
+    return found[0]
+
+
+def _ask(peer: Peer, row: Mapping[str, Any], do: str) -> Mapping[str, Any]:
+    try:
+        return peer.ask({"do": do, **{key: str(row.get(key)) for key in ("user", "agent", "kernel")}})
+    except PeerError as error:
+        fail(str(error))
+
+
+def _list(found: object) -> list[dict[str, Any]]:
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def _cell(row: Mapping[str, Any], column: str) -> str:
+    if column == "memory":
+        size = row.get("memory_bytes")
+        return megabytes(size if isinstance(size, int) else None)
+    if column == "state":
+        since = row.get("since_s")
+        return f"{_plain(row.get('state'))} {ago(since if isinstance(since, int | float) else 0)}"
+    return _plain(row.get(column))
+
+
+def _plain(value: object) -> str:
+    """On one line, without what a terminal would obey."""
+    text = " x ".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)
+    return "".join(each if each.isprintable() else "?" for each in text)
+
+
+def _indented(text: object, mark: str = "    ") -> str:
+    return "\n".join(mark + _plain(line) for line in str(text).splitlines())

@@ -1,0 +1,93 @@
+"""The overview of variables, as it runs in the kernel. It is read as text; nothing of ours imports it.
+
+Nothing is asked of a value that a class of the user's could answer: names and types come from the interpreter's own
+descriptors, lengths from built-in types alone, shapes from numpy's C type and from pandas. An interrupt ends the
+asking, and what is known by then is the answer.
+"""
+
+import sys
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+MOST = 200
+LONGEST = 100
+_HIDDEN = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})
+_SIZED = (list, tuple, dict, set, frozenset, str, bytes, bytearray, range)
+_PLAIN = (int, float, complex, bool)
+_CODE = (ModuleType, BuiltinFunctionType, MethodType)  # came from elsewhere, as a rule
+_TABLES = ("DataFrame", "Series")
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE of CPython's object.h: a class that Python code made
+
+_name_of = type.__dict__["__name__"].__get__
+_module_of = type.__dict__["__module__"].__get__
+_flags_of = type.__dict__["__flags__"].__get__
+_dict_of: Any = vars(ModuleType)["__dict__"].__get__
+
+
+class Answer:
+    """Shows itself as JSON."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return ""
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        return {"application/json": self.value}
+
+
+def answer(namespace: dict[str, Any]) -> Answer:
+    found = [
+        (name[:LONGEST], value)
+        for name, value in list(namespace.items())
+        if type(name) is str and not name.startswith("_") and name not in _HIDDEN and _made_here(value, namespace)
+    ]
+    found.sort(key=lambda item: item[0])
+    asking, rows = True, []
+    for name, value in found[:MOST]:
+        size: tuple[Any, Any] = (None, None)
+        try:
+            size = _size(value) if asking else size
+        except BaseException as error:
+            asking = type(error) is not KeyboardInterrupt
+        rows.append([name, _kind(type(value)), *size])
+    return Answer({"total": len(found), "rows": rows})
+
+
+def _made_here(value: Any, namespace: dict[str, Any]) -> bool:
+    """Not something that an import brought."""
+    cls = type(value)
+    if cls is FunctionType:
+        return value.__globals__ is namespace
+    if cls is type:
+        module: Any = _module_of(value)
+        return type(module) is str and module == "__main__"
+    return not any(cls is each for each in _CODE)
+
+
+def _kind(cls: type) -> str:
+    module: Any = _module_of(cls)
+    name: str = _name_of(cls)[:LONGEST]
+    if type(module) is not str or module in {"builtins", "__main__"}:
+        return name
+    return module[:LONGEST].partition(".")[0] + "." + name
+
+
+def _size(value: Any) -> tuple[Any, Any]:
+    """Length or shape, and bytes."""
+    cls = type(value)
+    if any(cls is each for each in _SIZED):
+        return len(value), sys.getsizeof(value)
+    if any(cls is each for each in _PLAIN):
+        return None, None
+    if not _flags_of(cls) & _HEAP_TYPE and cls is _attribute("numpy", "ndarray"):
+        return [list(value.shape), value.dtype.name], value.nbytes
+    if any(cls is _attribute("pandas", each) for each in _TABLES):
+        return [list(value.shape), ""], None
+    return None, None
+
+
+def _attribute(module: str, name: str) -> Any:
+    found = sys.modules.get(module)
+    return _dict_of(found).get(name, answer) if type(found) is ModuleType else answer

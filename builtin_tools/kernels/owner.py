@@ -1,0 +1,32 @@
+"""Whose a kernel is."""
+
+import json
+from typing import Annotated, NamedTuple
+
+from pydantic import Field
+
+from engine.contract.turn import Turn
+
+DEFAULT = "default"
+# It becomes a part of file names, so it is nothing but this.
+KernelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$")]
+
+
+class Owner(NamedTuple):
+    """Two users never share a kernel, nor do two agents of one user."""
+
+    user: str
+    agent: str
+
+    @classmethod
+    def of(cls, turn: Turn) -> "Owner":
+        return cls(turn.user, turn.agent)
+
+    @classmethod
+    def from_key(cls, key: str) -> "Owner":
+        return cls(*json.loads(key))
+
+    @property
+    def key(self) -> str:
+        """As one text, different for any two owners."""
+        return json.dumps(self)

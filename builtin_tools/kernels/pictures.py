@@ -1,0 +1,46 @@
+"""What bytes that call themselves a picture or a PDF really are. Only signatures and headers are read."""
+
+import struct
+
+_SIGNATURES = {
+    "image/png": b"\x89PNG\r\n\x1a\n",
+    "image/jpeg": b"\xff\xd8\xff",
+    "image/gif": b"GIF8",
+    "image/webp": b"RIFF",
+    "application/pdf": b"%PDF-",
+}
+BINARY = frozenset(_SIGNATURES)
+# Markers of a JPEG whose segment holds the size: SOF0 to SOF15, without DHT, JPG and DAC. ITU-T T.81, table B.1.
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_START_OF_SCAN = 0xDA
+
+
+def is_really(data: bytes, media_type: str) -> bool:
+    """Whether the bytes begin as this type of `BINARY` does."""
+    return data.startswith(_SIGNATURES[media_type])
+
+
+def size_of(data: bytes, media_type: str) -> tuple[int, int] | None:
+    """Width and height as the header gives them, None where it gives none."""
+    try:
+        if media_type == "image/png":
+            return struct.unpack_from(">II", data, 16)
+        if media_type == "image/gif":
+            return struct.unpack_from("<HH", data, 6)
+        if media_type == "image/jpeg":
+            return _jpeg(data)
+    except struct.error:  # cut short
+        return None
+    return None
+
+
+def _jpeg(data: bytes) -> tuple[int, int] | None:
+    at = 2
+    while True:
+        fill, marker, length = struct.unpack_from(">BBH", data, at)
+        if fill != 0xFF or marker == _START_OF_SCAN:  # noqa: PLR2004 -- what every marker begins with
+            return None
+        if marker in _FRAMES:
+            height, width = struct.unpack_from(">HH", data, at + 5)
+            return width, height
+        at += 2 + length

@@ -1,0 +1,70 @@
+"""`Kernels`: what tools find on `ctx`. Nothing of ZeroMQ or Jupyter is imported before the first stateful call."""
+
+import asyncio
+import importlib
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from builtin_tools.refusals import not_configured
+from engine.app.config import KernelSettings
+from sandbox.contract import Sandbox
+
+if TYPE_CHECKING:
+    from builtin_tools.kernels.door import Door
+    from builtin_tools.kernels.sessions import Sessions
+
+_HERE = "builtin_tools.kernels"
+_log = logging.getLogger("knackbox.kernels")
+
+
+class Kernels:
+    """One per engine, for its event loop."""
+
+    def __init__(self, sandbox: Sandbox, settings: KernelSettings, folder: Path) -> None:
+        """folder: for the socket that `knackbox kernel` talks to."""
+        self._sandbox = sandbox
+        self._settings = settings
+        self._folder = folder
+        self._opening = asyncio.Lock()
+        self._sessions: Sessions | None = None
+        self._door: Door | None = None
+        self._closed = False
+
+    @property
+    def opened(self) -> "Sessions | None":
+        """The sessions, when there has been a stateful call."""
+        return self._sessions
+
+    async def sessions(self) -> "Sessions":
+        """Opened at the first call. Raises ToolFailure (FATAL) where kernels are not to be had."""
+        async with self._opening:
+            if self._sessions is None:
+                if self._closed:
+                    raise not_configured("The kernels are closed: the engine is shutting down.")
+                if not callable(getattr(self._sandbox, "keep", None)):
+                    raise not_configured(
+                        f"Kernels are not offered by the sandbox {self._sandbox.name}; call without stateful."
+                    )
+                # 0.3 s of imports, and not in the loop.
+                sessions = await asyncio.to_thread(importlib.import_module, f"{_HERE}.sessions")
+                door = await asyncio.to_thread(importlib.import_module, f"{_HERE}.door")
+                opened: Sessions = sessions.Sessions(self._sandbox, self._settings)
+                try:
+                    self._door = await door.Door.open(opened, self._folder)
+                except OSError as error:
+                    _log.warning("%s: no socket can be made (%s); `knackbox kernel` is blind.", self._folder, error)
+                except BaseException:
+                    await opened.aclose()
+                    raise
+                self._sessions = opened
+            return self._sessions
+
+    async def aclose(self) -> None:
+        """End every kernel, and leave no socket behind."""
+        self._closed = True
+        async with self._opening:
+            if self._door is not None:
+                await self._door.aclose()
+            if self._sessions is not None:
+                await self._sessions.aclose()

@@ -1,0 +1,59 @@
+"""`Parts`: what a pipeline is made of, and what it tells others."""
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from engine.contract.context import Clock
+from engine.contract.failure import FailureClass
+from engine.contract.guard import Guard
+from engine.contract.result import ToolCall, ToolResult
+from engine.contract.turn import Turn
+from engine.dispatch.bind import BindContext
+from engine.dispatch.cap import OutputCap
+from engine.dispatch.keyed import KeyedCalls
+from engine.dispatch.watchdog import DEFAULT_STALL_S
+from engine.recovery.fallback import FallbackChains
+from engine.recovery.retry import Retrier
+from engine.registry.registry import Registry
+
+Observer = Callable[[ToolCall, ToolResult, Turn], None]
+
+
+class FailureSink(Protocol):
+    """Where failed calls are noted for people; `engine.stores.failure_log.FailureLog` is one. Calls block."""
+
+    def record(
+        self, tool: str, failure_class: FailureClass, reason: str, error_text: str, *, ts: str, call_id: str
+    ) -> None: ...
+
+
+def new_call_id() -> str:
+    """64 random bits: enough to name the calls of one engine apart."""
+    return secrets.token_hex(8)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a pipeline is made of. Only registry, bind and clock have no sensible default.
+
+    chains: None runs without fallbacks. failures: None keeps no log of failures.
+    guards: each may refuse a call, in this order, and hears how those it admitted have ended.
+    keyed: makes a call with a key happen once; None runs it as any other.
+    observers: each is told of every call and its result, once, in the event loop: be quick. What one raises is
+        logged and changes nothing. Cancelled waiters get no result, observers do.
+    """
+
+    registry: Registry
+    bind: BindContext
+    clock: Clock
+    chains: FallbackChains | None = None
+    failures: FailureSink | None = None
+    guards: Sequence[Guard] = ()
+    keyed: KeyedCalls | None = None
+    observers: Sequence[Observer] = ()
+    retrier: Retrier = field(default_factory=Retrier)
+    cap: OutputCap = field(default_factory=OutputCap)
+    new_id: Callable[[], str] = new_call_id
+    stall_s: float = DEFAULT_STALL_S

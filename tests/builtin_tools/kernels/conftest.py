@@ -1,0 +1,55 @@
+"""One engine per test module, with the packs that ship, and real kernels; each test has an agent of its own."""
+
+import itertools
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from builtin_tools.kernels.service import Kernels
+from engine.app.config import Settings
+from engine.app.engine import Engine
+from engine.contract.context import no_progress
+from engine.contract.result import ToolResult
+from engine.contract.turn import Turn
+
+DIE = "import os; os.kill(os.getpid(), 9)"
+LOST = "State was lost"
+_agents = itertools.count()
+
+
+@dataclass
+class Agent:
+    """Calls tools as one agent would."""
+
+    engine: Engine
+    workspace: Path
+    turn: Turn = field(default_factory=lambda: Turn(agent=f"agent-{next(_agents)}"))
+
+    async def cell(self, code: str, *, progress: Any = no_progress, call_id: str = "", **more: Any) -> ToolResult:
+        arguments = {"language": "python", "code": code, "stateful": True, **more}
+        return await self.engine.call("execute", arguments, self.turn, progress=progress, call_id=call_id)
+
+    async def kernels(self, action: str, **more: Any) -> ToolResult:
+        return await self.engine.call("kernels", {"action": action, **more}, self.turn)
+
+    async def live(self, kernel: str = "default") -> Any:
+        """The kernel itself, to do things to it."""
+        sessions = await self.engine.need(Kernels).sessions()
+        owner = next(key for key in sessions._pool._sessions if f'"{self.turn.agent}"' in key[0] and key[1] == kernel)
+        return sessions._pool._sessions[owner].live
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engine]:
+    settings = Settings.model_validate({"kernels": {"warm": 0, "most": 64}})
+    async with Engine.open(tmp_path_factory.mktemp("home"), settings=settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+def agent(engine: Engine) -> Agent:
+    return Agent(engine, engine.services.home.workspace)
