@@ -1,0 +1,159 @@
+"""A sandbox whose jobs are each the first cell of a fresh kernel, so that one table and one judge serve both.
+
+What a kernel needs for itself is given on top of a job's limits, and an exception is read as a worker would read it.
+Jobs in other languages are refused: a cell can only start them as programs of its box, which is the same box.
+"""
+
+import asyncio
+import contextlib
+import errno
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import zmq.asyncio
+from jupyter_client.asynchronous.client import AsyncKernelClient
+
+from sandbox.contract import CodeError, End, Job, Language, OnOutput, Outcome, Protections
+from sandbox.escapes.attempt import Attempt, Family
+from sandbox.escapes.memory import HELD_BYTES
+from sandbox.kernels.boxed import BoxedKernel
+from sandbox.kernels.spec import Cell, CellLimits, KernelSpec
+from sandbox.kernels.talk import Talk
+from sandbox.namespace.backend import NamespaceSandbox
+
+# An idle kernel has eight threads, with stacks of 64 MiB of address space that the rlimit counts, and its sockets.
+OWN_MEMORY, OWN_PROCESSES, OWN_FILES = 96 << 20, 16, 80
+_GRACE_S = 1.0
+_FIRST = asyncio.FIRST_COMPLETED
+_ASK_AGAIN_S = 0.1
+_ENDS = {
+    errno.ENOSPC: End.DISK,
+    errno.EDQUOT: End.DISK,
+    errno.EMFILE: End.FILES,
+    errno.EFBIG: End.FILE_SIZE,
+    errno.ENOMEM: End.MEMORY,
+    errno.EAGAIN: End.PROCESSES,
+}
+_NUMBER = re.compile(r"\[Errno (\d+)\]")
+
+_ANSWER = "it forges the answer of a job, and a kernel has none: its messages are attacked in test_forging.py"
+_SOCKETS = "a kernel makes sockets and events itself: whose network they are in is looked at in test_confined.py"
+# Attempts that say nothing about a kernel, and why; a family stands for all of its rows.
+SENSELESS: dict[Family | str, str] = {
+}
+
+
+def senseless(attempt: Attempt) -> str:
+    """Why an attempt is not made from a cell; "" where it is."""
+    if attempt.language is not Language.PYTHON:
+        return "a cell can only start other languages as programs, in the same box as a job's"
+    return SENSELESS.get(attempt.attempt) or SENSELESS.get(attempt.family) or ""
+
+
+class CellsAsJobs:
+    """Closes nothing: the sandbox and the context are the caller's."""
+
+    name = "namespace"
+
+    def __init__(self, box: NamespaceSandbox, context: "zmq.asyncio.Context") -> None:
+        self._box = box
+        self._context = context
+
+    async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
+        given = job.limits
+        spec = KernelSpec(
+            workspace=job.workspace,
+            memory_bytes=given.memory_bytes + OWN_MEMORY,
+            processes=given.processes + OWN_PROCESSES,
+            open_files=given.open_files + OWN_FILES,
+            cpu_s=given.cpu_s,
+            disk_bytes=given.disk_bytes,
+        )
+        kernel = await BoxedKernel.start(self._box, spec)
+        try:
+            talk = await Talk.with_ready(kernel, self._context)
+            try:
+                async with self._heard(kernel, on_output):
+                    cell = await talk.run(_code(job), CellLimits(given.wall_s, _GRACE_S, given.output_bytes))
+            finally:
+                talk.close()
+            return _told(cell, kernel)
+        finally:
+            kernel.forget()
+            await kernel.kill()
+
+    async def report(self) -> Protections:
+        return await self._box.report()
+
+    async def aclose(self) -> None:
+        return
+
+    @asynccontextmanager
+    async def _heard(self, kernel: BoxedKernel, on_output: OnOutput | None) -> AsyncIterator[None]:
+        """Hands on what is printed, as it comes, by a second client."""
+        if on_output is None:
+            yield
+            return
+        client = AsyncKernelClient(context=self._context)
+        client.load_connection_info(kernel.connection)
+        client.start_channels(stdin=False, hb=False, control=False)
+        heard = asyncio.Event()
+        listening = asyncio.ensure_future(_hand_on(client, on_output, heard))
+        try:
+            await asyncio.wait((asyncio.ensure_future(_subscribed(client, heard)), kernel.ended), return_when=_FIRST)
+            yield
+        finally:
+            listening.cancel()
+            await asyncio.wait((listening,))
+            client.stop_channels()
+
+
+async def _subscribed(client: AsyncKernelClient, heard: asyncio.Event) -> None:
+    """Ask until it hears what is published."""
+    while not heard.is_set():
+        client.kernel_info()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_ASK_AGAIN_S):
+                await heard.wait()
+
+
+async def _hand_on(client: AsyncKernelClient, on_output: OnOutput, heard: asyncio.Event) -> None:
+    while True:
+        message = await client.get_iopub_msg()
+        heard.set()
+        if message["msg_type"] == "stream":
+            on_output("stdout", message["content"]["text"].encode())
+
+
+def _code(job: Job) -> str:
+    given = f"import os, sys; os.environ.update({dict(job.env)!r}); sys.argv[1:] = {list(job.argv)!r}\n"
+    # Where more than a job may have is taken for held, a kernel may have its own on top.
+    return given + job.code.replace(f"LIMIT = {HELD_BYTES}", f"LIMIT = {HELD_BYTES + OWN_MEMORY}")
+
+
+def _told(cell: Cell, kernel: BoxedKernel) -> Outcome:
+    """With what the box said past ipykernel, where it ended by itself."""
+    streams = {name: "".join(each.text for each in cell.outputs if each.name == name) for name in ("stdout", "stderr")}
+    last = b""
+    if not kernel.alive and not kernel.ended.cancelled() and kernel.ended.exception() is None:
+        ended = kernel.ended.result()
+        last = ended.stdout + ended.stderr
+    return Outcome(
+        end=_end(cell.end, cell.error),
+        stdout=streams["stdout"].encode(),
+        stderr=streams["stderr"].encode() + last,
+        value=[dict(each.data) for each in cell.outputs if each.data],
+        error=cell.error,
+    )
+
+
+def _end(end: End, error: CodeError | None) -> End:
+    if end is not End.ERROR or error is None:
+        return end
+    if error.type == "MemoryError":
+        return End.MEMORY
+    if error.type == "RuntimeError" and "start new thread" in error.message:
+        return End.PROCESSES
+    number = _NUMBER.search(error.message)
+    return _ENDS.get(int(number[1]), end) if number else end
