@@ -10,12 +10,13 @@ import errno
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import zmq.asyncio
 from jupyter_client.asynchronous.client import AsyncKernelClient
 
 from sandbox.contract import CodeError, End, Job, Language, OnOutput, Outcome, Protections
-from sandbox.escapes.attempt import Attempt, Family
+from sandbox.escapes.attempt import Attempt
 from sandbox.escapes.memory import HELD_BYTES
 from sandbox.kernels.boxed import BoxedKernel
 from sandbox.kernels.spec import Cell, CellLimits, KernelSpec
@@ -31,16 +32,23 @@ _ENDS = {
     errno.ENOSPC: End.DISK,
     errno.EDQUOT: End.DISK,
     errno.EMFILE: End.FILES,
-    errno.EFBIG: End.FILE_SIZE,
+    errno.EFBIG: End.DISK,  # a file of a kernel may be as large as its disk
     errno.ENOMEM: End.MEMORY,
-    errno.EAGAIN: End.PROCESSES,
 }
 _NUMBER = re.compile(r"\[Errno (\d+)\]")
 
-_ANSWER = "it forges the answer of a job, and a kernel has none: its messages are attacked in test_forging.py"
 _SOCKETS = "a kernel makes sockets and events itself: whose network they are in is looked at in test_confined.py"
-# Attempts that say nothing about a kernel, and why; a family stands for all of its rows.
-SENSELESS: dict[Family | str, str] = {
+_STREAMS = "what a cell prints is a message, and no bytes of a stream"
+_CELL = "a cell is over with its last line: that what it leaves running is bound, too, is tried in test_attacks.py"
+# Attempts that say nothing about a kernel, and why.
+SENSELESS = {
+    "use a socket it inherited": _SOCKETS,
+    "use a descriptor above the usual ones": _SOCKETS,
+    "use a ruleset, a pidfd or a namespace it inherited": _SOCKETS,
+    "print what looks like an answer": _STREAMS,
+    "work in many threads of many processes": _CELL,
+    "never end its threads": _CELL,
+    "never leave its exit handlers": _CELL,
 }
 
 
@@ -48,7 +56,14 @@ def senseless(attempt: Attempt) -> str:
     """Why an attempt is not made from a cell; "" where it is."""
     if attempt.language is not Language.PYTHON:
         return "a cell can only start other languages as programs, in the same box as a job's"
-    return SENSELESS.get(attempt.attempt) or SENSELESS.get(attempt.family) or ""
+    if attempt.ends == (End.FILE_SIZE,):
+        return "a file of a kernel may be as large as its disk"
+    return SENSELESS.get(attempt.attempt, "")
+
+
+def from_a_cell(attempt: Attempt) -> Attempt:
+    """The same, with the end that a kernel may come to as well: ZeroMQ aborts when it is refused memory."""
+    return replace(attempt, ends=(*attempt.ends, End.ERROR)) if End.MEMORY in attempt.ends else attempt
 
 
 class CellsAsJobs:
@@ -154,6 +169,8 @@ def _end(end: End, error: CodeError | None) -> End:
     if error.type == "MemoryError":
         return End.MEMORY
     if error.type == "RuntimeError" and "start new thread" in error.message:
+        return End.PROCESSES
+    if error.type == "BlockingIOError" and "fork" in error.traceback:
         return End.PROCESSES
     number = _NUMBER.search(error.message)
     return _ENDS.get(int(number[1]), end) if number else end

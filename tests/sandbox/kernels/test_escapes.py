@@ -12,7 +12,7 @@ from sandbox.escapes.stage import Stage
 from sandbox.escapes.suite import ALL, attempts_on
 from sandbox.escapes.trial import put
 from sandbox.namespace.backend import NamespaceSandbox
-from tests.sandbox.kernels.cells_as_jobs import SENSELESS, CellsAsJobs, senseless
+from tests.sandbox.kernels.cells_as_jobs import SENSELESS, CellsAsJobs, from_a_cell, senseless
 
 pytestmark = pytest.mark.escapes
 
@@ -39,12 +39,11 @@ def case(attempt: Attempt) -> object:
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("attempt", [case(each) for each in attempts_on("namespace") if not senseless(each)])
 async def test_the_attempt_fails_from_a_cell(cells: CellsAsJobs, stage: Stage, attempt: Attempt) -> None:
-    trial = await put(cells, attempt, stage)
+    trial = await put(cells, from_a_cell(attempt), stage)
     assert trial.held, f"{attempt.name}: {'; '.join(trial.wrong)}\n(should fail because {attempt.why})"
 
 
 def test_what_is_left_out_is_in_the_table_and_little() -> None:
-    known = {*(each.attempt for each in ALL), *(each.family for each in ALL)}
-    assert set(SENSELESS) <= known
+    assert set(SENSELESS) <= {each.attempt for each in ALL}
     python = [each for each in attempts_on("namespace") if each.language is Language.PYTHON]
-    assert sum(1 for each in python if senseless(each)) < len(python) // 5
+    assert sum(1 for each in python if senseless(each)) < len(python) // 20
