@@ -4,6 +4,7 @@ What a kernel sends is the word of untrusted code: only fields of known types ar
 """
 
 import json
+import math
 import re
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,7 @@ from sandbox.kernels.spec import Output
 Message = dict[str, Any]
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_LONGEST = {"name": 100, "ename": 1000, "display_id": 1000}  # characters, of what is not counted
 _KINDS = {"execute_result": "result", "display_data": "display"}
 
 
@@ -85,10 +87,13 @@ class Outputs:
 
     def _fail(self, content: Message) -> None:
         lines = content.get("traceback")
-        traceback = tuple(str(line) for line in lines) if isinstance(lines, list) else ()
+        traceback = tuple(_plain(str(line)) for line in lines) if isinstance(lines, list) else ()
         kind, message = _text(content, "ename"), _text(content, "evalue")
         size = sum(map(len, traceback)) + len(message)
         self.seen += size
+        if self.error is not None:  # a cell has one; more of them are made up
+            self.dropped += size
+            return
         if size > self._room:
             self.dropped += size
             traceback, message = (), message[: min(len(message), 1000)]
@@ -98,9 +103,20 @@ class Outputs:
 
 def _text(content: Message, field: str) -> str:
     found = content.get(field)
-    return found if isinstance(found, str) else ""
+    return _plain(found[: _LONGEST.get(field)]) if isinstance(found, str) else ""
 
 
 def _mapping(content: Message, field: str) -> Message:
     found = content.get(field)
-    return found if isinstance(found, dict) else {}
+    return _plain(found) if isinstance(found, dict) else {}
+
+
+def _plain(value: Any) -> Any:
+    """The same, of what any reader of JSON and UTF-8 takes: no half of a surrogate pair, no number that is none."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_plain(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
