@@ -74,12 +74,12 @@ async def _enter(stack: AsyncExitStack) -> None:
 async def _of(way: str, start: _More, more: int, watched_s: float) -> Cost:
     before = set(descendants(os.getpid()))
     await start()
-    await asyncio.sleep(_SETTLE_S)
+    await asyncio.sleep(min(_SETTLE_S, watched_s))
     few = _sum(before)
     idle_few = await _idle_s(before, watched_s)
     for _ in range(more):
         await start()
-    await asyncio.sleep(_SETTLE_S)
+    await asyncio.sleep(min(_SETTLE_S, watched_s))
     many = _sum(before)
     idle_many = await _idle_s(before, watched_s)
     pss = first = None
