@@ -67,13 +67,17 @@ def from_a_cell(attempt: Attempt) -> Attempt:
 
 
 class CellsAsJobs:
-    """Closes nothing: the sandbox and the context are the caller's."""
+    """Close it always; the sandbox and the context are the caller's.
+
+    While one kernel is tried, the next of its kind starts.
+    """
 
     name = "namespace"
 
     def __init__(self, box: NamespaceSandbox, context: "zmq.asyncio.Context") -> None:
         self._box = box
         self._context = context
+        self._ahead: dict[KernelSpec, asyncio.Task[tuple[BoxedKernel, Talk]]] = {}
 
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
         given = job.limits
@@ -85,24 +89,36 @@ class CellsAsJobs:
             cpu_s=given.cpu_s,
             disk_bytes=given.disk_bytes,
         )
-        kernel = await BoxedKernel.start(self._box, spec)
+        kernel, talk = await self._take(spec)
         try:
-            talk = await Talk.with_ready(kernel, self._context)
-            try:
-                async with self._heard(kernel, on_output):
-                    cell = await talk.run(_code(job), CellLimits(given.wall_s, _GRACE_S, given.output_bytes))
-            finally:
-                talk.close()
+            async with self._heard(kernel, on_output if _is_heard(job) else None):
+                cell = await talk.run(_code(job), CellLimits(given.wall_s, _GRACE_S, given.output_bytes))
             return _told(cell, kernel)
         finally:
+            await _end(kernel, talk)
+
+    async def aclose(self) -> None:
+        ahead, self._ahead = self._ahead, {}
+        for found in await asyncio.gather(*ahead.values(), return_exceptions=True):
+            if not isinstance(found, BaseException):
+                await _end(*found)
+
+    async def _take(self, spec: KernelSpec) -> tuple[BoxedKernel, Talk]:
+        kernel, talk = await (self._ahead.pop(spec, None) or self._start(spec))
+        self._ahead[spec] = asyncio.ensure_future(self._start(spec))
+        return kernel, talk
+
+    async def _start(self, spec: KernelSpec) -> tuple[BoxedKernel, Talk]:
+        kernel = await BoxedKernel.start(self._box, spec)
+        try:
+            return kernel, await Talk.with_ready(kernel, self._context)
+        except BaseException:
             kernel.forget()
             await kernel.kill()
+            raise
 
     async def report(self) -> Protections:
         return await self._box.report()
-
-    async def aclose(self) -> None:
-        return
 
     @asynccontextmanager
     async def _heard(self, kernel: BoxedKernel, on_output: OnOutput | None) -> AsyncIterator[None]:
@@ -124,6 +140,12 @@ class CellsAsJobs:
             client.stop_channels()
 
 
+async def _end(kernel: BoxedKernel, talk: Talk) -> None:
+    talk.close()
+    kernel.forget()
+    await kernel.kill()
+
+
 async def _subscribed(client: AsyncKernelClient, heard: asyncio.Event) -> None:
     """Ask until it hears what is published."""
     while not heard.is_set():
@@ -141,6 +163,11 @@ async def _hand_on(client: AsyncKernelClient, on_output: OnOutput, heard: asynci
             on_output("stdout", message["content"]["text"].encode())
 
 
+def _is_heard(job: Job) -> bool:
+    """Whether what it prints is waited for: an attempt that holds what it has, or the neighbour."""
+    return "hold()" in job.code or bool(job.argv)
+
+
 def _code(job: Job) -> str:
     given = f"import os, sys; os.environ.update({dict(job.env)!r}); sys.argv[1:] = {list(job.argv)!r}\n"
     # Where more than a job may have is taken for held, a kernel may have its own on top.
@@ -155,7 +182,7 @@ def _told(cell: Cell, kernel: BoxedKernel) -> Outcome:
         ended = kernel.ended.result()
         last = ended.stdout + ended.stderr
     return Outcome(
-        end=_end(cell.end, cell.error),
+        end=_end_of(cell.end, cell.error),
         stdout=streams["stdout"].encode(),
         stderr=streams["stderr"].encode() + last,
         value=[dict(each.data) for each in cell.outputs if each.data],
@@ -163,7 +190,7 @@ def _told(cell: Cell, kernel: BoxedKernel) -> Outcome:
     )
 
 
-def _end(end: End, error: CodeError | None) -> End:
+def _end_of(end: End, error: CodeError | None) -> End:
     if end is not End.ERROR or error is None:
         return end
     if error.type == "MemoryError":

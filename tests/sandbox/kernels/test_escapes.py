@@ -28,7 +28,9 @@ async def cells(stage: Stage) -> AsyncIterator[CellsAsJobs]:
     """Started when the secrets are there already: they must not get in by the environment."""
     context = zmq.asyncio.Context()
     async with NamespaceSandbox() as box:
-        yield CellsAsJobs(box, context)
+        made = CellsAsJobs(box, context)
+        yield made
+        await made.aclose()
     context.destroy(linger=0)
 
 
