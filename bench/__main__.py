@@ -1,8 +1,9 @@
-"""`make bench`: how long isolated code takes beside its peers, and what a box costs.
+"""`make bench`: how long isolated code takes beside its peers, and what a box or a kernel costs.
 
 All ways take turns in one run on one machine, so that a drift of the machine's speed hits them alike.
 
-call: a skill called through the whole engine. boxes: the sandbox alone. Without either: both.
+call: a skill called through the whole engine. boxes: the sandbox alone. kernels: beside stock Jupyter kernels.
+Without any of them: all.
 """
 
 import argparse
@@ -13,8 +14,9 @@ from rich.console import Console
 
 from bench import call
 from bench.boxes import command as boxes
+from bench.kernels import command as kernels
 
-_BENCHES = {"call": (call.bench, 40), "boxes": (boxes.bench, 40)}
+_BENCHES = {"call": (call.bench, 40), "boxes": (boxes.bench, 40), "kernels": (kernels.bench, 40)}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from bench.boxes.cancel import cancels
 from bench.boxes.code import CODES, Code
@@ -16,6 +15,7 @@ from bench.boxes.latency import latencies
 from bench.boxes.memory import Footprint, footprints
 from bench.boxes.throughput import Rate, rates
 from bench.peers import PLAIN, Peer
+from bench.table import show
 from bench.timing import Series
 
 _RUNS_PER_ROUND = 10  # of the sustained run
@@ -67,25 +67,7 @@ def rows(found: Found) -> list[dict[str, Any]]:
 
 def _show(found: Found, console: Console) -> None:
     measured = rows(found)
-    _table(console, measured, "time", "box alone, code to result, milliseconds", "code", "p50_ms", "p95_ms", "p99_ms")
-    _table(console, measured, "cancel", "until a cancelled box is dead, ms", "code", "p50_ms", "p95_ms", "p99_ms")
-    _table(console, measured, "rate", "fresh boxes per second, sustained", "at_once", "per_s")
-    _table(console, measured, "memory", "PSS of one more that waits, MiB", "pss_mib")
-
-
-def _table(console: Console, measured: list[dict[str, Any]], what: str, title: str, *fields: str) -> None:
-    table = Table(title=title, title_justify="left")
-    names = [name for name in ("code", "way", "count", *fields, "ratio") if name in fields or name != "code"]
-    for name in dict.fromkeys(names):
-        heading = {"ratio": "to plain", "at_once": "at once", "per_s": "per second", "pss_mib": "MiB"}.get(name, name)
-        table.add_column(heading.removesuffix("_ms"), justify="left" if name in ("code", "way") else "right")
-    for row in measured:
-        if row["what"] == what:
-            table.add_row(*(_cell(row[name]) for name in dict.fromkeys(names)))
-    console.print(table)
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+    show(console, measured, "time", "box alone, code to result, milliseconds", "code", "p50_ms", "p95_ms", "p99_ms")
+    show(console, measured, "cancel", "until a cancelled box is dead, ms", "code", "p50_ms", "p95_ms", "p99_ms")
+    show(console, measured, "rate", "fresh boxes per second, sustained", "at_once", "per_s")
+    show(console, measured, "memory", "PSS of one more that waits, MiB", "pss_mib")

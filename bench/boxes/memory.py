@@ -56,7 +56,7 @@ async def _of_boxes(count: int) -> float | None:
         while time.monotonic() < deadline:
             found = [pid for pid in descendants(os.getpid()) if pid not in before]
             try:
-                now = sum(_pss_mib(pid) for pid in found)
+                now = sum(pss_mib(pid) for pid in found)
             except PermissionError:
                 return None
             if len(found) == expected and now == last:
@@ -77,7 +77,7 @@ def _of_interpreters(count: int) -> float:
         for process in running:
             if process.stdout is not None:
                 process.stdout.readline()
-        total = sum(_pss_mib(process.pid) for process in running)
+        total = sum(pss_mib(process.pid) for process in running)
         for process in running:
             if process.stdin is not None:
                 process.stdin.close()
@@ -100,7 +100,7 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def _pss_mib(pid: int) -> float:
+def pss_mib(pid: int) -> float:
     """0 for a process that is no more. Raises PermissionError."""
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()

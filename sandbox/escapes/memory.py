@@ -17,8 +17,9 @@ _REFUSED_OR = (End.MEMORY, End.ERROR, End.OK, End.PROCESSES, End.FILES, End.DISK
 
 # `stash` counts what is held, and says so where it is more than memory, disk and what a backend keeps for itself, for
 # longer than anybody looks away.
+HELD_BYTES = 192 * MB
 _STASH = f"""
-LIMIT = {192 * MB}
+LIMIT = {HELD_BYTES}
 held = 0
 def stash(size):
     global held

@@ -97,6 +97,8 @@ class App(IPKernelApp):
         # Wait for a slow reader: otherwise what is over is dropped, with it the message that a cell has ended.
         # Set in its own thread: a ZeroMQ socket may only be touched by one.
         self.iopub_thread.schedule(partial(self.iopub_thread.socket.setsockopt, zmq.XPUB_NODROP, 1))
+        # The thread opens a socket when it first sends, and would die of a cell that has left it no descriptor.
+        self.iopub_thread.schedule(lambda: self.iopub_thread._event_pipe)  # noqa: SLF001  (it has no other name)
 
     def init_connection_file(self) -> None:
         self.connection_file = "kernel.json"

@@ -3,7 +3,7 @@
 What a kernel sends is the word of untrusted code: only fields of known types are taken over.
 """
 
-import json
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,6 +18,7 @@ OnStream = Callable[[str, str], None]
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _MOST = 2000  # outputs of one cell: each costs more memory than its bytes
+_LONGEST = {"name": 100, "ename": 1000, "display_id": 1000}  # characters, of what is not counted
 _KINDS = {"execute_result": "result", "display_data": "display"}
 
 
@@ -95,10 +96,13 @@ class Outputs:
 
     def _fail(self, content: Message) -> None:
         lines = content.get("traceback")
-        traceback = tuple(str(line) for line in lines) if isinstance(lines, list) else ()
+        traceback = tuple(_plain(str(line)) for line in lines) if isinstance(lines, list) else ()
         kind, message = _text(content, "ename"), _text(content, "evalue")
         size = sum(map(len, traceback)) + len(message)
         self.seen += size
+        if self.error is not None:  # a cell has one; more of them are made up
+            self.dropped += size
+            return
         if size > self._room:
             self.dropped += size
             traceback, message = (), message[: min(len(message), 1000)]
@@ -107,14 +111,36 @@ class Outputs:
 
 
 def _size(output: Output) -> int:
-    return len(output.text) if output.text else len(json.dumps([output.data, output.metadata]))
+    return len(output.text) if output.text else _weight(output.data) + _weight(output.metadata)
+
+
+def _weight(value: Any) -> int:
+    """Roughly the characters of it as JSON, without making that: a picture has millions."""
+    if isinstance(value, str):
+        return len(value) + 2
+    if isinstance(value, dict):
+        return 2 + sum(_weight(key) + _weight(each) + 2 for key, each in value.items())
+    if isinstance(value, list):
+        return 2 + sum(_weight(each) + 1 for each in value)
+    return len(str(value))
 
 
 def _text(content: Message, field: str) -> str:
     found = content.get(field)
-    return found if isinstance(found, str) else ""
+    return _plain(found[: _LONGEST.get(field)]) if isinstance(found, str) else ""
 
 
 def _mapping(content: Message, field: str) -> Message:
     found = content.get(field)
-    return found if isinstance(found, dict) else {}
+    return _plain(found) if isinstance(found, dict) else {}
+
+
+def _plain(value: Any) -> Any:
+    """The same, of what any reader of JSON and UTF-8 takes: no half of a surrogate pair, no number that is none."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_plain(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -19,6 +19,10 @@ PRELOAD = (
     "ipykernel.kernelapp",
     "ipykernel.zmqshell",
     "logging.handlers",
+    "pygments.formatters.terminal256",  # this and the next three with the first traceback
+    "pygments.plugin",
+    "pygments.styles",
+    "stack_data",
     "tornado.platform.asyncio",
     "tornado.queues",
 )

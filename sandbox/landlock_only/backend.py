@@ -27,8 +27,8 @@ from sandbox.landlock_only import machine, probe
 from sandbox.landlock_only.wish import LandlockWish, program
 from sandbox.namespace import request
 from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
-from sandbox.namespace.endings import settle
 from sandbox.namespace.forkserver import ForkServer
+from sandbox.namespace.line import Line
 from sandbox.namespace.running import RunningJob
 from sandbox.namespace.templates import TemplateKey
 
@@ -72,16 +72,15 @@ class LandlockSandbox(NamespaceSandbox):
         with await self._environment(job.requirements) as environment:
             if environment:
                 header["env"]["PYTHONPATH"] = job.env.get("PYTHONPATH", str(environment.site_packages))
-            async with self._slots.slot(job.agent), self._using(job.preload, environment) as server:
-                workspace = await self._open_workspace(server, job)
-                try:
-                    box = await server.acquire()
-                    running = RunningJob(box, job, on_output)
-                    outcome = await self._run_in(server, box, running, (header, body, workspace))
-                finally:
-                    if workspace >= 0:
-                        os.close(workspace)
-        return _settle_disk(job, settle(job, outcome))
+            async with self._slots.slot(job.agent):
+                outcome = await self._in_a_box(
+                    job, environment, (header, body), lambda box: RunningJob(box, job, on_output)
+                )
+        return _settle_disk(job, outcome)
+
+    async def keep(self, job: Job, line: Line) -> Outcome:  # noqa: ARG002  (the signature of what it refuses)
+        """Refused: a server's port would be one of the host's loopback."""
+        raise SandboxError("There are no kernels at the landlock level.", remedy="Use the namespace backend.")
 
     async def _open_workspace(self, server: ForkServer, job: Job) -> int:
         if job.workspace is not None:

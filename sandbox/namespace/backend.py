@@ -4,11 +4,11 @@ import asyncio
 import contextlib
 import os
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Self
 
-from sandbox.contract import End, Job, OnOutput, Outcome, Protections, SandboxError, SandboxSettings, Writes
+from sandbox.contract import Job, OnOutput, Outcome, Protections, SandboxError, SandboxSettings, Writes
 from sandbox.egress import plan, rules
 from sandbox.egress.gateway import Gateway
 from sandbox.egress.journal import OnConnection
@@ -21,15 +21,13 @@ from sandbox.namespace.endings import settle
 from sandbox.namespace.forkserver import ForkedBox, ForkServer
 from sandbox.namespace.launch import TemplateWish
 from sandbox.namespace.line import Line
-from sandbox.namespace.programs import find_programs, own_packages
+from sandbox.namespace.one_job import to_its_end
+from sandbox.namespace.programs import Programs, find_programs, own_packages
 from sandbox.namespace.running import RunningJob
 from sandbox.namespace.templates import TemplateKey, Templates, Wear
 
 # Host user ids no distribution assigns (see systemd's "Users, Groups, UIDs and GIDs": above its container range).
 _BOX_UIDS = range(0x70000000, 0x7FFF0000)
-_BACKSTOP_S = 5.0  # process 1 of the box keeps the wall clock; this is for the case that it cannot
-_GONE_WAIT_S = 5.0
-_REFILL_AFTER_S = 0.01  # a short job ends before the next box is forked, so that the two need not share a core
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,21 +115,16 @@ class NamespaceSandbox:
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
         """Run one job in one fresh box. Raises Busy, and SandboxError for what the code is not to blame for."""
         egress = plan.make(rules.checked(job.egress))
-        programs = self._programs_of_environments if job.requirements else self._programs
-        header, body = request.build(job, programs, egress)
+        asked = request.build(job, self._programs_for(job), egress)
         # An environment may take minutes to build, so no box is kept from others meanwhile.
         with await self._environment(job.requirements) as environment:
-            async with self._slots.slot(job.agent), self._using(job.preload, environment) as server:
-                tree = await self._open_workspace(server, job)
-                try:
-                    box = await server.acquire()
-                    async with self._way_out(egress) as gateway:
-                        running = RunningJob(box, job, on_output, gateway.open if gateway else None)
-                        outcome = settle(job, await self._run_in(server, box, running, (header, body, tree)))
-                    return replace(outcome, connections=gateway.connections) if gateway else outcome
-                finally:
-                    if tree >= 0:
-                        os.close(tree)
+            async with self._slots.slot(job.agent):
+                async with self._way_out(egress) as gateway:
+                    way_out = gateway.open if gateway else None
+                    outcome = await self._in_a_box(
+                        job, environment, asked, lambda box: RunningJob(box, job, on_output, way_out)
+                    )
+                return replace(outcome, connections=gateway.connections) if gateway else outcome
 
     async def keep(self, job: Job, line: Line) -> Outcome:
         """Run a job that is a server until it ends or this is cancelled, which kills all of its box.
@@ -141,19 +134,15 @@ class NamespaceSandbox:
         """
         if job.egress:
             raise SandboxError("A job with a line into its box has no egress.", remedy="Leave the destinations out.")
-        programs = self._programs_of_environments if job.requirements else self._programs
-        header, body = request.build(job, programs, inlets=line.ports)
+        asked = request.build(job, self._programs_for(job), inlets=line.ports)
+
+        def begin(box: ForkedBox) -> RunningJob:
+            running = RunningJob(box, job, None, line.opened)
+            line.attach(running)
+            return running
+
         with await self._environment(job.requirements) as environment:
-            async with self._using(job.preload, environment) as server:
-                tree = await self._open_workspace(server, job)
-                try:
-                    box = await server.acquire()
-                    running = RunningJob(box, job, None, line.opened)
-                    line.attach(running)
-                    return settle(job, await self._run_in(server, box, running, (header, body, tree)))
-                finally:
-                    if tree >= 0:
-                        os.close(tree)
+            return await self._in_a_box(job, environment, asked, begin)
 
     async def aclose(self) -> None:
         """Kill every box and end every template."""
@@ -161,31 +150,22 @@ class NamespaceSandbox:
         if isinstance(self._resolver, SystemResolver):
             self._resolver.close()
 
-    async def _run_in(
+    async def _in_a_box(
         self,
-        server: ForkServer,
-        box: ForkedBox,
-        running: RunningJob,
-        request_: tuple[dict[str, object], bytes, int],
+        job: Job,
+        environment: Environment | None,
+        asked: tuple[dict[str, object], bytes],
+        begin: Callable[[ForkedBox], RunningJob],
     ) -> Outcome:
-        finished = False
-        refill = None
-        try:
-            await running.send(*request_)
-            refill = asyncio.get_running_loop().call_later(_REFILL_AFTER_S, server.refill)
-            async with asyncio.timeout(running.job.limits.wall_s + _BACKSTOP_S):
-                outcome = await running.outcome()
-            finished = True
-        except TimeoutError:
-            return Outcome(end=End.TIMEOUT)
-        finally:
-            if not finished:
-                await self._kill(server, box)
-            running.close()
-            if refill is not None:
-                refill.cancel()
-                asyncio.get_running_loop().call_soon(server.refill)  # first of all, whoever waits gets the outcome
-        return outcome
+        """From an empty box to one that is gone. begin: makes the running job of a box."""
+        async with self._using(job.preload, environment) as server:
+            tree = await self._open_workspace(server, job)
+            try:
+                box = await server.acquire()
+                return settle(job, await to_its_end(server, box, begin(box), (*asked, tree)))
+            finally:
+                if tree >= 0:
+                    os.close(tree)
 
     @contextlib.asynccontextmanager
     async def _way_out(self, egress: plan.EgressPlan | None) -> AsyncIterator[Gateway | None]:
@@ -201,19 +181,8 @@ class NamespaceSandbox:
         finally:
             await gateway.aclose(flush=orderly)
 
-    @staticmethod
-    async def _kill(server: ForkServer, box: ForkedBox) -> None:
-        """Kill the box and see it gone, also while this task is being cancelled."""
-        server.kill(box)
-        waiting = asyncio.ensure_future(asyncio.wait_for(box.gone.wait(), _GONE_WAIT_S))
-        while not waiting.done():
-            try:
-                await asyncio.shield(waiting)
-            except asyncio.CancelledError:  # a second cancel does not make the box any less in need of killing
-                continue
-            except TimeoutError:
-                server.abandon()
-                break
+    def _programs_for(self, job: Job) -> Programs:
+        return self._programs_of_environments if job.requirements else self._programs
 
     async def _open_workspace(self, server: ForkServer, job: Job) -> int:
         if job.workspace is None:

@@ -1,84 +1,46 @@
 """Kernels that are killed at random moments in random ways: every lost state is said once, and nothing is left."""
 
 import asyncio
+import json
 import os
 import random
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from sandbox.contract import SandboxError
 from sandbox.kernels.pool import KernelPool, PoolConfig
-from sandbox.kernels.spec import Cell, CellLimits
 from sandbox.namespace.backend import NamespaceSandbox
+from tests.sandbox.kernels.counting import Counting
 from tests.sandbox.test_cleanup import marked, supervisors_of, wait_until
 
-COUNT = "n = globals().get('n', 0) + 1; print(n)"
-LIMITS = CellLimits(wall_s=20.0, grace_s=1.0)
+RUNS_VARIABLE, SEED_VARIABLE = "SOAK_RUNS", "SOAK_SEED"
+_ROOT = Path(__file__).parents[3]
 
 
-class Session:
-    """One agent's kernel, and what it must answer: a count that goes on, unless it was said that it would not."""
+class Session(Counting):
+    """One whose kernel dies in every way, by its own cells and between them."""
 
     def __init__(self, pool: KernelPool, agent: str, chance: random.Random, mark: str) -> None:
-        self._pool = pool
-        self._agent = agent
-        self._chance = chance
+        super().__init__(pool, agent, chance)
         self._mark = mark
-        self._count = 0
 
     async def live(self, cells: int) -> None:
-        await self._run(f"import subprocess; child = subprocess.Popen(['sleep', '{self._mark}'])")
+        await self.run(f"import subprocess; child = subprocess.Popen(['sleep', '{self._mark}'])")
         for _ in range(cells):
-            await self._chance.choice(
-                [self._go_on, self._go_on, self._die_in_a_cell, self._die_between, self._cancel]
-            )()
-        await self._go_on()
-        await self._pool.stop(self._agent)
-
-    async def _go_on(self) -> None:
-        """The count is one more than before, or 1 in a result that says why."""
-        cell = await self._run(COUNT)
-        if cell is None:
-            return
-        expected = 1 if cell.state_lost else self._count + 1
-        if cell.ok:
-            assert cell.stdout == f"{expected}\n", cell
-            self._count = expected
-        else:
-            assert cell.state_lost, cell
-            self._count = 0
-
-    async def _die_in_a_cell(self) -> None:
-        cell = await self._run("import os; os.kill(os.getpid(), 9)")
-        assert cell is None or cell.state_lost
-        self._count = 0
+            await self.chance.choice([self.go_on, self.go_on, self.die_in_a_cell, self._die_between, self.cancel])()
+        await self.go_on()
+        await self._pool.stop(self.agent)
 
     async def _die_between(self) -> None:
-        live = self._pool._sessions.get((self._agent, "default"))
+        live = self._pool._sessions.get((self.agent, "default"))
         if live is not None and live.live is not None:
             kernel = live.live.kernel
             kernel.signal(signal.SIGKILL)
             async with asyncio.timeout(20):
                 await kernel.gone()
-
-    async def _cancel(self) -> None:
-        waiting = asyncio.ensure_future(self._pool.run(self._agent, COUNT, limits=LIMITS))
-        await asyncio.wait((waiting,), timeout=self._chance.random() * 0.02)
-        waiting.cancel()
-        cell = (await asyncio.gather(waiting, return_exceptions=True))[0]
-        if isinstance(cell, Cell):
-            self._count = 1 if cell.state_lost else self._count + 1
-        else:  # it may have counted or not, and nobody was told of a loss: so ask, in a way that shows neither
-            shown = await self._run("print(globals().get('n', 0))")
-            if shown is not None:
-                self._count = int(shown.stdout) if shown.ok else 0
-
-    async def _run(self, code: str) -> Cell | None:
-        try:
-            return await self._pool.run(self._agent, code, limits=LIMITS)
-        except SandboxError:  # the template was killed as the kernel began: nobody's state
-            return None
 
 
 async def sessions(count: int, cells: int, seed: int) -> None:
@@ -108,3 +70,34 @@ async def test_kernels_killed_at_random_lose_their_state_with_one_word_each() ->
 @pytest.mark.spec("KERN-5", "KERN-6")
 async def test_the_same_for_long() -> None:
     await sessions(count=int(os.environ.get("SOAK_RUNS", "500")), cells=6, seed=int(os.environ.get("SOAK_SEED", "7")))
+
+
+def kill(runs: int, folder: Path, seed: int) -> None:
+    """Kill whole processes that have kernels, and parts of them; print what was killed, and look for what is left."""
+    print(f"{SEED_VARIABLE}={seed} {RUNS_VARIABLE}={runs}", flush=True)
+    found = subprocess.run(
+        [sys.executable, "-m", "tests.sandbox.kernels.kill_driver", str(runs), str(seed), str(folder)],
+        cwd=_ROOT,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    report = json.loads(found.stdout)
+    print(json.dumps(report))
+    assert report["runs"] >= runs
+    assert {kind: left for kind, left in report["left"].items() if left} == {}
+    assert report["kills"]["engine"] > 0
+    assert report["kills"]["provisioner"] > 0
+    assert report["namespaces_seen"] > 0
+
+
+@pytest.mark.spec("KERN-1", "KERN-5", "BOX-4")
+@pytest.mark.timeout(300)
+def test_engines_and_provisioners_killed_at_random_leave_nothing(tmp_path: Path) -> None:
+    kill(8, tmp_path, random.SystemRandom().randrange(1 << 30))
+
+
+@pytest.mark.soak
+@pytest.mark.spec("KERN-1", "KERN-5", "BOX-4")
+def test_five_hundred_sessions_with_random_kills_leave_nothing(tmp_path: Path) -> None:
+    seed = int(os.environ.get(SEED_VARIABLE) or random.SystemRandom().randrange(1 << 30))
+    kill(int(os.environ.get(RUNS_VARIABLE) or 500), tmp_path, seed)

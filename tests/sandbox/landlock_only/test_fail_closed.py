@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from sandbox.contract import Job, SandboxError, State
+from sandbox.kernels.boxed import BoxedKernel
+from sandbox.kernels.spec import KernelSpec
 from sandbox.landlock_only import probe
 from sandbox.landlock_only.backend import LandlockSandbox
 from tests.sandbox.landlock_only.conftest import config
@@ -108,3 +110,10 @@ async def test_a_folder_nobody_else_may_pass_is_an_error_and_not_a_job_as_root(t
     async with LandlockSandbox(type(config())(folder=str(shut), packages=config().packages)) as box:
         with pytest.raises(SandboxError):
             await box.run(Job(code="1"))
+
+
+@pytest.mark.spec("BOX-2", "KERN-1")
+async def test_a_kernel_is_refused_in_one_line() -> None:
+    async with LandlockSandbox(config()) as box:
+        with pytest.raises(SandboxError, match="no kernels at the landlock level"):
+            await BoxedKernel.start(box, KernelSpec())

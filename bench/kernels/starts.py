@@ -1,0 +1,92 @@
+"""From nothing to the first cell's result."""
+
+import time
+from asyncio import sleep
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from bench.kernels.clients import STOCK, Started, by_jupyter, in_pool, start_at_once, start_patiently
+from bench.timing import Series
+from sandbox.kernels.pool import KernelPool, PoolConfig
+from sandbox.kernels.spec import KernelSpec
+from sandbox.namespace.backend import NamespaceSandbox
+
+POOL = "knackbox: from the pool"
+FORKED = "knackbox: forked from a template"
+COLD = "knackbox: nothing started before"
+PLAIN = "stock, ipc, first reply"
+_CELL = "6 * 7"
+_AGENT = "bench"
+_PAUSE_S = 0.2  # what the last way left to do is over by then, and boxes wait again
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """run: what is timed; its result is whether it worked, and how to end what it started. before: is not timed."""
+
+    run: Callable[[], Awaitable[tuple[bool, Callable[[], Awaitable[object]]]]]
+    before: Callable[[], Awaitable[object]]
+
+
+async def starts(rounds: int, tick: Callable[[], None]) -> list[Series]:
+    """One series for each way. Raises RuntimeError when a cell fails."""
+    async with _pools() as (warm, forking):
+        nothing = partial(sleep, 0)
+        ways = {
+            POOL: _Way(partial(_in_pool, warm), partial(warm.warm_up, KernelSpec())),
+            FORKED: _Way(partial(_in_pool, forking), nothing),
+            COLD: _Way(_cold, nothing),
+            PLAIN: _Way(partial(_stock, start_at_once, "ipc"), nothing),
+            "stock, tcp, first reply": _Way(partial(_stock, start_at_once, "tcp"), nothing),
+            "stock, ipc, wait_for_ready": _Way(partial(_stock, start_patiently, "ipc"), nothing),
+            "stock, tcp, wait_for_ready": _Way(partial(_stock, start_patiently, "tcp"), nothing),
+        }
+        times: dict[str, list[float]] = {name: [] for name in ways}
+        for turn in range(rounds + 1):
+            for name, way in ways.items():
+                await way.before()
+                await sleep(_PAUSE_S)
+                start = time.perf_counter()
+                worked, end = await way.run()
+                took = (time.perf_counter() - start) * 1e3
+                await end()
+                if not worked:
+                    raise RuntimeError(f"{name}: the first cell failed")
+                if turn:  # the first one warms up
+                    times[name].append(took)
+            tick()
+    return [Series("first cell", name, tuple(found)) for name, found in times.items()]
+
+
+@asynccontextmanager
+async def _pools() -> AsyncIterator[tuple[KernelPool, KernelPool]]:
+    async with (
+        NamespaceSandbox() as box,
+        KernelPool(box, PoolConfig(warm=1)) as warm,
+        KernelPool(box, PoolConfig(warm=0)) as forking,
+    ):
+        yield warm, forking
+
+
+async def _in_pool(pool: KernelPool) -> tuple[bool, Callable[[], Awaitable[object]]]:
+    return (await in_pool(pool, _AGENT, _CELL)).success, partial(pool.stop, _AGENT)
+
+
+async def _cold() -> tuple[bool, Callable[[], Awaitable[object]]]:
+    box = NamespaceSandbox()
+    pool = KernelPool(box, PoolConfig(warm=0))
+
+    async def end() -> None:
+        await pool.aclose()
+        await box.aclose()
+
+    return (await in_pool(pool, _AGENT, _CELL)).success, end
+
+
+async def _stock(
+    start: Callable[[str, str], Awaitable[Started]], transport: str
+) -> tuple[bool, Callable[[], Awaitable[object]]]:
+    started = await start(STOCK, transport)
+    return (await by_jupyter(started.client, _CELL)).success, started.end

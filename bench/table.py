@@ -1,0 +1,33 @@
+"""The rows of a benchmark as a table."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+_HEADINGS = {"at_once": "at once", "per_s": "per second", "pss_mib": "MiB", "of_process_1_mib": "of it process 1"}
+_TEXT = ("code", "way")
+
+
+def show(
+    console: Console, rows: Sequence[dict[str, Any]], what: str, title: str, *fields: str, ratio: str = "to plain"
+) -> None:
+    """Those of one kind. fields: beside the way, the count and the ratio, whose heading is `ratio`."""
+    table = Table(title=title, title_justify="left")
+    names = list(
+        dict.fromkeys(name for name in ("code", "way", "count", *fields, "ratio") if name in fields or name != "code")
+    )
+    for name in names:
+        heading = ratio if name == "ratio" else _HEADINGS.get(name, name)
+        table.add_column(heading.removesuffix("_ms"), justify="left" if name in _TEXT else "right")
+    for row in rows:
+        if row["what"] == what:
+            table.add_row(*(_cell(row[name]) for name in names))
+    console.print(table)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)

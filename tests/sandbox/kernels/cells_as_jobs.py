@@ -1,0 +1,207 @@
+"""A sandbox whose jobs are each the first cell of a fresh kernel, so that one table and one judge serve both.
+
+What a kernel needs for itself is given on top of a job's limits, and an exception is read as a worker would read it.
+Jobs in other languages are refused: a cell can only start them as programs of its box, which is the same box.
+"""
+
+import asyncio
+import contextlib
+import errno
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import zmq.asyncio
+from jupyter_client.asynchronous.client import AsyncKernelClient
+
+from sandbox.contract import CodeError, End, Job, Language, OnOutput, Outcome, Protections
+from sandbox.escapes.attempt import Attempt
+from sandbox.escapes.memory import HELD_BYTES
+from sandbox.kernels.boxed import BoxedKernel
+from sandbox.kernels.spec import Cell, CellLimits, KernelSpec
+from sandbox.kernels.talk import Talk
+from sandbox.namespace.backend import NamespaceSandbox
+
+# An idle kernel has eight threads, with stacks of 64 MiB of address space that the rlimit counts, and its sockets.
+OWN_MEMORY, OWN_PROCESSES, OWN_FILES = 96 << 20, 12, 64
+_GRACE_S = 1.0
+_FIRST = asyncio.FIRST_COMPLETED
+_ASK_AGAIN_S = 0.1
+_ENDS = {
+    errno.ENOSPC: End.DISK,
+    errno.EDQUOT: End.DISK,
+    errno.EMFILE: End.FILES,
+    errno.EFBIG: End.DISK,  # a file of a kernel may be as large as its disk
+    errno.ENOMEM: End.MEMORY,
+}
+_NUMBER = re.compile(r"\[Errno (\d+)\]")
+
+_SOCKETS = "a kernel makes sockets and events itself: whose network they are in is looked at in test_confined.py"
+_STREAMS = "what a cell prints is a message, and no bytes of a stream"
+_CELL = "a cell is over with its last line: that what it leaves running is bound, too, is tried in test_attacks.py"
+# Attempts that say nothing about a kernel, and why.
+SENSELESS = {
+    "use a socket it inherited": _SOCKETS,
+    "use a descriptor above the usual ones": _SOCKETS,
+    "use a ruleset, a pidfd or a namespace it inherited": _SOCKETS,
+    "print what looks like an answer": _STREAMS,
+    "work in many threads of many processes": _CELL,
+    "never end its threads": _CELL,
+    "never leave its exit handlers": _CELL,
+}
+
+
+def senseless(attempt: Attempt) -> str:
+    """Why an attempt is not made from a cell; "" where it is."""
+    if attempt.language is not Language.PYTHON:
+        return "a cell can only start other languages as programs, in the same box as a job's"
+    if attempt.ends == (End.FILE_SIZE,):
+        return "a file of a kernel may be as large as its disk"
+    return SENSELESS.get(attempt.attempt, "")
+
+
+def from_a_cell(attempt: Attempt) -> Attempt:
+    """The same, with the ends that a kernel may come to as well."""
+    if End.MEMORY in attempt.ends:  # ZeroMQ aborts when it is refused memory
+        return replace(attempt, ends=(*attempt.ends, End.ERROR))
+    if attempt.attempt == "leave a changed builtin":  # ipykernel needs it to answer
+        return replace(attempt, ends=(*attempt.ends, End.TIMEOUT))
+    return attempt
+
+
+class CellsAsJobs:
+    """Close it always; the sandbox and the context are the caller's.
+
+    While one kernel is tried, the next of its kind starts.
+    """
+
+    name = "namespace"
+
+    def __init__(self, box: NamespaceSandbox, context: "zmq.asyncio.Context") -> None:
+        self._box = box
+        self._context = context
+        self._ahead: dict[KernelSpec, asyncio.Task[tuple[BoxedKernel, Talk]]] = {}
+
+    async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
+        given = job.limits
+        spec = KernelSpec(
+            workspace=job.workspace,
+            memory_bytes=given.memory_bytes + OWN_MEMORY,
+            processes=given.processes + OWN_PROCESSES,
+            open_files=given.open_files + OWN_FILES,
+            cpu_s=given.cpu_s,
+            disk_bytes=given.disk_bytes,
+        )
+        kernel, talk = await self._take(spec)
+        try:
+            async with self._heard(kernel, on_output if _is_heard(job) else None):
+                cell = await talk.run(_code(job), CellLimits(given.wall_s, _GRACE_S, given.output_bytes))
+            return _told(cell, kernel)
+        finally:
+            await _end(kernel, talk)
+
+    async def aclose(self) -> None:
+        ahead, self._ahead = self._ahead, {}
+        for found in await asyncio.gather(*ahead.values(), return_exceptions=True):
+            if not isinstance(found, BaseException):
+                await _end(*found)
+
+    async def _take(self, spec: KernelSpec) -> tuple[BoxedKernel, Talk]:
+        kernel, talk = await (self._ahead.pop(spec, None) or self._start(spec))
+        self._ahead[spec] = asyncio.ensure_future(self._start(spec))
+        return kernel, talk
+
+    async def _start(self, spec: KernelSpec) -> tuple[BoxedKernel, Talk]:
+        kernel = await BoxedKernel.start(self._box, spec)
+        try:
+            return kernel, await Talk.with_ready(kernel, self._context)
+        except BaseException:
+            kernel.forget()
+            await kernel.kill()
+            raise
+
+    async def report(self) -> Protections:
+        return await self._box.report()
+
+    @asynccontextmanager
+    async def _heard(self, kernel: BoxedKernel, on_output: OnOutput | None) -> AsyncIterator[None]:
+        """Hands on what is printed, as it comes, by a second client."""
+        if on_output is None:
+            yield
+            return
+        client = AsyncKernelClient(context=self._context)
+        client.load_connection_info(kernel.connection)
+        client.start_channels(stdin=False, hb=False, control=False)
+        heard = asyncio.Event()
+        listening = asyncio.ensure_future(_hand_on(client, on_output, heard))
+        try:
+            await asyncio.wait((asyncio.ensure_future(_subscribed(client, heard)), kernel.ended), return_when=_FIRST)
+            yield
+        finally:
+            listening.cancel()
+            await asyncio.wait((listening,))
+            client.stop_channels()
+
+
+async def _end(kernel: BoxedKernel, talk: Talk) -> None:
+    talk.close()
+    kernel.forget()
+    await kernel.kill()
+
+
+async def _subscribed(client: AsyncKernelClient, heard: asyncio.Event) -> None:
+    """Ask until it hears what is published."""
+    while not heard.is_set():
+        client.kernel_info()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_ASK_AGAIN_S):
+                await heard.wait()
+
+
+async def _hand_on(client: AsyncKernelClient, on_output: OnOutput, heard: asyncio.Event) -> None:
+    while True:
+        message = await client.get_iopub_msg()
+        heard.set()
+        if message["msg_type"] == "stream":
+            on_output("stdout", message["content"]["text"].encode())
+
+
+def _is_heard(job: Job) -> bool:
+    """Whether what it prints is waited for: an attempt that holds what it has, or the neighbour."""
+    return "hold()" in job.code or bool(job.argv)
+
+
+def _code(job: Job) -> str:
+    given = f"import os, sys; os.environ.update({dict(job.env)!r}); sys.argv[1:] = {list(job.argv)!r}\n"
+    # Where more than a job may have is taken for held, a kernel may have its own on top.
+    return given + job.code.replace(f"LIMIT = {HELD_BYTES}", f"LIMIT = {HELD_BYTES + OWN_MEMORY}")
+
+
+def _told(cell: Cell, kernel: BoxedKernel) -> Outcome:
+    """With what the box said past ipykernel, where it ended by itself."""
+    streams = {name: "".join(each.text for each in cell.outputs if each.name == name) for name in ("stdout", "stderr")}
+    last = b""
+    if not kernel.alive and not kernel.ended.cancelled() and kernel.ended.exception() is None:
+        ended = kernel.ended.result()
+        last = ended.stdout + ended.stderr
+    return Outcome(
+        end=_end_of(cell.end, cell.error),
+        stdout=streams["stdout"].encode(),
+        stderr=streams["stderr"].encode() + last,
+        value=[dict(each.data) for each in cell.outputs if each.data],
+        error=cell.error,
+    )
+
+
+def _end_of(end: End, error: CodeError | None) -> End:
+    if end is not End.ERROR or error is None:
+        return end
+    if error.type == "MemoryError":
+        return End.MEMORY
+    if error.type == "RuntimeError" and "start new thread" in error.message:
+        return End.PROCESSES
+    if error.type == "BlockingIOError" and "fork" in error.traceback:
+        return End.PROCESSES
+    number = _NUMBER.search(error.message)
+    return _ENDS.get(int(number[1]), end) if number else end
