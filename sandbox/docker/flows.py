@@ -23,6 +23,7 @@ from sandbox.namespace.zmtp import Meter
 WINDOW = 256 << 10
 _TELL_AFTER = WINDOW // 2  # handed on, and not yet said: the sender has as much left, so that it need not wait
 _READ = 1 << 16
+_LATE = 4096  # frames of a flow that may come when it has ended here: a window full of small ones
 
 Put = Callable[[dict[str, Any], bytes], None]
 
@@ -51,6 +52,7 @@ class Flows:
         self._metered = metered
         self._flows: dict[int, _Flow] = {}
         self._by_descriptor: dict[int, _Flow] = {}
+        self._may_be_idle = 0
 
     def __len__(self) -> int:
         return len(self._flows)
@@ -61,6 +63,7 @@ class Flows:
     def begin(self, number: int) -> None:
         """From now on there is such a flow, and what comes of it is kept for its socket."""
         self._flows[number] = _Flow(number, meter=Meter() if self._metered else None)
+        self._may_be_idle += _LATE
 
     def connect(self, number: int, end: socket.socket) -> None:
         """Its socket, which is the flow's from now on; closed at once where there is no such flow any more."""
@@ -82,8 +85,12 @@ class Flows:
         """One frame of the other end. Raises ProtocolError when it is none that it may send."""
         number, more = frame.header.get("flow"), frame.header.get("more", 0)
         flow = self._flows.get(number) if type(number) is int else None
-        if flow is None:
-            return  # it has ended here, which the other end had not heard
+        if flow is None or not (frame.body or more or "end" in frame.header):
+            # It has ended here, which the other end had not heard. Without a bound code could keep us busy with them.
+            self._may_be_idle -= 1
+            if self._may_be_idle < 0:
+                raise ProtocolError("frames of no connection, again and again")
+            return
         if type(more) is not int or not 0 <= more <= WINDOW - flow.credit:
             raise ProtocolError("more room than there is")
         flow.credit += more

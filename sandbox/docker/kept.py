@@ -38,6 +38,7 @@ class KeptJob(RunningJob):
         self._ended: asyncio.Future[Outcome] = self._loop.create_future()
         self._signals: deque[asyncio.Future[None]] = deque()
         self._numbers: deque[int] = deque()
+        self._unconfirmed = 0
         self._woken, self._wake = socket.socketpair()
         self._stopping = False
         self._poller = select.poll()
@@ -120,7 +121,8 @@ class KeptJob(RunningJob):
         for frame in frames:
             if "flow" in frame.header:
                 self._flows.take(frame)
-            elif frame.header.get("signalled"):
+            elif frame.header.get("signalled") and self._unconfirmed:
+                self._unconfirmed -= 1
                 self._tell(self._confirm)
             elif (outcome := self._hear(frame)) is not None:
                 return outcome
@@ -152,6 +154,7 @@ class KeptJob(RunningJob):
     def _send_signals(self) -> None:
         while self._numbers:
             self._put_frame({"signal": self._numbers.popleft()}, b"")
+            self._unconfirmed += 1
 
     def _put_frame(self, header: dict[str, Any], body: bytes) -> None:
         """A container that is gone does not read, and may have said why: its end is heard where it is read."""
