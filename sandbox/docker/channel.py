@@ -12,6 +12,7 @@ from sandbox.docker.frames import Frame, Frames
 _PIECE = struct.Struct("!BxxxI")
 _STDERR = 2
 _READ = 1 << 16
+_READ_MANY = 1 << 18  # all that a socket holds: to be asked again costs more than its reading, beside a busy loop
 _KEPT_STDERR = 4096
 
 
@@ -96,7 +97,7 @@ class Channel:
         self._raw.settimeout(None)
         found: list[Frame] = []
         while True:
-            data = self._raw.recv(_READ)
+            data = self._raw.recv(_READ_MANY)
             if not data:
                 return found or None
             found += self._streams.feed(data)

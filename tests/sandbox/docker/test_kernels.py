@@ -18,7 +18,7 @@ import pytest_asyncio
 import zmq.asyncio
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.kernelspec import KernelSpecManager
-from jupyter_client.manager import AsyncKernelManager, KernelManager, start_new_async_kernel
+from jupyter_client.manager import KernelManager, start_new_async_kernel
 
 from sandbox.contract import Destination, End, Job, Limits, Mount, SandboxError, Unsupported, Writes
 from sandbox.docker import inlets
@@ -139,11 +139,14 @@ class TestCells:
         assert cell.state_lost
 
     @pytest.mark.spec("KERN-6")
-    async def test_memory_over_the_limit_is_an_error_of_the_cell_or_the_end_of_the_kernel(self, start: Start) -> None:
+    async def test_memory_over_the_limit_is_an_error_of_the_cell_or_the_end_of_the_kernel(
+        self, box: DockerSandbox, start: Start
+    ) -> None:
         _, talk = await start(memory_bytes=256 << 20)
-        cell = await talk.run("x = bytearray(400 << 20)", PATIENT)
-        assert cell.error is not None
-        assert cell.error.type == "MemoryError"
+        if not box._config.runtime:  # gVisor grants what is not touched
+            cell = await talk.run("x = bytearray(400 << 20)", PATIENT)
+            assert cell.error is not None
+            assert cell.error.type == "MemoryError"
         children = (
             "import subprocess\n"
             "code = 'import time; x = bytearray(150 << 20); time.sleep(60)'\n"
@@ -157,11 +160,11 @@ class TestCells:
     @pytest.mark.spec("KERN-4", "BOX-12")
     async def test_an_endless_printer_is_interrupted_and_little_of_it_is_kept(self, start: Start) -> None:
         kernel, talk = await start(memory_bytes=256 << 20)
-        limits = CellLimits(wall_s=60, output_bytes=1 << 20, kept_bytes=1 << 16, grace_s=20)
+        limits = CellLimits(wall_s=60, output_bytes=16 << 20, kept_bytes=1 << 16, grace_s=20)
         cell = await talk.run("while True: print('x' * 9999)", limits)
         assert cell.end is End.OUTPUT
         assert len(cell.stdout) <= 1 << 16
-        assert cell.dropped_bytes > 1 << 19
+        assert cell.dropped_bytes > 8 << 20
         assert kernel.alive
         assert (await talk.run("1", PATIENT)).ok
 
@@ -191,7 +194,7 @@ class TestCells:
         _, talk = await start()
         cell = await talk.run("import socket\nsocket.create_connection(('192.0.2.1', 80), timeout=5)", PATIENT)
         assert cell.error is not None
-        assert cell.error.message.endswith("Network is unreachable")
+        assert cell.error.message.endswith(("Network is unreachable", "No route to host"))  # gVisor says the second
 
     async def test_the_workspace_is_where_a_kernel_starts(self, start: Start, place: Path) -> None:
         (place / "data.csv").write_text("a,b\n")
@@ -293,8 +296,9 @@ class TestEnds:
                 cell = await pool.run("ann", code, limits=PATIENT)
                 assert cell.error is not None
                 assert cell.error.type == "PermissionError"
-            cell = await pool.run("ann", "import os; os.kill(1, 9)\nprint('here')", limits=PATIENT)
-            assert cell.stdout == "here\n"  # process 1 is not there for signals of its own container
+            cell = await pool.run("ann", "import os; os.kill(1, 9)", limits=PATIENT)
+            assert cell.error is None or cell.error.type == "PermissionError"
+            assert (await pool.run("ann", "print('here')", limits=PATIENT)).stdout == "here\n"
 
     async def test_what_containers_have_not_is_refused_by_name(self, box: DockerSandbox) -> None:
         line = Line([61001])
@@ -422,13 +426,11 @@ class TestJupyter:
             client.stop_channels()
             manager.shutdown_kernel(now=True)
 
-    def test_nbclient_runs_a_notebook(self, specs: KernelSpecManager) -> None:
+    @pytest.mark.usefixtures("specs")
+    def test_nbclient_runs_a_notebook(self) -> None:
         sources = ["rows = open('data.csv').read().split()", "len(rows)", "raise ValueError('no')", "!hostname"]
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
-        manager = AsyncKernelManager(kernel_name="contained", kernel_spec_manager=specs)
-        nbclient.NotebookClient(
-            notebook, kernel_name="contained", allow_errors=True, timeout=WAIT_S, km=manager
-        ).execute()
+        nbclient.NotebookClient(notebook, kernel_name="contained", allow_errors=True, timeout=WAIT_S).execute()
         outputs = [cell.outputs for cell in notebook.cells]
         assert outputs[1][0].data["text/plain"] == "2"
         assert outputs[2][0].ename == "ValueError"
