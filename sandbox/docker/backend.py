@@ -171,9 +171,9 @@ class DockerSandbox:
             raise
         if pool.asked >= _WARM_FROM or container.shape == Shape.of(self._config.limits):
             pool.refill()
-        running = run_in(container)
         answered = False
         try:
+            running = run_in(container)
             async with asyncio.timeout(job.limits.wall_s + _BACKSTOP_S):
                 outcome = await running.outcome(header, body)
             answered = True

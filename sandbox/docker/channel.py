@@ -97,7 +97,10 @@ class Channel:
         self._raw.settimeout(None)
         found: list[Frame] = []
         while True:
-            data = self._raw.recv(_READ_MANY)
+            try:
+                data = self._raw.recv(_READ_MANY)
+            except ConnectionResetError:
+                data = b""
             if not data:
                 return found or None
             found += self._streams.feed(data)

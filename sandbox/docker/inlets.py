@@ -88,6 +88,9 @@ def _locked_folder() -> tuple[Path, int]:
                 return path, folder
         except (BlockingIOError, FileNotFoundError):
             pass
+        except OSError:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
         if folder >= 0:
             os.close(folder)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sandbox import worker
-from sandbox.contract import Job, Outcome
+from sandbox.contract import End, Job, Outcome
 from sandbox.docker.client import Client
 from sandbox.docker.container import Container
 from sandbox.docker.flows import Flows
@@ -114,6 +114,8 @@ class KeptJob(RunningJob):
                 self._serve(events)
         except (ProtocolError, OSError) as problem:
             return self._broken(problem)
+        if self._stopping:  # nobody asks what it ended of, and to ask the Docker Engine takes a second
+            return self._outcome(End.KILLED, usage={"limits_hit": []})
         return self._client.in_our_words(self._without_answer)
 
     def _hear_all(self, frames: list[Frame]) -> Outcome | None:
