@@ -259,7 +259,11 @@ class KernelPool:
 
     async def _start_ahead(self, spec: KernelSpec) -> None:
         live = await self._start(spec)
-        await live.talk.rehearse()
+        try:
+            await live.talk.rehearse()
+        except BaseException:
+            await live.end()
+            raise
         waiting = self._ready.get(spec)
         if waiting is None or self._closed:
             await live.end()

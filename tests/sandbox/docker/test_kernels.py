@@ -254,6 +254,15 @@ class TestEnds:
                 kernel.forget()
             assert not list(folders.iterdir())
 
+    async def test_a_pool_closed_while_kernels_get_ready_leaves_none(self, box: DockerSandbox, folders: Path) -> None:
+        for wait in (0.02, 0.05, 0.1, 0.2, 0.4):
+            pool = KernelPool(box, PoolConfig(warm=2))
+            task = asyncio.ensure_future(pool.warm_up(KernelSpec()))
+            await asyncio.wait((task,), timeout=wait)
+            await pool.aclose()
+            await asyncio.wait((task,))
+            assert not list(folders.iterdir())
+
     async def test_a_closed_sandbox_has_ended_its_kernels(self) -> None:
         box = DockerSandbox()
         kernel = await BoxedKernel.start(box, KernelSpec())
