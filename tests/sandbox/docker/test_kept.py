@@ -52,6 +52,7 @@ class Far:
 
     def say(self, header: dict[str, Any], body: bytes = b"") -> None:
         data = worker.pack(header, body)
+        self.stream.settimeout(WAIT_S)
         self.stream.sendall(struct.pack("!BxxxI", 1, len(data)) + data)
 
     async def hear(self) -> Frame:
