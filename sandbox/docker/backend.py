@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 from collections import OrderedDict
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Self
 
 from sandbox.contract import End, Job, OnOutput, Outcome, Protections, SandboxError, SandboxSettings
@@ -16,10 +16,13 @@ from sandbox.docker import protections
 from sandbox.docker.client import Client
 from sandbox.docker.config import DockerConfig, Shape, creation, refuse_unsupported
 from sandbox.docker.container import Container, dismiss, launch
+from sandbox.docker.inlets import Inlets, sweep
+from sandbox.docker.kept import KeptJob
 from sandbox.docker.owner import Owner, is_left_over
 from sandbox.docker.pool import Pool
 from sandbox.docker.running import NotTaken, RunningJob
 from sandbox.fair_slots import FairSlots
+from sandbox.line import Line
 from sandbox.namespace import request
 from sandbox.namespace.endings import settle
 
@@ -61,29 +64,33 @@ class DockerSandbox:
 
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
         """Run one job in one fresh container. Raises SandboxError for what the code is not to blame for."""
-        refuse_unsupported(job)
-        if job.workspace is not None and not self._client.is_local:
-            raise SandboxError(
-                f"The Docker Engine at {self._client.address} does not see this machine's folders.",
-                remedy="Use an engine on this machine for jobs with a workspace.",
-            )
-        shape = Shape.of(job.limits, job.preload, job.workspace)
-        task = asyncio.current_task()
+        self._refuse(job)
         async with self._slots.slot(job.agent):
-            if task is not None:
-                self._jobs.add(task)
-            try:
-                for attempt in range(_ATTEMPTS):
-                    pool = await self._pool(shape)
-                    try:
-                        return settle(job, await self._run_in(await pool.acquire(), pool, job, on_output))
-                    except NotTaken:
-                        if attempt + 1 == _ATTEMPTS:
-                            raise
-            finally:
-                if task is not None:
-                    self._jobs.discard(task)
-        raise AssertionError("unreachable: the last attempt raises")
+            return await self._put(job, (), lambda container: RunningJob(self._client, container, job, on_output))
+
+    async def keep(self, job: Job, line: Line) -> Outcome:
+        """Run a job that is a server until it ends or this is cancelled, which kills all of its container.
+
+        It takes no slot from other jobs, since it may stay for hours: who keeps such jobs counts them.
+        Raises SandboxError.
+        """
+        self._refuse(job)
+        try:
+            inlets = Inlets(len(line.ports))
+        except OSError as problem:
+            raise SandboxError(
+                f"There is no place for the sockets of a container: {problem}.",
+                remedy="Set XDG_RUNTIME_DIR or TMPDIR to a folder that can be written.",
+            ) from None
+
+        def attached(container: Container) -> RunningJob:
+            running = KeptJob(self._client, container, job, inlets, line.ports)
+            line.attach(running)
+            line.opened([inlets.folder()])
+            return running
+
+        with inlets:
+            return await self._put(job, line.ports, attached)
 
     async def report(self) -> Protections:
         """What holds, as found in a container of its own kind. Never raises for an engine that is not there."""
@@ -120,17 +127,53 @@ class DockerSandbox:
             await asyncio.wait(self._background, timeout=_CLOSE_WAIT_S)
         self._client.shut()
 
-    async def _run_in(self, container: Container, pool: Pool, job: Job, on_output: OnOutput | None) -> Outcome:
+    def _refuse(self, job: Job) -> None:
+        """What cannot be run here. Raises SandboxError."""
+        refuse_unsupported(job)
+        if job.workspace is not None and not self._client.is_local:
+            raise SandboxError(
+                f"The Docker Engine at {self._client.address} does not see this machine's folders.",
+                remedy="Use an engine on this machine for jobs with a workspace.",
+            )
+
+    async def _put(self, job: Job, inlets: Sequence[int], run_in: Callable[[Container], RunningJob]) -> Outcome:
+        """Put the job to one container after the other, until one has taken it."""
+        shape = Shape.of(job.limits, job.preload, job.workspace)
+        task = asyncio.current_task()
+        if task is not None:
+            self._jobs.add(task)
         try:
-            header, body = request.build(job, container.programs)
+            for attempt in range(_ATTEMPTS):
+                pool = await self._pool(shape)
+                container = await pool.acquire()
+                try:
+                    return settle(job, await self._run_in(container, pool, job, inlets, run_in))
+                except NotTaken:
+                    if attempt + 1 == _ATTEMPTS:
+                        raise
+        finally:
+            if task is not None:
+                self._jobs.discard(task)
+        raise AssertionError("unreachable: the last attempt raises")
+
+    async def _run_in(
+        self,
+        container: Container,
+        pool: Pool,
+        job: Job,
+        inlets: Sequence[int],
+        run_in: Callable[[Container], RunningJob],
+    ) -> Outcome:
+        try:
+            header, body = request.build(job, container.programs, inlets=inlets)
         except SandboxError:
             pool.give_back(container)
             raise
         if pool.asked >= _WARM_FROM or container.shape == Shape.of(self._config.limits):
             pool.refill()
-        running = RunningJob(self._client, container, job, on_output)
         answered = False
         try:
+            running = run_in(container)
             async with asyncio.timeout(job.limits.wall_s + _BACKSTOP_S):
                 outcome = await running.outcome(header, body)
             answered = True
@@ -193,6 +236,7 @@ class DockerSandbox:
             if is_left_over(container, self._owner):
                 _LOG.info("removing container %s, left by an engine that is gone", container["Id"])
                 await self._client.call(self._client.remove, container["Id"])
+        await self._client.call(sweep)
         return info
 
     async def _remove_ours(self) -> None:

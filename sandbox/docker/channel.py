@@ -4,29 +4,16 @@ Docker puts 8 bytes before each piece (Docker Engine API, "Attach to a container
 stream, three of zero, a u32 length in network byte order.
 """
 
-import json
 import struct
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-from sandbox import worker
+from sandbox.docker.frames import Frame, Frames
 
 _PIECE = struct.Struct("!BxxxI")
 _STDERR = 2
 _READ = 1 << 16
+_READ_MANY = 1 << 18  # all that a socket holds: to be asked again costs more than its reading, beside a busy loop
 _KEPT_STDERR = 4096
-# The largest frame is an answer: a value of 4 MiB, an error, and at most 64 MiB of collected files.
-MAX_FRAME_BYTES = 80 << 20
-
-
-class ProtocolError(Exception):
-    """What came is not what process 1 of a container sends."""
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    header: dict[str, Any]
-    body: bytes
 
 
 class Demultiplexer:
@@ -34,12 +21,13 @@ class Demultiplexer:
 
     def __init__(self) -> None:
         self._raw = bytearray()
-        self._out = bytearray()
+        self._out = Frames()
         self.stderr = b""
 
     def feed(self, data: bytes) -> list[Frame]:
         """Frames that are whole now. Raises ProtocolError."""
         self._raw += data
+        found: list[Frame] = []
         at = 0
         while len(self._raw) - at >= _PIECE.size:
             stream, length = _PIECE.unpack_from(self._raw, at)
@@ -51,34 +39,9 @@ class Demultiplexer:
             if stream == _STDERR:
                 self.stderr = (self.stderr + piece)[-_KEPT_STDERR:]
             else:
-                self._out += piece
+                found += self._out.feed(piece)
         del self._raw[:at]
-        return self._frames()
-
-    def _frames(self) -> list[Frame]:
-        frames: list[Frame] = []
-        at, size = 0, worker.HEADER.size
-        while len(self._out) - at >= size:
-            head, body = worker.unpack_head(bytes(self._out[at : at + size]))
-            if head + body > MAX_FRAME_BYTES:
-                raise ProtocolError(f"a frame of {head + body:,} bytes")
-            end = at + size + head + body
-            if len(self._out) < end:
-                break
-            frames.append(Frame(_object(self._out[at + size : at + size + head]), bytes(self._out[end - body : end])))
-            at = end
-        del self._out[:at]
-        return frames
-
-
-def _object(text: bytearray) -> dict[str, Any]:
-    try:
-        header = json.loads(text)
-    except (ValueError, RecursionError) as problem:
-        raise ProtocolError(f"a header that is not JSON ({problem})") from None
-    if not isinstance(header, dict):
-        raise ProtocolError("a header that is not an object")
-    return header
+        return found
 
 
 class Socket(Protocol):
@@ -87,6 +50,7 @@ class Socket(Protocol):
     def recv(self, size: int, /) -> bytes: ...
     def sendall(self, data: bytes, /) -> None: ...
     def settimeout(self, seconds: float | None, /) -> None: ...
+    def fileno(self) -> int: ...
     def shutdown(self, how: int, /) -> None: ...
     def close(self) -> None: ...
 
@@ -121,6 +85,28 @@ class Channel:
             if frames := self._streams.feed(data):
                 return frames
 
+    def fileno(self) -> int:
+        """To wait for what `receive_some` takes."""
+        return self._raw.fileno()
+
+    def receive_some(self) -> list[Frame] | None:
+        """Frames that have come whole, perhaps none; None at the end of the stream. Raises OSError, ProtocolError.
+
+        To be called when `fileno` can be read: what TLS has read ahead is taken along, since waiting does not tell.
+        """
+        self._raw.settimeout(None)
+        found: list[Frame] = []
+        while True:
+            try:
+                data = self._raw.recv(_READ_MANY)
+            except ConnectionResetError:
+                data = b""
+            if not data:
+                return found or None
+            found += self._streams.feed(data)
+            if not getattr(self._raw, "pending", _nothing)():
+                return found
+
     def end_input(self) -> None:
         """The container sees the end of its standard input, and ends."""
         try:
@@ -133,3 +119,7 @@ class Channel:
         if response is not None:
             response.close()
         self._raw.close()
+
+
+def _nothing() -> int:
+    return 0

@@ -37,7 +37,7 @@ class Client:
     async def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Raises SandboxError for what the engine refuses or is not there for."""
         work = functools.partial(function, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._in_our_words, work)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self.in_our_words, work)
 
     def shut(self) -> None:
         """Let the threads end; nothing can be called any more."""
@@ -111,7 +111,8 @@ class Client:
             self._api = api
         return self._api
 
-    def _in_our_words(self, work: Callable[[], R]) -> R:
+    def in_our_words(self, work: Callable[[], R]) -> R:
+        """What `call` does, for a caller that has a thread of its own."""
         try:
             return work()
         except docker.errors.ImageNotFound as problem:

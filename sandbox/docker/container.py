@@ -6,9 +6,10 @@ from typing import Any
 
 from sandbox.contract import SandboxError
 from sandbox.docker.bundle import boot_frame
-from sandbox.docker.channel import Channel, ProtocolError
+from sandbox.docker.channel import Channel
 from sandbox.docker.client import Client
 from sandbox.docker.config import Shape
+from sandbox.docker.frames import ProtocolError
 from sandbox.namespace.programs import Programs
 
 _END_WAIT_S = 2.0

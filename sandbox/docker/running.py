@@ -7,9 +7,9 @@ from typing import Any
 from sandbox import worker
 from sandbox.capture import Capture
 from sandbox.contract import CodeError, End, Job, OnOutput, Outcome, SandboxError, Stream, Usage
-from sandbox.docker.channel import Frame, ProtocolError
 from sandbox.docker.client import Client
 from sandbox.docker.container import Container
+from sandbox.docker.frames import Frame, ProtocolError
 
 _LAST_OUTPUT = 1 << 20  # what is in pipes and on its way when process 1 ends the job for its output
 
@@ -42,27 +42,35 @@ class RunningJob:
             frames = await self._client.call(self._put, worker.pack({**header, "key": self._key}, body))
             while frames is not None:
                 for frame in frames:
-                    if frame.header.get("key") == self._key:
-                        return self._answered(frame)
-                    self._take(frame)
+                    if (outcome := self._hear(frame)) is not None:
+                        return outcome
                 frames = await self._client.call(channel.receive)
-        except ProtocolError as problem:
-            if not self._taken:
-                raise NotTaken(f"The container answers with {problem}.") from None
-            # Only the job can have written there (where the runtime lets it): process 1 sends what we expect.
-            return self._outcome(End.POLICY, usage={"limits_hit": []})
-        except OSError as problem:
-            if self._taken:
-                raise SandboxError(f"The container was lost: {problem}.", may_have_started=True) from None
-            raise NotTaken(f"The container ended before its job: {problem}.") from None
-        if not self._taken:
-            raise NotTaken(f"The container ended before its job. {channel.stderr}")
-        return await self._without_answer()
+        except (ProtocolError, OSError) as problem:
+            return self._broken(problem)
+        return await self._client.call(self._without_answer)
 
     def _put(self, frame: bytes) -> list[Frame] | None:
         """Blocking: send the job, and hear the first of what comes back."""
         self._container.channel.send(frame)
         return self._container.channel.receive()
+
+    def _hear(self, frame: Frame) -> Outcome | None:
+        """The outcome, when this is the answer. Raises SandboxError, ProtocolError."""
+        if frame.header.get("key") == self._key:
+            return self._answered(frame)
+        self._take(frame)
+        return None
+
+    def _broken(self, problem: ProtocolError | OSError) -> Outcome:
+        """What it means that the channel cannot be used. Raises NotTaken, SandboxError."""
+        if isinstance(problem, ProtocolError):
+            if not self._taken:
+                raise NotTaken(f"The container answers with {problem}.") from None
+            # Only the job can have written there (where the runtime lets it): process 1 sends what we expect.
+            return self._outcome(End.POLICY, usage={"limits_hit": []})
+        if self._taken:
+            raise SandboxError(f"The container was lost: {problem}.", may_have_started=True) from None
+        raise NotTaken(f"The container ended before its job: {problem}.") from None
 
     def _take(self, frame: Frame) -> None:
         stream = frame.header.get("printed")
@@ -79,9 +87,14 @@ class RunningJob:
         else:
             raise ProtocolError("a frame of no known kind")
 
-    async def _without_answer(self) -> Outcome:
-        """Process 1 is gone and did not say why: killed from outside, or by the kernel for the container's memory."""
-        short = await self._client.call(self._client.ran_out_of_memory, self._container.id, self._began_at, time.time())
+    def _without_answer(self) -> Outcome:
+        """Blocking: process 1 is gone and did not say why. It was killed from outside, or for the container's memory.
+
+        Raises NotTaken.
+        """
+        if not self._taken:
+            raise NotTaken(f"The container ended before its job. {self._container.channel.stderr}")
+        short = self._client.ran_out_of_memory(self._container.id, self._began_at, time.time())
         end = End.MEMORY if short else End.KILLED
         return self._outcome(end, usage={"limits_hit": ["memory"] if short else []})
 

@@ -12,8 +12,8 @@ from jupyter_client.connect import KernelConnectionInfo
 from sandbox.contract import Job, Outcome
 from sandbox.kernels import program
 from sandbox.kernels.spec import KernelDied, KernelSpec
+from sandbox.line import Line
 from sandbox.namespace.inlets import NAME
-from sandbox.namespace.line import Line
 
 _KEY_BYTES = 32
 

@@ -25,7 +25,8 @@ from IPython.core.error import UsageError
 from traitlets.config import Config
 
 _M_ARENA_MAX, _ARENAS = -8, 2  # malloc.h
-_PIECE = 1 << 16  # characters; ZeroMQ keeps a thousand messages for a reader
+_PIECE = 1 << 16  # characters
+_UNREAD = 16  # messages kept for a reader; ZeroMQ's thousand is 64 MiB printed ahead of who would interrupt it
 
 
 class Shell(ZMQInteractiveShell):
@@ -93,7 +94,9 @@ class App(IPKernelApp):
     """Told its connection instead of writing it to a file: nobody in the box looks for one."""
 
     def init_iopub(self, context: zmq.Context[Any]) -> None:
+        context.setsockopt(zmq.SNDHWM, _UNREAD)  # of the sockets made from now on
         super().init_iopub(context)
+        del context.sockopts[zmq.SNDHWM]
         # Wait for a slow reader: otherwise what is over is dropped, with it the message that a cell has ended.
         # Set in its own thread: a ZeroMQ socket may only be touched by one.
         self.iopub_thread.schedule(partial(self.iopub_thread.socket.setsockopt, zmq.XPUB_NODROP, 1))

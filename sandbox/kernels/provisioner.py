@@ -11,20 +11,24 @@ from typing import Any
 
 from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.provisioning.provisioner_base import KernelProvisionerBase
-from traitlets import Bool, Float, Integer, Unicode
+from traitlets import Bool, Enum, Float, Integer, Unicode
 
 from sandbox.contract import Mount, SandboxError, Writes
 from sandbox.kernels.boxed import BoxedKernel, Place, code_of
-from sandbox.kernels.host import shared
+from sandbox.kernels.host import Walls, shared
 from sandbox.kernels.spec import KernelSpec
 
 _ALIVE = 0  # the signal that only asks
 
 
 class KnackboxProvisioner(KernelProvisionerBase):
-    """One kernel at a time, in a box of the namespace sandbox. The kernelspec's command is not run, nor its environment
-    given: in the box there is the ipykernel of the environment that Knackbox runs in, and nothing of the host's."""
+    """One kernel at a time, in a box. The kernelspec's command is not run, nor its environment given: in the box there
+    is the ipykernel of the environment that Knackbox runs in, or of the Docker image, and nothing of the host's."""
 
+    backend = Enum(("namespace", "docker"), "namespace", config=True, help="What keeps the kernel in.")
+    image = Unicode("", config=True, help="With docker: made of this, which has Python and ipykernel.")
+    runtime = Unicode("", config=True, help="With docker: the OCI runtime, such as runsc. Empty: the engine's default.")
+    engine_url = Unicode("", config=True, help="With docker: where its engine answers. Empty: DOCKER_HOST, as usual.")
     memory_bytes = Integer(KernelSpec().memory_bytes, config=True, help="For the kernel and its children together.")
     processes = Integer(KernelSpec().processes, config=True, help="At once, threads included.")
     disk_bytes = Integer(KernelSpec().disk_bytes, config=True, help="Of the box's own files, which are in memory.")
@@ -36,7 +40,7 @@ class KnackboxProvisioner(KernelProvisionerBase):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        self._host = shared()
+        self._host = shared(Walls(self.backend, self.image, self.runtime, self.engine_url))
         self._kernel: BoxedKernel | None = None
         self._place = Place()
         self._key = ""

@@ -106,5 +106,8 @@ class KernelDied(SandboxError):
 
     def __init__(self, why: str) -> None:
         missing = "'ipykernel'" in why or "'zmq'" in why
-        remedy = "pip install 'knackbox[kernels]', in the environment Knackbox runs in." if missing else ""
-        super().__init__(f"The kernel did not get ready: {why}.", remedy=remedy)
+        remedy = (
+            "Install ipykernel where kernels run: pip install 'knackbox[kernels]' beside Knackbox; for containers, "
+            "pip install ipykernel in their image."
+        )
+        super().__init__(f"The kernel did not get ready: {why}.", remedy=remedy if missing else "")

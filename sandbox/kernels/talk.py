@@ -16,6 +16,7 @@ from sandbox.kernels.spec import Cell, CellLimits, KernelDied
 _ASK_AGAIN_S = 0.1
 _READY_S = 30.0
 _REHEARSAL = "print(end='')\n[str(each) for each in ({}, '', 1.5)]"
+_ON_ITS_WAY = 16 << 20  # bytes an interrupt may take to arrive: a printer makes 50 MB in a second
 _INTERRUPTS = 2  # one that comes while ipykernel runs code of its own is lost
 # What reading raises for a message that is none, or that is not signed: code in the box can send what it likes.
 _NO_MESSAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError)
@@ -78,9 +79,8 @@ class Talk:
                 for _ in range(_INTERRUPTS):
                     self._kernel.interrupt()
                     # What it printed until then is on its way; only a printer that goes on has as much again.
-                    reply = await self._until_idle(
-                        request, outputs, 2 * limits.output_bytes, limits.grace_s / _INTERRUPTS
-                    )
+                    most = limits.output_bytes + max(limits.output_bytes, _ON_ITS_WAY)
+                    reply = await self._until_idle(request, outputs, most, limits.grace_s / _INTERRUPTS)
                     if reply is not None or not self._kernel.alive:
                         break
         except BaseException:

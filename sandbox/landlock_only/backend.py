@@ -25,10 +25,10 @@ from sandbox.contract import (
 )
 from sandbox.landlock_only import machine, probe
 from sandbox.landlock_only.wish import LandlockWish, program
+from sandbox.line import Line
 from sandbox.namespace import request
 from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
 from sandbox.namespace.forkserver import ForkServer
-from sandbox.namespace.line import Line
 from sandbox.namespace.running import RunningJob
 from sandbox.namespace.templates import TemplateKey
 

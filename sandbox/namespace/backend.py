@@ -16,11 +16,11 @@ from sandbox.egress.resolve import Resolver, SystemResolver
 from sandbox.environments.environments import Environment, Environments, EnvironmentsConfig
 from sandbox.environments.installer import OnProgress
 from sandbox.fair_slots import FairSlots
+from sandbox.line import Line
 from sandbox.namespace import probe, request
 from sandbox.namespace.endings import settle
 from sandbox.namespace.forkserver import ForkedBox, ForkServer
 from sandbox.namespace.launch import TemplateWish
-from sandbox.namespace.line import Line
 from sandbox.namespace.one_job import to_its_end
 from sandbox.namespace.programs import Programs, find_programs, own_packages
 from sandbox.namespace.running import RunningJob

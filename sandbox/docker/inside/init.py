@@ -50,7 +50,7 @@ def main(preload: list[str], orders: Orders) -> NoReturn:
         watch = counters.ContainerWatch(disks)
         running.hand_over(worker.pack({**header, "limits": {**limits, "processes": _UNBOUND}}, body))
         watch.begin(limits, running.pid, confine.WORK if header["mount"] == "through" else "")
-        ended = Keeper(running, _ORDERS, outbox).attend(limits, watch)
+        ended = Keeper(running, _ORDERS, outbox, header["inlets"]).attend(limits, watch)
         said, files = answer.conclude(header, ended, watch)
         outbox.put({"answer": said, "key": key}, files)
         outbox.drain(_ORDERS, _SEND_WAIT_S)

@@ -1,4 +1,5 @@
-"""Process 1 while the job runs: pass on what it prints, keep its limits, and end it. Standard library only.
+"""Process 1 while the job runs: pass on what it prints, carry what the engine says to its ports, keep its limits, and
+end it. Standard library only.
 
 Written for any OCI runtime: it waits by SIGCHLD, since gVisor has no pidfd.
 """
@@ -11,21 +12,24 @@ import time
 from types import FrameType
 
 from sandbox import worker
+from sandbox.docker.flows import Flows
+from sandbox.docker.frames import Frame, Frames
 from sandbox.docker.inside import counters
 from sandbox.docker.inside.confine import Confined
+from sandbox.docker.inside.inlets import Inlets
 from sandbox.docker.inside.outbox import Outbox
 from sandbox.namespace.attend import Ended
 from sandbox.namespace.watch import Used
 
-_FIRST_LOOK_S, _LAST_PAUSE_S = 0.01, 0.05
+_FIRST_LOOK_S, _LAST_PAUSE_S, _RESTING_PAUSE_S = 0.01, 0.05, 0.4
 _READ = 1 << 16
 _MAX_SAID = worker.MAX_VALUE_BYTES + (1 << 16)
 
 
 class Keeper:
-    """One job. `orders` ends when the engine is gone."""
+    """One job. `orders` ends when the engine is gone. inlets: ports of the job's that the engine is carried to."""
 
-    def __init__(self, running: Confined, orders: int, outbox: Outbox) -> None:
+    def __init__(self, running: Confined, orders: int, outbox: Outbox, inlets: list[int]) -> None:
         self._running = running
         self._printed = {running.out: "stdout", running.err: "stderr"}
         self._orders = orders
@@ -34,6 +38,10 @@ class Keeper:
         self._seen = 0
         self._status: int | None = None
         self._poller = select.poll()
+        self._ordered = Frames()
+        self._flows = Flows(self._poller, outbox.put, metered=False)
+        self._inlets = Inlets(self._poller, self._flows, inlets)
+        self._last_pause_s = _RESTING_PAUSE_S if inlets else _LAST_PAUSE_S  # a server may do nothing for hours
         self._woken = _wake_on_child()
 
     def attend(self, limits: worker.Message, watch: counters.ContainerWatch) -> Ended:
@@ -48,6 +56,7 @@ class Keeper:
                 os.kill(-1, signal.SIGKILL)
             if used is None:
                 self._reap(0)  # all of them are dead before the engine hears of it
+        self._flows.read_out()
         self._take_answer()
         self._pass_on_the_rest(limits["output_bytes"])
         if not reason and self._seen > limits["output_bytes"]:
@@ -70,14 +79,17 @@ class Keeper:
         while True:
             self._listen_where_there_is_room()
             now = time.monotonic()
-            events = dict(self._poller.poll(max(0.0, min(look_at, deadline) - now) * 1000))
+            wait = max(0.0, min(look_at, deadline) - now)
+            again = self._inlets.try_again()
+            events = dict(self._poller.poll((wait if again is None else min(wait, again)) * 1000))
             if self._orders in events:
-                raise EOFError
+                self._obey()
             if self._running.result in events:
                 self._take_answer()
             if self._woken in events:
                 os.read(self._woken, _READ)
                 self._reap(os.WNOHANG)
+            self._carry(events)
             self._outbox.flush()
             self._pass_on()
             if self._seen > limits["output_bytes"]:
@@ -88,13 +100,41 @@ class Keeper:
             if now >= deadline:
                 return "timeout"
             if now >= look_at:
-                pause = min(_LAST_PAUSE_S, pause * 2)
-                look_at = now + pause
                 if reason := watch.exceeded():
                     return reason
+                pause = min(self._last_pause_s if watch.resting else _LAST_PAUSE_S, pause * 2)
+                look_at = now + pause
+
+    def _obey(self) -> None:
+        """What the engine says to a running job: something for its ports, or a signal for its process group.
+
+        That a signal was sent is said: what is asked of the job later must not be hit by it. Raises EOFError.
+        """
+        data = os.read(self._orders, _READ)
+        if not data:
+            raise EOFError
+        for frame in self._ordered.feed(data):
+            if "signal" in frame.header:
+                self._signal(frame)
+            else:
+                self._inlets.take(frame)
+
+    def _signal(self, frame: Frame) -> None:
+        if self._status is None:  # else its number may be another's by now
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._running.pid, frame.header["signal"])
+        self._outbox.put({"signalled": True})
+
+    def _carry(self, events: dict[int, int]) -> None:
+        for descriptor in events:
+            if self._inlets.tries(descriptor):
+                self._inlets.move(descriptor)
+            elif self._flows.carries(descriptor):
+                self._flows.move(descriptor)
 
     def _listen_where_there_is_room(self) -> None:
         """A job whose output nobody takes waits in its own write."""
+        self._flows.listen(room=not self._outbox.full)
         for descriptor in self._printed:
             if self._outbox.full:
                 with contextlib.suppress(KeyError):

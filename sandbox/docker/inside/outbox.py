@@ -12,6 +12,7 @@ from collections import deque
 from sandbox import worker
 
 _ENOUGH = 256 << 10  # held back before the job's own pipes are left unread
+_READ = 1 << 16
 
 
 class Outbox:
@@ -54,13 +55,16 @@ class Outbox:
                 self._parts.appendleft(part[written:])
 
     def drain(self, orders: int, seconds: float) -> None:
-        """Write all of it. Raises EOFError when the engine goes away (`orders` ends) or has not read it in time."""
+        """Write all of it. Raises EOFError when the engine goes away (`orders` ends) or has not read it in time.
+
+        What it orders meanwhile came too late and is dropped.
+        """
         poller = select.poll()
         poller.register(self.descriptor, select.POLLOUT)
         poller.register(orders, select.POLLIN)
         deadline = time.monotonic() + seconds
         while self.waiting:
             events = dict(poller.poll(max(0.0, deadline - time.monotonic()) * 1000))
-            if not events or orders in events:
+            if not events or (orders in events and not os.read(orders, _READ)):
                 raise EOFError
             self.flush()

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from sandbox import worker
 from sandbox.contract import Limits, Mount
 from sandbox.docker import bundle
-from sandbox.docker.channel import Demultiplexer, Frame, ProtocolError
+from sandbox.docker.channel import Demultiplexer
 from sandbox.docker.config import Shape
+from sandbox.docker.frames import Frame, ProtocolError
 from sandbox.docker.owner import OWNER, Owner, is_left_over
 
 pytestmark = pytest.mark.spec("BOX-9")

@@ -1,10 +1,17 @@
-"""A line to a job that is a server and runs for long: its sockets, and signals to it."""
+"""A line to a job that is a server and runs for long: its sockets, and signals to it. The same for every backend."""
 
 import asyncio
 import os
 from collections.abc import Sequence
+from typing import Protocol
 
-from sandbox.namespace.running import RunningJob
+
+class Signalled(Protocol):
+    """A job while it runs, as far as signals go."""
+
+    def signal(self, number: int) -> None: ...
+
+    async def signalled(self) -> None: ...
 
 
 class Line:
@@ -14,18 +21,18 @@ class Line:
         """ports: of the box's loopback, which the job will listen at."""
         self.ports = tuple(ports)
         self.folder: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        """A descriptor of the folder with a socket for each port (`sandbox.namespace.inlets`), once the box has it."""
-        self._running: RunningJob | None = None
+        """A descriptor of the folder with a socket for each port, `k-1` for the first, once they are listened at."""
+        self._running: Signalled | None = None
 
     def opened(self, descriptors: Sequence[int]) -> None:
-        """What came out of the box."""
+        """What the backend has opened; the descriptors are the line's from now on."""
         for descriptor in descriptors:
             if self.folder.done():
                 os.close(descriptor)
             else:
                 self.folder.set_result(descriptor)
 
-    def attach(self, running: RunningJob) -> None:
+    def attach(self, running: Signalled) -> None:
         self._running = running
 
     def signal(self, number: int) -> None:

@@ -1,0 +1,55 @@
+"""Frames out of a stream of bytes, at both ends of a container's standard streams. Standard library only."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from sandbox import worker
+
+# The largest frame is an answer: a value of 4 MiB, an error, and at most 64 MiB of collected files.
+MAX_FRAME_BYTES = 80 << 20
+
+
+class ProtocolError(Exception):
+    """What came is not what the other end sends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    header: dict[str, Any]
+    body: bytes
+
+
+class Frames:
+    """Bytes in, frames out (`sandbox.worker` has their form)."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def feed(self, data: bytes | bytearray) -> list[Frame]:
+        """Frames that are whole now. Raises ProtocolError."""
+        self._bytes += data
+        frames: list[Frame] = []
+        at, size = 0, worker.HEADER.size
+        while len(self._bytes) - at >= size:
+            head, body = worker.unpack_head(bytes(self._bytes[at : at + size]))
+            if head + body > MAX_FRAME_BYTES:
+                raise ProtocolError(f"a frame of {head + body:,} bytes")
+            end = at + size + head + body
+            if len(self._bytes) < end:
+                break
+            header = _object(self._bytes[at + size : at + size + head])
+            frames.append(Frame(header, bytes(self._bytes[end - body : end])))
+            at = end
+        del self._bytes[:at]
+        return frames
+
+
+def _object(text: bytearray) -> dict[str, Any]:
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError) as problem:
+        raise ProtocolError(f"a header that is not JSON ({problem})") from None
+    if not isinstance(header, dict):
+        raise ProtocolError("a header that is not an object")
+    return header

@@ -1,0 +1,108 @@
+"""Where the engine's side is heard for a job that is a server in a container: Unix sockets in a folder of this user's.
+
+There is no network to a container, and its file system is on the machine of the Docker Engine; so the sockets are ours,
+and what is said there goes over the container's own streams (`sandbox.docker.flows`). The folder is removed with its
+job; a lock held on it tells a later engine whose it is, should this one be killed.
+"""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import socket
+import tempfile
+import weakref
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from sandbox.namespace.inlets import NAME
+
+_PREFIX = "knackbox-inlets-"
+_BACKLOG = 16
+
+
+class Inlets:
+    """The listening sockets, in the order of the ports. A context; raises OSError where there is no place for them."""
+
+    def __init__(self, count: int) -> None:
+        path, self._folder = _locked_folder()
+        # Also where the interpreter ends and nobody has closed this; a fork of it does not own the folder.
+        self._remove = weakref.finalize(self, _remove, path, os.getpid())
+        self.listening: list[socket.socket] = []
+        try:
+            for index in range(1, count + 1):
+                end = socket.socket(socket.AF_UNIX)
+                self.listening.append(end)
+                end.bind(f"/proc/self/fd/{self._folder}/{NAME}-{index}")  # the path itself may be too long for a socket
+                end.listen(_BACKLOG)
+                end.setblocking(False)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def folder(self) -> int:
+        """A descriptor of the folder, the caller's to close."""
+        return os.open(f"/proc/self/fd/{self._folder}", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """Nobody can connect any more, and nothing is left in the file system."""
+        for end in self.listening:
+            end.close()
+        self._remove()
+        if self._folder >= 0:
+            os.close(self._folder)
+            self._folder = -1
+
+
+def sweep() -> None:
+    """Remove the folders of engines that were killed."""
+    for path in _base().glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):  # somebody else's, in use, or gone meanwhile
+            folder = _open(path)
+            try:
+                if os.fstat(folder).st_uid == os.geteuid():
+                    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(path)
+            finally:
+                os.close(folder)
+
+
+def _locked_folder() -> tuple[Path, int]:
+    """For this user alone. One that a sweep took before it was locked is given up for another."""
+    while True:
+        path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_base()))
+        folder = -1
+        try:
+            folder = _open(path)
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(folder).st_nlink:
+                return path, folder
+        except (BlockingIOError, FileNotFoundError):
+            pass
+        except OSError:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
+        if folder >= 0:
+            os.close(folder)
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def _base() -> Path:
+    return Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
+
+
+def _remove(path: Path, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(path, ignore_errors=True)
