@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.text import Text
 
+from engine.faces.cli.shared import Spinner
 from engine.policy.approval import ApprovalAnswer, ApprovalRequest
 from engine.policy.risk import risk_of
 
@@ -18,22 +19,28 @@ _YES = frozenset({"y", "yes"})
 class TerminalApprover:
     """Asks on stderr and reads a line of stdin, one question after the other. For a terminal on both."""
 
-    def __init__(self) -> None:
+    def __init__(self, spinner: Spinner | None = None) -> None:
+        """spinner: what else writes to the terminal; it is still meanwhile."""
+        self._spinner = spinner or Spinner(None)
         self._turn = asyncio.Lock()
         self._console = Console(stderr=True, highlight=False)
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         async with self._turn:
-            self._console.print(Panel(shown(request), title=f"Run {request.tool.name}?", title_align="left"))
-            self._console.print("[y/N] ", end="")
-            answer = await one_line()
+            with self._spinner.paused():
+                answer = await self._answer(request)
         approved = answer.strip().lower() in _YES
         return ApprovalAnswer(approved, request.digest, "" if approved else "not approved at the terminal")
 
+    async def _answer(self, request: ApprovalRequest) -> str:
+        self._console.print(Panel(shown(request), title=Text(f"Run {request.tool.name}?"), title_align="left"))
+        self._console.print("[y/N] ", end="", markup=False)
+        return await one_line()
 
-def at_terminal() -> TerminalApprover | None:
+
+def at_terminal(spinner: Spinner | None = None) -> TerminalApprover | None:
     """One that asks, where there is somebody to ask."""
-    return TerminalApprover() if sys.stdin.isatty() and sys.stderr.isatty() else None
+    return TerminalApprover(spinner) if sys.stdin.isatty() and sys.stderr.isatty() else None
 
 
 def shown(request: ApprovalRequest) -> Text:

@@ -32,8 +32,8 @@ def call(
     async def work(engine: Engine) -> ToolResult:
         return await engine.call(name, arguments)
 
-    with working(f"calling {name}"):
-        result = with_engine(ctx, work)
+    with working(f"calling {name}") as spinner:
+        result = with_engine(ctx, work, spinner)
     if wants_json(ctx, as_json):
         emit_json(asdict(result))
     elif result.success:

@@ -13,7 +13,7 @@ from engine.faces.cli.shared import Exit, Json, emit_json, fail, options, read_i
 from engine.faces.cli.sizes import kernel_memory
 from engine.stores.atomic import write_atomic
 
-BACKEND = "namespace"  # whose boxes can be kernels
+BACKENDS = ("namespace", "docker")  # whose boxes can be kernels
 TIMEOUT_S = 600.0
 
 app = typer.Typer(pretty_exceptions_enable=False)
@@ -44,8 +44,7 @@ def run(
     """
     target = writable(file, output, in_place=in_place)
     data = read_input(str(file), "run")
-    box = told(workspace, memory, read_only=read_only)
-    refuse_other_sandboxes(ctx)
+    box = told(workspace, memory, read_only=read_only) | walls(ctx)
     try:
         # Not at the top: what is behind it is an extra, and takes longer to import than the rest of the command line.
         from sandbox.kernels import notebook as notebooks  # noqa: PLC0415
@@ -116,17 +115,21 @@ def told(workspace: Path | None, memory: int | None, *, read_only: bool) -> dict
     return box
 
 
-def refuse_other_sandboxes(ctx: typer.Context) -> None:
-    """Never in another box than the one that was asked for."""
+def walls(ctx: typer.Context) -> dict[str, Any]:
+    """What the provisioner is told of the configured sandbox. Never another one than was asked for."""
     if options(ctx).unsafe_no_sandbox:
         fail("run: a notebook runs in a box only. Leave --unsafe-no-sandbox out.", Exit.USAGE)
     _, settings = settings_of(ctx)
-    if settings.sandbox != BACKEND:
+    if settings.sandbox not in BACKENDS:
         fail(
             f"run: kernels are not offered by the sandbox {settings.sandbox!r}. "
-            f"For this run: KNACKBOX_SANDBOX={BACKEND} knackbox run …",
+            f"For this run: KNACKBOX_SANDBOX={BACKENDS[0]} knackbox run …",
             Exit.ENVIRONMENT,
         )
+    if settings.sandbox != "docker":
+        return {"backend": settings.sandbox}
+    docker = settings.docker
+    return {"backend": "docker", "image": docker.image, "runtime": docker.runtime, "engine_url": docker.url}
 
 
 def write(target: Path, data: bytes) -> None:

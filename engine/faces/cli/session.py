@@ -19,18 +19,23 @@ from engine.app.compose import People
 from engine.app.engine import Engine
 from engine.app.sandboxes import unsafe_sandbox
 from engine.faces.cli.approve import at_terminal
-from engine.faces.cli.shared import options, settings_of
+from engine.faces.cli.shared import Spinner, options, settings_of
 
 T = TypeVar("T")
 
 
-def with_engine(ctx: typer.Context, work: Callable[[Engine], Coroutine[Any, Any, T]]) -> T:
-    """Open an engine as the global options say, do the work, close it. Raises ConfigError and SandboxError."""
+def with_engine(
+    ctx: typer.Context, work: Callable[[Engine], Coroutine[Any, Any, T]], spinner: Spinner | None = None
+) -> T:
+    """Open an engine as the global options say, do the work, close it. Raises ConfigError and SandboxError.
+
+    spinner: one that turns meanwhile, and is still while a person is asked for approval.
+    """
 
     async def session() -> T:
         home, settings = settings_of(ctx)
         sandbox = unsafe_sandbox() if options(ctx).unsafe_no_sandbox else None
-        people = People(approver=at_terminal())
+        people = People(approver=at_terminal(spinner))
         async with Engine.open(home.root, settings=settings, sandbox=sandbox, people=people) as engine:
             return await work(engine)
 

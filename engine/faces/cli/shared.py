@@ -17,6 +17,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
+from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
@@ -108,23 +109,64 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str | Text]]) -
     Console().print(table)
 
 
+class Spinner:
+    """A sign of life on stderr, from a second on, and not while a person is asked something."""
+
+    def __init__(self, status: Status | None) -> None:
+        self._status = status
+        self._lock = threading.Lock()
+        self._due = False
+        self._paused = 0
+
+    def start(self) -> None:
+        """It is time for it."""
+        with self._lock:
+            self._due = True
+            self._show()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Keep the terminal free."""
+        with self._lock:
+            self._paused += 1
+            self._show()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._paused -= 1
+                self._show()
+
+    def stop(self) -> None:
+        with self._lock:
+            self._due = False
+            self._show()
+
+    def _show(self) -> None:
+        if self._status is not None:
+            if self._due and not self._paused:
+                self._status.start()
+            else:
+                self._status.stop()
+
+
 @contextmanager
-def working(label: str) -> Iterator[None]:
+def working(label: str) -> Iterator[Spinner]:
     """A spinner on stderr for anything that takes over a second, when a person is looking."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield
+        yield Spinner(None)
         return
-    status = console.status(label)
-    timer = threading.Timer(SPINNER_AFTER_S, status.start)
+    spinner = Spinner(console.status(label))
+    timer = threading.Timer(SPINNER_AFTER_S, spinner.start)
     timer.daemon = True
     timer.start()
     try:
-        yield
+        yield spinner
     finally:
         timer.cancel()
         timer.join()
-        status.stop()
+        spinner.stop()
 
 
 def log_to_stderr() -> None:
