@@ -4,11 +4,9 @@ import json
 import os
 import random
 import select
-import signal
 import sqlite3
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,9 +17,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from engine.stores.event_log import EventLog, UnknownSubscriber
 from engine.stores.records import Records
+from tests.stores.event_log_victims import read_on, write_on
+from tests.stores.processes import Other, other
 
 pytestmark = pytest.mark.spec("REG-9")
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 class Clock:
@@ -223,53 +222,10 @@ Deliveries.TestCase.settings = settings(max_examples=25, stateful_step_count=20,
 TestDeliveries = Deliveries.TestCase
 
 
-# Killed processes. What they did they write into files of their own; the judge below reads those and the database, and
-# shares no code with the log.
-WRITER = """
-import os, sys
-from engine.stores.clock import SystemClock
-from engine.stores.event_log import EventLog
-from engine.stores.records import Records
-url, name, journal, first = sys.argv[1:5]
-log = EventLog(Records.open(url, power_cuts=True), SystemClock())
-out = os.open(journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-number = int(first)
-print("ready", flush=True)
-while True:
-    log.append_all([("made", {"by": name, "n": number}), ("made", {"by": name, "n": number + 1})])
-    os.write(out, b"%d\\n%d\\n" % (number, number + 1))
-    number += 2
-"""
-READER = """
-import os, sys
-from engine.stores.clock import SystemClock
-from engine.stores.event_log import EventLog
-from engine.stores.records import Records
-url, journal, rounds = sys.argv[1:4]
-log = EventLog(Records.open(url, power_cuts=True), SystemClock(), most_attempts=10_000)
-log.subscribe("reader", from_start=True)
-out = os.open(journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-print("ready", flush=True)
-empty = 0
-while not int(rounds) or empty < 3:
-    found = log.fetch("reader", 20, lease_s=0.05)
-    empty = 0 if found else empty + 1
-    if not found and int(rounds):
-        import time
-        time.sleep(0.06)
-    for each in found:
-        os.write(out, b"%s %d %s %d\\n" % (b"new" if each.attempt == 1 else b"again", each.event.offset, each.event.payload["by"].encode(), each.event.payload["n"]))
-    log.ack("reader", [each.event.offset for each in found])
-    os.write(out, b"".join(b"acked %d\\n" % each.event.offset for each in found))
-"""
-
-
-def started(code: str, *arguments: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    process = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    return process
+def started(stack: ExitStack, body: Callable[..., None], *arguments: object) -> Other:
+    victim = stack.enter_context(other(body, *arguments))
+    assert victim.hear() == "ready"
+    return victim
 
 
 def whole_lines(journal: Path) -> list[str]:
@@ -277,35 +233,33 @@ def whole_lines(journal: Path) -> list[str]:
 
 
 def kills(folder: Path, count: int, seed: int) -> None:
-    """Kill two writers and a reader `count` times, then judge what they and the database say."""
+    """Kill two writers and a reader `count` times, then judge what they and the database say.
+
+    What the processes did they write into files of their own; the judge reads those and the database, and shares no
+    code with the log.
+    """
     chance = random.Random(seed)
     url = f"sqlite:///{folder}/events.db"
     journals = {name: folder / f"{name}.journal" for name in ("one", "two", "reader")}
     firsts = {"one": 0, "two": 0}
 
-    def start(name: str) -> subprocess.Popen[str]:
+    def start(stack: ExitStack, name: str) -> Other:
         if name == "reader":
-            return started(READER, url, journals[name], 0)
+            return started(stack, read_on, url, str(journals[name]), False)
         firsts[name] += 1_000_000  # a life's numbers begin anew: what a killed one had in hand is not known to it
-        return started(WRITER, url, name, journals[name], firsts[name])
+        return started(stack, write_on, url, name, str(journals[name]), firsts[name])
 
-    running = {name: start(name) for name in journals}
-    try:
+    with ExitStack() as all_of_them:
+        stacks = {name: all_of_them.enter_context(ExitStack()) for name in journals}
+        running = {name: start(stacks[name], name) for name in journals}
         for _ in range(count):
             select.select([], [], [], chance.random() * 0.05)
             name = chance.choice(list(running))
-            running[name].send_signal(signal.SIGKILL)
-            running[name].wait(30)
-            running[name].stdout.close()  # type: ignore[union-attr]
-            running[name] = start(name)
-    finally:
-        for process in running.values():
-            process.kill()
-            process.wait(30)
-            process.stdout.close()  # type: ignore[union-attr]
-    last = started(READER, url, journals["reader"], 3)  # until nothing comes any more
-    assert last.wait(300) == 0
-    last.stdout.close()  # type: ignore[union-attr]
+            running[name].kill()  # SIGKILL
+            stacks[name].close()
+            running[name] = start(stacks[name], name)
+    with ExitStack() as stack:
+        assert started(stack, read_on, url, str(journals["reader"]), True).end() == 0
     judge(folder, journals)
 
 
