@@ -47,7 +47,7 @@ worked()
 """, "RNDADDTOENTCNT needs CAP_SYS_ADMIN"),
     ("reseed the machine's generator", "fcntl.ioctl(os.open('/dev/random', os.O_RDONLY), 0x5207)\nworked()",
      "RNDRESEEDCRNG needs CAP_SYS_ADMIN"),
-    ("change the mode of /dev/null", "os.chmod('/dev/null', 0)\nworked()", "the node is root's and read-only"),
+    ("change the mode of /dev/null", "os.chmod('/dev/null', 0)\nif not os.stat('/dev/null').st_mode & 0o777: worked()", "the node is root's and read-only"),
     ("put a file in the place of /dev/null", "os.unlink('/dev/null')\nworked()", "/dev is read-only"),
     ("add a device to /dev", "os.close(os.open('/dev/x', os.O_CREAT | os.O_WRONLY))\nworked()", "/dev is read-only"),
 )  # fmt: skip

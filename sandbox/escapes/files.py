@@ -96,8 +96,8 @@ worked()
     ("rename a folder of the system", "os.rename('/usr/lib', '/usr/lib-@MARK@')\nworked()", _READ_ONLY),
     ("exchange two names of the system", "call(316, -100, b'/usr', -100, b'/tmp', 2)\nworked()", _OTHER_MOUNT),
     ("empty a file of the system", "os.truncate('/etc/passwd', 0)\nworked()", _READ_ONLY),
-    ("change the times of a file of the system", "os.utime('/etc/passwd', (1, 1))\nworked()", _READ_ONLY),
-    ("change the mode of a folder of the system", "os.chmod('/usr', 0o777)\nworked()", _READ_ONLY),
+    ("change the times of a file of the system", "os.utime('/etc/passwd', (1, 1))\nif os.stat('/etc/passwd').st_mtime == 1: worked()", _READ_ONLY),
+    ("change the mode of a folder of the system", "os.chmod('/usr', 0o777)\nif os.stat('/usr').st_mode & 0o777 == 0o777: worked()", _READ_ONLY),
     ("change an owner", "open('x', 'w').close()\nos.chown('x', 0, 0)\nworked()", "it needs CAP_CHOWN"),
     ("make a file immutable", """
 open('x', 'w').close(); f = os.open('x', os.O_RDONLY)

@@ -1,8 +1,9 @@
 """Attempts to be somebody else, or to have a right the box was not given."""
 
 from sandbox.contract import Language
-from sandbox.escapes.attempt import Attempt, Family
+from sandbox.escapes.attempt import FILTERED, Attempt, Family
 
+_BOUNDING = "have a capability in its bounding set"
 _NO_SETUID = "without CAP_SETUID and CAP_SETGID nobody changes into an id that is not already his"
 _BOUNDED = "the bounding set is empty and the permitted set, too: there is nothing to take from"
 _NO_NEW_PRIVS = "no_new_privs is on for good"
@@ -17,8 +18,9 @@ _ROWS = (
     ("join root's group", "refused(lambda: os.setgid(0))", _NO_SETUID),
     ("join more groups", "refused(lambda: os.setgroups([0, 4, 6, 27]))", _NO_SETUID),
     ("be root to begin with", "if 0 in (*os.getresuid(), *os.getresgid()): worked()", "the box's user is an ordinary one"),
-    ("have a capability to begin with", _CAPS + "if any(int(v, 16) for v in fields.values()): worked(fields)",
-     "all five sets are emptied before the job arrives"),
+    ("have a capability to begin with", _CAPS + "del fields['CapBnd']\nif any(int(v, 16) for v in fields.values()): "
+     "worked(fields)", "all sets are emptied before the job arrives"),
+    (_BOUNDING, _CAPS + "if int(fields['CapBnd'], 16): worked(fields)", "the bounding set is emptied, too"),
     ("give itself all capabilities", "head = (ctypes.c_uint32 * 2)(0x20080522, 0)\n"
      "call(126, head, (ctypes.c_uint32 * 6)(*[0xffffffff] * 6))\nworked()", _BOUNDED),
     ("raise an ambient capability", "call(157, 47, 2, 21, 0, 0)\nworked()", _BOUNDED),
@@ -77,4 +79,14 @@ refused(lambda: call(149, address, 64 << 20))
 """, "RLIMIT_MEMLOCK is 64 KiB"),
 )  # fmt: skip
 
-ATTEMPTS = tuple(Attempt(Family.IDENTITY, attempt, Language.PYTHON, code, why) for attempt, code, why in _ROWS)
+ATTEMPTS = tuple(
+    Attempt(
+        Family.IDENTITY,
+        attempt,
+        Language.PYTHON,
+        code,
+        why,
+        only=FILTERED if attempt == _BOUNDING else frozenset(),  # without namespaces only root can empty it
+    )
+    for attempt, code, why in _ROWS
+)

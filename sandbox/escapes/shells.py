@@ -23,7 +23,7 @@ _BASH = (
     ("mount", "mount -t tmpfs x /tmp 2>/dev/null && worked; mount -o remount,rw / 2>/dev/null && worked", _CONFINED),
     ("leave the root", "chroot /proc/1/root true 2>/dev/null && worked; cat /proc/1/root@CANARY@ 2>/dev/null", _ROOT),
     ("write into the system", "(: > /usr/planted-@MARK@) 2>/dev/null && worked; (: > /etc/planted-@MARK@) 2>/dev/null "
-     "&& worked; touch /bin/sh 2>/dev/null && worked", _ROOT),
+     '&& worked; touch -d @1 /bin/sh 2>/dev/null; [ "$(stat -Lc %Y /bin/sh)" = 1 ] && worked', _ROOT),
     ("make a device", "mknod /tmp/d c 1 1 2>/dev/null && worked; ls /dev/[sv]d? 2>/dev/null && worked", _CONFINED),
     ("have the host run something later", "crontab -l 2>/dev/null && worked; (echo x | at now) 2>/dev/null && worked; "
      "systemctl status 2>/dev/null && worked", _ROOT),

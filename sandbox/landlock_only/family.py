@@ -48,11 +48,11 @@ class Family:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(-1, signal.SIGKILL)
             try:
-                ended, _ = os.waitpid(-1, os.WNOHANG)
+                while os.waitpid(-1, os.WNOHANG)[0]:  # all of them: each kill looks at every process of the machine
+                    pass
             except ChildProcessError:
                 return
-            if not ended:
-                time.sleep(_AGAIN_S)
+            time.sleep(_AGAIN_S)
 
 
 def die_with_parent(parent: int, number: int) -> None:

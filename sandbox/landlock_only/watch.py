@@ -15,6 +15,7 @@ from sandbox.namespace.watch import TreeWatch, Used
 _BLOCK = 512
 _SLACK = 1 << 20  # a file system's own blocks; a file that ended just at the limit is not over it
 _IDLE_SHARE = 9  # a look that took 1 ms is followed by 9 ms without one: a machine may have thousands of processes
+_LONGEST_IDLE_S = 0.1  # where a look took long there may be a fork bomb
 _HIDDEN = 2  # so many times its disk, gone from a file system that others use as well, and as much written by the job
 _PARENT, _THREADS = 1, 17  # fields of /proc/<pid>/stat after the command's closing bracket
 
@@ -51,7 +52,7 @@ class FamilyWatch(TreeWatch):
             return ""
         reason = self._look()
         finished = time.monotonic()
-        self._next_look = finished + _IDLE_SHARE * (finished - started)
+        self._next_look = finished + min(_IDLE_SHARE * (finished - started), _LONGEST_IDLE_S)
         return reason
 
     def _look(self) -> str:
