@@ -55,7 +55,7 @@ def kill_one(home: Path, mark: str, seed: int) -> None:
         helpers = children_of(victim.pid)
         victim.kill()
         victim.communicate()
-    wait_until(lambda: not processes_with(mark) and not any(Path(f"/proc/{pid}/exe").exists() for pid in helpers))
+    wait_until(lambda: not processes_with(mark) and not any(os.path.exists(f"/proc/{pid}/exe") for pid in helpers))
 
 
 async def store_is_whole(home: Path) -> None:

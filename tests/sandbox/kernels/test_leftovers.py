@@ -85,7 +85,7 @@ def test_kill_9_of_the_engine_leaves_nothing_of_its_kernels(run: int, tmp_path: 
     engine.wait()
     engine.stdout.close()
     wait_until(lambda: not marked(mark))
-    wait_until(lambda: not any(Path(f"/proc/{pid}/cgroup").exists() for pid in supervisors))
+    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}/cgroup") for pid in supervisors))
     cgroups.sweep(cgroups.find())
     assert not mounts(tmp_path)
     assert not list(tmp_path.iterdir())
