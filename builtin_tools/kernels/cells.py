@@ -9,7 +9,7 @@ from builtin_tools.kernels.service import Kernels
 from builtin_tools.kernels.verdict import failure_of_cell
 from builtin_tools.workspace import folder_of
 from engine.contract.context import CallContext, Produced
-from engine.contract.failure import ToolFailure
+from engine.contract.failure import refusal
 from sandbox.kernels.spec import TooManyKernels
 
 NOTHING = "Ran to its end and printed nothing."
@@ -31,7 +31,7 @@ async def run_cell(ctx: CallContext, code: str, kernel: str, imports: tuple[str,
             on_stream=Pieces(ctx.progress),
         )
     except TooManyKernels as error:
-        raise ToolFailure(str(error), reason="too_many_kernels", may_have_started=False, end="refused") from error
+        raise refusal(str(error), "too_many_kernels") from error
     # Nothing is awaited from here on: a loss that the cell tells of counts as told, unless the result is not heard.
     cell, shown = ran.cell, ran.shown
     if cell.state_lost:

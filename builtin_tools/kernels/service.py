@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from builtin_tools.refusals import not_configured
-from engine.app.config import KernelSettings
+from engine.app.settings import KernelSettings
 from sandbox.contract import Sandbox
 
 if TYPE_CHECKING:

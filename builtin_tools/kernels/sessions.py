@@ -16,7 +16,7 @@ from builtin_tools.kernels.history import Entry, History
 from builtin_tools.kernels.owner import Owner
 from builtin_tools.kernels.shown import Shown, show
 from builtin_tools.kernels.variables import EXPRESSION, WALL_S, Overview, overview_of
-from engine.app.config import KernelSettings
+from engine.app.settings import KernelSettings
 from engine.stores.workspace import FolderWorkspace
 from sandbox.contract import Mount, SandboxError
 from sandbox.kernels.boxed import Keeper

@@ -10,7 +10,7 @@ from builtin_tools.kernels.service import Kernels
 from builtin_tools.refusals import wrong_arguments
 from builtin_tools.workspace import explained, folder_of
 from engine.contract.context import CallContext, Produced
-from engine.contract.failure import ToolFailure
+from engine.contract.failure import ToolFailure, refusal
 from engine.registry.decorate import tool
 from sandbox.kernels.spec import Occupied
 
@@ -84,7 +84,7 @@ async def _export(ctx: CallContext, kernel: str, notebook: bytes, path: str) -> 
 
 
 def _missing(said: str) -> ToolFailure:
-    return ToolFailure(said, reason="not_found", may_have_started=False, end="refused")
+    return refusal(said, "not_found")
 
 
 def _line(row: dict[str, Any]) -> str:

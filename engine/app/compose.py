@@ -7,12 +7,12 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from engine.app.config import Settings
 from engine.app.home import Home
 from engine.app.models import images_of, vision_of
 from engine.app.packs import OpenedPacks, open_packs
 from engine.app.sandboxes import Refusing, open_sandbox, told_to_sandboxes
 from engine.app.services import Services
+from engine.app.settings import Settings
 from engine.contract.context import Clock, MissingService
 from engine.contract.guard import Guard
 from engine.contract.source import ToolSource
@@ -34,10 +34,10 @@ from engine.recovery.retry import Retrier
 from engine.registry.registry import Registry
 from engine.stores.call_log import CallLog
 from engine.stores.embedder import Embedder, WordLlamaEmbedder
+from engine.stores.engine_lock import EngineLock
 from engine.stores.event_log import EventLog
 from engine.stores.failure_log import FailureLog
 from engine.stores.key_ledger import KeyLedger
-from engine.stores.owner import Owner
 from engine.stores.records import Records
 from engine.stores.vectors import VectorStore
 from engine.stores.workspace import FolderWorkspace
@@ -148,8 +148,8 @@ async def compose(
     binder = ContextBinder(box, workspace, clock, vision, images, provides)
     budget = RetryBudget()
     limits = await asyncio.to_thread(RateLimits, records, clock)
-    owner = await asyncio.to_thread(Owner, home.owners)
-    stack.callback(owner.close)
+    lock = await asyncio.to_thread(EngineLock, home.engines)
+    stack.callback(lock.close)
     trail = AuditTrail(calls, events, clock)
     stack.push_async_callback(trail.aclose)
     guards: list[Guard] = [AnnotationLog(), Access(), Repeats(clock), Breakers(clock), limits, budget]
@@ -161,7 +161,7 @@ async def compose(
         chains=chains,
         failures=failures,
         guards=guards,
-        keyed=KeyedCalls(await asyncio.to_thread(KeyLedger, records, owner, clock)),
+        keyed=KeyedCalls(await asyncio.to_thread(KeyLedger, records, lock, clock)),
         observers=(trail.observe,),
         retrier=Retrier(budget=budget),
     )

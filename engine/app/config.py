@@ -1,4 +1,4 @@
-"""`Settings`: what a person configured. From `<home>/config.toml`, then `KNACKBOX_*`, then explicit overrides.
+"""`load_settings`: what a person configured. From `<home>/config.toml`, then `KNACKBOX_*`, then explicit overrides.
 
 An environment variable names a field by its path: `KNACKBOX_MODEL_BASE_URL` is `base_url` of `[model]`; a list is given
 with commas (`KNACKBOX_EGRESS_ALLOW=a.example:443,b.example:443`), and an empty variable is an empty list. A field
@@ -10,172 +10,15 @@ import difflib
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_origin
+from typing import Any, get_origin
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from engine.app.home import HOME_VARIABLE, Home
+from engine.app.settings import Section, Settings
 from engine.contract.failure import ConfigError
-from sandbox.contract import Destination
-from sandbox.egress.rules import canonical_destination, canonical_host
 
 PREFIX = "KNACKBOX_"
-Provider = Literal["openai", "anthropic", "google"]
-
-
-class Section(BaseModel):
-    """A table of the configuration: frozen, and closed to fields nobody knows."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
-
-
-class Endpoint(Section):
-    """A model somebody serves. `openai` with a `base_url` is any OpenAI-compatible server; it may need no key."""
-
-    provider: Provider = "openai"
-    name: str | None = None
-    base_url: str | None = None
-    api_key: SecretStr | None = None
-    timeout_s: float = Field(default=120.0, gt=0)
-
-    @property
-    def configured(self) -> bool:
-        return self.name is not None
-
-
-class ModelSettings(Endpoint):
-    """The model the loop talks to. sees: it accepts images, so it also serves as the vision model.
-
-    native_tools: False for one that has no tool calls of its own (TAG-4).
-    """
-
-    sees: bool = False
-    native_tools: bool = True
-
-
-class BudgetSettings(Section):
-    """What one message to the loop may cost (LOOP-2). Counts, tokens in and out together, seconds."""
-
-    turns: int = Field(default=40, ge=1)
-    tool_calls: int = Field(default=200, ge=1)
-    tokens: int = Field(default=1_000_000, ge=1)
-    wall_s: float = Field(default=1800.0, gt=0)
-
-
-class SkillSettings(Section):
-    """retrieve: how many acquired skills a query may bring onto the list of one turn."""
-
-    retrieve: int = Field(default=8, ge=1)
-
-
-def _destination(text: str) -> str:
-    return str(canonical_destination(Destination.parse(text.strip())))
-
-
-def _host(text: str) -> str:
-    return canonical_host(text.strip())
-
-
-def _module(text: str) -> str:
-    if not all(part.isidentifier() for part in text.strip().split(".")):
-        raise ValueError(f"{text!r} is not the name of a module")
-    return text.strip()
-
-
-class EgressSettings(Section):
-    """Where skills may connect to, and nothing else does (BOX-10).
-
-    allow: destinations (`host:port`, no wildcards) that a skill may declare. allow_private: hosts and addresses that
-    may be reached although they are not public; a host's name opens private and loopback addresses to it.
-    """
-
-    allow: tuple[Annotated[str, AfterValidator(_destination)], ...] = ()
-    allow_private: tuple[Annotated[str, AfterValidator(_host)], ...] = ()
-
-
-class DockerSettings(Section):
-    """For `sandbox = "docker"` (BOX-9). runtime: an OCI runtime the engine knows, such as gVisor's `runsc`.
-
-    url: of the engine; where it is not given, as the docker command finds it.
-    """
-
-    image: str = "knackbox-box"
-    runtime: str = ""
-    url: str = ""
-
-
-class PolicySettings(Section):
-    """What may run, and who is asked first.
-
-    band: GREEN runs tools of every safety class, AMBER none of class HIGH, RED only those of LOW; an agent's own band
-    can only be tighter. approval: which tools wait for a person: none (`off`), those that say so (`confirmation`), or
-    all that are destructive, too. approval_expires_s: seconds in which an answer counts. on_gate_failure: what becomes
-    of a call when the eval gate fails or is slow.
-    """
-
-    band: Literal["GREEN", "AMBER", "RED"] = "GREEN"
-    approval: Literal["off", "confirmation", "destructive"] = "off"
-    approval_expires_s: float = Field(default=300.0, gt=0)
-    on_gate_failure: Literal["allow", "deny"] = "allow"
-
-
-class EnvironmentSettings(Section):
-    """Packages that skills declare (BOX-11). cap_bytes: most to keep on the disk. build_s: seconds to install a set."""
-
-    cap_bytes: int = Field(default=8 << 30, ge=0)
-    build_s: float = Field(default=300.0, gt=0)
-
-
-class KernelSettings(Section):
-    """Kernels that keep their state between calls (KERN-6).
-
-    idle_s: after so long without a cell a kernel is ended. per_agent, most: kernels of one agent, and in all.
-    memory_bytes: of one kernel and what it starts. warm: ready ones kept waiting, none before the first was asked for.
-    preload: modules every kernel has imported already. They are imported outside of the box: name libraries alone.
-    """
-
-    idle_s: float = Field(default=1800.0, gt=0)
-    per_agent: int = Field(default=4, ge=1)
-    most: int = Field(default=16, ge=1)
-    memory_bytes: int = Field(default=1 << 30, ge=128 << 20)
-    warm: int = Field(default=1, ge=0, le=16)
-    preload: tuple[Annotated[str, AfterValidator(_module)], ...] = ()
-
-
-class Settings(Section):
-    """Everything configurable, with its defaults.
-
-    sandbox: name of an entry point of the group `knackbox.sandboxes`, or `unsafe` (see BOX-2).
-    workspace: the one folder an agent may touch; `<home>/workspace` when not given.
-    vision: a model that sees, when it is not the one of `[model]`. image: a model that draws.
-    packs: a free table for each third-party pack, by its entry-point name.
-    """
-
-    sandbox: str = "namespace"
-    workspace: Path | None = None
-    model: ModelSettings = ModelSettings()
-    vision: Endpoint = Endpoint()
-    image: Endpoint = Endpoint()
-    budget: BudgetSettings = BudgetSettings()
-    skills: SkillSettings = SkillSettings()
-    egress: EgressSettings = EgressSettings()
-    environments: EnvironmentSettings = EnvironmentSettings()
-    docker: DockerSettings = DockerSettings()
-    kernels: KernelSettings = KernelSettings()
-    policy: PolicySettings = PolicySettings()
-    packs: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
-
-    @property
-    def vision_endpoint(self) -> Endpoint | None:
-        """The model to send images to, if any."""
-        if self.vision.configured:
-            return self.vision
-        return self.model if self.model.configured and self.model.sees else None
-
-    @property
-    def image_endpoint(self) -> Endpoint | None:
-        """The model that draws, if any."""
-        return self.image if self.image.configured else None
 
 
 def load_settings(home: Home, environ: Mapping[str, str], overrides: Mapping[str, Any] | None = None) -> Settings:

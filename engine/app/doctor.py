@@ -12,10 +12,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from engine.app.config import Settings, load_settings
+from engine.app.config import load_settings
 from engine.app.home import PRIVATE, Home
 from engine.app.plugins import COMMANDS, SANDBOXES, TOOL_SOURCES, find, own
 from engine.app.sandboxes import open_sandbox, told_to_sandboxes
+from engine.app.settings import Settings
 from engine.contract.failure import ConfigError
 from engine.stores.embedder import WordLlamaEmbedder
 from sandbox.contract import Sandbox, SandboxError, State

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from engine.app.compose import House, People, compose
-from engine.app.config import Settings, load_settings
+from engine.app.config import load_settings
 from engine.app.home import Home
 from engine.app.services import Services
+from engine.app.settings import Settings
 from engine.contract.context import Clock, no_progress
 from engine.contract.result import TagContext, ToolCall, ToolResult
 from engine.contract.source import ToolSource

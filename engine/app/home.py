@@ -43,9 +43,9 @@ class Home:
         return f"sqlite:///{self.root / 'events.db'}"
 
     @property
-    def owners(self) -> Path:
+    def engines(self) -> Path:
         """Lock files of the engines that are open on this home."""
-        return self.root / "owners"
+        return self.root / "engines"
 
     @property
     def vectors(self) -> Path:

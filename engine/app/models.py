@@ -3,7 +3,7 @@
 from engine.agent.endpoint import ModelEndpoint
 from engine.agent.images import OpenAIImages
 from engine.agent.vision import ModelVision
-from engine.app.config import Endpoint, ModelSettings, Settings
+from engine.app.settings import Endpoint, ModelSettings, Settings
 from engine.contract.failure import ConfigError
 
 

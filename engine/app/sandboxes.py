@@ -3,9 +3,9 @@
 import difflib
 import inspect
 
-from engine.app.config import Settings
 from engine.app.home import Home
 from engine.app.plugins import SANDBOXES, find
+from engine.app.settings import Settings
 from engine.contract.failure import ConfigError
 from sandbox.contract import (
     Job,

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from engine.app.config import Settings
 from engine.app.home import Home
+from engine.app.settings import Settings
 from engine.contract.context import Clock
 from engine.stores.embedder import Embedder
 from engine.stores.records import Records

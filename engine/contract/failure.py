@@ -54,6 +54,27 @@ class ToolFailure(Exception):
         self.end = end
 
 
+REFUSED = "refused"  # the audit's end when nothing was run
+
+
+def refusal(
+    message: str,
+    reason: str,
+    failure_class: FailureClass = FailureClass.DIAGNOSTIC,
+    *,
+    retry_after: float | None = None,
+) -> ToolFailure:
+    """The failure of a call that was not run."""
+    return ToolFailure(
+        message,
+        failure_class=failure_class,
+        reason=reason,
+        retry_after=retry_after,
+        may_have_started=False,
+        end=REFUSED,
+    )
+
+
 class ToolNotFound(LookupError):
     """The registry was asked to execute a name it does not know. `engine.call` never raises this."""
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import Protocol
 
 from engine.contract.failure import Failure
 from engine.contract.result import ToolCall
@@ -20,17 +19,17 @@ class Request:
     turn: Turn
 
 
-class Guard(Protocol):
+class Guard:
     """Asked before a call runs, in the order of the pipeline's guards; one that refuses spares the others the question.
 
-    Neither method may block: in the event loop, 25 microseconds are shared by the whole pipeline.
+    A guard overrides what it cares for. Neither method may block: in the event loop, 25 microseconds are shared by the
+    whole pipeline.
     """
 
-    def admit(self, request: Request) -> Awaitable[None] | None:
+    def admit(self, request: Request) -> Awaitable[None] | None:  # noqa: ARG002 -- for those who override it
         """Let it run by returning, or when what was returned has been awaited. Raises ToolFailure to refuse it."""
-        ...
+        return None
 
     def ended(self, request: Request, failure: Failure | None, *, ran: bool) -> None:
         """A call this guard admitted has ended. failure: as it was classified, before anything was made of it; None
         for a success. ran: whether the tool was entered. Must not raise."""
-        ...

@@ -12,8 +12,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from engine.contract.context import Clock
-from engine.contract.failure import Failure
-from engine.contract.guard import Request
+from engine.contract.guard import Guard, Request
 from engine.contract.result import ToolCall, ToolResult
 from engine.contract.turn import Turn
 from engine.policy.risk import risk_of
@@ -30,7 +29,7 @@ _MOST_WAITING = 10_000  # rows that may wait: some 10 MB
 _Entry = tuple[ToolCall, ToolResult, Turn]
 
 
-class AuditTrail:
+class AuditTrail(Guard):
     """A guard, for what is on record before it runs, and an observer, for the rest.
 
     A thread of its own writes: calls that never wait would keep a timer of the event loop from ever going off.
@@ -55,9 +54,6 @@ class AuditTrail:
             return None
         ts, risk = self._clock.now().isoformat(), risk_of(spec, request.call.arguments)
         return asyncio.to_thread(self._calls.write, [row_of_start(request, ts, risk)])
-
-    def ended(self, request: Request, failure: Failure | None, *, ran: bool) -> None:
-        """The result comes to `observe`."""
 
     def observe(self, call: ToolCall, result: ToolResult, turn: Turn) -> None:
         """Note a result; it is written soon. Blocks only when calls are made faster than they can be written."""

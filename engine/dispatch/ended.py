@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from engine.contract.failure import Failure, FailureClass, ToolFailure
+from engine.contract.failure import REFUSED, Failure, FailureClass, ToolFailure
 from engine.contract.result import ToolResult
 from engine.dispatch.flight import Flight
 from engine.dispatch.render import render
@@ -12,7 +12,6 @@ from sandbox.contract import End
 
 OK = End.OK.value
 KILLED = End.KILLED.value
-REFUSED = "refused"  # the audit's end when nothing was run
 REPLAYED = "replayed"  # when an earlier call with the same key has the result
 
 
@@ -76,8 +75,3 @@ def end_of(error: BaseException, flight: Flight) -> str:
     if flight.out_of_time:
         return End.TIMEOUT.value
     return End.ERROR.value if flight.started else REFUSED
-
-
-def refusal(text: str, failure_class: FailureClass, reason: str) -> ToolFailure:
-    """For a call that is not run."""
-    return ToolFailure(text, failure_class=failure_class, reason=reason, may_have_started=False, end=REFUSED)

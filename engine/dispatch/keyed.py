@@ -5,14 +5,13 @@ off is never run again by itself: nobody knows whether it happened.
 """
 
 import asyncio
-import hashlib
-import json
 import logging
 import re
 from collections.abc import Awaitable, Coroutine, Mapping
 from typing import Any, TypeVar
 
-from engine.contract.failure import FailureClass, ToolFailure
+from engine.contract.canonical import digest
+from engine.contract.failure import REFUSED, FailureClass, ToolFailure
 from engine.contract.guard import Request
 from engine.contract.result import ToolResult
 from engine.stores.key_ledger import Claim, Key, KeyLedger
@@ -119,17 +118,12 @@ class KeyedCalls:
 def key_of(request: Request) -> Key:
     """User, tool, version, and a digest of the fields that make the key; a field that is not given counts as null."""
     fields = {name: _value(name, request.call.arguments) for name in request.spec.idempotency_key_fields}
-    text = json.dumps(fields, sort_keys=True, default=repr)
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return Key(request.turn.user, request.spec.name, request.spec.version, digest)
+    return Key(request.turn.user, request.spec.name, request.spec.version, digest(fields))
 
 
 def _value(name: str, arguments: Mapping[str, Any]) -> Any:
     hashed = _HASHED.match(name)
-    if hashed is None:
-        return arguments.get(name)
-    text = json.dumps(arguments.get(hashed[1]), sort_keys=True, default=repr)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return arguments.get(name) if hashed is None else digest(arguments.get(hashed[1]))
 
 
 def _unsure(request: Request, what: str) -> ToolFailure:
@@ -139,5 +133,5 @@ def _unsure(request: Request, what: str) -> ToolFailure:
         failure_class=FailureClass.DIAGNOSTIC,
         reason="may_have_happened",
         may_have_started=True,
-        end="refused",
+        end=REFUSED,
     )

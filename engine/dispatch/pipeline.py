@@ -7,13 +7,13 @@ from dataclasses import replace
 from functools import partial
 
 from engine.contract.context import no_progress
-from engine.contract.failure import FailureClass
+from engine.contract.failure import FailureClass, refusal
 from engine.contract.guard import Request
 from engine.contract.result import Audit, ToolCall, ToolResult
 from engine.contract.source import Tool
 from engine.contract.turn import Turn
 from engine.dispatch.attempt import Attempts
-from engine.dispatch.ended import KILLED, Ended, end_of, fault, killed, refusal, replayed, substituted, succeeded
+from engine.dispatch.ended import KILLED, Ended, end_of, fault, killed, replayed, substituted, succeeded
 from engine.dispatch.flight import Flight
 from engine.dispatch.flights import Flights
 from engine.dispatch.parts import Parts
@@ -134,16 +134,12 @@ class Pipeline:
     async def _look_up(self, flight: Flight) -> Tool:
         """The tool. Raises ToolFailure, naming the three nearest, when there is none of that name."""
         if self._closed:
-            raise refusal("The engine is closed; nothing was run.", FailureClass.FATAL, "closed")
+            raise refusal("The engine is closed; nothing was run.", "closed", FailureClass.FATAL)
         tool = self._registry.find_static(flight.name) or await self._registry.find(flight.name)
         if tool is None:
             near = await self._registry.nearest(flight.name)
             hint = f" Nearest: {', '.join(near)}." if near else ""
-            raise refusal(
-                f"There is no tool called {flight.name!r}; nothing was run.{hint}",
-                FailureClass.DIAGNOSTIC,
-                "unknown_tool",
-            )
+            raise refusal(f"There is no tool called {flight.name!r}; nothing was run.{hint}", "unknown_tool")
         flight.spec = tool.spec
         return tool
 

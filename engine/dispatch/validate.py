@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 import jsonschema_rs
 
-from engine.contract.failure import FailureClass, ToolFailure
+from engine.contract.failure import FailureClass, refusal
 from engine.contract.spec import ToolSpec
 from engine.dispatch.explain import explain
 
@@ -46,13 +46,11 @@ class Validators:
             )
         except ValueError as error:
             first_line = str(error).split("\n", 1)[0].rstrip(".")
-            raise ToolFailure(
+            raise refusal(
                 f"{spec.name}: its own parameter schema cannot be used: {first_line}. "
                 "Whoever provides this tool has to correct it.",
-                failure_class=FailureClass.FATAL,
-                reason="invalid_schema",
-                may_have_started=False,
-                end="refused",
+                "invalid_schema",
+                FailureClass.FATAL,
             ) from error
         if len(self._compiled) >= self._capacity:
             del self._compiled[next(iter(self._compiled))]
@@ -62,12 +60,9 @@ class Validators:
 
 
 def _refuse(spec: ToolSpec, lines: list[str]) -> NoReturn:
-    raise ToolFailure(
+    raise refusal(
         f"{spec.name}: invalid arguments, nothing was run.\n" + "\n".join(f"- {line}" for line in lines),
-        failure_class=FailureClass.DIAGNOSTIC,
-        reason="invalid_arguments",
-        may_have_started=False,
-        end="refused",
+        "invalid_arguments",
     )
 
 

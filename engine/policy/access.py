@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from engine.contract.failure import Failure, FailureClass, ToolFailure
-from engine.contract.guard import Request
+from engine.contract.failure import FailureClass, refusal
+from engine.contract.guard import Guard, Request
 from engine.contract.spec import Band, ToolSpec
 from engine.contract.turn import Turn
 
@@ -44,20 +44,12 @@ def why_not(spec: ToolSpec, turn: Turn) -> str:
     return ""
 
 
-class Access:
+class Access(Guard):
     """The guard; the list of a turn asks `why_not` itself, so that nobody is offered what would be denied."""
 
     def admit(self, request: Request) -> None:
         """Raises ToolFailure, FATAL: a denial is not to be worked around."""
         reason = why_not(request.spec, request.turn)
         if reason:
-            raise ToolFailure(
-                f"{request.spec.name} may not be called: {reason}. Nothing was run.",
-                failure_class=FailureClass.FATAL,
-                reason="denied",
-                may_have_started=False,
-                end="refused",
-            )
-
-    def ended(self, request: Request, failure: Failure | None, *, ran: bool) -> None:
-        """It keeps nothing."""
+            text = f"{request.spec.name} may not be called: {reason}. Nothing was run."
+            raise refusal(text, "denied", FailureClass.FATAL)

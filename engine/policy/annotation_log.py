@@ -3,13 +3,12 @@
 import contextlib
 import logging
 
-from engine.contract.failure import Failure
-from engine.contract.guard import Request
+from engine.contract.guard import Guard, Request
 
 _log = logging.getLogger("knackbox.annotations")
 
 
-class AnnotationLog:
+class AnnotationLog(Guard):
     """A guard that refuses nothing. Nothing is put together unless somebody listens at the level INFO."""
 
     def admit(self, request: Request) -> None:
@@ -17,9 +16,6 @@ class AnnotationLog:
         if request.turn.log_tool_annotations and _log.isEnabledFor(logging.INFO):
             with contextlib.suppress(Exception):  # a handler is other people's code; a call must not fail of it
                 _note(request)
-
-    def ended(self, request: Request, failure: Failure | None, *, ran: bool) -> None:
-        """It keeps nothing."""
 
 
 def _note(request: Request) -> None:

@@ -4,14 +4,14 @@ The yes is for these arguments alone: it is bound to their digest, spent by one 
 """
 
 import asyncio
-import hashlib
 import json
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from engine.contract.failure import Failure, FailureClass, ToolFailure
-from engine.contract.guard import Request
+from engine.contract.canonical import digest
+from engine.contract.failure import FailureClass, ToolFailure, refusal
+from engine.contract.guard import Guard, Request
 from engine.contract.spec import ToolSpec
 
 EXPIRES_S = 300.0
@@ -34,6 +34,12 @@ class ApprovalRequest:
     digest: str
     expires_s: float
 
+    def shown(self, most: int) -> str:
+        """The arguments with every character of them visible, and at most so many: control characters would let a
+        call show something else than it is."""
+        given = json.dumps(self.arguments, ensure_ascii=True, indent=2)
+        return given if len(given) <= most else f"{given[:most]}\n… {len(given) - most:,} characters more"
+
 
 @dataclass(frozen=True, slots=True)
 class ApprovalAnswer:
@@ -50,7 +56,7 @@ class Approver(Protocol):
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer: ...
 
 
-class Approval:
+class Approval(Guard):
     """The guard; the last of them, so that nothing comes between the yes and the run."""
 
     def __init__(self, approver: Approver | None, mode: ApprovalMode, *, expires_s: float = EXPIRES_S) -> None:
@@ -70,16 +76,13 @@ class Approval:
         """Raises ToolFailure, FATAL, when awaited, unless a person said yes to exactly this call."""
         return self._ask(request) if self.needed(request.spec) else None
 
-    def ended(self, request: Request, failure: Failure | None, *, ran: bool) -> None:
-        """The yes was spent when the call was let through."""
-
     async def _ask(self, request: Request) -> None:
         name = request.spec.name
         if self._approver is None:
             raise _refused(f"{name} needs a person's approval, and nobody can be asked here. Nothing was run.")
-        digest = digest_of(request.spec, request.call.arguments)
+        expected = digest_of(request.spec, request.call.arguments)
         shown = json.loads(json.dumps(request.call.arguments, default=str))  # a copy: what was shown stays as it was
-        question = ApprovalRequest(request.call_id, request.turn.user, request.spec, shown, digest, self._expires_s)
+        question = ApprovalRequest(request.call_id, request.turn.user, request.spec, shown, expected, self._expires_s)
         try:
             async with asyncio.timeout(self._expires_s) as deadline:
                 answer = await self._approver.ask(question)
@@ -91,17 +94,14 @@ class Approval:
         if not answer.approved:
             because = f": {answer.reason}" if answer.reason else "."
             raise _refused(f"{name} was not run: the user said no{because}")
-        if answer.digest != digest or digest_of(request.spec, request.call.arguments) != digest:
+        if answer.digest != expected or digest_of(request.spec, request.call.arguments) != expected:
             raise _refused(f"{name} was not run: what was approved is not what would run.")
 
 
 def digest_of(spec: ToolSpec, arguments: Mapping[str, Any]) -> str:
-    """SHA-256 of tool, version and arguments as canonical JSON."""
-    text = json.dumps([spec.name, spec.version, arguments], sort_keys=True, ensure_ascii=True, default=repr)
-    return hashlib.sha256(text.encode()).hexdigest()
+    """Of tool, version and arguments."""
+    return digest([spec.name, spec.version, arguments])
 
 
 def _refused(text: str) -> ToolFailure:
-    return ToolFailure(
-        text, failure_class=FailureClass.FATAL, reason="not_approved", may_have_started=False, end="refused"
-    )
+    return refusal(text, "not_approved", FailureClass.FATAL)

@@ -10,13 +10,14 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from engine.contract.failure import Failure, FailureClass, ToolFailure
-from engine.contract.guard import Request
+from engine.contract.failure import refusal
+from engine.contract.guard import Guard, Request
 from engine.contract.spec import ToolSpec
 
 _log = logging.getLogger("knackbox.policy")
 
 WAIT_S = 2.0
+_REFUSED = "gate_refused"
 OnGateFailure = Literal["allow", "deny"]
 
 
@@ -34,7 +35,7 @@ class EvalGate(Protocol):
     async def check(self, tool: ToolSpec, ctx: Request) -> GateDecision: ...
 
 
-class Gate:
+class Gate(Guard):
     """A guard around an `EvalGate`."""
 
     def __init__(self, gate: EvalGate, *, on_gate_failure: OnGateFailure = "allow", wait_s: float = WAIT_S) -> None:
@@ -46,9 +47,6 @@ class Gate:
         """Raises ToolFailure, DIAGNOSTIC with the gate's own reason, when awaited."""
         return self._ask(request) if request.spec.requires_gate else None
 
-    def ended(self, request: Request, failure: Failure | None, *, ran: bool) -> None:
-        """It keeps nothing."""
-
     async def _ask(self, request: Request) -> None:
         name = request.spec.name
         try:
@@ -57,14 +55,8 @@ class Gate:
         except Exception as error:
             why = f"gave no answer within {self._wait_s:g} s" if deadline.expired() else f"failed: {error!r}"
             if self._on_failure == "deny":
-                raise _refused(f"{name} was not run: the gate {why}.") from error
+                raise refusal(f"{name} was not run: the gate {why}.", _REFUSED) from error
             _log.warning("The gate %s; %s (call %s) runs without it.", why, name, request.call_id)
             return
         if not decision.approved:
-            raise _refused(decision.reason or f"{name} was refused by the gate, which gave no reason.")
-
-
-def _refused(text: str) -> ToolFailure:
-    return ToolFailure(
-        text, failure_class=FailureClass.DIAGNOSTIC, reason="gate_refused", may_have_started=False, end="refused"
-    )
+            raise refusal(decision.reason or f"{name} was refused by the gate, which gave no reason.", _REFUSED)

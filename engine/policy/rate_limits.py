@@ -6,14 +6,14 @@ let through, whatever becomes of it: what the limit guards has been asked then.
 
 import asyncio
 import math
+from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import Column, Float, Integer, MetaData, String, Table, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from engine.contract.context import Clock
-from engine.contract.failure import Failure, FailureClass, ToolFailure
-from engine.contract.guard import Request
+from engine.contract.failure import REFUSED, FailureClass, ToolFailure
+from engine.contract.guard import Guard, Request
 from engine.contract.spec import ToolSpec
 from engine.stores.records import Records
 
@@ -39,11 +39,11 @@ class ToolRateLimited(ToolFailure):
             reason="rate_limited",
             retry_after=retry_after,
             may_have_started=False,
-            end="refused",
+            end=REFUSED,
         )
 
 
-class RateLimits:
+class RateLimits(Guard):
     """A guard. Tools without limits cost nothing."""
 
     def __init__(self, records: Records, clock: Clock) -> None:
@@ -51,16 +51,12 @@ class RateLimits:
         self._clock = clock
         records.create(_SCHEMA)
 
-    def admit(self, request: Request) -> asyncio.Future[None] | None:
+    def admit(self, request: Request) -> Awaitable[None] | None:
         """Raises ToolRateLimited, when awaited, for a call that comes too early."""
         spec = request.spec
         if not spec.cooldown_seconds and not spec.daily_limit:
             return None
-        work = asyncio.to_thread(self.take, request.turn.user, spec)
-        return asyncio.ensure_future(work)
-
-    def ended(self, request: Request, failure: Failure | None, *, ran: bool) -> None:
-        """Counted already."""
+        return asyncio.to_thread(self.take, request.turn.user, spec)
 
     def take(self, user: str, spec: ToolSpec) -> None:
         """Count one call of this user. Raises ToolRateLimited. Blocks; look and count are one transaction."""
@@ -78,8 +74,7 @@ class RateLimits:
             if spec.daily_limit and count >= spec.daily_limit:
                 raise ToolRateLimited(spec, f"may be called {spec.daily_limit} times a day (UTC)", _until_midnight(now))
             values = {"user": user, "tool": spec.name, "day": today, "count": count + 1, "last": now.timestamp()}
-            dialect = postgresql if self._records.dialect == "postgresql" else sqlite
-            put = dialect.insert(_USES).values(values)
+            put = self._records.insert(_USES).values(values)
             connection.execute(put.on_conflict_do_update(index_elements=["user", "tool"], set_=values))
 
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from engine.contract.context import Clock
-from engine.contract.failure import Failure, FailureClass, ToolFailure
-from engine.contract.guard import Request
+from engine.contract.failure import Failure, FailureClass, refusal
+from engine.contract.guard import Guard, Request
 
 # In a row. One call of an agent makes up to three attempts, so this is some fifteen answers that did not come.
 OPENS_AFTER = 5
@@ -24,7 +24,7 @@ class _Circuit:
     probe: str = ""
 
 
-class Breakers:
+class Breakers(Guard):
     """A guard. Per tool: closed (calls pass), open (calls are refused), half-open (one call passes, and decides).
 
     The pattern is Michael Nygard's ("Release It!", 2007).
@@ -46,13 +46,11 @@ class Breakers:
             circuit.probe = request.call_id
             return
         soon = ", and another call is trying it now" if left <= 0 else ""
-        raise ToolFailure(
+        raise refusal(
             f"{request.spec.name} is left alone: it failed {circuit.failures} times in a row{soon}. Nothing was run.",
-            failure_class=FailureClass.RETRYABLE,
-            reason="resting",
+            "resting",
+            FailureClass.RETRYABLE,
             retry_after=max(left, 0.0),
-            may_have_started=False,
-            end="refused",
         )
 
     def ended(self, request: Request, failure: Failure | None, *, ran: bool) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from engine.contract.failure import Failure
-from engine.contract.guard import Request
+from engine.contract.guard import Guard, Request
 
 # The figures of the AWS SDKs' standard retry mode: 500 tokens, 5 for a repeat, 10 for one after a timeout, 1 back for
 # a call that succeeds ("Retry behavior", AWS SDKs and Tools Reference Guide). A hundred repeats in a row, then one for
@@ -15,8 +15,8 @@ REFUND = 1
 
 
 @dataclass(slots=True)
-class RetryBudget:
-    """A token bucket, one for an engine. A guard that refuses nothing: calls that succeed fill it again."""
+class RetryBudget(Guard):
+    """A token bucket, one for an engine. A guard that admits all: repeats are paid for, and successes fill it again."""
 
     capacity: int = CAPACITY
     tokens: int = field(init=False)
@@ -31,9 +31,6 @@ class RetryBudget:
             return False
         self.tokens -= cost
         return True
-
-    def admit(self, request: Request) -> None:
-        """Repeats are paid for, calls are not."""
 
     def ended(self, request: Request, failure: Failure | None, *, ran: bool) -> None:  # noqa: ARG002 -- a guard's
         if failure is None and self.tokens < self.capacity:

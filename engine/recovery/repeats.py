@@ -1,12 +1,11 @@
 """`Repeats`: the call that failed twice in the same way is not made a third time; the model is told to think again."""
 
-import hashlib
-import json
 from collections import OrderedDict
 
+from engine.contract.canonical import digest
 from engine.contract.context import Clock
-from engine.contract.failure import Failure, FailureClass, ToolFailure
-from engine.contract.guard import Request
+from engine.contract.failure import Failure, FailureClass, refusal
+from engine.contract.guard import Guard, Request
 
 MOST = 2  # failures of one call; the next is refused
 FORGOTTEN_AFTER_S = 600.0
@@ -16,7 +15,7 @@ _AGENTS = 1024
 _Agent = tuple[str, str]
 
 
-class Repeats:
+class Repeats(Guard):
     """A guard. A call is the same when agent, tool and arguments are, whatever the order of the arguments.
 
     Failures that may pass by themselves (RETRYABLE) and calls that were cancelled do not count. A success of the same
@@ -35,13 +34,10 @@ class Repeats:
         times, last = failed.get(_identity(request), (0, 0.0))
         if times < MOST or self._clock.monotonic() - last > FORGOTTEN_AFTER_S:
             return
-        raise ToolFailure(
+        raise refusal(
             f"{request.spec.name} was called with exactly these arguments {times} times and failed each time; it was "
             "not run again. Change the arguments or the approach, or call `replan`.",
-            failure_class=FailureClass.DIAGNOSTIC,
-            reason="repeated",
-            may_have_started=False,
-            end="refused",
+            "repeated",
         )
 
     def ended(self, request: Request, failure: Failure | None, *, ran: bool) -> None:
@@ -73,7 +69,4 @@ def _agent(request: Request) -> _Agent:
 
 
 def _identity(request: Request) -> str:
-    """Tool, version and arguments as one line of canonical JSON, hashed: arguments may be long, or a secret."""
-    spec = request.spec
-    text = json.dumps([spec.name, spec.version, request.call.arguments], sort_keys=True, default=repr)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return digest([request.spec.name, request.spec.version, request.call.arguments])

@@ -18,7 +18,6 @@ from sqlalchemy import (
     func,
     select,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from engine.contract.guard import Request
 from engine.contract.result import ToolCall, ToolResult
@@ -65,9 +64,8 @@ class CallLog:
         """Add rows, all or none; one of a call that is there already replaces it."""
         if not rows:
             return
-        dialect = postgresql if self._records.dialect == "postgresql" else sqlite
         with self._records.begin() as connection:
-            put = dialect.insert(_CALLS)
+            put = self._records.insert(_CALLS)
             new = {column.name: put.excluded[column.name] for column in _CALLS.columns if column.name != "id"}
             connection.execute(put.on_conflict_do_update(index_elements=["call_id"], set_=new), rows)
             self._since_sweep += len(rows)

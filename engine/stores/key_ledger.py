@@ -10,7 +10,7 @@ from sqlalchemy import Column, MetaData, String, Table, Text, delete, insert, se
 from engine.contract.context import Clock
 from engine.contract.failure import Failure, FailureClass
 from engine.contract.result import ToolResult
-from engine.stores.owner import Owner
+from engine.stores.engine_lock import EngineLock
 from engine.stores.records import Records
 
 KEPT_H = 24
@@ -25,7 +25,7 @@ _KEYS = Table(
     Column("version", String(50), primary_key=True),
     Column("key", String(64), primary_key=True),
     Column("since", String(40), nullable=False, index=True),
-    Column("owner", String(32), nullable=False),
+    Column("engine", String(32), nullable=False),
     Column("state", String(10), nullable=False),
     Column("result", Text, nullable=True),
 )
@@ -57,10 +57,10 @@ class Claim:
 class KeyLedger:
     """In the records, shared by every process on one home. Every method blocks."""
 
-    def __init__(self, records: Records, owner: Owner, clock: Clock) -> None:
+    def __init__(self, records: Records, lock: EngineLock, clock: Clock) -> None:
         """Makes its table when it is missing."""
         self._records = records
-        self._owner = owner
+        self._lock = lock
         self._clock = clock
         records.create(_SCHEMA)
 
@@ -72,10 +72,10 @@ class KeyLedger:
             connection.execute(delete(_KEYS).where((_KEYS.c.since < old) & (_KEYS.c.state != _RUNNING)))
             found = connection.execute(select(_KEYS).where(_is(key))).mappings().one_or_none()
             if found is None:
-                row = {"since": now.isoformat(), "owner": self._owner.id, "state": _RUNNING, "result": None}
+                row = {"since": now.isoformat(), "engine": self._lock.id, "state": _RUNNING, "result": None}
                 connection.execute(insert(_KEYS).values(_columns(key) | row))
                 return Claim(mine=True)
-            if found["state"] == _RUNNING and not self._owner.lives(found["owner"]):
+            if found["state"] == _RUNNING and not self._lock.lives(found["engine"]):
                 connection.execute(update(_KEYS).where(_is(key)).values(state=_LOST))
                 return Claim()
         if found["state"] == _DONE:
@@ -93,11 +93,11 @@ class KeyLedger:
     def free(self, key: Key) -> None:
         """The call did not happen: the key is as if it had never been taken."""
         with self._records.begin() as connection:
-            connection.execute(delete(_KEYS).where(_is(key) & (_KEYS.c.owner == self._owner.id)))
+            connection.execute(delete(_KEYS).where(_is(key) & (_KEYS.c.engine == self._lock.id)))
 
     def _settle(self, key: Key, **values: Any) -> None:
         with self._records.begin() as connection:
-            connection.execute(update(_KEYS).where(_is(key) & (_KEYS.c.owner == self._owner.id)).values(values))
+            connection.execute(update(_KEYS).where(_is(key) & (_KEYS.c.engine == self._lock.id)).values(values))
 
 
 def _columns(key: Key) -> dict[str, str]:

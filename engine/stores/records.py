@@ -28,6 +28,7 @@ from sqlalchemy import (
     select,
     text,
 )
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
@@ -93,6 +94,10 @@ class Records:
     def dialect(self) -> str:
         """SQLAlchemy's name of the kind of database, such as ``"sqlite"``."""
         return self._engine.dialect.name
+
+    def insert(self, table: Table) -> Any:
+        """An INSERT of this database's kind, which has ``on_conflict_do_update``; SQLAlchemy's common one has not."""
+        return (postgresql if self.dialect == "postgresql" else sqlite).insert(table)
 
     def create(self, metadata: MetaData) -> None:
         """Create the tables that are missing; safe when several processes do it at once."""

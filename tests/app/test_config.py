@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.app.config import Settings, load_settings
+from engine.app.config import load_settings
 from engine.app.home import Home
+from engine.app.settings import Settings
 from engine.contract.failure import ConfigError
 
 

@@ -15,10 +15,10 @@ import pytest
 
 from engine import Engine
 from engine.app import packs as packs_module
-from engine.app.config import Settings
 from engine.app.packs import OpenedPacks
 from engine.app.plugins import COMMANDS, SANDBOXES, TOOL_SOURCES, find
 from engine.app.services import Services
+from engine.app.settings import Settings
 from engine.contract.context import CallContext
 from engine.contract.failure import ConfigError, FailureClass
 from engine.contract.pack import Pack

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.app.config import Settings
 from engine.app.home import Home
 from engine.app.plugins import SANDBOXES, own
 from engine.app.sandboxes import open_sandbox, told_to_sandboxes
+from engine.app.settings import Settings
 from sandbox.contract import Sandbox, SandboxSettings
 from sandbox.docker.backend import DockerSandbox
 from sandbox.landlock_only.backend import LandlockSandbox

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from builtin_tools.pack import TOOLS, settings_from
-from engine.app.config import Settings
 from engine.app.engine import Engine
+from engine.app.settings import Settings
 from engine.contract.failure import ConfigError
 from engine.contract.turn import Turn
 from engine.registry.decorate import BlockingFunctionTool, FunctionTool

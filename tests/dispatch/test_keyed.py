@@ -22,8 +22,8 @@ from engine.dispatch.keyed import KeyedCalls, key_of
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
 from engine.stores.clock import SystemClock
+from engine.stores.engine_lock import EngineLock
 from engine.stores.key_ledger import Key, KeyLedger
-from engine.stores.owner import Owner
 from engine.stores.records import Records
 from tests.dispatch.house import TURN, ManualClock, house
 
@@ -36,12 +36,12 @@ class Desk:
 
     def __init__(self, folder: Path, clock: Any = None) -> None:
         self.records = Records.open(f"sqlite:///{folder}/records.db")
-        self.owner = Owner(folder / "owners")
-        self.ledger = KeyLedger(self.records, self.owner, clock or SystemClock())
+        self.lock = EngineLock(folder / "engines")
+        self.ledger = KeyLedger(self.records, self.lock, clock or SystemClock())
         self.keyed = KeyedCalls(self.ledger)
 
     def close(self) -> None:
-        self.owner.close()
+        self.lock.close()
         self.records.close()
 
 
@@ -266,6 +266,6 @@ async def test_a_call_whose_engine_was_killed_answers_that_it_may_have_happened(
             assert result.failure is not None
             assert result.failure.reason == "may_have_happened"
         assert (await engine.call("pay", {"order": "b"})).success
-        assert len(os.listdir(tmp_path / "owners")) == 1
+        assert len(os.listdir(tmp_path / "engines")) == 1
     assert bank.paid == [1]
-    assert os.listdir(tmp_path / "owners") == []
+    assert os.listdir(tmp_path / "engines") == []

@@ -4,7 +4,7 @@ import asyncio
 import sys
 
 from engine import Engine
-from engine.app.config import Settings
+from engine.app.settings import Settings
 from engine.contract.spec import Annotations
 from engine.faces.mcp.server import serve_stdio
 from engine.registry.decorate import tool

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from engine import Engine
-from engine.app.config import Settings
+from engine.app.settings import Settings
 from engine.contract.failure import FailureClass
 from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn

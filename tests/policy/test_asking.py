@@ -11,7 +11,7 @@ import pytest
 
 from engine import Engine
 from engine.app.compose import People
-from engine.app.config import Settings
+from engine.app.settings import Settings
 from engine.contract.failure import FailureClass
 from engine.contract.guard import Request
 from engine.contract.result import ToolCall

@@ -1,8 +1,8 @@
 """Approval at the terminal (ACCESS-8): what would run is shown, and nothing but a typed yes lets it."""
 
 import asyncio
-import json
 import sys
+import termios
 
 from rich.console import Console
 from rich.panel import Panel
@@ -33,6 +33,7 @@ class TerminalApprover:
         return ApprovalAnswer(approved, request.digest, "" if approved else "not approved at the terminal")
 
     async def _answer(self, request: ApprovalRequest) -> str:
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed before the question is no answer to it
         self._console.print(Panel(shown(request), title=Text(f"Run {request.tool.name}?"), title_align="left"))
         self._console.print("[y/N] ", end="", markup=False)
         return await one_line()
@@ -44,11 +45,9 @@ def at_terminal(spinner: Spinner | None = None) -> TerminalApprover | None:
 
 
 def shown(request: ApprovalRequest) -> Text:
-    """The call, with every character of it visible: control characters would let it show something else."""
-    given = json.dumps(request.arguments, ensure_ascii=True, indent=2)
-    rest = f"\n… {len(given) - _SHOWN:,} characters more" if len(given) > _SHOWN else ""
+    """What a person reads."""
     risk = risk_of(request.tool, request.arguments)
-    return Text(f"{request.tool.summary}\nrisk {risk}, asked by {request.user!a}\n{given[:_SHOWN]}{rest}")
+    return Text(f"{request.tool.summary}\nrisk {risk}, asked by {request.user!a}\n{request.shown(_SHOWN)}")
 
 
 async def one_line() -> str:

@@ -21,8 +21,9 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from engine.app.config import Settings, load_settings
+from engine.app.config import load_settings
 from engine.app.home import Home
+from engine.app.settings import Settings
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, for programs.")]
 

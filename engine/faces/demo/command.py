@@ -11,9 +11,9 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from engine.app.config import Settings
 from engine.app.engine import Engine
 from engine.app.home import Home
+from engine.app.settings import Settings
 from engine.contract.failure import ConfigError
 from engine.faces.cli.shared import Exit, Json, emit_json, fail, settings_of, wants_json
 from engine.faces.demo.screen import Screen

@@ -6,7 +6,6 @@ is ours, cannot be guessed, and is good once.
 """
 
 import asyncio
-import json
 import secrets
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
@@ -137,9 +136,7 @@ class McpApprover:
 
 def question(request: ApprovalRequest) -> str:
     """What the user reads."""
-    given = json.dumps(request.arguments, ensure_ascii=True, indent=2)
-    rest = f"\n… {len(given) - _SHOWN:,} characters more" if len(given) > _SHOWN else ""
-    return f"Run {request.tool.name}? {request.tool.summary}.\n{given[:_SHOWN]}{rest}"
+    return f"Run {request.tool.name}? {request.tool.summary}.\n{request.shown(_SHOWN)}"
 
 
 def judged(result: ElicitResult, digest: str) -> ApprovalAnswer:

@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 
 from builtin_tools.kernels.service import Kernels
-from engine.app.config import Settings
 from engine.app.engine import Engine
+from engine.app.settings import Settings
 from engine.contract.context import no_progress
 from engine.contract.result import ToolResult
 from engine.contract.turn import Turn

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from builtin_tools.kernels.service import Kernels
-from engine.app.config import Settings
 from engine.app.engine import Engine
 from engine.app.sandboxes import unsafe_sandbox
+from engine.app.settings import Settings
 from engine.contract.failure import FailureClass
 from tests.builtin_tools.kernels.conftest import DIE, LOST, Agent
 

@@ -1,4 +1,4 @@
-"""`Owner`: a name that lives as long as its process, so that others can tell what a dead one left behind.
+"""`EngineLock`: a name that lives as long as its process, so that others can tell what a dead engine left behind.
 
 It is a lock file that is held: the kernel lets go of it when its holder dies, in whatever way.
 """
@@ -12,11 +12,11 @@ from pathlib import Path
 PRIVATE = 0o700
 
 
-class Owner:
+class EngineLock:
     """Of one engine. Close it when the engine closes."""
 
     def __init__(self, folder: Path) -> None:
-        """folder: where the lock files of all owners on one home are; made when it is missing."""
+        """folder: where the lock files of all engines on one home are; made when it is missing."""
         folder.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
         self._folder = folder
         self.id = secrets.token_hex(8)
@@ -24,7 +24,7 @@ class Owner:
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
 
     def lives(self, other: str) -> bool:
-        """Whether the owner of this name, maybe ourselves, is still there. What is left of a dead one is removed."""
+        """Whether the engine of this name, maybe ourselves, is still there. What is left of a dead one is removed."""
         if other == self.id:
             return True
         path = self._folder / other
