@@ -33,6 +33,8 @@ def why_not(spec: ToolSpec, turn: Turn) -> str:
         module, dot, _ = spec.name.partition(".")
         if dot and module not in turn.modules:
             return f"the module {module} is not one of this persona's"
+    if turn.allowed is not None and spec.name not in turn.allowed:
+        return "it is not on this agent's allow-list"
     if spec.required_permission != "guest" and user_rank(turn.permission) < tool_rank(spec.required_permission):
         return f"it takes the permission {spec.required_permission}, and the user has {turn.permission}"
     if spec.caps_required:
