@@ -65,8 +65,9 @@ def test_a_provider_without_a_key_is_a_configuration_error_that_names_the_settin
 
 @pytest.mark.spec("LOOP-1")
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "google"])
-def test_every_provider_opens_with_a_key(provider: str) -> None:
-    ModelClient(ModelEndpoint(provider, "some-model", api_key="k"))  # type: ignore[arg-type]
+async def test_every_provider_opens_and_closes_with_a_key(provider: str) -> None:
+    async with ModelClient(ModelEndpoint(provider, "some-model", api_key="k")):  # type: ignore[arg-type]
+        pass
 
 
 def test_a_key_does_not_show_in_an_endpoint() -> None:

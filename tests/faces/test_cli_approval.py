@@ -25,9 +25,13 @@ def environ() -> dict[str, str]:
     return kept | {"KNACKBOX_POLICY_APPROVAL": "destructive", "PYTHONPATH": str(REPOSITORY)}
 
 
-def at_terminal(home: Path, answer: str) -> tuple[int, str]:
-    """Exit code, and what was shown, of the command in a terminal where `answer` is typed at the question."""
+def at_terminal(home: Path, answer: str, *, before: str = "") -> tuple[int, str]:
+    """Exit code, and what was shown, of the command in a terminal where `answer` is typed at the question.
+
+    before: what was typed before it.
+    """
     here, there = pty.openpty()
+    os.write(here, before.encode())
     process = subprocess.Popen(command(home), cwd=REPOSITORY, env=environ(), stdin=there, stdout=there, stderr=there)
     os.close(there)
     shown = b""
@@ -66,6 +70,13 @@ def test_a_yes_at_the_terminal_lets_the_call_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("answer", ["n\n", "\n", "yes please\n", "\x04"])
 def test_anything_else_is_a_no(tmp_path: Path, answer: str) -> None:
     code, shown = at_terminal(tmp_path, answer)
+    assert code == 1, shown
+    assert "the user said no" in shown
+    assert not (tmp_path / "workspace" / "a.txt").exists()
+
+
+def test_a_yes_that_was_typed_before_the_question_is_no_answer_to_it(tmp_path: Path) -> None:
+    code, shown = at_terminal(tmp_path, "n\n", before="y\n")
     assert code == 1, shown
     assert "the user said no" in shown
     assert not (tmp_path / "workspace" / "a.txt").exists()

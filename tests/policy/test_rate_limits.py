@@ -71,6 +71,8 @@ def test_a_clock_that_was_set_back_does_not_lock_a_user_out(tmp_path: Path) -> N
     limits.take("ada", spec)
     clock.start -= timedelta(days=3)
     limits.take("ada", spec)
+    with pytest.raises(ToolRateLimited):  # the new time counts from here on
+        limits.take("ada", spec)
     records.close()
 
 

@@ -2,12 +2,15 @@
 
 import os
 from collections.abc import AsyncIterator
+from pathlib import Path
 
+import pytest
 import pytest_asyncio
 
 from sandbox.docker.backend import DockerSandbox
 from sandbox.docker.config import DockerConfig
 
+SOMEBODY = 12_345  # a host user who is not root
 RUNTIME = os.environ.get("KNACKBOX_TEST_RUNTIME", "")  # "runsc" for a run of the same tests under gVisor
 
 
@@ -15,3 +18,12 @@ RUNTIME = os.environ.get("KNACKBOX_TEST_RUNTIME", "")  # "runsc" for a run of th
 async def box() -> AsyncIterator[DockerSandbox]:
     async with DockerSandbox(DockerConfig(runtime=RUNTIME)) as sandbox:
         yield sandbox
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder of an ordinary user's."""
+    folder = tmp_path / "place"
+    folder.mkdir()
+    os.chown(folder, SOMEBODY, SOMEBODY)
+    return folder

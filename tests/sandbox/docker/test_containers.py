@@ -19,6 +19,7 @@ from sandbox.contract import Busy, Destination, End, Job, Language, Limits, Moun
 from sandbox.docker.backend import DockerSandbox
 from sandbox.docker.config import DockerConfig, creation
 from sandbox.docker.owner import OWNER
+from tests.sandbox.docker.conftest import SOMEBODY
 from tests.sandbox.test_cleanup import (  # noqa: F401  (the first two are collected here)
     DAEMON,
     marked,
@@ -29,7 +30,6 @@ from tests.sandbox.test_cleanup import (  # noqa: F401  (the first two are colle
 
 pytestmark = [pytest.mark.docker, pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("BOX-9")]
 ROOT = Path(__file__).parents[3]
-SOMEBODY = 12_345  # a host user who is not root
 
 
 def engine() -> docker.APIClient:
@@ -50,15 +50,6 @@ def of_this_process(container: dict[str, Any]) -> bool:
 
 async def until(condition: Callable[[], bool]) -> None:
     await asyncio.to_thread(wait_until, condition, 30.0)
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """A folder of an ordinary user's."""
-    folder = tmp_path / "place"
-    folder.mkdir()
-    os.chown(folder, SOMEBODY, SOMEBODY)
-    return folder
 
 
 class TestClosedOff:

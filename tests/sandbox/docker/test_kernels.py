@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import nbclient
@@ -29,7 +29,8 @@ from sandbox.kernels.pool import KernelPool, PoolConfig
 from sandbox.kernels.spec import CellLimits, KernelDied, KernelSpec
 from sandbox.kernels.talk import Talk
 from sandbox.line import Line
-from tests.sandbox.docker.test_containers import SOMEBODY, engine, ours, until
+from tests.sandbox.docker.test_containers import engine, ours, until
+from tests.sandbox.kernels.starting import Start, starting
 from tests.sandbox.test_cleanup import marked, wait_until
 
 pytestmark = [pytest.mark.docker, pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("KERN-1", "BOX-9")]
@@ -38,7 +39,6 @@ WAIT_S = 60
 SHORT = CellLimits(wall_s=0.5, grace_s=10.0)
 # A cell may be slow to begin: gVisor's kernel, and much else on the machine.
 PATIENT = CellLimits(wall_s=60.0)
-Start = Callable[..., Awaitable[tuple[BoxedKernel, Talk]]]
 
 
 @pytest_asyncio.fixture(
@@ -63,29 +63,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest_asyncio.fixture(loop_scope="module")
 async def start(box: DockerSandbox) -> AsyncIterator[Start]:
     """Start a kernel of a spec; gives it with a client that it has answered."""
-    started: list[tuple[BoxedKernel, Talk]] = []
-    context = zmq.asyncio.Context()
-
-    async def begin(**wanted: object) -> tuple[BoxedKernel, Talk]:
-        kernel = await BoxedKernel.start(box, KernelSpec(**wanted))  # type: ignore[arg-type]
-        started.append((kernel, await Talk.with_ready(kernel, context)))
-        return started[-1]
-
-    yield begin
-    for kernel, talk in started:
-        talk.close()
-        kernel.forget()
-        await kernel.kill()
-    context.destroy(linger=0)
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """A folder of an ordinary user's."""
-    folder = tmp_path / "place"
-    folder.mkdir()
-    os.chown(folder, SOMEBODY, SOMEBODY)
-    return folder
+    async with starting(box) as begin:
+        yield begin
 
 
 class TestCells:

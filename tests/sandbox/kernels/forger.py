@@ -7,7 +7,7 @@ from dataclasses import asdict
 from sandbox.kernels.boxed import BoxedKernel
 from sandbox.kernels.spec import Cell, CellLimits
 from sandbox.kernels.talk import Talk
-from tests.sandbox.kernels.conftest import Start
+from tests.sandbox.kernels.starting import Start
 
 BRIEF = CellLimits(wall_s=1.0, grace_s=1.0)
 # Run as a cell before the attack. `signed` makes a message of four parts as they are; `publish` and `reply` send parts

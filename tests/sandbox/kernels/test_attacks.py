@@ -14,8 +14,8 @@ from sandbox.contract import Busy, End, Job, SandboxError
 from sandbox.kernels.pool import KernelPool, PoolConfig
 from sandbox.kernels.spec import CellLimits
 from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
-from tests.sandbox.kernels.conftest import Start
 from tests.sandbox.kernels.forger import BRIEF, must_be_sound
+from tests.sandbox.kernels.starting import Start
 from tests.sandbox.test_cleanup import marked, wait_until
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("KERN-1")]

@@ -10,7 +10,7 @@ from sandbox.kernels.boxed import BoxedKernel
 from sandbox.kernels.spec import CellLimits, KernelDied, KernelSpec
 from sandbox.kernels.talk import Talk
 from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
-from tests.sandbox.kernels.conftest import Start
+from tests.sandbox.kernels.starting import Start
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("KERN-1")]
 

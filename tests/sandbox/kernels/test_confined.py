@@ -8,7 +8,7 @@ import pytest
 
 from sandbox.contract import End, Mount
 from sandbox.kernels.spec import CellLimits
-from tests.sandbox.kernels.conftest import Start
+from tests.sandbox.kernels.starting import Start
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

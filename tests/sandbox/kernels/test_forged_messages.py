@@ -7,8 +7,8 @@ import pytest
 
 from sandbox.contract import End
 from sandbox.kernels.spec import CellLimits
-from tests.sandbox.kernels.conftest import Start
 from tests.sandbox.kernels.forger import BRIEF, forger, must_be_sound, must_be_well_or_lost
+from tests.sandbox.kernels.starting import Start
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("KERN-1")]
 

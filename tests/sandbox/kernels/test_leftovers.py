@@ -10,7 +10,7 @@ import pytest
 
 from sandbox.kernels.spec import CellLimits
 from sandbox.namespace import cgroups
-from tests.sandbox.kernels.conftest import Start
+from tests.sandbox.kernels.starting import Start
 from tests.sandbox.test_cleanup import marked, mounts, supervisors_of, wait_until
 
 pytestmark = pytest.mark.spec("KERN-1", "BOX-4")
