@@ -4,9 +4,10 @@ The box gathers facts (`acquired_skills.in_box.harness`); the verdict is a funct
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from acquired_skills.in_box.effort import Effort
 from acquired_skills.in_box.files import HARNESS, PYDANTIC, PYTEST, box_files
 from acquired_skills.needs import HARNESS_PACKAGES, environment_of, told
 from acquired_skills.preload import preload_for
@@ -18,15 +19,7 @@ from sandbox.contract import Call, End, Job, Limits, Outcome, Sandbox, Unresolve
 STUBS = 3  # kinds of stub in the harness: raises NotImplementedError, returns None, returns a bare object()
 MAX_SHOWN = 5  # of the same kind of problem, so that the answer stays readable
 MAX_TESTS = 300
-
-
-@dataclass(frozen=True, slots=True)
-class Effort:
-    """How long an admission may take. Seconds of wall time: one test on a stub, one on the skill, all together."""
-
-    stub_test_s: float = 1.0
-    test_s: float = 10.0
-    total_s: float = 60.0
+MAX_SURVIVORS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +50,8 @@ async def admit(
     """
     effort = effort or Effort()
     declared = declared_in(proposal.code)
+    if declared.destinations:  # a changed program would send what nobody wrote to a real server, a hundred times
+        effort = replace(effort, threshold=0.0)
     job = _job(proposal, declared, seed, earlier_tests, effort)
     try:
         outcome = await sandbox.run(job)
@@ -64,7 +59,7 @@ async def admit(
         added = f"(For the proof {' and '.join(HARNESS_PACKAGES)} are added, as installed here.)"
         text = f"{error} {added} Change `dependencies` in the PEP 723 block."
         raise SkillRefused(proposal.name, [Problem("dependencies", text)]) from error
-    problems = list(verdict(proposal.name, outcome))
+    problems = list(verdict(proposal.name, outcome, effort.threshold))
     refused = told(outcome.connections)
     if problems and refused:
         problems.append(Problem("destinations", f"{refused} List what it needs in `destinations`."))
@@ -92,13 +87,7 @@ def _job(proposal: Proposal, declared: Declared, seed: int, earlier_tests: str |
     }
     if earlier_tests is not None:
         files[f"earlier/test_{proposal.name}.py"] = earlier_tests.encode()
-    arguments = {
-        "name": proposal.name,
-        "seed": seed,
-        "stub_seconds": effort.stub_test_s,
-        "test_seconds": effort.test_s,
-        "total_seconds": effort.total_s,
-    }
+    arguments = {"name": proposal.name, "seed": seed, "effort": asdict(effort)}
     limits = Limits(wall_s=effort.total_s + 5, cpu_s=effort.total_s + 5, memory_bytes=1 << 30)
     environment = environment_of(declared.dependencies)
     return Job(
@@ -111,8 +100,11 @@ def _job(proposal: Proposal, declared: Declared, seed: int, earlier_tests: str |
     )
 
 
-def verdict(name: str, outcome: Outcome) -> Iterator[Problem]:
-    """Everything that speaks against admission; nothing when it is deserved."""
+def verdict(name: str, outcome: Outcome, threshold: float = 0.0) -> Iterator[Problem]:
+    """Everything that speaks against admission; nothing when it is deserved.
+
+    threshold: the share of mutants that the tests must notice.
+    """
     facts = outcome.value
     if not outcome.ok or not isinstance(facts, dict):
         yield Problem("limits", _ended_how(outcome))
@@ -134,6 +126,23 @@ def verdict(name: str, outcome: Outcome) -> Iterator[Problem]:
         else:
             yield from _red(name, facts)
             yield from _green(facts)
+            yield from _unnoticed(facts, threshold)
+
+
+def _unnoticed(facts: Mapping[str, Any], threshold: float) -> Iterator[Problem]:
+    """Too many changes of the code that no test notices (SKILL-6); those first that a reader meets first."""
+    found = facts.get("mutation", {"killed": 0, "survived": []})
+    survived = sorted(found["survived"], key=lambda each: each["line"])
+    met = found["killed"] + len(survived)
+    if not met or found["killed"] / met >= threshold:
+        return
+    shown = [f"- line {each['line']}: `{each['before']}` -> `{each['after']}`" for each in survived[:MAX_SURVIVORS]]
+    more = f"\n- and {len(survived) - len(shown)} more" if len(survived) > len(shown) else ""
+    yield Problem(
+        "mutants",
+        f"The tests notice {found['killed']} of {met} small changes of the code, and {threshold:.0%} is asked for. No "
+        f"test fails when\n" + "\n".join(shown) + f"{more}\nAssert what tells these apart, edge cases first.",
+    )
 
 
 def _to_import(error: str) -> str:
@@ -243,6 +252,7 @@ def _report(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
             {"kind": run["kind"], "failed": sum(one["outcome"] in _FAILED for one in run["results"].values())}
             for run in facts["runs"]
         ],
+        "mutants": facts.get("mutation", {}),
     }
 
 

@@ -5,7 +5,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from acquired_skills.admission import admit
+from acquired_skills.admission import Effort, admit
 from acquired_skills.catalog import Catalog, Found
 from acquired_skills.ledger import Ledger, SkillCall, VersionStats
 from acquired_skills.proposal import Problem, Proposal, SkillRefused
@@ -36,10 +36,11 @@ class SkillLibrary:
         seed: Callable[[], int],
         retrieve: int = 8,
         allowed: frozenset[Destination] = frozenset(),
+        effort: Effort | None = None,
     ) -> None:
         """seed: gives the number that decides the random order of tests. retrieve: most skills a query brings up.
 
-        allowed: where skills may connect to, canonical.
+        allowed: where skills may connect to, canonical. effort: what an admission may cost, and asks for.
         """
         self.allowed = allowed
         self._store = store
@@ -50,6 +51,7 @@ class SkillLibrary:
         self._static_names = static_names
         self._seed = seed
         self._retrieve = retrieve
+        self._effort = effort or Effort()
         self._telemetry = Telemetry(ledger)
         self._outcomes: dict[str, tuple[int, int]] | None = None
         self._aside: list[SetAside] = []
@@ -120,7 +122,7 @@ class SkillLibrary:
         if current is not None and self._is_same(current, proposal):
             raise SkillRefused(proposal.name, [Problem("version", f"This is version {current.version} already.")])
         progress("running the tests in a box", 0.2)
-        admission = await admit(proposal, self._sandbox, seed=self._seed(), earlier_tests=earlier)
+        admission = await admit(proposal, self._sandbox, seed=self._seed(), earlier_tests=earlier, effort=self._effort)
         progress("saving the skill", 0.9)
         code, tests = proposal.code.encode(), proposal.tests.encode()
         skill = Skill(

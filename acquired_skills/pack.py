@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 
+from acquired_skills.admission import Effort
 from acquired_skills.catalog import Catalog
 from acquired_skills.ledger import Ledger
 from acquired_skills.library import SkillLibrary
@@ -45,6 +46,7 @@ async def open_pack(services: Services) -> Pack:
         seed=lambda: secrets.randbits(32),
         retrieve=services.settings.skills.retrieve,
         allowed=frozenset(map(Destination.parse, services.settings.egress.allow)),
+        effort=Effort(threshold=services.settings.skills.mutants_noticed),
     )
     await library.reconcile()
     return Pack(sources=(SkillSource(library),), provides={SkillLibrary: library}, aclose=library.aclose)

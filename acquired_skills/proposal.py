@@ -15,6 +15,7 @@ Part = Literal[
     "schema",
     "red",
     "green",
+    "mutants",
     "limits",
     "version",
 ]

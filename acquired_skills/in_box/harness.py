@@ -24,6 +24,8 @@ from typing import Any
 
 import pytest
 
+from acquired_skills.in_box.effort import Effort
+from acquired_skills.in_box.mutation import Mutation
 from acquired_skills.in_box.skill_arguments import NotDescribable, describe
 from acquired_skills.in_box.switch import Switch
 
@@ -34,21 +36,23 @@ MAX_TEXT = 2_000
 _QUIET = ("cacheprovider", "junitxml", "pastebin", "stepwise", "doctest", "faulthandler", "debugging")
 
 
-def admit(name: str, seed: int, stub_seconds: float, test_seconds: float, total_seconds: float) -> dict[str, Any]:
+def admit(name: str, seed: int, effort: dict[str, Any]) -> dict[str, Any]:
     """Everything found out about the proposal, as JSON.
 
-    seed: of the random test order. *_seconds: wall time for one test on a stub, for one on the skill, for everything.
+    seed: of the random test order, and of the choice of mutants. effort: the fields of `Effort`.
     Keys, where it came so far: ``import_error``, ``schema`` or ``schema_error``, ``collection_errors``, ``tests``
     (ids), ``runs`` ([{kind, results: {id: {outcome, text, seconds}}}]), ``returned`` ({unsendable?, typed?}),
-    ``done``; and when the worker ended by itself, ``ended`` (how) and ``phase`` (in what).
+    ``mutation`` (`Mutation.meet`), ``done``; and when the worker ended by itself, ``ended`` (how) and ``phase`` (in
+    what).
     """
-    deadline = time.monotonic() + total_seconds
+    spend = Effort(**effort)
+    deadline = time.monotonic() + spend.total_s
     source, sink = os.pipe()
     worker = os.fork()
     if worker == 0:
         os.close(source)
         with _leaving():
-            _Worker(name, sink, deadline, seed).work(stub_seconds, test_seconds)
+            _Worker(name, sink, deadline, seed, spend).work()
     os.close(sink)
     facts: dict[str, Any] = {"runs": [], "phase": "import"}
     for message in _messages(source, lambda: deadline + 1 - time.monotonic()):
@@ -68,18 +72,19 @@ def admit(name: str, seed: int, stub_seconds: float, test_seconds: float, total_
 class _Worker:
     """The process that has the skill imported and its tests collected."""
 
-    def __init__(self, name: str, sink: int, deadline: float, seed: int) -> None:
+    def __init__(self, name: str, sink: int, deadline: float, seed: int, effort: Effort) -> None:
         self.name = name
         self.sink = sink
         self.deadline = deadline
         self.seed = seed
+        self.effort = effort
+        self.reports: list[pytest.TestReport] = []
 
-    def work(self, stub_seconds: float, test_seconds: float) -> None:
+    def work(self) -> None:
         function = self._import()
         if function is None:
             return
         self.switch = Switch(sys.modules[self.name], self.name, function)
-        self.stub_seconds, self.test_seconds = stub_seconds, test_seconds
         self.errors: list[str] = []
         os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  (pytest's own report; lives as long as the process)
@@ -130,24 +135,33 @@ class _Worker:
         own = [item for item in session.items if item.nodeid.startswith("skill/")]
         if not self.errors and own:
             self._red(own)
-            if self._green(session.items, self.seed):
-                self._green(session.items, self.seed + 1)
+            took = self._green(session.items, self.seed) and self._green(session.items, self.seed + 1)
+            if took and self.effort.threshold:
+                self._mutate(session.items, took)
         return True
 
     def _red(self, items: list[pytest.Item]) -> None:
         """Each stub in turn, only for the tests that no stub has failed yet."""
         left = items
         for stub in STUBS:
-            results = self._run(stub, left, self.stub_seconds)
+            results = self._run(stub, left, self.effort.stub_test_s)
             left = [item for item in left if results.get(item.nodeid, {}).get("outcome") not in FAILED]
             if not left:
                 return
 
-    def _green(self, items: list[pytest.Item], seed: int) -> bool:
+    def _mutate(self, items: list[pytest.Item], took: dict[str, float]) -> None:
+        mutation = Mutation(HERE / "skill" / f"{self.name}.py", self.switch, most=self.effort.mutants, seed=self.seed)
+        quickest = sorted(items, key=lambda item: took[item.nodeid])
+        seconds = min(self.effort.mutants_s, self.deadline - time.monotonic())
+        _send(self.sink, mutation=mutation.meet(quickest, sum(took.values()), seconds))
+
+    def _green(self, items: list[pytest.Item], seed: int) -> dict[str, float]:
+        """What each took, seconds; nothing when not all of them passed."""
         shuffled = list(items)
         random.Random(seed).shuffle(shuffled)  # noqa: S311  (an order, not a secret)
-        results = self._run("skill", shuffled, self.test_seconds)
-        return len(results) == len(items) and all(one["outcome"] == "passed" for one in results.values())
+        results = self._run("skill", shuffled, self.effort.test_s)
+        passed = len(results) == len(items) and all(one["outcome"] == "passed" for one in results.values())
+        return {test: one["seconds"] for test, one in results.items()} if passed else {}
 
     def _run(self, kind: str, items: list[pytest.Item], seconds: float) -> dict[str, dict[str, Any]]:
         """Run the items in forks: one, and another for the rest whenever a test hangs or ends its process."""
@@ -195,7 +209,6 @@ class _Worker:
             results[current] = {"outcome": "exited", "text": _how(status), "seconds": time.monotonic() - began}
 
     def _run_here(self, items: list[pytest.Item], sink: int) -> None:
-        self.reports: list[pytest.TestReport] = []
         if self.switch.stubbed:
             items[0].config.option.tbstyle = "no"  # nobody reads why a stub fails, and the text takes 20 ms a test
         for item, following in zip(items, [*items[1:], None], strict=True):

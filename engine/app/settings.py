@@ -55,9 +55,13 @@ class BudgetSettings(Section):
 
 
 class SkillSettings(Section):
-    """retrieve: how many acquired skills a query may bring onto the list of one turn."""
+    """retrieve: how many acquired skills a query may bring onto the list of one turn.
+
+    mutants_noticed: the share of small changes of its code that a skill's tests must notice; 0 asks for none (SKILL-6).
+    """
 
     retrieve: int = Field(default=8, ge=1)
+    mutants_noticed: float = Field(default=0.6, ge=0, le=1)
 
 
 def _destination(text: str) -> str:

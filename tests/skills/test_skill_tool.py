@@ -61,7 +61,12 @@ async def test_what_the_code_raises_is_told_and_counted(
     library: SkillLibrary, box: NamespaceSandbox, tmp_path: Path
 ) -> None:
     body = "if number < 0:\n        raise ValueError(f'{number} is below zero')\n    return number + 1"
-    await library.create(proposal(body=body))
+    tests = (
+        "import pytest\nfrom add_one import add_one\n\n\n@pytest.mark.parametrize('number', [0, 1])\n"
+        "def test_adds(number):\n    assert add_one(number) == number + 1\n\n\n"
+        "def test_below_zero():\n    with pytest.raises(ValueError):\n        add_one(-1)\n"
+    )
+    await library.create(proposal(body=body, tests=tests))
     with pytest.raises(ToolFailure, match="-3 is below zero") as failed:
         await run(library, box, tmp_path, {"number": -3})
     assert failed.value.failure_class is FailureClass.DIAGNOSTIC
@@ -73,7 +78,7 @@ async def test_what_the_code_raises_is_told_and_counted(
 async def test_a_runaway_skill_is_killed_at_its_own_time_limit(
     library: SkillLibrary, box: NamespaceSandbox, tmp_path: Path
 ) -> None:
-    await library.create(proposal(body="while number > 100: pass\n    return number + 1", timeout_s=0.5))
+    await library.create(proposal(body="while number == 101: pass\n    return number + 1", timeout_s=0.5))
     with pytest.raises(ToolFailure) as failed:
         await run(library, box, tmp_path, {"number": 101})
     assert failed.value.end in ("timeout", "cpu")
@@ -89,6 +94,7 @@ async def test_files_of_the_workspace_are_read_and_written_in_place(
     tests = (
         "from add_one import add_one\n\n\ndef test_copy(tmp_path, monkeypatch):\n    monkeypatch.chdir(tmp_path)\n"
         "    (tmp_path / 'x.txt').write_text('0')\n    assert add_one('x.txt') == '01'\n"
+        "    assert (tmp_path / 'copy.txt').read_text() == '01'\n"
     )
     await library.create(proposal(code=code, tests=tests))
     (tmp_path / "workspace" / "data.txt").write_text("abc")

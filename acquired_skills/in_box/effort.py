@@ -1,0 +1,19 @@
+"""How much an admission may cost. Known outside of the box, which says it, and in it, where it is spent."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """Seconds of wall time: one test on a stub, one on the skill, all together.
+
+    mutants, mutants_s: how many are made of the code, and the seconds for all of them. threshold: the share of them
+    that the tests must notice (SKILL-6); with 0 none are made.
+    """
+
+    stub_test_s: float = 1.0
+    test_s: float = 10.0
+    total_s: float = 60.0
+    mutants: int = 100
+    mutants_s: float = 5.0
+    threshold: float = 0.6

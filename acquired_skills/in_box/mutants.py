@@ -1,0 +1,105 @@
+"""In the box: small changes to a skill's code, each of which good tests should notice (SKILL-6).
+
+They are looked for in a syntax tree and made in it, in a fork that ends with the change.
+"""
+
+import ast
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from acquired_skills.in_box.operators import in_place, others, waits
+
+_TELLING = frozenset(("critical", "debug", "error", "exception", "info", "log", "warn", "warning"))
+MAX_SHOWN = 80  # characters of code in a description
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One change: line (from 1), what stood there, and what stands there instead. make: makes it in the tree."""
+
+    line: int
+    before: str
+    after: str
+    make: Callable[[], None]
+
+
+def mutants(tree: ast.Module, most: int, seed: int) -> list[Mutant]:
+    """At most so many changes, the same for the same seed, spread over the statements, so that each has its turn."""
+    order = random.Random(seed)  # noqa: S311 -- a choice, not a secret
+    by_line: dict[int, list[Mutant]] = {}
+    for found in _of(tree):
+        by_line.setdefault(found.line, []).append(found)
+    rows = [by_line[line] for line in sorted(by_line)]
+    for row in rows:
+        order.shuffle(row)
+    in_turn = [each for turn in zip_longest(*rows) for each in turn if each is not None]
+    return in_turn[:most]
+
+
+def _of(tree: ast.Module) -> Iterator[Mutant]:
+    """Every change to every function of the module, in the order of the code. Not to what no test should care for:
+    docstrings, annotations, what is printed or logged, the words of an exception, how long is waited for others
+    (Petrovic and Ivankovic, "State of Mutation Testing at Google", 2018, call such code arid)."""
+    for function in tree.body:
+        if isinstance(function, ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign):
+            yield from _places(function)
+
+
+def _places(node: ast.AST) -> Iterator[Mutant]:
+    if isinstance(node, ast.Raise) or (isinstance(node, ast.keyword) and waits(node)):
+        return
+    for field, value in ast.iter_fields(node):
+        if field in {"annotation", "returns", "decorator_list", "type_comment", "type_params"}:
+            continue
+        if isinstance(value, list):
+            for index, item in enumerate(value):
+                if isinstance(item, ast.AST) and not _silent(item):
+                    yield from _changes(item, _into_list(value, index), in_place(node, field, item))
+                    yield from _places(item)
+        elif isinstance(value, ast.AST):
+            yield from _changes(value, _into_field(node, field), in_place(node, field, value))
+            yield from _places(value)
+
+
+def _changes(node: ast.AST, put: Callable[[ast.AST], None], here: list[ast.expr]) -> Iterator[Mutant]:
+    """The changes at one place. put: puts another node there. here: what only this place allows."""
+    if not isinstance(node, ast.expr | ast.stmt):
+        return
+    for other in (*here, *others(node)):
+        before, after = _shown(node), _shown(other)
+        if before != after:
+            yield Mutant(node.lineno, before, after, _putting(put, other, node))
+
+
+def _silent(node: ast.AST) -> bool:
+    """A docstring, or a call that only tells a person something."""
+    match node:
+        case ast.Expr(value=ast.Constant(value=str())) | ast.Expr(value=ast.Call(func=ast.Name(id="print"))):
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr=method))):
+            return method in _TELLING
+    return False
+
+
+def _into_list(items: list[Any], index: int) -> Callable[[ast.AST], None]:
+    def put(other: ast.AST) -> None:
+        items[index] = other
+
+    return put
+
+
+def _into_field(node: ast.AST, field: str) -> Callable[[ast.AST], None]:
+    return lambda other: setattr(node, field, other)
+
+
+def _putting(put: Callable[[ast.AST], None], other: ast.AST, place: ast.AST) -> Callable[[], None]:
+    return lambda: put(ast.fix_missing_locations(ast.copy_location(other, place)))
+
+
+def _shown(node: ast.AST) -> str:
+    """Its first line, as code."""
+    text = ast.unparse(node).split("\n", 1)[0]
+    return text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "…"
