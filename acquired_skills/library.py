@@ -5,8 +5,9 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from acquired_skills.admission import Effort, admit
+from acquired_skills.admission import admit
 from acquired_skills.catalog import Catalog, Found
+from acquired_skills.in_box.effort import Effort
 from acquired_skills.ledger import Ledger, SkillCall, VersionStats
 from acquired_skills.proposal import Problem, Proposal, SkillRefused
 from acquired_skills.reconcile import Reconciled, SetAside, reconcile

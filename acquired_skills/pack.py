@@ -3,8 +3,8 @@
 import asyncio
 import secrets
 
-from acquired_skills.admission import Effort
 from acquired_skills.catalog import Catalog
+from acquired_skills.in_box.effort import Effort
 from acquired_skills.ledger import Ledger
 from acquired_skills.library import SkillLibrary
 from acquired_skills.source import SkillSource

@@ -30,8 +30,9 @@ async def create_skill(
     """Teach a new reusable tool (a skill): Python code together with pytest tests that prove it.
 
     It is admitted only when every test fails on an empty stand-in, all tests pass, twice, on the code, and they notice
-    most small changes of it, in a sandbox. Then it is a tool of its own, kept for good, and found again by meaning. A refusal lists everything to
-    change; change it and call again. The name of an existing skill makes a new version of it.
+    most small changes of it, in a sandbox. Then it is a tool of its own, kept for good, and found again by meaning. A
+    refusal lists everything to change; change it and call again. The name of an existing skill makes a new version of
+    it.
 
     Args:
         name: of the skill and of its one public function, in snake_case, such as roman_numeral.

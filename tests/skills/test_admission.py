@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from acquired_skills.admission import Admission, Effort, admit
+from acquired_skills.admission import Admission, admit
+from acquired_skills.in_box.effort import Effort
 from acquired_skills.proposal import Proposal, SkillRefused
 from sandbox.namespace.backend import NamespaceSandbox
 from tests.skills.parts import proposal
