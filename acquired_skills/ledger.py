@@ -131,6 +131,12 @@ class Ledger:
         with self._records.begin() as connection:
             connection.execute(insert(_CALLS), rows)
 
+    def forgive(self, name: str, version: int) -> None:
+        """The failures of a version no longer count: it was given another chance."""
+        of = (_CALLS.c.name == name) & (_CALLS.c.version == version) & ~_CALLS.c.success
+        with self._records.begin() as connection:
+            connection.execute(update(_CALLS).where(of).values(counted=False))
+
     def stats(self, name: str | None = None) -> list[VersionStats]:
         """Per version, newest version first; of one skill or of all."""
         calls = _CALLS.c

@@ -2,19 +2,19 @@
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from acquired_skills.admission import admit
 from acquired_skills.catalog import Catalog, Found
 from acquired_skills.in_box.effort import Effort
-from acquired_skills.ledger import Ledger, SkillCall, VersionStats
+from acquired_skills.ledger import Ledger, VersionStats
 from acquired_skills.proposal import Problem, Proposal, SkillRefused
 from acquired_skills.reconcile import Reconciled, SetAside, reconcile
-from acquired_skills.skill import Skill, SkillMissing, SkillState
+from acquired_skills.skill import Skill, SkillChanged, SkillMissing, SkillState
 from acquired_skills.static_checks import check, imported_modules
 from acquired_skills.store import SkillStore
-from acquired_skills.telemetry import Telemetry, counted
+from acquired_skills.track_record import TrackRecord
 from engine.contract.context import Clock, no_progress
 from engine.contract.failure import FailureClass
 from sandbox.contract import Destination, Sandbox
@@ -31,6 +31,7 @@ class SkillLibrary:
         store: SkillStore,
         ledger: Ledger,
         catalog: Catalog,
+        track: TrackRecord,
         sandbox: Sandbox,
         clock: Clock,
         static_names: Callable[[], frozenset[str]],
@@ -44,6 +45,7 @@ class SkillLibrary:
         allowed: where skills may connect to, canonical. effort: what an admission may cost, and asks for.
         """
         self.allowed = allowed
+        self.track = track
         self._store = store
         self._ledger = ledger
         self._catalog = catalog
@@ -53,8 +55,6 @@ class SkillLibrary:
         self._seed = seed
         self._retrieve = retrieve
         self._effort = effort or Effort()
-        self._telemetry = Telemetry(ledger)
-        self._outcomes: dict[str, tuple[int, int]] | None = None
         self._aside: list[SetAside] = []
 
     # What there is.
@@ -88,9 +88,8 @@ class SkillLibrary:
         await self._catalog.refresh()
         if not self._catalog.listed:
             return []
-        if self._outcomes is None:
-            await self.stats()
-        return await self._catalog.search(query, k or self._retrieve, self._weights())
+        weights = await self.track.weights(self._catalog.skills)
+        return await self._catalog.search(query, k or self._retrieve, weights)
 
     async def code(self, skill: Skill) -> bytes:
         """The source of exactly this version. Raises SkillDamaged when the file is not what was admitted."""
@@ -150,8 +149,10 @@ class SkillLibrary:
         return saved
 
     async def set_state(self, name: str, state: SkillState) -> Skill:
-        """Disable or enable. Raises SkillMissing, SkillDamaged."""
-        await self.get(name)
+        """Disable or enable; what is enabled again gets a new chance. Raises SkillMissing, SkillDamaged."""
+        current = await self.get(name)
+        if state.listed and not current.state.listed:
+            await self.track.forgive(current)
         skill = await asyncio.to_thread(self._set_state, name, state)
         await self._catalog.refresh()
         return skill
@@ -208,44 +209,37 @@ class SkillLibrary:
         name: str,
         success: bool,
         *,
-        version: int | None = None,
         latency_ms: float | None = None,
         failure_class: FailureClass | None = None,
     ) -> None:
-        """Record one call; of the current version when none is given. Calls of unknown skills are not recorded."""
+        """Record one call of the current version. Calls of unknown skills are not recorded."""
         skill = self._catalog.skills.get(name)
-        number = version or (skill.version if skill else None)
-        if number is None:
-            return
-        counts = success or counted(failure_class)
-        ts = self._clock.now().isoformat(timespec="milliseconds")
-        self._telemetry.log(SkillCall(name, number, ts, success, counts, latency_ms, failure_class))
-        if self._outcomes is not None and counts:
-            good, bad = self._outcomes.get(name, (0, 0))
-            self._outcomes[name] = (good + success, bad + (not success))
+        if skill is not None:
+            self.track.log(skill, success, latency_ms, failure_class)
+
+    async def judge(self, skill: Skill) -> SkillState:
+        """The state that this version's calls have earned it, put into effect (SKILL-13)."""
+        current = await self.find(skill.name)
+        if current is None or current.version != skill.version:
+            return skill.state
+        earned = await self.track.earned(current)
+        if earned is not current.state:
+            try:
+                await asyncio.to_thread(self._set_state, skill.name, earned, current)
+            except (SkillChanged, SkillMissing):  # by somebody who knew more
+                return current.state
+            await self._catalog.refresh()
+        return earned
 
     async def stats(self, name: str | None = None) -> list[VersionStats]:
         """Calls per version, newest version first; of one skill or of all."""
-        await self._telemetry.flush()
-        found = await asyncio.to_thread(self._ledger.stats, name)
-        if name is None:
-            self._outcomes = {
-                one.name: (one.successes, one.failures)
-                for one in found
-                if one.name in self._catalog.skills and one.version == self._catalog.skills[one.name].version
-            }
-        return found
+        return await self.track.stats(name)
 
     async def aclose(self) -> None:
         """Write what waits. The parts it was given are their owners' to close."""
-        await self._telemetry.aclose()
+        await self.track.aclose()
 
     # Inside.
-
-    def _weights(self) -> Mapping[str, float]:
-        """A skill that fails is found less: from 1 with no failure down towards a half."""
-        outcomes = self._outcomes or {}
-        return {name: 1 - 0.5 * bad / (good + bad + 2) for name, (good, bad) in outcomes.items() if bad}
 
     @staticmethod
     def _is_same(current: Skill, proposal: Proposal) -> bool:
@@ -278,8 +272,12 @@ class SkillLibrary:
             self._ledger.put({skill.name: (skill, self._store.stamp(skill.name))})
         return skill
 
-    def _set_state(self, name: str, state: SkillState) -> Skill:
+    def _set_state(self, name: str, state: SkillState, judged: Skill | None = None) -> Skill:
         with self._store.lock():
+            if judged is not None:
+                now = self._store.read(name)
+                if (now.version, now.state) != (judged.version, judged.state):
+                    raise SkillChanged(f"`{name}` was changed by another process meanwhile.")
             skill = self._store.set_state(name, state)
             self._ledger.put({name: (skill, self._store.stamp(name))})
         return skill

@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from acquired_skills.failed_inputs import as_tests
 from acquired_skills.in_box.files import PYDANTIC, TYPED_CALL, box_files
 from acquired_skills.library import SkillLibrary
 from acquired_skills.needs import not_allowed, told
 from acquired_skills.preload import preload_for
-from acquired_skills.skill import Skill, SkillDamaged
+from acquired_skills.skill import Skill, SkillDamaged, SkillState
 from engine.contract.context import CallContext, Produced
-from engine.contract.failure import FailureClass, ToolFailure
+from engine.contract.failure import FailureClass, refusal
 from engine.contract.spec import Origin, ToolSpec
 from engine.dispatch.outcome import failure_of
 from sandbox.contract import Call, Destination, Job, Limits, Mount, Outcome, SandboxError
@@ -30,12 +31,7 @@ class SkillTool:
     async def run(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
         """The function's JSON value. Raises ToolFailure for what the code did, SandboxError when no box ran it."""
         if not self.skill.state.listed:
-            raise ToolFailure(
-                f"The skill `{self.skill.name}` is {self.skill.state}: enable it with manage_skills first.",
-                reason="skill_not_listed",
-                may_have_started=False,
-                end="refused",
-            )
+            raise refusal(await self._why_not(), "skill_not_listed")
         job = await self._job(ctx, arguments)
         began = ctx.clock.monotonic()
         try:
@@ -45,33 +41,43 @@ class SkillTool:
             raise
         if outcome.ok:
             self._log(ctx, began, None)
+            if not self.library.track.settled(self.skill):
+                await self.library.judge(self.skill)
             return _answer(outcome)
-        failure = failure_of(outcome, f"The skill `{self.skill.name}`", told(outcome.connections))
+        what, refused = f"The skill `{self.skill.name}`", told(outcome.connections)
+        failure = failure_of(outcome, what, refused)
         self._log(ctx, began, failure.failure_class)
+        said = outcome.error.message if outcome.error else f"ended by {outcome.end}"
+        await self.library.track.keep_failed(self.skill, arguments, said)
+        if await self.library.judge(self.skill) is SkillState.QUARANTINED:
+            failure = failure_of(outcome, what, f"{refused}\n{await self._quarantined()}".strip())
         raise failure
+
+    async def _why_not(self) -> str:
+        if self.skill.state is SkillState.QUARANTINED:
+            return f"{await self._quarantined()}\nNothing was run."
+        return f"The skill `{self.skill.name}` is {self.skill.state}: enable it with manage_skills first."
+
+    async def _quarantined(self) -> str:
+        """What the agent is told: what happened, what to do, and the inputs to do it with."""
+        name, failed = self.skill.name, await self.library.track.failed_inputs(self.skill)
+        return (
+            f"`{name}` version {self.skill.version} failed so often that it is quarantined: no longer offered. Propose "
+            "a repaired version with create_skill, whose tests cover what it failed on:\n" + as_tests(name, failed)
+        )
 
     async def _job(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Job:
         skill = self.skill
         destinations = tuple(map(Destination.parse, skill.destinations))
         refused = not_allowed(destinations, self.library.allowed)  # the operator may have thought better of it
         if refused:
-            raise ToolFailure(
-                f"The skill `{skill.name}` was not run. {refused}",
-                failure_class=FailureClass.FATAL,
-                reason="destination_not_allowed",
-                may_have_started=False,
-                end="refused",
-            )
+            text = f"The skill `{skill.name}` was not run. {refused}"
+            raise refusal(text, "destination_not_allowed", FailureClass.FATAL)
         try:
             files = {f"{skill.name}.py": await self.library.code(skill)}
         except SkillDamaged as damage:
-            raise ToolFailure(
-                f"{damage} It was not run; `knackbox skills verify` sets it aside, create_skill makes it anew.",
-                failure_class=FailureClass.FATAL,
-                reason="skill_damaged",
-                may_have_started=False,
-                end="refused",
-            ) from damage
+            text = f"{damage} It was not run; `knackbox skills verify` sets it aside, create_skill makes it anew."
+            raise refusal(text, "skill_damaged", FailureClass.FATAL) from damage
         always: tuple[str, ...] = ()
         call = Call(f"{skill.name}.py", skill.name, arguments)
         if not skill.plain:
@@ -89,13 +95,8 @@ class SkillTool:
         )
 
     def _log(self, ctx: CallContext, began: float, failure_class: FailureClass | None) -> None:
-        self.library.log_telemetry(
-            self.skill.name,
-            failure_class is None,
-            version=self.skill.version,
-            latency_ms=(ctx.clock.monotonic() - began) * 1000,
-            failure_class=failure_class,
-        )
+        latency_ms = (ctx.clock.monotonic() - began) * 1000
+        self.library.track.log(self.skill, failure_class is None, latency_ms, failure_class)
 
 
 def skill_tool(skill: Skill, library: SkillLibrary) -> SkillTool:

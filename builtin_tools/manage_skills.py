@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from acquired_skills.describe import details, needs, numbers, signature, summary
+from acquired_skills.failed_inputs import as_tests
 from acquired_skills.ledger import VersionStats
 from acquired_skills.library import SkillLibrary
 from acquired_skills.skill import Skill, SkillError, SkillState
@@ -24,7 +25,7 @@ async def manage_skills(
 ) -> Produced:
     """Look after the acquired skills, the tools that were taught with create_skill. "Show me your skills" is this tool.
 
-    list: every skill with its state and success rate. show: one with parameters, code and tests. stats: calls,
+    list: every skill with its state and success rate. show: one with parameters, code, tests and what it failed on. stats: calls,
     failures and latency by version. history: the versions kept. disable and enable: off and back on the list.
     delete: take it away; restore undoes that. rollback: an earlier version becomes the current one again.
 
@@ -83,10 +84,11 @@ async def _show(library: SkillLibrary, name: str) -> Produced:
     skill = await library.get(name)
     code, tests = await library.code(skill), await library.tests(skill)
     value = details(skill, code, tests, await library.stats(name))
+    failed = await library.track.failed_inputs(skill)
+    value["failed_inputs"] = [dict(each.arguments) for each in failed]
+    cases = f"\n\nIt failed on:\n{as_tests(name, failed)}" if failed else ""
     needed = f"\nNeeds {needs(skill)}" if needs(skill) else ""
-    message = (
-        f"{_line(skill, ())}\nCall: {signature(skill)}{needed}\n\nCode:\n{value['code']}\n\nTests:\n{value['tests']}"
-    )
+    message = f"{_line(skill, ())}\nCall: {signature(skill)}{needed}\n\nCode:\n{value['code']}\n\nTests:\n{value['tests']}{cases}"
     return Produced(value, message)
 
 

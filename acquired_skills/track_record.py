@@ -1,0 +1,88 @@
+"""`TrackRecord`: how each version of a skill does, what that says of it, what it failed on (SKILL-12, SKILL-13)."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from acquired_skills.failed_inputs import FailedInput, FailedInputs
+from acquired_skills.ledger import Ledger, SkillCall, VersionStats
+from acquired_skills.life import judged
+from acquired_skills.skill import Skill, SkillState
+from acquired_skills.telemetry import Telemetry, counted
+from engine.contract.context import Clock
+from engine.contract.failure import FailureClass
+
+
+class TrackRecord:
+    """Calls are written in batches; whoever asks for figures gets all of them."""
+
+    def __init__(self, ledger: Ledger, failed: FailedInputs, clock: Clock) -> None:
+        self._ledger = ledger
+        self._failed = failed
+        self._clock = clock
+        self._telemetry = Telemetry(ledger)
+        self._outcomes: dict[str, tuple[int, int, int]] = {}  # version, successes, failures, as far as known here
+        self._complete = False
+
+    def log(
+        self, skill: Skill, success: bool, latency_ms: float | None = None, failure_class: FailureClass | None = None
+    ) -> None:
+        """One call of this version."""
+        counts = success or counted(failure_class)
+        call = SkillCall(skill.name, skill.version, self._now(), success, counts, latency_ms, failure_class)
+        self._telemetry.log(call)
+        version, good, bad = self._known(skill)
+        if counts and version == skill.version:
+            self._outcomes[skill.name] = (version, good + success, bad + (not success))
+
+    async def stats(self, name: str | None = None) -> list[VersionStats]:
+        """Calls per version, newest version first; of one skill or of all."""
+        await self._telemetry.flush()
+        return await asyncio.to_thread(self._ledger.stats, name)
+
+    async def weights(self, skills: Mapping[str, Skill]) -> Mapping[str, float]:
+        """A skill that fails is found less: from 1 with no failure down towards a half."""
+        if not self._complete:
+            for one in await self.stats():
+                if one.name in skills and one.version == skills[one.name].version:
+                    self._outcomes[one.name] = (one.version, one.successes, one.failures)
+            self._complete = True
+        return {name: 1 - 0.5 * bad / (good + bad + 2) for name, (_, good, bad) in self._outcomes.items() if bad}
+
+    def settled(self, skill: Skill) -> bool:
+        """Whether the calls known here leave it in its state: quick, and right unless other processes know better."""
+        version, good, bad = self._known(skill)
+        return version == skill.version and judged(skill.state, good, bad) is skill.state
+
+    async def earned(self, skill: Skill) -> SkillState:
+        """The state that the calls of this version have earned it by now."""
+        of = [one for one in await self.stats(skill.name) if one.version == skill.version]
+        good, bad = (of[0].successes, of[0].failures) if of else (0, 0)
+        self._outcomes[skill.name] = (skill.version, good, bad)
+        return judged(skill.state, good, bad)
+
+    async def forgive(self, skill: Skill) -> None:
+        """Its failures so far no longer count."""
+        await self._telemetry.flush()
+        await asyncio.to_thread(self._ledger.forgive, skill.name, skill.version)
+        self._outcomes.pop(skill.name, None)
+
+    async def keep_failed(self, skill: Skill, arguments: Mapping[str, Any], error: str) -> None:
+        """Keep what this version was called with when it failed."""
+        failed = FailedInput(self._now(), arguments, error)
+        await asyncio.to_thread(self._failed.keep, skill.name, skill.version, failed)
+
+    async def failed_inputs(self, skill: Skill) -> list[FailedInput]:
+        """What this version was called with when it failed, the latest last."""
+        return await asyncio.to_thread(self._failed.of, skill.name, skill.version)
+
+    async def aclose(self) -> None:
+        """Write what waits."""
+        await self._telemetry.aclose()
+
+    def _known(self, skill: Skill) -> tuple[int, int, int]:
+        """Version, successes, failures; version 0 where nothing was read yet."""
+        return self._outcomes.get(skill.name, (skill.version if self._complete else 0, 0, 0))
+
+    def _now(self) -> str:
+        return self._clock.now().isoformat(timespec="milliseconds")
