@@ -25,9 +25,9 @@ async def manage_skills(
 ) -> Produced:
     """Look after the acquired skills, the tools that were taught with create_skill. "Show me your skills" is this tool.
 
-    list: every skill with its state and success rate. show: one with parameters, code, tests and what it failed on. stats: calls,
-    failures and latency by version. history: the versions kept. disable and enable: off and back on the list.
-    delete: take it away; restore undoes that. rollback: an earlier version becomes the current one again.
+    list: every skill with its state and success rate. show: one with parameters, code, tests and what it failed on.
+    stats: calls, failures and latency by version. history: the versions kept. disable and enable: off and back on the
+    list. delete: take it away; restore undoes that. rollback: an earlier version becomes the current one again.
 
     Args:
         action: what to do.
@@ -88,7 +88,8 @@ async def _show(library: SkillLibrary, name: str) -> Produced:
     value["failed_inputs"] = [dict(each.arguments) for each in failed]
     cases = f"\n\nIt failed on:\n{as_tests(name, failed)}" if failed else ""
     needed = f"\nNeeds {needs(skill)}" if needs(skill) else ""
-    message = f"{_line(skill, ())}\nCall: {signature(skill)}{needed}\n\nCode:\n{value['code']}\n\nTests:\n{value['tests']}{cases}"
+    source = f"Code:\n{value['code']}\n\nTests:\n{value['tests']}"
+    message = f"{_line(skill, ())}\nCall: {signature(skill)}{needed}\n\n{source}{cases}"
     return Produced(value, message)
 
 
