@@ -41,18 +41,25 @@ class Admission:
 
 
 async def admit(
-    proposal: Proposal, sandbox: Sandbox, *, seed: int, earlier_tests: str | None = None, effort: Effort | None = None
+    proposal: Proposal,
+    sandbox: Sandbox,
+    *,
+    seed: int,
+    earlier_tests: str | None = None,
+    others: Mapping[str, bytes] | None = None,
+    effort: Effort | None = None,
 ) -> Admission:
     """Run the gate in a fresh box, after the static checks, with the packages and the way out that the code declares.
 
     Raises SkillRefused with everything to change, SandboxError when no box can run.
     seed: decides the two random orders of the tests. earlier_tests: those of the version this one replaces.
+    others: the code of skills that it may double, by name.
     """
     effort = effort or Effort()
     declared = declared_in(proposal.code)
     if declared.destinations:  # a changed program would send what nobody wrote to a real server, a hundred times
         effort = replace(effort, threshold=0.0)
-    job = _job(proposal, declared, seed, earlier_tests, effort)
+    job = _job(proposal, declared, seed=seed, earlier_tests=earlier_tests, others=others or {}, effort=effort)
     try:
         outcome = await sandbox.run(job)
     except UnresolvedRequirements as error:
@@ -78,12 +85,21 @@ async def admit(
     )
 
 
-def _job(proposal: Proposal, declared: Declared, seed: int, earlier_tests: str | None, effort: Effort) -> Job:
+def _job(
+    proposal: Proposal,
+    declared: Declared,
+    *,
+    seed: int,
+    earlier_tests: str | None,
+    others: Mapping[str, bytes],
+    effort: Effort,
+) -> Job:
     files = {
         **box_files(HARNESS),
         "pytest.ini": b"[pytest]\n",
         f"skill/{proposal.name}.py": proposal.code.encode(),
         f"skill/test_{proposal.name}.py": proposal.tests.encode(),
+        **{f"others/{name}.py": code for name, code in others.items()},
     }
     if earlier_tests is not None:
         files[f"earlier/test_{proposal.name}.py"] = earlier_tests.encode()
@@ -126,7 +142,18 @@ def verdict(name: str, outcome: Outcome, threshold: float = 0.0) -> Iterator[Pro
         else:
             yield from _red(name, facts)
             yield from _green(facts)
+            yield from _doubled(facts)
             yield from _unnoticed(facts, threshold)
+
+
+def _doubled(facts: Mapping[str, Any]) -> Iterator[Problem]:
+    """A skill that there is already does all that the tests ask for (SKILL-8)."""
+    for name in facts.get("doubles", {}).get("passed", [])[:1]:
+        yield Problem(
+            "duplicate",
+            f"The skill `{name}` passes all these tests already: call that one. If yours does something else, add a "
+            "test that shows it.",
+        )
 
 
 def _unnoticed(facts: Mapping[str, Any], threshold: float) -> Iterator[Problem]:
@@ -252,6 +279,7 @@ def _report(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
             {"kind": run["kind"], "failed": sum(one["outcome"] in _FAILED for one in run["results"].values())}
             for run in facts["runs"]
         ],
+        "compared": facts.get("doubles", {}).get("tried", 0),
         "mutants": facts.get("mutation", {}),
     }
 

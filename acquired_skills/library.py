@@ -1,18 +1,19 @@
 """`SkillLibrary`: everything one can do with acquired skills. Tools, the command line and the skill source use it."""
 
 import asyncio
-import hashlib
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from acquired_skills.admission import admit
+from acquired_skills.admitted import is_same, skill_of
 from acquired_skills.catalog import Catalog, Found
 from acquired_skills.in_box.effort import Effort
 from acquired_skills.ledger import Ledger, VersionStats
 from acquired_skills.proposal import Problem, Proposal, SkillRefused
 from acquired_skills.reconcile import Reconciled, SetAside, reconcile
-from acquired_skills.skill import Skill, SkillChanged, SkillMissing, SkillState
-from acquired_skills.static_checks import check, imported_modules
+from acquired_skills.skill import Skill, SkillChanged, SkillDamaged, SkillMissing, SkillState
+from acquired_skills.static_checks import check
 from acquired_skills.store import SkillStore
 from acquired_skills.track_record import TrackRecord
 from engine.contract.context import Clock, no_progress
@@ -37,11 +38,12 @@ class SkillLibrary:
         static_names: Callable[[], frozenset[str]],
         seed: Callable[[], int],
         retrieve: int = 8,
+        compared: int = 20,
         allowed: frozenset[Destination] = frozenset(),
         effort: Effort | None = None,
     ) -> None:
         """seed: gives the number that decides the random order of tests. retrieve: most skills a query brings up.
-
+        compared: how many of the nearest a new one is compared with.
         allowed: where skills may connect to, canonical. effort: what an admission may cost, and asks for.
         """
         self.allowed = allowed
@@ -54,6 +56,7 @@ class SkillLibrary:
         self._static_names = static_names
         self._seed = seed
         self._retrieve = retrieve
+        self._compared = compared
         self._effort = effort or Effort()
         self._aside: list[SetAside] = []
 
@@ -119,31 +122,20 @@ class SkillLibrary:
             raise SkillRefused(proposal.name, problems)
         current = await self.find(proposal.name)
         earlier = None if current is None or proposal.breaking else (await self.tests(current)).decode()
-        if current is not None and self._is_same(current, proposal):
+        if current is not None and is_same(current, proposal):
             raise SkillRefused(proposal.name, [Problem("version", f"This is version {current.version} already.")])
         progress("running the tests in a box", 0.2)
-        admission = await admit(proposal, self._sandbox, seed=self._seed(), earlier_tests=earlier, effort=self._effort)
-        progress("saving the skill", 0.9)
-        code, tests = proposal.code.encode(), proposal.tests.encode()
-        skill = Skill(
-            name=proposal.name,
-            version=0,  # given when the store is locked
-            state=SkillState.PROBATION,
-            description=proposal.description,
-            parameters=admission.parameters,
-            plain=admission.plain,
-            imports=tuple(sorted(imported_modules(proposal.code))),
-            created=self._clock.now().isoformat(timespec="seconds"),
-            code_sha256=hashlib.sha256(code).hexdigest(),
-            tests_sha256=hashlib.sha256(tests).hexdigest(),
-            tests=admission.tests,
-            examples=proposal.examples,
-            dependencies=admission.declared.dependencies,
-            destinations=tuple(map(str, admission.declared.destinations)),
-            environment=admission.environment,
-            timeout_s=proposal.timeout_s,
-            admission=admission.report,
+        admission = await admit(
+            proposal,
+            self._sandbox,
+            seed=self._seed(),
+            earlier_tests=earlier,
+            others=await self._neighbours(proposal) if current is None else {},
+            effort=self._effort,
         )
+        progress("saving the skill", 0.9)
+        skill = skill_of(proposal, admission, self._clock.now().isoformat(timespec="seconds"))
+        code, tests = proposal.code.encode(), proposal.tests.encode()
         saved = await asyncio.to_thread(self._publish, skill, code, tests, current.version if current else 0)
         await self._catalog.refresh()
         return saved
@@ -241,14 +233,17 @@ class SkillLibrary:
 
     # Inside.
 
-    @staticmethod
-    def _is_same(current: Skill, proposal: Proposal) -> bool:
-        """Whether nothing would change, so that a repeated request does not pile up versions."""
-        told = (current.description, current.examples, current.timeout_s)
-        if told != (proposal.description, proposal.examples, proposal.timeout_s) or not current.state.listed:
-            return False
-        hashes = [hashlib.sha256(text.encode()).hexdigest() for text in (proposal.code, proposal.tests)]
-        return hashes == [current.code_sha256, current.tests_sha256]
+    async def _neighbours(self, proposal: Proposal) -> dict[str, bytes]:
+        """The code of the listed skills nearest by meaning that would run where the proposal is tried."""
+        found: dict[str, bytes] = {}
+        if not self._compared:
+            return found
+        for near in await self.search(f"{proposal.name} {proposal.description}", self._compared):
+            skill = near.skill
+            if skill.name != proposal.name and not skill.environment and not skill.destinations:
+                with contextlib.suppress(SkillDamaged):
+                    found[skill.name] = await self.code(skill)
+        return found
 
     def _publish(self, skill: Skill, code: bytes, tests: bytes, replaces: int) -> Skill:
         with self._store.lock():

@@ -48,6 +48,7 @@ async def open_pack(services: Services) -> Pack:
         static_names=services.static_names,
         seed=lambda: secrets.randbits(32),
         retrieve=services.settings.skills.retrieve,
+        compared=services.settings.skills.compared,
         allowed=frozenset(map(Destination.parse, services.settings.egress.allow)),
         effort=Effort(threshold=services.settings.skills.mutants_noticed),
     )

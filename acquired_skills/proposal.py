@@ -16,6 +16,7 @@ Part = Literal[
     "red",
     "green",
     "mutants",
+    "duplicate",
     "limits",
     "version",
 ]

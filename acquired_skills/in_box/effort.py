@@ -7,6 +7,7 @@ from dataclasses import dataclass
 class Effort:
     """Seconds of wall time: one test on a stub, one on the skill, all together.
 
+    doubles_s: all trials of other skills in its place (SKILL-8).
     mutants, mutants_s: how many are made of the code, and the seconds for all of them. threshold: the share of them
     that the tests must notice (SKILL-6); with 0 none are made.
     """
@@ -14,6 +15,7 @@ class Effort:
     stub_test_s: float = 1.0
     test_s: float = 10.0
     total_s: float = 60.0
+    doubles_s: float = 5.0
     mutants: int = 100
     mutants_s: float = 5.0
     threshold: float = 0.6

@@ -7,12 +7,14 @@ from pathlib import Path
 _TOP = Path(__file__).parents[2]
 _PACKAGES = ("acquired_skills", "acquired_skills/in_box", "engine", "engine/registry")
 _SHARED = (
+    "acquired_skills/in_box/doubles.py",
     "acquired_skills/in_box/effort.py",
     "acquired_skills/in_box/mutants.py",
     "acquired_skills/in_box/mutation.py",
     "acquired_skills/in_box/operators.py",
     "acquired_skills/in_box/skill_arguments.py",
     "acquired_skills/in_box/switch.py",
+    "acquired_skills/in_box/trial.py",
     "engine/registry/docstring.py",
 )
 

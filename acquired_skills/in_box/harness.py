@@ -5,7 +5,7 @@ by a worker process; every run is a fork of it, because `pytest.main` in each wo
 module sees the skill through a switch, so a fork can put a stub in its place after collection.
 
 In the job's folder lie this package, `pytest.ini`, `skill/<name>.py`, `skill/test_<name>.py`, and for a new version
-`earlier/test_<name>.py`, the tests of the version before.
+`earlier/test_<name>.py`, the tests of the version before; in `others/` skills that it may double.
 """
 
 import contextlib
@@ -24,6 +24,7 @@ from typing import Any
 
 import pytest
 
+from acquired_skills.in_box.doubles import doubles
 from acquired_skills.in_box.effort import Effort
 from acquired_skills.in_box.mutation import Mutation
 from acquired_skills.in_box.skill_arguments import NotDescribable, describe
@@ -42,8 +43,8 @@ def admit(name: str, seed: int, effort: dict[str, Any]) -> dict[str, Any]:
     seed: of the random test order, and of the choice of mutants. effort: the fields of `Effort`.
     Keys, where it came so far: ``import_error``, ``schema`` or ``schema_error``, ``collection_errors``, ``tests``
     (ids), ``runs`` ([{kind, results: {id: {outcome, text, seconds}}}]), ``returned`` ({unsendable?, typed?}),
-    ``mutation`` (`Mutation.meet`), ``done``; and when the worker ended by itself, ``ended`` (how) and ``phase`` (in
-    what).
+    ``doubles`` and ``mutation`` (as the functions give them), ``done``; and when the worker ended by itself, ``ended``
+    (how) and ``phase`` (in what).
     """
     spend = Effort(**effort)
     deadline = time.monotonic() + spend.total_s
@@ -136,8 +137,8 @@ class _Worker:
         if not self.errors and own:
             self._red(own)
             took = self._green(session.items, self.seed) and self._green(session.items, self.seed + 1)
-            if took and self.effort.threshold:
-                self._mutate(session.items, took)
+            if took:
+                self._compare(sorted(session.items, key=lambda item: took[item.nodeid]), sum(took.values()))
         return True
 
     def _red(self, items: list[pytest.Item]) -> None:
@@ -149,11 +150,17 @@ class _Worker:
             if not left:
                 return
 
-    def _mutate(self, items: list[pytest.Item], took: dict[str, float]) -> None:
-        mutation = Mutation(HERE / "skill" / f"{self.name}.py", self.switch, most=self.effort.mutants, seed=self.seed)
-        quickest = sorted(items, key=lambda item: took[item.nodeid])
-        seconds = min(self.effort.mutants_s, self.deadline - time.monotonic())
-        _send(self.sink, mutation=mutation.meet(quickest, sum(took.values()), seconds))
+    def _compare(self, quickest: list[pytest.Item], usual_s: float) -> None:
+        """Other functions in the skill's place: skills that there are, then mutants of it."""
+        effort, left = self.effort, self.deadline - time.monotonic()
+        if (HERE / "others").is_dir():
+            own = [item for item in quickest if item.nodeid.startswith("skill/")]
+            found = doubles(HERE / "others", self.switch, own, effort.test_s, min(effort.doubles_s, left))
+            _send(self.sink, doubles=found)
+        if effort.threshold:
+            mutation = Mutation(HERE / "skill" / f"{self.name}.py", self.switch, most=effort.mutants, seed=self.seed)
+            left = self.deadline - time.monotonic()
+            _send(self.sink, mutation=mutation.meet(quickest, usual_s, min(effort.mutants_s, left)))
 
     def _green(self, items: list[pytest.Item], seed: int) -> dict[str, float]:
         """What each took, seconds; nothing when not all of them passed."""

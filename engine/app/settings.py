@@ -57,10 +57,12 @@ class BudgetSettings(Section):
 class SkillSettings(Section):
     """retrieve: how many acquired skills a query may bring onto the list of one turn.
 
+    compared: with how many of the nearest skills a new one is compared, so that none is learned twice (SKILL-8).
     mutants_noticed: the share of small changes of its code that a skill's tests must notice; 0 asks for none (SKILL-6).
     """
 
     retrieve: int = Field(default=8, ge=1)
+    compared: int = Field(default=20, ge=0)
     mutants_noticed: float = Field(default=0.6, ge=0, le=1)
 
 

@@ -53,9 +53,14 @@ def opened_records(home: Path) -> Iterator[Records]:
 
 @asynccontextmanager
 async def opened_library(
-    home: Path, box: Sandbox | None = None, retrieve: int = 8, allowed: frozenset[Destination] = frozenset()
+    home: Path,
+    box: Sandbox | None = None,
+    retrieve: int = 8,
+    allowed: frozenset[Destination] = frozenset(),
+    compared: int = 0,
 ) -> AsyncIterator[SkillLibrary]:
-    """A library on a home, with everything real that `acquired_skills.pack` gives it."""
+    """A library on a home, with everything real that `acquired_skills.pack` gives it. compared: 0, since most skills of
+    these tests do the same."""
     with opened_records(home) as records:
         vectors = VectorStore(home / "chroma", records)
 
@@ -74,6 +79,7 @@ async def opened_library(
             static_names=lambda: STATIC,
             seed=lambda: 7,
             retrieve=retrieve,
+            compared=compared,
             allowed=allowed,
         )
         await library.reconcile()
