@@ -31,7 +31,10 @@ async def test_one_that_a_skill_doubles_is_refused_by_its_name_and_one_that_does
         made = await library.create(clamped("clamped_add"))  # type: ignore[arg-type]
         assert made.admission["compared"] == 1
         again = await library.create(proposal("add_one", body="return 1 + number"))
-        assert (again.version, again.admission["compared"]) == (2, 0)  # it is there already, so nothing is learned twice
+        assert (again.version, again.admission["compared"]) == (
+            2,
+            0,
+        )  # it is there already, so nothing is learned twice
 
 
 async def test_one_that_is_disabled_or_gone_doubles_nothing(box: NamespaceSandbox, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from acquired_skills.library import SkillLibrary
 from acquired_skills.proposal import Proposal, SkillRefused
-from acquired_skills.skill import SkillMissing, SkillState
+from acquired_skills.skill import SkillDamaged, SkillMissing, SkillState
 from acquired_skills.source import SkillSource
 from engine.contract.failure import FailureClass
 from engine.contract.turn import Turn
@@ -115,6 +115,20 @@ async def test_a_second_version_keeps_the_first_and_can_be_rolled_back(library: 
     assert await library.code(second) != await library.code(back)
     with pytest.raises(SkillMissing, match="kept are: 1, 2"):
         await library.rollback("add_one", 9)
+
+
+@pytest.mark.spec("SKILL-9")
+async def test_an_earlier_version_that_somebody_changed_is_not_gone_back_to(
+    library: SkillLibrary, tmp_path: Path
+) -> None:
+    await library.create(proposal())
+    await library.create(proposal(description="Adds one to a whole number, said in other words."))
+    code = next((tmp_path / "acquired_skills" / "add-one" / "versions" / "1").rglob("add_one.py"))
+    code.unlink()  # it is linked, not copied, from version to version
+    code.write_text(proposal(body="return number + 666").code)
+    with pytest.raises(SkillDamaged, match="not what was admitted as version 1"):
+        await library.rollback("add_one")
+    assert (await library.get("add_one")).version == 2
 
 
 @pytest.mark.spec("STATE-1")
