@@ -32,6 +32,7 @@ from engine.recovery.fallback import FallbackChains, shipped_chains
 from engine.recovery.repeats import Repeats
 from engine.recovery.retry import Retrier
 from engine.registry.registry import Registry
+from engine.remote.modules import Modules
 from engine.stores.call_log import CallLog
 from engine.stores.embedder import Embedder, WordLlamaEmbedder
 from engine.stores.engine_lock import EngineLock
@@ -92,6 +93,7 @@ class House:
     calls: CallLog
     events: EventLog
     chains: FallbackChains
+    modules: Modules
     provides: Mapping[type, Any]
     features: frozenset[str]
     requirements: frozenset[str]
@@ -137,6 +139,9 @@ async def compose(
     opened.join([*sources, DiscoverySource()])
     if packs:
         await open_packs(opened, services, stack)
+    modules = Modules()
+    stack.push_async_callback(modules.aclose)
+    opened.join([modules])  # last: what is here wins over what is elsewhere
     registry = opened.registry
     vision, images = vision_of(settings), images_of(settings)
     workspace = await asyncio.to_thread(FolderWorkspace, settings.workspace or home.workspace)
@@ -175,6 +180,7 @@ async def compose(
         calls=calls,
         events=events,
         chains=chains,
+        modules=modules,
         provides=provides,
         features=frozenset({VISION} if vision is not None else ()),
         requirements=requirements,

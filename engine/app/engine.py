@@ -20,6 +20,7 @@ from engine.contract.turn import Turn
 from engine.dispatch.bind import BoundTool, bind_tools
 from engine.dispatch.tagged import Answered, answer_tags
 from engine.policy.access import tighter
+from engine.remote.modules import Modules
 from engine.stores.call_log import CallLog
 from engine.stores.clock import SystemClock
 from engine.stores.event_log import EventLog
@@ -103,6 +104,11 @@ class Engine:
     def events(self) -> EventLog:
         """What happened, for subscribers."""
         return self._house.events
+
+    @property
+    def modules(self) -> Modules:
+        """Tools that live elsewhere: HTTP modules and MCP servers."""
+        return self._house.modules
 
     @property
     def features(self) -> frozenset[str]:
