@@ -32,6 +32,7 @@ from engine.recovery.fallback import FallbackChains, shipped_chains
 from engine.recovery.repeats import Repeats
 from engine.recovery.retry import Retrier
 from engine.registry.registry import Registry
+from engine.registry.updates import RegistryUpdates
 from engine.remote.modules import Modules
 from engine.stores.call_log import CallLog
 from engine.stores.embedder import Embedder, WordLlamaEmbedder
@@ -135,7 +136,8 @@ async def compose(
     box = sandbox if sandbox is not None else await configured_sandbox(home, settings, stack)
     opened = OpenedPacks()
     embedder: Once[Embedder] = Once(WordLlamaEmbedder)
-    services = Services(home, settings, box, records, clock, lambda: vectors, embedder, opened.static_names)
+    updates = await asyncio.to_thread(RegistryUpdates, events, lasting, records, clock)
+    services = Services(home, settings, box, records, clock, lambda: vectors, embedder, opened.static_names, updates)
     opened.join([*sources, DiscoverySource()])
     if packs:
         await open_packs(opened, services, stack)
