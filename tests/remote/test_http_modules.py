@@ -273,7 +273,7 @@ async def test_permission_approval_and_modules_of_a_turn_apply_to_module_tools(t
         assert server.asked_for("/execute") == []
 
 
-@pytest.mark.spec("MOD-1", "ROUTE-6")
+@pytest.mark.spec("MOD-1", "FAIL-7")
 async def test_a_breaker_opens_for_a_module_that_is_down(tmp_path: Path) -> None:
     async with with_weather(tmp_path) as (engine, server):
         server.execute = raw(503, b"")
