@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from engine.contract.context import Clock
-from engine.contract.failure import FailureClass, refusal
+from engine.contract.failure import FailureClass, ToolFailure, refusal
 from engine.contract.source import Tool
 from engine.contract.turn import Turn
 from engine.remote.cache import TTL_S, Cached, ManifestCache
@@ -117,8 +117,7 @@ class Modules:
         if self._catalogue.due(module):
             await asyncio.wait([self._ask(module)])
         if not self._catalogue.known(module):
-            text = f"The module {module} cannot be used: {self._catalogue.error(module)}. Nothing was run."
-            raise refusal(text, "module_unreachable", FailureClass.RETRYABLE)
+            raise self._catalogue.refusal(module)
         return self._catalogue.tool(module, name)
 
     async def aclose(self) -> None:
@@ -160,7 +159,8 @@ class Modules:
         except TimeoutError:
             self._failed(name, "module_unreachable", f"no manifest within {DISCOVERY_S:g} s")
         except Exception as error:  # noqa: BLE001 -- whatever keeps one module away, the others and the turn go on
-            self._failed(name, "module_unreachable", one_line(str(error)) or type(error).__name__)
+            denied = isinstance(error, ToolFailure) and error.failure_class is FailureClass.FATAL
+            self._failed(name, "module_unreachable", one_line(str(error)) or type(error).__name__, denied=denied)
         else:
             took_ms = (self._clock.monotonic() - began) * 1000
             self._catalogue.adopt(name, cached, offer, answered=True)
@@ -168,8 +168,8 @@ class Modules:
             await self._cache.save(name, cached, self._ttl_s)
         await self._tell(name)
 
-    def _failed(self, name: str, event: str, error: str) -> None:
-        self._catalogue.failed(name, error)
+    def _failed(self, name: str, event: str, error: str, *, denied: bool = False) -> None:
+        self._catalogue.failed(name, error, denied=denied)
         log.warning("%s module=%s error=%s", event, name, error)
 
     async def _adopt_cached(self, name: str, cached: Cached) -> None:
