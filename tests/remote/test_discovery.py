@@ -166,6 +166,8 @@ async def test_a_list_does_not_wait_for_a_slow_module_and_the_next_one_has_its_t
         slow.manifest = slowly
         async with engine_of(tmp_path, weather=quick.url, slow=slow.url) as engine:
             assert await names(engine) == {"weather.now", "weather.set.alarm"}
+            monkeypatch.setattr(rules, "PATIENCE_S", 0.0)
+            assert await names(engine) == {"weather.now", "weather.set.alarm"}  # its time is over: not waited for again
             before = engine.tools_generation()
             called = asyncio.create_task(engine.call("slow.a", {}))  # a call waits for its own module
             go.set()
