@@ -1,5 +1,6 @@
 """`open_modules`: the modules of the settings, as one source. Nothing is asked and nothing is started yet."""
 
+import ssl
 from collections.abc import Mapping
 from functools import partial
 
@@ -36,10 +37,12 @@ def http_modules(settings: ModuleSettings) -> list[RemoteModule]:
         return []
     from engine.remote.http_module import HttpModule  # noqa: PLC0415 -- httpx takes a third of a second to import
 
+    tls = ssl.create_default_context()
     return [
         HttpModule(
             name,
             url,
+            tls=tls,
             timeout_s=timeout_of(name, settings),
             token=settings.module_tokens[name].get_secret_value() if name in settings.module_tokens else "",
         )

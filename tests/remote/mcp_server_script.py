@@ -11,7 +11,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import uvicorn
 from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
@@ -138,6 +137,8 @@ if __name__ == "__main__":
         if (FOLDER / "stubborn").exists():
             signal.pause()
     else:
+        import uvicorn  # a process that speaks on its pipes starts sooner without
+
         listening = socket.create_server(("127.0.0.1", int(sys.argv[3]) if len(sys.argv) > 3 else 0))
         print(listening.getsockname()[1], flush=True)
         config = uvicorn.Config(server.streamable_http_app(), log_level="error")
