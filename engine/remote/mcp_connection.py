@@ -48,14 +48,14 @@ class McpConnection:
         """The client of a connection that stands. Raises ToolFailure, nothing started, when there is none to be had."""
         if self._closed:
             raise refusal(f"The module {self._name} is closed; nothing was run.", "closed", FailureClass.FATAL)
-        if self._holder is None or self._over.is_set() or self._holder.done():
-            await self._start()
+        if self._holder is not None and self._over.is_set():
+            await asyncio.wait([self._holder])  # taken down, and taken account of, before a new one starts
+        if self._holder is None or self._holder.done():
+            self._start()
         ready = self._ready
         assert ready is not None  # noqa: S101 -- for the type checker: it was just started
         try:
             return await asyncio.shield(ready)  # who waits may give up; the server goes on starting
-        except asyncio.CancelledError:
-            raise
         except Exception as error:
             text = f"The module {self._name} cannot be reached: {first_of(error)}. Nothing was run."
             raise refusal(text, "unreachable", FailureClass.RETRYABLE) from error
@@ -69,24 +69,19 @@ class McpConnection:
         self._closed = True
         await self._end()
 
-    async def _start(self) -> None:
+    def _start(self) -> None:
         wait = self._not_before - self._clock.monotonic()
         if wait > 0:
             what = f"The module {self._name} ended {self._short_lives} times in a row"
             text = f"{what}; it is started again in {wait:.1f} s. Nothing was run."
             raise refusal(text, "restarting", FailureClass.RETRYABLE, retry_after=wait)
-        old, self._holder = self._holder, None
         self._over = asyncio.Event()
         self._ready = ready = asyncio.get_running_loop().create_future()
-        self._holder = asyncio.create_task(self._hold(ready, self._over, old))
+        self._holder = asyncio.create_task(self._hold(ready, self._over))
         ready.add_done_callback(lambda future: future.cancelled() or future.exception())  # nobody may be waiting for it
 
-    async def _hold(
-        self, ready: "asyncio.Future[Client]", over: asyncio.Event, old: "asyncio.Task[None] | None"
-    ) -> None:
+    async def _hold(self, ready: "asyncio.Future[Client]", over: asyncio.Event) -> None:
         """Connect, stay so until it is over, and keep account of how long that was."""
-        if old is not None:
-            await asyncio.wait([old])
         began = self._clock.monotonic()
         try:
             async with asyncio.timeout(START_S) as starting:

@@ -35,7 +35,7 @@ from tests.remote.elsewhere import (
     tool_of,
 )
 
-DEADLINE_S = 30
+DEADLINE_S = 60
 CITY = {"city": "Oslo"}
 
 
