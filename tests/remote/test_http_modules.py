@@ -4,12 +4,18 @@ import asyncio
 import gzip
 import json
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from engine import Engine
 from engine.app.compose import People
@@ -142,6 +148,18 @@ async def test_a_module_that_does_not_listen_was_not_started_and_is_tried_again_
     assert failed(result) == (FailureClass.RETRYABLE, "unreachable", False)
     assert "Tool execution error: " in result.error
     assert result.audit.attempts == 3
+
+
+@pytest.mark.spec("MOD-4")
+async def test_a_module_whose_certificate_nobody_vouches_for_is_told_nothing(tmp_path: Path) -> None:
+    async with with_weather(tmp_path) as (engine, _), impostor(tmp_path) as (port, heard):
+        await engine.list_tools()
+        services = {"weather": f"https://127.0.0.1:{port}"}
+        async with engine_of(tmp_path / "b", modules={"module_services": services}) as other:
+            await planted(engine, other)
+            result = await other.call("weather.now", CITY)
+    assert failed(result) == (FailureClass.FATAL, "denied", False)
+    assert heard == []
 
 
 @pytest.mark.spec("MOD-4")
@@ -312,6 +330,36 @@ async def closed_port() -> AsyncIterator[int]:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield held.getsockname()[1]
+
+
+@asynccontextmanager
+async def impostor(folder: Path) -> AsyncIterator[tuple[int, list[bytes]]]:
+    """A server with a certificate of its own making: its port, and the lines it was sent."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    made = made.serial_number(1).not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+    address = x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))])
+    signed = made.add_extension(address, critical=False).sign(key, hashes.SHA256())
+    file = folder / "server.pem"
+    plain = serialization.NoEncryption()
+    pem = serialization.Encoding.PEM
+    file.write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
+        + signed.public_bytes(serialization.Encoding.PEM)
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+    heard: list[bytes] = []
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.readline())
+        writer.close()
+
+    server = await asyncio.start_server(listen, "127.0.0.1", 0, ssl=context)
+    async with server:
+        yield server.sockets[0].getsockname()[1], heard
 
 
 async def planted(engine: Engine, other: Engine) -> None:
