@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from engine.app.compose import House, People, compose
 from engine.app.config import load_settings
 from engine.app.home import Home
+from engine.app.modules import modules_of_guest
 from engine.app.services import Services
 from engine.app.settings import Settings
 from engine.contract.context import Clock, no_progress
@@ -20,6 +21,8 @@ from engine.contract.turn import Turn
 from engine.dispatch.bind import BoundTool, bind_tools
 from engine.dispatch.tagged import Answered, answer_tags
 from engine.policy.access import tighter
+from engine.registry.updates import TOOLS_GENERATION
+from engine.remote.modules import Modules
 from engine.stores.call_log import CallLog
 from engine.stores.clock import SystemClock
 from engine.stores.event_log import EventLog
@@ -28,8 +31,6 @@ from engine.turn.active_list import ActiveList, active_list
 from sandbox.contract import Sandbox
 
 T = TypeVar("T")
-
-TOOLS_GENERATION = "tools"
 
 
 class Engine:
@@ -105,6 +106,11 @@ class Engine:
         return self._house.events
 
     @property
+    def modules(self) -> Modules:
+        """Tools that live elsewhere: HTTP modules and MCP servers."""
+        return self._house.modules
+
+    @property
     def features(self) -> frozenset[str]:
         """What the configured model clients can do, such as ``"vision"``."""
         return self._house.features
@@ -168,6 +174,9 @@ class Engine:
         features, band = self._house.features, self.settings.policy.band
         if turn is None:
             return Turn(features=features, band=band)
+        modules = modules_of_guest(turn, self.settings.modules)
+        if modules is not turn.modules:
+            turn = replace(turn, modules=modules)
         if features <= turn.features and band == "GREEN":
             return turn
         return replace(turn, features=turn.features | features, band=tighter(band, turn.band))
