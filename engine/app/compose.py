@@ -32,6 +32,8 @@ from engine.recovery.fallback import FallbackChains, shipped_chains
 from engine.recovery.repeats import Repeats
 from engine.recovery.retry import Retrier
 from engine.registry.registry import Registry
+from engine.registry.updates import RegistryUpdates
+from engine.remote.modules import Modules
 from engine.stores.call_log import CallLog
 from engine.stores.embedder import Embedder, WordLlamaEmbedder
 from engine.stores.engine_lock import EngineLock
@@ -92,6 +94,7 @@ class House:
     calls: CallLog
     events: EventLog
     chains: FallbackChains
+    modules: Modules
     provides: Mapping[type, Any]
     features: frozenset[str]
     requirements: frozenset[str]
@@ -133,10 +136,14 @@ async def compose(
     box = sandbox if sandbox is not None else await configured_sandbox(home, settings, stack)
     opened = OpenedPacks()
     embedder: Once[Embedder] = Once(WordLlamaEmbedder)
-    services = Services(home, settings, box, records, clock, lambda: vectors, embedder, opened.static_names)
+    updates = await asyncio.to_thread(RegistryUpdates, events, lasting, records, clock)
+    services = Services(home, settings, box, records, clock, lambda: vectors, embedder, opened.static_names, updates)
     opened.join([*sources, DiscoverySource()])
     if packs:
         await open_packs(opened, services, stack)
+    modules = Modules()
+    stack.push_async_callback(modules.aclose)
+    opened.join([modules])  # last: what is here wins over what is elsewhere
     registry = opened.registry
     vision, images = vision_of(settings), images_of(settings)
     workspace = await asyncio.to_thread(FolderWorkspace, settings.workspace or home.workspace)
@@ -175,6 +182,7 @@ async def compose(
         calls=calls,
         events=events,
         chains=chains,
+        modules=modules,
         provides=provides,
         features=frozenset({VISION} if vision is not None else ()),
         requirements=requirements,

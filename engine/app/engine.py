@@ -20,6 +20,8 @@ from engine.contract.turn import Turn
 from engine.dispatch.bind import BoundTool, bind_tools
 from engine.dispatch.tagged import Answered, answer_tags
 from engine.policy.access import tighter
+from engine.registry.updates import TOOLS_GENERATION
+from engine.remote.modules import Modules
 from engine.stores.call_log import CallLog
 from engine.stores.clock import SystemClock
 from engine.stores.event_log import EventLog
@@ -28,8 +30,6 @@ from engine.turn.active_list import ActiveList, active_list
 from sandbox.contract import Sandbox
 
 T = TypeVar("T")
-
-TOOLS_GENERATION = "tools"
 
 
 class Engine:
@@ -103,6 +103,11 @@ class Engine:
     def events(self) -> EventLog:
         """What happened, for subscribers."""
         return self._house.events
+
+    @property
+    def modules(self) -> Modules:
+        """Tools that live elsewhere: HTTP modules and MCP servers."""
+        return self._house.modules
 
     @property
     def features(self) -> frozenset[str]:

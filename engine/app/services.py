@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from engine.app.home import Home
 from engine.app.settings import Settings
 from engine.contract.context import Clock
+from engine.registry.updates import RegistryUpdates
 from engine.stores.embedder import Embedder
 from engine.stores.records import Records
 from engine.stores.vectors import VectorStore
@@ -18,6 +19,7 @@ class Services:
 
     vectors, embedder: called for lazily, since loading them takes a second.
     static_names: every name and alias of a static tool, so that nothing acquired shadows one.
+    updates: where news of registered tools, prompts and agents are told.
     """
 
     home: Home
@@ -28,3 +30,4 @@ class Services:
     vectors: Callable[[], VectorStore]
     embedder: Callable[[], Embedder]
     static_names: Callable[[], frozenset[str]]
+    updates: RegistryUpdates

@@ -8,6 +8,7 @@ not begun.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,18 +122,23 @@ class EventLog:
         """Put one event at the end; its offset."""
         return self.append_all([(kind, payload)])[0]
 
-    def append_all(self, events: Sequence[tuple[str, Mapping[str, Any]]]) -> list[int]:
-        """Put events at the end, all of them or none; their offsets. Raises TypeError for a payload that is no JSON."""
+    def append_all(
+        self, events: Sequence[tuple[str, Mapping[str, Any]]], connection: Connection | None = None
+    ) -> list[int]:
+        """Put events at the end, all of them or none; their offsets. Raises TypeError for a payload that is no JSON.
+
+        connection: within its transaction, which somebody began on the log's records.
+        """
         if not events:
             return []
         ts = self._clock.now().isoformat()
         rows = [{"ts": ts, "type": kind, "payload": json.dumps(payload)} for kind, payload in events]
-        with self._records.begin() as connection:
+        with self._records.begin() if connection is None else nullcontext(connection) as own:
             # The counter gives the offsets, and its row is the lock that makes them appear in order, also where a
             # database lets writers in side by side.
-            last = self._records.bump(EVENTS_GENERATION, connection, by=len(rows))
+            last = self._records.bump(EVENTS_GENERATION, own, by=len(rows))
             offsets = list(range(last - len(rows) + 1, last + 1))
-            connection.execute(insert(_EVENTS), [row | {"offset": n} for n, row in zip(offsets, rows, strict=True)])
+            own.execute(insert(_EVENTS), [row | {"offset": n} for n, row in zip(offsets, rows, strict=True)])
             return offsets
 
     def read(self, after: int = 0, limit: int = 100) -> list[Event]:

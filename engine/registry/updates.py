@@ -1,0 +1,126 @@
+"""`RegistryUpdates`: news of what was registered, changed, disabled or deleted, for every process on a home (REG-8).
+
+Whoever keeps tools, prompts or agents writes its truth first (a file, a folder, a row) and tells then. When it is killed
+in between nothing was told: at its next start it hands over what is true (`reconcile`), and what was never told is
+told. So an event may come late, and is never left out.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import Column, Connection, MetaData, String, Table, delete, insert, select
+
+from engine.contract.context import Clock
+from engine.stores.event_log import EventLog
+from engine.stores.records import Records
+
+REGISTRY_UPDATED = "REGISTRY_UPDATED"
+TOOLS_GENERATION = "tools"  # in the records: changes whenever the set of tools does
+DEFAULT_SPACE = "default"
+
+Subject = Literal["tools", "prompts", "agents"]
+Happening = Literal["upsert", "disable", "delete"]
+
+_SCHEMA = MetaData()
+_TOLD = Table(
+    "registry_told",
+    _SCHEMA,
+    Column("keeper", String(100), primary_key=True),
+    Column("subject", String(20), primary_key=True),
+    Column("space_id", String(100), primary_key=True),
+    Column("item_id", String(200), primary_key=True),
+    Column("state", String(200), nullable=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """One thing to tell. state: of the item now, such as a digest, for keepers that reconcile."""
+
+    subject: Subject
+    event: Happening
+    item_id: str
+    space_id: str = DEFAULT_SPACE
+    state: str = ""
+
+
+class RegistryUpdates:
+    """Puts `REGISTRY_UPDATED` on the event log, and remembers what each keeper has told. Every method blocks."""
+
+    def __init__(self, events: EventLog, lasting: Records, records: Records, clock: Clock) -> None:
+        """lasting: the records the event log is in. records: those whose generation of tools is bumped."""
+        self._events = events
+        self._lasting = lasting
+        self._records = records
+        self._clock = clock
+        lasting.create(_SCHEMA)
+
+    def tell(self, subject: Subject, event: Happening, item_id: str, space_id: str = DEFAULT_SPACE) -> int:
+        """One change that nobody reconciles; the offset of its event. Do not call it inside a transaction."""
+        return self.tell_all([Update(subject, event, item_id, space_id)])[0]
+
+    def tell_all(self, updates: Iterable[Update], *, keeper: str = "") -> list[int]:
+        """Several changes at once, all of them or none; the offsets of their events.
+
+        keeper: who will reconcile them, such as ``"skills"``; none for those that nobody does.
+        """
+        listed = list(updates)
+        if not listed:
+            return []
+        with self._lasting.begin() as connection:
+            if keeper:
+                self._remember(connection, keeper, listed)
+            offsets = self._events.append_all([(REGISTRY_UPDATED, self._payload(each)) for each in listed], connection)
+        if any(each.subject == "tools" for each in listed):
+            self._records.bump(TOOLS_GENERATION)
+        return offsets
+
+    def reconcile(
+        self,
+        keeper: str,
+        subject: Subject,
+        truth: Mapping[str, str],
+        space_id: str = DEFAULT_SPACE,
+        *,
+        disabled: Iterable[str] = (),
+    ) -> list[Update]:
+        """Tell what this keeper never told: how its truth differs from its events so far; what was told now.
+
+        truth: the state of every item there is, by id. disabled: those of them that are.
+        """
+        known = self.told(keeper, subject, space_id)
+        off = frozenset(disabled)
+        changed = [
+            Update(subject, "disable" if name in off else "upsert", name, space_id, state)
+            for name, state in sorted(truth.items())
+            if known.get(name) != state
+        ]
+        gone = [Update(subject, "delete", name, space_id) for name in sorted(known.keys() - truth.keys())]
+        self.tell_all([*changed, *gone], keeper=keeper)
+        return [*changed, *gone]
+
+    def told(self, keeper: str, subject: Subject, space_id: str = DEFAULT_SPACE) -> dict[str, str]:
+        """The state of every item as this keeper told it last, by id."""
+        mine = (_TOLD.c.keeper == keeper) & (_TOLD.c.subject == subject) & (_TOLD.c.space_id == space_id)
+        with self._lasting.read() as connection:
+            rows = connection.execute(select(_TOLD.c.item_id, _TOLD.c.state).where(mine))
+            return {row.item_id: row.state for row in rows}
+
+    @staticmethod
+    def _remember(connection: Connection, keeper: str, updates: Iterable[Update]) -> None:
+        for each in updates:
+            key = {"keeper": keeper, "subject": each.subject, "space_id": each.space_id, "item_id": each.item_id}
+            connection.execute(delete(_TOLD).where(*(_TOLD.c[name] == value for name, value in key.items())))
+            if each.event != "delete":
+                connection.execute(insert(_TOLD).values(**key, state=each.state))
+
+    def _payload(self, update: Update) -> dict[str, Any]:
+        return {
+            "type": REGISTRY_UPDATED,
+            "space_id": update.space_id,
+            "subject": update.subject,
+            "event": update.event,
+            "item_id": update.item_id,
+            "ts": self._clock.now().isoformat(),
+        }
