@@ -63,7 +63,19 @@ def call_routes(served: Served) -> APIRouter:
     return routes
 
 
-_EVENT_STREAM = {"text/event-stream": {"schema": {"type": "string"}}}
+# The schema is that of one event.
+_EVENT_STREAM = {
+    "text/event-stream": {
+        "schema": {
+            "type": "object",
+            "properties": {
+                "event": {"enum": ["call", "progress", "approval", "result"]},
+                "data": {"type": "string", "contentMediaType": "application/json"},
+            },
+            "required": ["event", "data"],
+        }
+    }
+}
 
 
 async def events(running: Running) -> AsyncIterator[str]:

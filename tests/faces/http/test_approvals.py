@@ -2,13 +2,25 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from engine import Engine
+from engine.app.compose import People
+from engine.app.settings import Settings
+from engine.contract.spec import Annotations
+from engine.contract.turn import Turn
+from engine.faces.http.answers import Problem
+from engine.faces.http.approve import HttpApprover
+from engine.faces.http.calls import Calls
 from engine.faces.http.tokens import Caller
+from engine.policy.approval import ApprovalAnswer
+from engine.registry.decorate import tool
+from engine.registry.static import StaticSource
 from tests.faces.http.servers import DEADLINE_S, Server
 
 pytestmark = [pytest.mark.spec("ACCESS-8")]
@@ -158,3 +170,36 @@ async def test_a_stream_tells_that_its_call_waits(server: Server) -> None:
             async for line in stream.aiter_lines():
                 if line == "event: approval":
                     break
+
+
+async def test_a_question_that_nobody_answers_in_time_is_a_no(tmp_path: Path) -> None:
+    ran: list[int] = []
+
+    @tool(annotations=Annotations(requires_confirmation=True))
+    async def spend(amount: int) -> None:
+        """Spend."""
+        ran.append(amount)
+
+    settings = Settings.model_validate({"policy": {"approval": "confirmation", "approval_expires_s": 0.1}})
+    approver = HttpApprover()
+    async with Engine.open(
+        tmp_path,
+        settings=settings,
+        sources=[StaticSource("tests", [spend])],
+        packs=False,
+        environ={},
+        people=People(approver=approver),
+    ) as engine:
+        async with aclosing(Calls(engine, 3)) as calls:
+            running = calls.start(AGENT, "spend", {"amount": 1}, Turn(user="pat"))
+            told = [each async for each in running.news(DEADLINE_S)]
+            assert running.taken().failure is not None
+            assert "nobody approved it" in running.taken().error
+            assert told[0] is not None
+            asked = told[0][1]
+            with pytest.raises(Problem) as late:
+                approver.answer(PERSON, asked["id"], ApprovalAnswer(True, asked["digest"]))
+            assert late.value.status == 404
+        elsewhere = await engine.call("spend", {"amount": 2})
+        assert "did not come over HTTP" in elsewhere.error
+    assert ran == []
