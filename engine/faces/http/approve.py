@@ -73,7 +73,7 @@ class HttpApprover:
         expires = datetime.now(UTC) + timedelta(seconds=request.expires_s)
         waiting = Waiting(secrets.token_urlsafe(18), call, request, expires)
         self._waiting[waiting.id] = waiting
-        call.tell("approval", {"id": waiting.id, "digest": request.digest, "expires": expires.isoformat()})
+        call.news.tell("approval", {"id": waiting.id, "digest": request.digest, "expires": expires.isoformat()})
         try:
             return await waiting.answer
         finally:

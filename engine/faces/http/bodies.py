@@ -94,13 +94,13 @@ class Manifest(BaseModel):
 
 
 class Module(BaseModel):
-    """One module: this engine, or one it knows."""
+    """One module: this engine, or one it knows. reachable: null when it was not asked yet."""
 
     name: str
     kind: str
     description: str
     tools: list[str]
-    reachable: bool
+    reachable: bool | None
     error: str
 
 

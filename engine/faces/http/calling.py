@@ -36,14 +36,16 @@ def call_routes(served: Served) -> APIRouter:
         "/call/stream",
         response_class=StreamingResponse,
         responses={
-            200: {"description": "Server-sent events: call, progress, approval, result", "content": _EVENT_STREAM},
+            200: {"description": "Server-sent events of the call, its result the last", "content": _EVENT_STREAM},
             **problems(409, 422, 429),
         },
     )
     async def stream(body: CallBody, who: Who) -> StreamingResponse:
-        """Call a tool, and hear of it while it runs: `call` with the id, `progress`, `approval` when it waits for a
-        person, and `result`, the last. Closing the connection cancels the call."""
-        running = served.calls.start(who, body.name, body.arguments, body.turn_of(who), body.call_id)
+        """Call a tool, and hear of it while it runs: `call` with the id, `approval` when it waits for a person,
+        `progress`, `output`, `missed` where too much came to be taken, and `result`, the last. Closing the connection
+        cancels the call."""
+        turn = body.turn_of(who)
+        running = served.calls.start(who, body.name, body.arguments, turn, body.call_id, followed=True)
         return StreamingResponse(events(running), media_type="text/event-stream")
 
     @routes.delete("/calls/{call_id}", status_code=204, responses=problems(404, 422))
@@ -69,7 +71,7 @@ _EVENT_STREAM = {
         "schema": {
             "type": "object",
             "properties": {
-                "event": {"enum": ["call", "progress", "approval", "result"]},
+                "event": {"enum": ["call", "approval", "progress", "output", "missed", "result"]},
                 "data": {"type": "string", "contentMediaType": "application/json"},
             },
             "required": ["event", "data"],
@@ -82,8 +84,8 @@ async def events(running: Running) -> AsyncIterator[str]:
     """Server-sent events of one call; when nobody takes them any more, the call is cancelled."""
     try:
         yield event("call", {"call_id": running.call_id})
-        async for news in running.news(QUIET_S):
-            yield ": still running\n\n" if news is None else event(*news)
+        async for pieces in running.told(QUIET_S):
+            yield "".join(event(*piece) for piece in pieces) or ": still running\n\n"
         yield event("result", result_to_json(running.call_id, running.taken()))
     finally:
         running.abandon()

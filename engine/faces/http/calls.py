@@ -1,9 +1,7 @@
 """`Calls`: the calls that run for HTTP clients, by whom, and what each has to tell before its result."""
 
 import asyncio
-import contextlib
 import secrets
-from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextvars import ContextVar
 from http import HTTPStatus
@@ -12,12 +10,13 @@ from typing import Any
 from starlette.requests import Request
 
 from engine.app.engine import Engine
+from engine.contract.context import no_progress
 from engine.contract.result import ToolResult
 from engine.contract.turn import Turn
 from engine.faces.http.answers import Problem
+from engine.faces.http.news import News, Piece
 from engine.faces.http.tokens import Caller
 
-KEPT = 64  # untold pieces of news of one call; older ones are dropped, since the latest says how far it is
 RETRY_AFTER_S = 1
 CLOSE_S = 15.0  # for the tools of abandoned calls to stop
 
@@ -37,42 +36,24 @@ class Running:
         self.caller = caller
         self.call_id = call_id
         self.engine_id = engine_id
-        self._loop = asyncio.get_running_loop()
-        self._news: deque[tuple[str, dict[str, Any]]] = deque(maxlen=KEPT)
-        self._stirred = asyncio.Event()
+        self.news = News()
         self._task: asyncio.Task[ToolResult] | None = None
 
     def begin(self, task: "asyncio.Task[ToolResult]") -> None:
         self._task = task
-        task.add_done_callback(lambda _: self._stirred.set())
+        task.add_done_callback(lambda _: self.news.stir())
 
-    def tell(self, event: str, data: dict[str, Any]) -> None:
-        """News for whoever listens; from any thread, and never in anybody's way."""
-        self._news.append((event, data))
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
-            self._loop.call_soon_threadsafe(self._stirred.set)
-
-    def progress(self, message: str = "", fraction: float | None = None) -> None:
-        """What a tool calls as ``ctx.progress``."""
-        self.tell("progress", {"message": message, "fraction": fraction})
-
-    async def news(self, quiet_s: float) -> AsyncIterator[tuple[str, dict[str, Any]] | None]:
-        """What there is to tell, as it comes, until the call is done. None after so many seconds without any."""
-        while True:
-            while self._news:
-                yield self._news.popleft()
-            if self._task is not None and self._task.done():
-                return
-            try:
-                async with asyncio.timeout(quiet_s):
-                    await self._stirred.wait()
-            except TimeoutError:
-                yield None
-            self._stirred.clear()
+    async def told(self, quiet_s: float) -> AsyncIterator[list[Piece]]:
+        """What there is to tell, as it comes, until the call is done; nothing after so many seconds without any."""
+        assert self._task is not None  # noqa: S101 -- for the type checker: it has begun
+        while not self._task.done():
+            yield self.news.take()
+            await self.news.wait(quiet_s)
+        yield self.news.take()
 
     async def result(self, request: Request) -> ToolResult | None:
         """What came of it; None when the client went away first, which cancels the call."""
-        assert self._task is not None  # noqa: S101 -- for the type checker: it has begun
+        assert self._task is not None  # noqa: S101
         gone = asyncio.ensure_future(_until_gone(request))
         try:
             await asyncio.wait((self._task, gone), return_when=asyncio.FIRST_COMPLETED)
@@ -105,9 +86,17 @@ class Calls:
         self._stopping = False
 
     def start(
-        self, caller: Caller, name: str, arguments: Mapping[str, Any], turn: Turn, call_id: str | None = None
+        self,
+        caller: Caller,
+        name: str,
+        arguments: Mapping[str, Any],
+        turn: Turn,
+        call_id: str | None = None,
+        *,
+        followed: bool = False,
     ) -> Running:
-        """Begin a call. Raises Problem when the token has too many, or its user has one of this id."""
+        """Begin a call. followed: somebody reads its news. Raises Problem when the token has too many calls, or its
+        user has one of this id."""
         if self._stopping:
             raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "The server is stopping; nothing was run.")
         if sum(each.caller.name == caller.name for each in self._running) >= self._most:
@@ -119,7 +108,8 @@ class Calls:
             raise Problem(HTTPStatus.CONFLICT, f"A call {running.call_id} of this user runs already. Take another id.")
         token = _PRESENT.set(running)
         try:
-            called = self._engine.call(name, arguments, turn, call_id=engine_id, progress=running.progress)
+            listener = running.news if followed else no_progress
+            called = self._engine.call(name, arguments, turn, call_id=engine_id, progress=listener)
             task = asyncio.ensure_future(called)
         finally:
             _PRESENT.reset(token)

@@ -86,6 +86,14 @@ async def steps(ctx: CallContext, count: int) -> int:
     return count
 
 
+@tool(annotations=READS)
+async def shout(ctx: CallContext, pieces: int) -> int:
+    """Print much at once."""
+    for number in range(pieces):
+        ctx.progress.output("stdout", f"{number}\r\n\r\nevent: result")  # type: ignore[attr-defined]
+    return pieces
+
+
 @tool(annotations=Annotations(requires_confirmation=True), timeout_s=60)
 async def pay(amount: int) -> str:
     """Pay an amount."""
@@ -99,7 +107,7 @@ async def paid() -> list[int]:
     return PAID
 
 
-TOOLS = [whoami, echo, odd, admins_alone, dangerous, with_keys, linger, steps, pay, paid]
+TOOLS = [whoami, echo, odd, admins_alone, dangerous, with_keys, linger, steps, shout, pay, paid]
 
 
 async def main(home: Home) -> None:

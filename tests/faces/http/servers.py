@@ -58,15 +58,18 @@ def running(root: Path, config: str = "", *, words: list[str] | None = None) -> 
     home.config.write_text(config)
     records = Records.open(home.records_url)
     tokens = Tokens(records)
-    with (home.root / "stderr").open("w") as errors, subprocess.Popen(
-        words or [*SCRIPT, str(root)],
-        cwd=REPOSITORY,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        stdout=subprocess.PIPE,
-        stderr=errors,
-        stdin=subprocess.DEVNULL,
-        text=True,
-    ) as process:
+    with (
+        (home.root / "stderr").open("w") as errors,
+        subprocess.Popen(
+            words or [*SCRIPT, str(root)],
+            cwd=REPOSITORY,
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            stdin=subprocess.DEVNULL,
+            text=True,
+        ) as process,
+    ):
         try:
             assert process.stdout is not None
             said = process.stdout.readline()

@@ -192,10 +192,9 @@ async def test_a_question_that_nobody_answers_in_time_is_a_no(tmp_path: Path) ->
     ) as engine:
         async with aclosing(Calls(engine, 3)) as calls:
             running = calls.start(AGENT, "spend", {"amount": 1}, Turn(user="pat"))
-            told = [each async for each in running.news(DEADLINE_S)]
+            told = [piece async for pieces in running.told(DEADLINE_S) for piece in pieces]
             assert running.taken().failure is not None
             assert "nobody approved it" in running.taken().error
-            assert told[0] is not None
             asked = told[0][1]
             with pytest.raises(Problem) as late:
                 approver.answer(PERSON, asked["id"], ApprovalAnswer(True, asked["digest"]))

@@ -54,26 +54,29 @@ async def test_the_id_of_a_client_never_becomes_the_one_on_record(server: Server
     assert "mine" not in (first["audit"]["call_id"], second["audit"]["call_id"])
 
 
-async def test_news_come_while_a_call_runs_and_its_result_is_the_last(server: Server) -> None:
-    async with (
-        server.client(ME) as client,
-        client.stream("POST", "/api/call/stream", json={"name": "steps", "arguments": {"count": 3}}) as stream,
-    ):
+async def followed(server: Server, name: str, **arguments: Any) -> list[tuple[str, dict[str, Any]]]:
+    body = {"name": name, "arguments": arguments}
+    async with server.client(ME) as client, client.stream("POST", "/api/call/stream", json=body) as stream:
         assert stream.headers["content-type"].startswith("text/event-stream")
-        told = [each async for each in events(stream)]
+        return [each async for each in events(stream)]
+
+
+async def test_news_come_while_a_call_runs_and_its_result_is_the_last(server: Server) -> None:
+    told = await followed(server, "steps", count=3)
     assert [name for name, _ in told] == ["call", "progress", "progress", "progress", "result"]
     assert told[1][1] == {"message": "step 0", "fraction": 0.0}
     assert told[-1][1]["output"] == 3
     assert told[-1][1]["call_id"] == told[0][1]["call_id"]
 
 
-async def test_a_tool_that_tells_much_is_never_held_up_and_its_result_never_lost(server: Server) -> None:
-    async with (
-        server.client(ME) as client,
-        client.stream("POST", "/api/call/stream", json={"name": "steps", "arguments": {"count": 2000}}) as stream,
-    ):
-        told = [each async for each in events(stream)]
+async def test_a_tool_that_tells_much_at_once_is_not_held_up_and_what_was_missed_is_counted(server: Server) -> None:
+    told = await followed(server, "shout", pieces=2000)
+    assert told[-1][0] == "result"
     assert told[-1][1]["output"] == 2000
+    missed = sum(data["events"] for name, data in told if name == "missed")
+    assert missed + sum(name == "output" for name, _ in told) == 2000
+    assert missed > 0
+    assert [data["text"] for name, data in told if name == "output"][-1] == "1999\r\n\r\nevent: result"
 
 
 async def test_a_stream_that_is_left_cancels_its_call(server: Server) -> None:

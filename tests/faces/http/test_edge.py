@@ -48,7 +48,16 @@ def head(server: Server, first: str, *lines: str, host: str = "127.0.0.1") -> by
 
 @pytest.mark.parametrize(
     "host",
-    ["evil.example", "127.0.0.1.evil.example", "evil.example:8765", "", "0.0.0.0", "127.0.0.2", "localhost.evil", "[::2]"],
+    [
+        "evil.example",
+        "127.0.0.1.evil.example",
+        "evil.example:8765",
+        "",
+        "0.0.0.0",
+        "127.0.0.2",
+        "localhost.evil",
+        "[::2]",
+    ],
 )
 async def test_a_host_that_is_not_ours_is_refused_although_the_token_is_right(server: Server, host: str) -> None:
     async with server.client(ME) as client:
@@ -150,7 +159,9 @@ async def test_a_body_that_trickles_is_given_up(server: Server) -> None:
 
 
 async def test_a_body_of_somebody_without_a_token_is_not_read(server: Server) -> None:
-    first = b"POST /api/call HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+    first = (
+        b"POST /api/call HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+    )
     assert b" 401 " in await raw(server, [first])
 
 
@@ -190,7 +201,9 @@ async def test_a_path_leads_nowhere_but_to_a_route(server: Server, path: str) ->
     assert b"set-cookie" not in said.lower().split(b"\r\n\r\n")[0]
 
 
-@pytest.mark.parametrize("name", ["../../etc/passwd", "a\r\nX-Injected: 1", "tests/../whoami", "\x00", "__class__", " "])
+@pytest.mark.parametrize(
+    "name", ["../../etc/passwd", "a\r\nX-Injected: 1", "tests/../whoami", "\x00", "__class__", " "]
+)
 async def test_a_name_of_a_tool_is_looked_up_and_nothing_else(server: Server, name: str) -> None:
     async with server.client(ME) as client:
         answer = await client.post("/api/call", json={"name": name})

@@ -87,7 +87,9 @@ async def test_a_client_that_goes_away_has_its_box_killed_and_a_killed_server_al
         with pytest.raises(httpx.TransportError):
             await call
         await client.aclose()
-        wait_until(lambda: not processes_with(killed) and not any(os.path.exists(f"/proc/{pid}/exe") for pid in helpers))
+        wait_until(
+            lambda: not processes_with(killed) and not any(os.path.exists(f"/proc/{pid}/exe") for pid in helpers)
+        )
 
 
 def test_a_port_that_is_taken_is_said_in_a_line(tmp_path: Path) -> None:
@@ -129,7 +131,9 @@ def test_a_host_that_is_none_is_said(tmp_path: Path) -> None:
             listen(host, 0, allow_remote=True)
 
 
-@pytest.mark.parametrize(("host", "own"), [("127.0.0.1", "localhost"), ("localhost", "127.0.0.1"), ("::1", "localhost")])
+@pytest.mark.parametrize(
+    ("host", "own"), [("127.0.0.1", "localhost"), ("localhost", "127.0.0.1"), ("::1", "localhost")]
+)
 def test_a_loopback_server_answers_to_loopbacks_names_and_those_of_the_settings(host: str, own: str) -> None:
     with contextlib.closing(listen(host, 0, allow_remote=False)) as listening:
         names = names_of(listening, host, ("Box.Example",))
