@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from engine.app.home import Home
 from engine.app.models import images_of, vision_of
+from engine.app.modules import open_modules
 from engine.app.packs import OpenedPacks, open_packs
 from engine.app.sandboxes import Refusing, open_sandbox, told_to_sandboxes
 from engine.app.services import Services
@@ -141,7 +142,7 @@ async def compose(
     opened.join([*sources, DiscoverySource()])
     if packs:
         await open_packs(opened, services, stack)
-    modules = Modules()
+    modules = open_modules(services)
     stack.push_async_callback(modules.aclose)
     opened.join([modules])  # last: what is here wins over what is elsewhere
     registry = opened.registry

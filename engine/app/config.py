@@ -7,6 +7,7 @@ remedy.
 """
 
 import difflib
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -19,6 +20,8 @@ from engine.app.settings import Section, Settings
 from engine.contract.failure import ConfigError
 
 PREFIX = "KNACKBOX_"
+SECRET = re.compile(r"api_key|tokens|redis_url|\.env|\.headers")  # values that are not shown
+FREE_TABLES = frozenset({"packs", "mcp_servers"})  # of tables by name: no variable can name what is in them
 
 
 def load_settings(home: Home, environ: Mapping[str, str], overrides: Mapping[str, Any] | None = None) -> Settings:
@@ -93,7 +96,7 @@ def field_paths() -> list[tuple[str, ...]]:
         kind = info.annotation
         if isinstance(kind, type) and issubclass(kind, Section):
             paths += [(name, inner) for inner in kind.model_fields]
-        elif name != "packs":
+        elif name not in FREE_TABLES:
             paths.append((name,))
     return paths
 
@@ -117,11 +120,11 @@ def explain(error: ValidationError, origin: Mapping[tuple[str, ...], str], defau
     field = ".".join(path)
     more = f" ({error.error_count() - 1} more wrong)" if error.error_count() > 1 else ""
     if first["type"] == "extra_forbidden":
-        siblings = [".".join(known) for known in field_paths()] + ["packs"]
+        siblings = [".".join(known) for known in field_paths()] + sorted(FREE_TABLES)
         return f"{place}: {field} is not a setting. {nearest(field, siblings)}{more}"
     if first["type"] == "value_error":
         return f"{place}: {field}: {first['ctx']['error']}. Correct or remove it.{more}"
-    given = "" if "api_key" in field else f", not {str(first['input'])[:80]!r}"
+    given = "" if SECRET.search(field) else f", not {str(first['input'])[:80]!r}"
     return f"{place}: {field}: {first['msg']}{given}. Correct or remove it.{more}"
 
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from engine.app.compose import House, People, compose
 from engine.app.config import load_settings
 from engine.app.home import Home
+from engine.app.modules import modules_of_guest
 from engine.app.services import Services
 from engine.app.settings import Settings
 from engine.contract.context import Clock, no_progress
@@ -177,6 +178,9 @@ class Engine:
         features, band = self._house.features, self.settings.policy.band
         if turn is None:
             return Turn(features=features, band=band)
+        modules = modules_of_guest(turn, self.settings.modules)
+        if modules is not turn.modules:
+            turn = replace(turn, modules=modules)
         if features <= turn.features and band == "GREEN":
             return turn
         return replace(turn, features=turn.features | features, band=tighter(band, turn.band))

@@ -66,6 +66,11 @@ class Home:
         return self.root / "cache"
 
     @property
+    def manifests(self) -> Path:
+        """What modules last said they offer."""
+        return self.cache / "manifests"
+
+    @property
     def run(self) -> Path:
         """Sockets of running processes."""
         return self.root / "run"

@@ -1,14 +1,59 @@
-"""`Modules`: tools that live elsewhere, as one source."""
+"""`Modules`: tools that live elsewhere, as one source (MOD-2, MOD-3). Who is asked for its manifest, and when.
 
-from collections.abc import Iterable, Sequence
+Nobody is asked before something needs it. A list of tools waits `PATIENCE_S` for modules of which nothing is known,
+then goes without; whoever answers later is on the next list, and whoever listens is told. A call waits for its own
+module alone. A module that did not answer is left in peace for a while, and keeps the tools of its last manifest.
+"""
 
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from engine.contract.context import Clock
+from engine.contract.failure import FailureClass, refusal
 from engine.contract.source import Tool
 from engine.contract.turn import Turn
+from engine.remote.cache import TTL_S, Cached, ManifestCache
+from engine.remote.catalogue import Catalogue
+from engine.remote.module import ManifestError, RemoteModule, log, split_name
 from engine.remote.states import ModuleState
+from engine.remote.text import one_line
+
+DISCOVERY_S = 10.0  # for one module
+PATIENCE_S = 2.0  # of a list
+BURST_S = 0.2  # changes a module tells of within this are one
 
 
 class Modules:
-    """The configured modules. Their tools are called ``module.tool``."""
+    """The configured modules. Their tools are called ``module.tool``. For one event loop."""
+
+    def __init__(
+        self,
+        modules: Sequence[RemoteModule],
+        cache: ManifestCache,
+        clock: Clock,
+        *,
+        changed: Callable[[str, Mapping[str, str]], Any],
+        generation: Callable[[], int],
+        ttl_s: float = TTL_S,
+    ) -> None:
+        """changed: told a module and every tool of it, with a digest, when these may have changed; it may block.
+        generation: another number when a process on this home changed its tools; then the cache is looked at again.
+        """
+        self._catalogue = Catalogue(modules, clock, ttl_s)
+        self._cache = cache
+        self._clock = clock
+        self._changed = changed
+        self._generation = generation
+        self._ttl_s = ttl_s
+        self._seen: int | None = None
+        self._told: dict[str, Mapping[str, str]] = {}
+        self._loading = asyncio.Lock()
+        self._telling = asyncio.Lock()
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._announced: dict[str, asyncio.Task[None]] = {}
+        for module in modules:
+            module.watch(lambda name=module.name: self._announce(name))  # type: ignore[misc]
 
     @property
     def name(self) -> str:
@@ -16,23 +61,148 @@ class Modules:
 
     def states(self) -> list[ModuleState]:
         """What is known of every configured module, by name. Asks nobody."""
-        return []
+        return self._catalogue.states()
 
-    async def refresh(self, names: Iterable[str] | None = None) -> list[ModuleState]:  # noqa: ARG002 -- for now
+    async def refresh(self, names: Iterable[str] | None = None) -> list[ModuleState]:
         """Ask modules for their manifests, all at the same time; all of them when no names are given (MOD-2).
 
         Returns the states of those asked. One that fails keeps what is cached of it. Raises ToolFailure for a name that
         is not configured.
         """
-        return []
+        asked = self._catalogue.names if names is None else sorted(set(names))
+        for name in asked:
+            self._refuse_unknown(name)
+        await self.load()
+        if asked:
+            await asyncio.wait([self._ask(name) for name in asked])
+        return [self._catalogue.state(name) for name in asked]
 
-    async def tools(self, turn: Turn) -> Sequence[Tool]:  # noqa: ARG002 -- for now
-        """What the modules offer."""
-        return ()
+    async def discover_all(self) -> list[ModuleState]:
+        """`refresh` of all."""
+        return await self.refresh()
 
-    async def find(self, name: str) -> Tool | None:  # noqa: ARG002 -- for now
-        """The tool of this full name."""
-        return None
+    async def load(self) -> None:
+        """Take what is cached, when that was not done yet or another process changed something."""
+        if not self._catalogue.names or self._generation() == self._seen:
+            return
+        async with self._loading:
+            now = self._generation()
+            if now == self._seen:
+                return
+            cached = await asyncio.gather(*(self._cache.load(name) for name in self._catalogue.names))
+            for name, each in zip(self._catalogue.names, cached, strict=True):
+                if each is not None and self._catalogue.newer(name, each):
+                    await self._adopt_cached(name, each)
+            self._seen = now
+
+    async def tools(self, turn: Turn) -> Sequence[Tool]:
+        """What the modules of this turn offer."""
+        if not self._catalogue.names:
+            return ()
+        await self.load()
+        wanted = [name for name in self._catalogue.names if turn.modules is None or name in turn.modules]
+        asked = [self._ask(name) for name in wanted if self._catalogue.due(name)]
+        if asked:
+            await asyncio.wait(asked, timeout=PATIENCE_S)
+        return [tool for tool in self._catalogue.tools() if tool.module.name in wanted]
+
+    async def find(self, name: str) -> Tool | None:
+        """The tool of this full name; None when its module has none. Raises ToolFailure for one of no module, and of a
+        module of which nothing is known because it does not answer."""
+        if "." not in name or not self._catalogue.names:
+            return None
+        module, _ = split_name(name)
+        self._refuse_unknown(module)
+        await self.load()
+        if self._catalogue.due(module):
+            await asyncio.wait([self._ask(module)])
+        if not self._catalogue.known(module):
+            text = f"The module {module} cannot be used: {self._catalogue.error(module)}. Nothing was run."
+            raise refusal(text, "module_unreachable", FailureClass.RETRYABLE)
+        return self._catalogue.tool(module, name)
 
     async def aclose(self) -> None:
-        """End connections and processes."""
+        """End what still waits, connections and processes."""
+        waiting = [*self._asking.values(), *self._announced.values()]
+        for task in waiting:
+            task.cancel()
+        if waiting:
+            await asyncio.wait(waiting)
+        modules = [self._catalogue.module(name) for name in self._catalogue.names]
+        ended = await asyncio.gather(*(module.aclose() for module in modules), return_exceptions=True)
+        for module, error in zip(modules, ended, strict=True):
+            if isinstance(error, BaseException):
+                log.warning("The module %s did not close: %s", module.name, one_line(str(error)))
+        await self._cache.aclose()
+
+    def _refuse_unknown(self, module: str) -> None:
+        if module not in self._catalogue:
+            configured = ", ".join(self._catalogue.names[:20]) or "none"
+            raise refusal(f"Unknown module: {one_line(module, 64)}. Configured: {configured}.", "unknown_module")
+
+    def _ask(self, name: str) -> "asyncio.Task[None]":
+        """The question to a module that is under way, or a new one. Its task never fails, and outlives who waits."""
+        task = self._asking.get(name)
+        if task is None:
+            task = self._asking[name] = asyncio.create_task(self._fetch(name))
+            task.add_done_callback(lambda _: self._asking.pop(name, None))
+        return task
+
+    async def _fetch(self, name: str) -> None:
+        module, began = self._catalogue.module(name), self._clock.monotonic()
+        try:
+            async with asyncio.timeout(DISCOVERY_S):
+                manifest = await module.fetch()
+            cached = Cached(module.identity, self._clock.now(), manifest)
+            offer = await asyncio.to_thread(module.read, manifest)
+        except ManifestError as error:
+            self._failed(name, "module_manifest_error", one_line(str(error)))
+        except TimeoutError:
+            self._failed(name, "module_unreachable", f"no manifest within {DISCOVERY_S:g} s")
+        except Exception as error:  # noqa: BLE001 -- whatever keeps one module away, the others and the turn go on
+            self._failed(name, "module_unreachable", one_line(str(error)) or type(error).__name__)
+        else:
+            took_ms = (self._clock.monotonic() - began) * 1000
+            self._catalogue.adopt(name, cached, offer, answered=True)
+            log.info("module_discovered module=%s tools=%d ms=%.0f", name, len(offer.specs), took_ms)
+            await self._cache.save(name, cached, self._ttl_s)
+        await self._tell(name)
+
+    def _failed(self, name: str, event: str, error: str) -> None:
+        self._catalogue.failed(name, error)
+        log.warning("%s module=%s error=%s", event, name, error)
+
+    async def _adopt_cached(self, name: str, cached: Cached) -> None:
+        try:
+            offer = await asyncio.to_thread(self._catalogue.module(name).read, cached.manifest)
+        except ManifestError as error:
+            log.warning("The cached manifest of the module %s is not used: %s.", name, one_line(str(error)))
+        else:
+            self._catalogue.adopt(name, cached, offer, answered=False)
+            await self._tell(name)
+
+    async def _tell(self, name: str) -> None:
+        """Tell which tools a module has, if that is not what was told last."""
+        async with self._telling:
+            truth = self._catalogue.truth(name)
+            if truth == self._told.get(name):
+                return
+            try:
+                await asyncio.to_thread(self._changed, name, truth)
+            except Exception as error:  # noqa: BLE001 -- a store that is busy must not cost the tools
+                log.warning("The change of the tools of the module %s could not be told: %s", name, error)
+            else:
+                self._told[name] = truth
+
+    def _announce(self, name: str) -> None:
+        """A module said that its tools changed: ask it, once for a burst of such news."""
+        if name not in self._announced:
+            task = self._announced[name] = asyncio.create_task(self._ask_soon(name))
+            task.add_done_callback(lambda _: self._announced.pop(name, None))
+
+    async def _ask_soon(self, name: str) -> None:
+        await asyncio.sleep(BURST_S)
+        under_way = self._asking.get(name)
+        if under_way is not None:  # it may have been asked before it changed
+            await asyncio.wait([under_way])
+        await asyncio.wait([self._ask(name)])

@@ -1,0 +1,99 @@
+"""`open_modules`: the modules of the settings, as one source. Nothing is asked and nothing is started yet."""
+
+from collections.abc import Mapping
+from functools import partial
+
+from pydantic import SecretStr
+
+from engine.app.services import Services
+from engine.app.settings import McpServerSettings, ModuleSettings, Settings
+from engine.contract.context import Clock
+from engine.contract.failure import ConfigError
+from engine.contract.turn import Turn
+from engine.policy.access import user_rank
+from engine.registry.updates import TOOLS_GENERATION, RegistryUpdates
+from engine.remote.cache import FileCache, ManifestCache
+from engine.remote.module import RemoteModule
+from engine.remote.modules import Modules
+
+
+def open_modules(services: Services) -> Modules:
+    """Raises ConfigError for settings that cannot be used."""
+    settings, clock = services.settings, services.clock
+    configured = [*http_modules(settings.modules), *mcp_modules(settings, clock)]
+    return Modules(
+        configured,
+        cache_of(services) if configured else FileCache(services.home.manifests),
+        clock,
+        changed=partial(tell, services.updates),
+        generation=partial(services.records.generation, TOOLS_GENERATION),
+        ttl_s=settings.modules.manifest_ttl,
+    )
+
+
+def http_modules(settings: ModuleSettings) -> list[RemoteModule]:
+    if not settings.module_services:
+        return []
+    from engine.remote.http_module import HttpModule  # noqa: PLC0415 -- httpx takes a third of a second to import
+
+    return [
+        HttpModule(
+            name,
+            url,
+            timeout_s=timeout_of(name, settings),
+            token=settings.module_tokens[name].get_secret_value() if name in settings.module_tokens else "",
+        )
+        for name, url in settings.module_services.items()
+    ]
+
+
+def mcp_modules(settings: Settings, clock: Clock) -> list[RemoteModule]:
+    if not settings.mcp_servers:
+        return []
+    # The SDK takes a second to import.
+    from engine.remote.mcp_module import McpModule, McpServer  # noqa: PLC0415
+    from engine.remote.mcp_process import Command  # noqa: PLC0415
+
+    def server(name: str, given: McpServerSettings) -> McpServer:
+        command = Command(given.command, given.args, revealed(given.env), given.cwd) if given.command else None
+        return McpServer(
+            command,
+            given.url or "",
+            revealed(given.headers),
+            given.trusted,
+            given.required_permission,
+            timeout_of(name, settings.modules),
+        )
+
+    return [McpModule(name, server(name, given), clock) for name, given in settings.mcp_servers.items()]
+
+
+def timeout_of(name: str, settings: ModuleSettings) -> float:
+    return settings.tool_execution_timeout if name in settings.slow_modules else settings.module_timeout
+
+
+def cache_of(services: Services) -> ManifestCache:
+    url = services.settings.modules.redis_url.get_secret_value()
+    if not url:
+        return FileCache(services.home.manifests)
+    try:
+        from engine.remote.redis_cache import RedisCache  # noqa: PLC0415 -- an extra, and a quarter of a second
+    except ImportError as error:
+        raise ConfigError("modules.redis_url is set: install knackbox[redis], or remove it.") from error
+    return RedisCache(url)
+
+
+def tell(updates: RegistryUpdates, module: str, tools: Mapping[str, str]) -> None:
+    """Tell what changed of the tools of one module, since somebody last told it."""
+    updates.reconcile(f"module:{module}", "tools", tools)
+
+
+def modules_of_guest(turn: Turn, settings: ModuleSettings) -> frozenset[str] | None:
+    """The modules of a turn: as it says, and for a guest without a persona those of the configuration (MOD-4)."""
+    if turn.modules is None and user_rank(turn.permission) == 0:
+        return frozenset(settings.default_guest_modules)
+    return turn.modules
+
+
+def revealed(secrets: Mapping[str, SecretStr]) -> dict[str, str]:
+    return {name: value.get_secret_value() for name, value in secrets.items()}

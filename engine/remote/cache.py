@@ -1,0 +1,106 @@
+"""Manifests kept between starts (MOD-3): as they were sent, with when and whence, for as long as they count.
+
+What comes out of a cache is read like what comes off the wire: whoever can write there gains nothing by it.
+"""
+
+import asyncio
+import json
+import logging
+import re
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Protocol
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from engine.stores.atomic import remove_leftovers, write_atomic
+
+TTL_S = 3600.0
+MOST_BYTES = 4 << 20
+_SKEW = timedelta(seconds=60)  # clocks of two machines differ; a manifest from further ahead is not believed
+_log = logging.getLogger("knackbox.modules")
+
+
+class _Stored(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    identity: str
+    fetched_at: str
+    manifest: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Cached:
+    """identity: of the module it was fetched from. fetched_at: UTC."""
+
+    identity: str
+    fetched_at: datetime
+    manifest: Any
+
+    def fresh(self, now: datetime, ttl_s: float) -> bool:
+        """Whether it still counts."""
+        return self.fetched_at - _SKEW <= now < self.fetched_at + timedelta(seconds=ttl_s)
+
+    def encoded(self) -> bytes:
+        return json.dumps({**asdict(self), "fetched_at": self.fetched_at.isoformat()}).encode()
+
+    @classmethod
+    def decoded(cls, data: bytes) -> "Cached":
+        """Raises ValueError."""
+        if len(data) > MOST_BYTES:
+            raise ValueError(f"it is larger than {MOST_BYTES >> 20} MiB")
+        try:
+            stored = _Stored.model_validate(json.loads(data))
+        except (ValidationError, RecursionError) as error:
+            raise ValueError("it has not the form of a cached manifest") from error
+        return cls(stored.identity, datetime.fromisoformat(stored.fetched_at).astimezone(UTC), stored.manifest)
+
+
+class ManifestCache(Protocol):
+    """Neither method raises: a cache that fails is logged, and modules are asked more often."""
+
+    async def load(self, name: str) -> Cached | None: ...
+
+    async def save(self, name: str, cached: Cached, ttl_s: float) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
+class FileCache:
+    """One file for each module, in a folder under the home."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def load(self, name: str) -> Cached | None:
+        return await asyncio.to_thread(self._load, self._path(name))
+
+    def _load(self, path: Path) -> Cached | None:
+        try:
+            with path.open("rb") as stream:
+                data = stream.read(MOST_BYTES + 1)
+            return Cached.decoded(data)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            _log.warning("The cached manifest %s is not used: %s. It is replaced by the next one.", path, error)
+            return None
+
+    async def save(self, name: str, cached: Cached, ttl_s: float) -> None:  # noqa: ARG002 -- age is judged by the reader
+        try:
+            await asyncio.to_thread(self._save, self._path(name), cached)
+        except OSError as error:
+            _log.warning("The manifest of the module %s could not be cached: %s.", name, error)
+
+    def _save(self, path: Path, cached: Cached) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        remove_leftovers(self._folder)
+        write_atomic(path, cached.encoded())
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+    def _path(self, name: str) -> Path:
+        assert re.fullmatch(r"[A-Za-z0-9_-]+", name)  # noqa: S101 -- names come out of checked settings
+        return self._folder / f"{name}.json"

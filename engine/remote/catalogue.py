@@ -1,0 +1,129 @@
+"""`Catalogue`: what is known of each module right now: its tools, since when, and whether it answered last."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from engine.contract.canonical import digest
+from engine.contract.context import Clock
+from engine.remote.cache import Cached
+from engine.remote.module import Offer, RemoteModule, RemoteTool, log
+from engine.remote.states import ModuleState
+
+ASK_AGAIN_S = 30.0  # after a failure, before a turn or a call asks once more by itself
+
+
+@dataclass(slots=True)
+class _Entry:
+    """cached: the manifest the tools came from; None before there was one, and after its time is over."""
+
+    module: RemoteModule
+    cached: Cached | None = None
+    description: str = ""
+    tools: dict[str, RemoteTool] = field(default_factory=dict)
+    reachable: bool | None = None
+    error: str = ""
+    failed_at: float | None = None
+
+
+class Catalogue:
+    """One entry for each module. For one event loop; nothing here waits."""
+
+    def __init__(self, modules: Sequence[RemoteModule], clock: Clock, ttl_s: float) -> None:
+        self._entries = {each.name: _Entry(each) for each in sorted(modules, key=lambda each: each.name)}
+        self._clock = clock
+        self._ttl_s = ttl_s
+        self._all: tuple[RemoteTool, ...] | None = None
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._entries)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._entries
+
+    def module(self, name: str) -> RemoteModule:
+        return self._entries[name].module
+
+    def known(self, name: str) -> bool:
+        """Whether there is a manifest of it that counts. One whose time is over is forgotten with this."""
+        entry = self._entries[name]
+        if entry.cached is not None and not entry.cached.fresh(self._clock.now(), self._ttl_s):
+            entry.cached, entry.tools, self._all = None, {}, None
+        return entry.cached is not None
+
+    def due(self, name: str) -> bool:
+        """Whether it is to be asked before its tools are needed."""
+        failed_at = self._entries[name].failed_at
+        lately = failed_at is not None and self._clock.monotonic() - failed_at < ASK_AGAIN_S
+        return not self.known(name) and not lately
+
+    def tools(self) -> tuple[RemoteTool, ...]:
+        """Those of every module with a manifest that counts, by name."""
+        for name in self._entries:
+            self.known(name)
+        if self._all is None:
+            found = [tool for entry in self._entries.values() for tool in entry.tools.values()]
+            self._all = tuple(sorted(found, key=lambda tool: tool.spec.name))
+        return self._all
+
+    def tool(self, module: str, name: str) -> RemoteTool | None:
+        return self._entries[module].tools.get(name) if self.known(module) else None
+
+    def error(self, name: str) -> str:
+        return self._entries[name].error or "it has not been asked yet"
+
+    def newer(self, name: str, cached: Cached) -> bool:
+        """Whether a manifest out of the cache tells more than what is known."""
+        entry = self._entries[name]
+        ours = cached.identity == entry.module.identity and cached.fresh(self._clock.now(), self._ttl_s)
+        return ours and (entry.cached is None or entry.cached.fetched_at < cached.fetched_at)
+
+    def adopt(self, name: str, cached: Cached, offer: Offer, *, answered: bool) -> None:
+        """Take what a manifest offers. answered: it came from the module itself. Tools that stayed as they were stay
+        the same objects, so that nothing is compiled again for them."""
+        entry = self._entries[name]
+        old = entry.tools
+        made = {spec.name: RemoteTool(spec, entry.module) for spec in offer.specs}
+        entry.tools = {key: old[key] if old.get(key) == tool else tool for key, tool in made.items()}
+        entry.cached, entry.description, self._all = cached, offer.description, None
+        if answered:
+            entry.reachable, entry.error, entry.failed_at = True, "", None
+        for tool, why in offer.dropped.items():
+            log.warning("module_tool_dropped module=%s tool=%s error=%s", name, tool, why)
+
+    def failed(self, name: str, error: str) -> None:
+        """It gave no manifest. What is known of it stays, for as long as that counts."""
+        entry = self._entries[name]
+        entry.reachable, entry.error, entry.failed_at = False, error, self._clock.monotonic()
+
+    def truth(self, name: str) -> dict[str, str]:
+        """Every tool of a module with a digest of what it is, to tell changes by."""
+        tools = self._entries[name].tools if self.known(name) else {}
+        return {called: digest(_told(tool)) for called, tool in tools.items()}
+
+    def states(self) -> list[ModuleState]:
+        return [self.state(name) for name in self._entries]
+
+    def state(self, name: str) -> ModuleState:
+        known = self.known(name)
+        entry = self._entries[name]
+        return ModuleState(
+            name=name,
+            kind=entry.module.kind,
+            where=entry.module.where,
+            description=entry.description,
+            tools=tuple(sorted(entry.tools)),
+            reachable=entry.reachable,
+            error=entry.error,
+            refreshed_at=_iso(entry.cached.fetched_at) if known and entry.cached is not None else "",
+        )
+
+
+def _iso(moment: datetime) -> str:
+    return moment.isoformat(timespec="seconds")
+
+
+def _told(tool: RemoteTool) -> list[object]:
+    spec = tool.spec
+    return [spec.description, spec.parameters, spec.required_permission, repr(spec.annotations)]

@@ -1,0 +1,192 @@
+"""`HttpModule`: a module that speaks HTTP (MOD-1): `GET {url}/manifest`, `POST {url}/execute`.
+
+It is asked directly: no proxy of the environment, no redirect, no cookie. Repeating is the failure router's business
+(MOD-4), so what went wrong is raised in the form it knows.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+import httpx
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from engine.contract.canonical import digest
+from engine.contract.context import CallContext
+from engine.contract.failure import FailureClass, ToolFailure
+from engine.contract.spec import ToolSpec
+from engine.remote.manifest import read_manifest
+from engine.remote.module import ManifestError, Offer, timed_out
+from engine.remote.states import Kind
+from engine.remote.text import clean, one_line
+
+MANIFEST_BYTES = 1 << 20
+ANSWER_BYTES = 8 << 20
+ERROR_BYTES = 2_000  # of the body that comes with a status of failure
+CONNECT_S = 10.0
+# The call's deadline is so much later than ours, so that whoever waits reads our text and not the pipeline's. It is
+# also the wait asked for after a time-out, which makes a repeat that has no time left not begin.
+GRACE_S = 0.5
+_CHUNK = 64 * 1024
+
+
+class TooLarge(Exception):
+    """More came than is read."""
+
+
+class Answer(BaseModel):
+    """What a module answers to `POST /execute`."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+
+    tool_name: Annotated[str, Field(max_length=256)]
+    success: bool
+    result: Any = None
+    error: str | None = None
+
+
+class HttpModule:
+    """One HTTP module. Connections are kept between calls."""
+
+    def __init__(self, name: str, url: str, *, timeout_s: float, token: str = "") -> None:
+        """timeout_s: of one call. token: sent as a bearer token, for modules that ask who comes."""
+        self._name = name
+        self._url = url.rstrip("/")
+        self._timeout_s = timeout_s
+        self._client = httpx.AsyncClient(
+            trust_env=False,
+            follow_redirects=False,
+            timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
+            headers={
+                "accept": "application/json",
+                "accept-encoding": "identity",  # what is counted is what is read: nothing small becomes large
+                **({"authorization": f"Bearer {token}"} if token else {}),
+            },
+        )
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def kind(self) -> Kind:
+        return "http"
+
+    @property
+    def where(self) -> str:
+        shown = httpx.URL(self._url)
+        return str(shown.copy_with(username=None, password=None, query=None, fragment=None))
+
+    @property
+    def identity(self) -> str:
+        return digest(["http", self._name, self._url])
+
+    async def fetch(self) -> Any:
+        """The manifest as it was sent. Raises ManifestError, httpx.HTTPError and TooLarge."""
+        async with self._client.stream("GET", f"{self._url}/manifest") as response:
+            await refuse_failure(response)
+            try:
+                return parse(await read(response, MANIFEST_BYTES))
+            except (TooLarge, ValueError) as error:
+                raise ManifestError(f"the manifest cannot be read: {error}") from error
+
+    def read(self, manifest: Any) -> Offer:
+        return read_manifest(self._name, manifest, timeout_s=self._timeout_s + GRACE_S)
+
+    async def run(self, spec: ToolSpec, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
+        """One attempt. Raises ToolFailure, and httpx.HTTPStatusError for an answer that is none."""
+        asked = {"tool_name": spec.name, "arguments": dict(arguments), "user_id": ctx.turn.user}
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                answer = await self._execute(asked)
+        except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout) as error:
+            raise ToolFailure(
+                timed_out(self._timeout_s),
+                failure_class=FailureClass.RETRYABLE,
+                reason="timeout",
+                retry_after=GRACE_S,
+                end="timeout",
+            ) from error
+        except httpx.HTTPStatusError:
+            raise  # classified by its status, with Retry-After
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            raise failed(error, FailureClass.RETRYABLE, "unreachable", may_have_started=False) from error
+        except httpx.TransportError as error:
+            raise failed(error, FailureClass.RETRYABLE, "unreachable") from error
+        except (TooLarge, ValueError) as error:
+            raise failed(error, FailureClass.DIAGNOSTIC, "bad_response") from error
+        if answer.tool_name != spec.name:
+            raise failed("the answer is one of another tool", FailureClass.DIAGNOSTIC, "bad_response")
+        if not answer.success:
+            raise ToolFailure(clean(answer.error or "", ERROR_BYTES) or "Tool execution error: no reason was given")
+        return answer.result
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        """HTTP modules never speak first."""
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+    async def _execute(self, asked: Mapping[str, Any]) -> Answer:
+        body = json.dumps(asked).encode()
+        headers = {"content-type": "application/json"}
+        async with self._client.stream("POST", f"{self._url}/execute", content=body, headers=headers) as response:
+            await refuse_failure(response)
+            found = parse(await read(response, ANSWER_BYTES))
+        try:
+            return Answer.model_validate(found)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(str(part) for part in first["loc"]) or "the whole"
+            raise ValueError(one_line(f"the answer cannot be used: {place}: {first['msg']}")) from error
+
+
+def failed(
+    error: Exception | str, failure_class: FailureClass, reason: str, *, may_have_started: bool = True
+) -> ToolFailure:
+    said = one_line(str(error)) or type(error).__name__
+    text = f"Tool execution error: {said}"
+    return ToolFailure(text, failure_class=failure_class, reason=reason, may_have_started=may_have_started)
+
+
+async def refuse_failure(response: httpx.Response) -> None:
+    """Raises httpx.HTTPStatusError for everything but 2xx, also for a redirect: a module is where it is configured."""
+    if response.is_success:
+        return
+    try:
+        said = clean((await read(response, ERROR_BYTES, cut=True)).decode("utf-8", "replace"), ERROR_BYTES)
+    except (httpx.HTTPError, TooLarge):
+        said = ""
+    if response.is_redirect:
+        said = "a redirect, which is not followed; configure the URL it leads to if that is the module"
+    text = f"Module returned status {response.status_code}: {said or response.reason_phrase}"
+    raise httpx.HTTPStatusError(text, request=response.request, response=response)
+
+
+async def read(response: httpx.Response, limit: int, *, cut: bool = False) -> bytes:
+    """The body, read up to `limit` bytes. Raises TooLarge for more, or takes what fits when it may be cut."""
+    if response.headers.get("content-encoding", "identity").lower() not in {"", "identity"}:
+        raise TooLarge("the body is compressed, which was not asked for")
+    body = bytearray()
+    async for chunk in response.aiter_raw(_CHUNK):
+        body += chunk
+        if len(body) > limit:
+            if cut:
+                return bytes(body[:limit])
+            raise TooLarge(f"the body is larger than {limit:,} bytes")
+    return bytes(body)
+
+
+def parse(body: bytes) -> Any:
+    """JSON in UTF-8, without the NaN and Infinity Python would take. Raises ValueError."""
+    try:
+        return json.loads(body.decode("utf-8"), parse_constant=_no_constant)
+    except RecursionError as error:
+        raise ValueError("the body is nested too deeply") from error
+    except ValueError as error:
+        raise ValueError(f"the body is not JSON: {one_line(str(error), 120)}") from error
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")

@@ -1,0 +1,136 @@
+"""The manifest of an HTTP module (MOD-1): what it may say, and what its tools become.
+
+A manifest that lies about a name is refused as a whole: nothing else it says can be believed either. A tool whose
+schema nobody can check arguments against is left out alone.
+"""
+
+import re
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from engine.contract.spec import Annotations, PermissionLevel, ToolSpec
+from engine.remote.module import LONGEST_TOOL_NAME, ManifestError, Offer
+from engine.remote.schemas import SchemaError, usable_schema
+from engine.remote.text import clean, one_line
+
+MOST_TOOLS = 256
+MOST_PARAMETERS = 64
+MOST_CHOICES = 256
+DESCRIPTION = 4_000  # characters of a tool's; what is longer is cut
+SHORT = 1_000  # of a module's or a parameter's
+_TOOL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+_LEVELS: dict[str, PermissionLevel] = {"guest": "guest", "user": "user", "admin": "admin", "owner": "owner"}
+
+Scalar = str | int | float | bool | None
+
+
+class _Part(BaseModel):
+    """What else is in a part of a manifest is not ours to judge: newer modules may say more."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+
+
+class Parameter(_Part):
+    """The short form of one argument. Without `required`, it is: asking for one too many harms nobody."""
+
+    name: Annotated[str, Field(min_length=1, max_length=LONGEST_TOOL_NAME)]
+    type: Annotated[str, Field(max_length=40)] = "string"
+    description: str = ""
+    required: bool = True
+    enum: Annotated[list[Scalar], Field(min_length=1, max_length=MOST_CHOICES)] | None = None
+
+    def schema_of(self) -> dict[str, Any]:
+        made: dict[str, Any] = {"type": self.type}
+        if self.description:
+            made["description"] = clean(self.description, SHORT)
+        if self.enum is not None:
+            made["enum"] = self.enum
+        return made
+
+
+class ManifestTool(_Part):
+    """One tool. A permission nobody knows counts as the highest (ACCESS-1)."""
+
+    name: Annotated[str, Field(min_length=3, max_length=LONGEST_TOOL_NAME)]
+    description: str = ""
+    parameters: Annotated[list[Parameter], Field(max_length=MOST_PARAMETERS)] | dict[str, Any] = Field(
+        default_factory=list
+    )
+    required_permission: PermissionLevel = "guest"
+
+    @field_validator("required_permission", mode="before")
+    @classmethod
+    def _known(cls, value: Any) -> PermissionLevel:
+        return _LEVELS.get(value, "owner") if isinstance(value, str) else "owner"
+
+
+class Manifest(_Part):
+    """What a module answers to `GET /manifest`."""
+
+    module_name: Annotated[str, Field(min_length=1, max_length=64)]
+    description: str | None = None
+    tools: Annotated[list[ManifestTool], Field(max_length=MOST_TOOLS)]
+
+
+def read_manifest(module: str, answer: Any, *, timeout_s: float) -> Offer:
+    """The offer of the module configured as `module`. Raises ManifestError."""
+    try:
+        manifest = Manifest.model_validate(answer)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the whole"
+        raise ManifestError(one_line(f"the manifest cannot be used: {place}: {first['msg']}")) from error
+    if manifest.module_name != module:
+        said = one_line(manifest.module_name, 64)
+        raise ManifestError(f"it calls itself {said!r}; it is configured as {module!r}")
+    _refuse_wrong_names(module, [tool.name for tool in manifest.tools])
+    specs: list[ToolSpec] = []
+    dropped: dict[str, str] = {}
+    for tool in sorted(manifest.tools, key=lambda each: each.name):
+        try:
+            specs.append(_spec(module, tool, timeout_s))
+        except SchemaError as error:
+            dropped[tool.name] = one_line(str(error))
+    return Offer(clean(manifest.description or "", SHORT), tuple(specs), dropped)
+
+
+def _refuse_wrong_names(module: str, names: list[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        owner, _, own = name.partition(".")
+        shown = one_line(name, LONGEST_TOOL_NAME)
+        if owner != module or not _TOOL.fullmatch(own):
+            raise ManifestError(f"it offers {shown!r}, which is no tool name of the module {module!r}")
+        if name in seen:
+            raise ManifestError(f"it offers {shown!r} twice")
+        seen.add(name)
+
+
+def _spec(module: str, tool: ManifestTool, timeout_s: float) -> ToolSpec:
+    return ToolSpec(
+        name=tool.name,
+        description=clean(tool.description, DESCRIPTION) or f"A tool of the module {module}.",
+        parameters=usable_schema(_schema(tool)),
+        category=module,
+        required_permission=tool.required_permission,
+        side_effects=("network",),
+        annotations=Annotations(destructive=True),  # a manifest cannot say what a tool does: the worst is assumed
+        timeout_s=timeout_s,
+        meta={"module": module},
+    )
+
+
+def _schema(tool: ManifestTool) -> dict[str, Any]:
+    if isinstance(tool.parameters, dict):
+        return tool.parameters
+    names = [each.name for each in tool.parameters]
+    if len(set(names)) < len(names):
+        raise SchemaError("two of its parameters have one name")
+    return {
+        "type": "object",
+        "properties": {each.name: each.schema_of() for each in tool.parameters},
+        "required": [each.name for each in tool.parameters if each.required],
+        "additionalProperties": False,
+    }

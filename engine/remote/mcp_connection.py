@@ -1,0 +1,163 @@
+"""`McpConnection`: a connection to one MCP server, made when it is first needed, and again after it broke.
+
+The SDK wants its scopes left in the task that entered them, so a task of its own holds each connection, and whoever
+calls only borrows the client.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from mcp import Client
+from mcp_types import ServerNotification, ToolListChangedNotification
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from engine.contract.context import Clock
+from engine.contract.failure import FailureClass, refusal
+from engine.remote.module import log
+from engine.remote.text import one_line
+
+START_S = 60.0  # for a server to start and shake hands; who waits for it may give up sooner
+HEALTHY_S = 30.0  # after this long a connection that breaks was a good one
+FIRST_WAIT_S = 0.5
+LONGEST_WAIT_S = 60.0
+
+# Streams to the server. Told how to say that they ended.
+OpenStreams = Callable[[Callable[[], None]], AbstractAsyncContextManager[Any]]
+
+
+class McpConnection:
+    """For one event loop."""
+
+    def __init__(self, name: str, streams: OpenStreams, clock: Clock, changed: Callable[[], None]) -> None:
+        """changed: called when the server says that its tools changed."""
+        self._name = name
+        self._streams = streams
+        self._clock = clock
+        self._changed = changed
+        self._holder: asyncio.Task[None] | None = None
+        self._ready: asyncio.Future[Client] | None = None
+        self._over = asyncio.Event()
+        self._short_lives = 0  # one after another
+        self._not_before = 0.0
+        self._closed = False
+
+    async def client(self) -> Client:
+        """The client of a connection that stands. Raises ToolFailure, nothing started, when there is none to be had."""
+        if self._closed:
+            raise refusal(f"The module {self._name} is closed; nothing was run.", "closed", FailureClass.FATAL)
+        if self._holder is None or self._over.is_set() or self._holder.done():
+            await self._start()
+        ready = self._ready
+        assert ready is not None  # noqa: S101 -- for the type checker: it was just started
+        try:
+            return await asyncio.shield(ready)  # who waits may give up; the server goes on starting
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            text = f"The module {self._name} cannot be reached: {first_of(error)}. Nothing was run."
+            raise refusal(text, "unreachable", FailureClass.RETRYABLE) from error
+
+    def drop(self) -> None:
+        """This connection is no good any more; the next call makes a new one."""
+        self._over.set()
+
+    async def aclose(self) -> None:
+        """End the connection and, where it has one, the process."""
+        self._closed = True
+        await self._end()
+
+    async def _start(self) -> None:
+        wait = self._not_before - self._clock.monotonic()
+        if wait > 0:
+            what = f"The module {self._name} ended {self._short_lives} times in a row"
+            text = f"{what}; it is started again in {wait:.1f} s. Nothing was run."
+            raise refusal(text, "restarting", FailureClass.RETRYABLE, retry_after=wait)
+        old, self._holder = self._holder, None
+        self._over = asyncio.Event()
+        self._ready = ready = asyncio.get_running_loop().create_future()
+        self._holder = asyncio.create_task(self._hold(ready, self._over, old))
+        ready.add_done_callback(lambda future: future.cancelled() or future.exception())  # nobody may be waiting for it
+
+    async def _hold(
+        self, ready: "asyncio.Future[Client]", over: asyncio.Event, old: "asyncio.Task[None] | None"
+    ) -> None:
+        """Connect, stay so until it is over, and keep account of how long that was."""
+        if old is not None:
+            await asyncio.wait([old])
+        began = self._clock.monotonic()
+        try:
+            async with asyncio.timeout(START_S) as starting:
+                async with Client(self._streams(over.set), message_handler=self._heard, cache=None) as client:
+                    starting.reschedule(None)
+                    ready.set_result(client)
+                    async with contextlib.AsyncExitStack() as stack:
+                        await self._listen(client, stack)
+                        await over.wait()
+        except TimeoutError:
+            self._refuse(ready, TimeoutError(f"it was not ready within {START_S:g} s"))
+        except Exception as error:  # noqa: BLE001 -- whatever the transport raises; whoever waits is told
+            self._refuse(ready, error)
+        finally:
+            over.set()
+            if not ready.done():
+                ready.cancel()
+            self._account(self._clock.monotonic() - began)
+
+    def _refuse(self, ready: "asyncio.Future[Client]", error: Exception) -> None:
+        log.warning("module_unreachable module=%s error=%s", self._name, first_of(error))
+        if not ready.done():
+            ready.set_exception(error)
+
+    def _account(self, lived_s: float) -> None:
+        """One short life is taken for chance, more make the next start wait, each twice as long as the one before."""
+        self._short_lives = 0 if lived_s >= HEALTHY_S else self._short_lives + 1
+        if self._short_lives > 1 and not self._closed:
+            wait = min(FIRST_WAIT_S * 2 ** (self._short_lives - 2), LONGEST_WAIT_S)
+            self._not_before = self._clock.monotonic() + wait
+
+    async def _heard(self, message: ServerNotification | Exception) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            self._changed()
+
+    async def _listen(self, client: Client, stack: contextlib.AsyncExitStack) -> None:
+        """Since 2026-07-28 news come to those who ask for them; a server that has none to give is left alone."""
+        tools = client.server_capabilities.tools
+        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or tools is None or not tools.list_changed:
+            return
+        try:
+            events = await stack.enter_async_context(client.listen(tools_list_changed=True))
+        except Exception as error:  # noqa: BLE001 -- news are a favour; calls go on without
+            log.info("module=%s gives no news of its tools: %s", self._name, first_of(error))
+            return
+
+        async def note() -> None:
+            with contextlib.suppress(Exception):  # the stream broke; so does the connection, or it goes on without
+                async for _ in events:
+                    self._changed()
+
+        task = asyncio.create_task(note())
+        stack.push_async_callback(_ended, task)
+
+    async def _end(self) -> None:
+        self._over.set()
+        holder = self._holder
+        if holder is None:
+            return
+        if self._ready is not None and not self._ready.done():
+            holder.cancel()  # it is still starting
+        await asyncio.wait([holder])
+
+
+async def _ended(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    await asyncio.wait([task])
+
+
+def first_of(error: BaseException) -> str:
+    """The first error of a group, in one line: the SDK's tasks raise in groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return one_line(str(error)) or type(error).__name__

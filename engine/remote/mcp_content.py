@@ -1,0 +1,84 @@
+"""What an MCP server answers to a call, as what a tool returns: text is text, and all else becomes a file (MOD-6)."""
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from mcp_types import (
+    AudioContent,
+    BlobResourceContents,
+    CallToolResult,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+)
+
+from engine.contract.context import Produced, Workspace
+from engine.remote.text import one_line
+
+FOLDER = "modules"
+MOST_FILES = 16  # of one answer
+_ENDINGS = {
+    "image/png": "png",
+    "image/jpeg": "jpg",
+    "image/gif": "gif",
+    "image/webp": "webp",
+    "image/svg+xml": "svg",
+    "audio/wav": "wav",
+    "audio/mpeg": "mp3",
+    "audio/ogg": "ogg",
+    "application/pdf": "pdf",
+    "text/plain": "txt",
+    "text/csv": "csv",
+    "application/json": "json",
+}
+
+Block = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource
+
+
+def produced(module: str, result: CallToolResult, workspace: Workspace) -> Any:
+    """The value and the message of an answer. Blocks: files are written. Raises OSError as the workspace does."""
+    files: list[str] = []
+    lines = [_line(module, block, workspace, files) for block in result.content]
+    text = "\n".join(line for line in lines if line)
+    value = result.structured_content if result.structured_content is not None else text
+    if not text:
+        return value  # its text is then made of it
+    return Produced(value, text, tuple(f"created:{path}" for path in files))
+
+
+def text_of(content: Sequence[Block]) -> str:
+    """The text alone: of an answer that says what went wrong."""
+    return "\n".join(block.text for block in content if isinstance(block, TextContent)).strip()
+
+
+def _line(module: str, block: Block, workspace: Workspace, files: list[str]) -> str:
+    """What the model reads of one block; `files` grows by what was written."""
+    if isinstance(block, TextContent):
+        return block.text
+    if isinstance(block, ImageContent | AudioContent):
+        return _saved(module, block.data, block.mime_type, workspace, files)
+    if isinstance(block, ResourceLink):
+        return f"[{one_line(block.name, 100)}: {one_line(block.uri, 500)}]"
+    resource = block.resource
+    if isinstance(resource, BlobResourceContents):
+        return _saved(module, resource.blob, resource.mime_type or "", workspace, files)
+    return resource.text
+
+
+def _saved(module: str, data: str, media_type: str, workspace: Workspace, files: list[str]) -> str:
+    """Write the bytes under a name of ours: their digest, so that the same picture twice is one file."""
+    kind = one_line(media_type, 60) or "data"
+    try:
+        raw = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        return f"[{kind} that is not base64, left out]"
+    if len(files) >= MOST_FILES:
+        return f"[{kind}, {len(raw):,} bytes, left out: more than {MOST_FILES} files in one answer]"
+    path = f"{FOLDER}/{module}/{hashlib.sha256(raw).hexdigest()[:16]}.{_ENDINGS.get(media_type, 'bin')}"
+    workspace.write(path, raw)
+    files.append(path)
+    return f"[{kind}, {len(raw):,} bytes, saved as {path}]"

@@ -1,0 +1,55 @@
+"""An MCP server reached over streamable HTTP: the SDK's transport on a client of ours, which bounds what comes back."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import httpx2
+from mcp.client.streamable_http import streamable_http_client
+
+from engine.remote.mcp_process import MOST_LINE
+
+CONNECT_S = 10.0
+STREAM_S = 3600.0  # of silence on a stream of events; a call has a deadline of its own
+
+
+class Bounded(httpx2.AsyncHTTPTransport):
+    """Breaks off a body that is larger than a message may be. A stream of events is bounded by the SDK, each event.
+
+    status: of the last answer, 0 before there was one; the SDK does not say it of a failure.
+    """
+
+    status = 0
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await super().handle_async_request(request)
+        self.status = response.status_code
+        events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+        if not events and isinstance(response.stream, httpx2.AsyncByteStream):
+            response.stream = _Counted(response.stream)
+        return response
+
+
+class _Counted(httpx2.AsyncByteStream):
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        read = 0
+        async for chunk in self._stream:
+            read += len(chunk)
+            if read > MOST_LINE:
+                raise httpx2.StreamError(f"the body is larger than {MOST_LINE >> 20} MiB")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+@asynccontextmanager
+async def http_streams(url: str, headers: Mapping[str, str], transport: Bounded) -> AsyncIterator[object]:
+    """The SDK's streams to the server at `url`: directly, whatever proxies the environment names."""
+    timeout = httpx2.Timeout(CONNECT_S, read=STREAM_S)
+    sent = {"accept-encoding": "identity", **headers}
+    client = httpx2.AsyncClient(transport=transport, headers=sent, timeout=timeout, trust_env=False)
+    async with client, streamable_http_client(url, http_client=client, max_sse_event_size=MOST_LINE) as streams:
+        yield streams

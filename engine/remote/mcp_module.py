@@ -1,0 +1,189 @@
+"""`McpModule`: an MCP server as a module (MOD-6), by the official SDK's client: a command, or a streamable HTTP URL."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx2
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    CONNECTION_CLOSED,
+    CallToolRequest,
+    CallToolRequestParams,
+    CallToolResult,
+    InputRequiredResult,
+    PaginatedRequestParams,
+    Tool,
+)
+from pydantic import TypeAdapter, ValidationError
+
+from engine.contract.canonical import digest
+from engine.contract.context import CallContext, Clock
+from engine.contract.failure import FailureClass, ToolFailure
+from engine.contract.spec import PermissionLevel, ToolSpec
+from engine.remote.http_module import ERROR_BYTES, GRACE_S
+from engine.remote.mcp_connection import McpConnection, first_of
+from engine.remote.mcp_content import produced, text_of
+from engine.remote.mcp_http import Bounded, http_streams
+from engine.remote.mcp_process import Command, process_streams
+from engine.remote.mcp_tools import MOST_TOOLS, listing_of, read_listing
+from engine.remote.module import ManifestError, Offer, split_name, timed_out
+from engine.remote.states import Kind
+from engine.remote.text import clean, one_line
+
+MOST_PAGES = 32
+_ANSWER: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(CallToolResult | InputRequiredResult)
+_SESSION_GONE = "Session terminated"  # the SDK's words for a 404 in a session: the server was started anew
+_DENIED = frozenset({401, 403, 407})
+_PASSES = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+@dataclass(frozen=True, slots=True)
+class McpServer:
+    """Where an MCP server is, and how it is treated: a command, or else a URL with headers.
+
+    trusted: its hints are believed (`engine.remote.mcp_tools`). permission: what its tools take of a user.
+    """
+
+    command: Command | None = None
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    trusted: bool = False
+    permission: PermissionLevel = "guest"
+    timeout_s: float = 30.0
+
+
+class McpModule:
+    """One MCP server. Nothing is started before its tools are needed."""
+
+    def __init__(self, name: str, server: McpServer, clock: Clock) -> None:
+        self._name = name
+        self._server = server
+        self._changed: Callable[[], None] = lambda: None
+        self._http: Bounded | None = None
+        self._connection = McpConnection(name, self._streams, clock, self._announce)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def kind(self) -> Kind:
+        return "mcp"
+
+    @property
+    def where(self) -> str:
+        command = self._server.command
+        if command is not None:  # without its arguments, which may hold secrets
+            return command.command
+        return str(httpx2.URL(self._server.url).copy_with(username=None, password=None, query=None, fragment=None))
+
+    @property
+    def identity(self) -> str:
+        command = self._server.command
+        place = [command.command, *command.args, str(command.cwd)] if command is not None else [self._server.url]
+        return digest(["mcp", self._name, *place])
+
+    async def fetch(self) -> Any:
+        """Its list of tools, all pages. Raises ManifestError, ToolFailure and MCPError."""
+        client = await self._connection.client()
+        tools: list[Tool] = []
+        cursor: str | None = None
+        for _ in range(MOST_PAGES):
+            try:
+                page = await client.session.list_tools(params=PaginatedRequestParams(cursor=cursor))
+            except ValidationError as error:
+                raise ManifestError(f"its list of tools cannot be used: {error.error_count()} faults") from error
+            except MCPError as error:
+                self._drop_if_gone(error)
+                raise
+            tools += page.tools
+            cursor = page.next_cursor
+            if len(tools) > MOST_TOOLS:
+                raise ManifestError(f"it lists more than {MOST_TOOLS} tools")
+            if cursor is None:
+                return listing_of(tools, client.instructions)
+        raise ManifestError(f"its list of tools has more than {MOST_PAGES} pages")
+
+    def read(self, manifest: Any) -> Offer:
+        server = self._server
+        deadline = server.timeout_s + GRACE_S
+        return read_listing(
+            self._name, manifest, timeout_s=deadline, permission=server.permission, trusted=server.trusted
+        )
+
+    async def run(self, spec: ToolSpec, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
+        """One attempt; a cancellation is passed on to the server. Raises ToolFailure."""
+        _, tool = split_name(spec.name)
+        asked = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=dict(arguments)))
+        started = False
+
+        async def told(progress: float, total: float | None, message: str | None) -> None:
+            ctx.progress(one_line(message or ""), min(max(progress / total, 0.0), 1.0) if total else None)
+
+        try:
+            async with asyncio.timeout(self._server.timeout_s):
+                client = await self._connection.client()
+                started = True
+                # Not `call_tool`: it checks the answer against the server's own output schema, whose patterns may hang.
+                result = await client.session.send_request(asked, _ANSWER, progress_callback=told)
+        except TimeoutError as error:
+            raise ToolFailure(
+                timed_out(self._server.timeout_s),
+                failure_class=FailureClass.RETRYABLE,
+                reason="timeout",
+                retry_after=GRACE_S,
+                may_have_started=started,
+                end="timeout",
+            ) from error
+        except MCPError as error:
+            raise self._failure(error) from error
+        except ValidationError as error:
+            raise _failed("the answer is not of the protocol", FailureClass.DIAGNOSTIC, "bad_response") from error
+        if isinstance(result, InputRequiredResult):
+            raise _failed("the server asks its user something, which cannot be passed on", FailureClass.FATAL, "asks")
+        if result.is_error:
+            said = clean(text_of(result.content), ERROR_BYTES)
+            raise ToolFailure(said or "Tool execution error: no reason was given")
+        return await asyncio.to_thread(produced, self._name, result, ctx.workspace)
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        self._changed = changed
+
+    async def aclose(self) -> None:
+        await self._connection.aclose()
+
+    def _announce(self) -> None:
+        self._changed()
+
+    def _streams(self, ended: Callable[[], None]) -> AbstractAsyncContextManager[Any]:
+        if self._server.command is not None:
+            return process_streams(self._name, self._server.command, ended)
+        self._http = Bounded()
+        return http_streams(self._server.url, self._server.headers, self._http)
+
+    def _drop_if_gone(self, error: MCPError) -> bool:
+        gone = error.code == CONNECTION_CLOSED or _SESSION_GONE in error.message
+        if gone:
+            self._connection.drop()
+        return gone
+
+    def _failure(self, error: MCPError) -> ToolFailure:
+        """Over HTTP the SDK keeps the status to itself; the last one our transport saw is taken for it."""
+        status = self._http.status if self._http is not None else 0
+        if self._drop_if_gone(error):
+            # A server that does not know the session has not looked at the call.
+            unknown_session = _SESSION_GONE in error.message
+            return _failed(first_of(error), FailureClass.RETRYABLE, "unreachable", may_have_started=not unknown_session)
+        if status in _DENIED:
+            return _failed(f"{first_of(error)} (status {status})", FailureClass.FATAL, "denied")
+        if status in _PASSES:
+            return _failed(f"{first_of(error)} (status {status})", FailureClass.RETRYABLE, "server_error")
+        return _failed(first_of(error), FailureClass.DIAGNOSTIC, "protocol_error")
+
+
+def _failed(said: str, failure_class: FailureClass, reason: str, *, may_have_started: bool = True) -> ToolFailure:
+    text = f"Tool execution error: {said}"
+    return ToolFailure(text, failure_class=failure_class, reason=reason, may_have_started=may_have_started)

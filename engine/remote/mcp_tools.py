@@ -1,0 +1,104 @@
+"""What an MCP server lists, as tools of ours (MOD-6).
+
+Its hints are its own word. They are believed where they make us more careful, and no further, since a server that
+wanted to could call anything harmless; `trusted` is the operator's word for a server that may be believed.
+"""
+
+import re
+from typing import Annotated, Any
+
+from mcp_types import Tool
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from engine.contract.spec import Annotations, PermissionLevel, ToolSpec
+from engine.remote.module import LONGEST_TOOL_NAME, ManifestError, Offer
+from engine.remote.schemas import SchemaError, usable_schema
+from engine.remote.text import clean, one_line
+
+MOST_TOOLS = 256
+DESCRIPTION = 4_000
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+class Hints(BaseModel):
+    """Of one tool, as the protocol names them; None where the server says nothing."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+    read_only: Annotated[bool | None, Field(alias="readOnlyHint")] = None
+    destructive: Annotated[bool | None, Field(alias="destructiveHint")] = None
+    idempotent: Annotated[bool | None, Field(alias="idempotentHint")] = None
+
+    def annotations(self, *, trusted: bool) -> Annotations:
+        """The protocol takes silence for destructive, and so do we for whoever is not trusted."""
+        if not trusted:
+            return Annotations(destructive=True)
+        read_only = self.read_only is True
+        return Annotations(
+            read_only=read_only,
+            destructive=not read_only and self.destructive is not False,
+            idempotent=self.idempotent is True,
+        )
+
+
+class Listed(BaseModel):
+    """One tool, as it is kept in the cache: of `tools/list` what we use."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+    name: str
+    description: str | None = None
+    input_schema: Annotated[dict[str, Any], Field(alias="inputSchema")]
+    annotations: Hints | None = None
+
+
+class Listing(BaseModel):
+    """The manifest of an MCP server: made by us of its answers, and so kept."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+    description: str = ""
+    tools: Annotated[list[Listed], Field(max_length=MOST_TOOLS)]
+
+
+def listing_of(tools: list[Tool], instructions: str | None) -> dict[str, Any]:
+    """The manifest of what a server listed."""
+    kept = {"name", "description", "input_schema", "annotations"}
+    listed = [each.model_dump(mode="json", by_alias=True, exclude_none=True, include=kept) for each in tools]
+    return {"description": (instructions or "")[: 2 * DESCRIPTION], "tools": listed}
+
+
+def read_listing(module: str, manifest: Any, *, timeout_s: float, permission: PermissionLevel, trusted: bool) -> Offer:
+    """What a server offers. A tool that cannot be used is left out alone. Raises ManifestError."""
+    try:
+        listing = Listing.model_validate(manifest)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise ManifestError(one_line(f"its list of tools cannot be used: {place}: {first['msg']}")) from error
+    specs: dict[str, ToolSpec] = {}
+    dropped: dict[str, str] = {}
+    for tool in sorted(listing.tools, key=lambda each: each.name):
+        name = f"{module}.{tool.name}"
+        if not _NAME.fullmatch(tool.name) or len(name) > LONGEST_TOOL_NAME:
+            dropped[one_line(name, LONGEST_TOOL_NAME)] = "its name cannot be a tool's"
+        elif name in specs:
+            dropped[name] = "it is listed twice; the first one counts"
+        else:
+            try:
+                schema = usable_schema(tool.input_schema)
+            except SchemaError as error:
+                dropped[name] = one_line(str(error))
+                continue
+            specs[name] = ToolSpec(
+                name=name,
+                description=clean(tool.description or "", DESCRIPTION) or f"A tool of the module {module}.",
+                parameters=schema,
+                category=module,
+                required_permission=permission,
+                side_effects=("network",),
+                annotations=(tool.annotations or Hints()).annotations(trusted=trusted),
+                timeout_s=timeout_s,
+                meta={"module": module},
+            )
+    return Offer(clean(listing.description, 1_000), tuple(specs.values()), dropped)

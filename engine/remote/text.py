@@ -1,0 +1,12 @@
+"""Text from elsewhere, made fit to be shown: bounded, and without what a terminal obeys or nobody can see."""
+
+
+def clean(text: str, limit: int) -> str:
+    """At most `limit` characters. Control characters, and invisible ones that could carry words only a model reads
+    (Unicode's format and private characters), are left out; line ends and tabs stay."""
+    kept = "".join(each for each in text[: 4 * limit] if each.isprintable() or each in "\n\t").strip()
+    return kept if len(kept) <= limit else f"{kept[: limit - 1]}…"
+
+
+def one_line(text: str, limit: int = 300) -> str:
+    return " ".join(clean(text, limit).split())

@@ -1,0 +1,326 @@
+"""HTTP modules through a whole engine, against a server that does what servers do on bad days."""
+
+import asyncio
+import gzip
+import json
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import Engine
+from engine.app.compose import People
+from engine.app.settings import Settings
+from engine.contract.failure import FailureClass
+from engine.contract.result import ToolResult
+from engine.contract.turn import Turn
+from engine.policy.approval import ApprovalAnswer, ApprovalRequest
+from engine.remote.http_module import ANSWER_BYTES
+from tests.remote.elsewhere import (
+    WEATHER,
+    Answer,
+    Asked,
+    Elsewhere,
+    answered,
+    cut_off,
+    dribbled,
+    elsewhere,
+    endless,
+    manifest_of,
+    raw,
+    silent,
+    tool_of,
+)
+
+DEADLINE_S = 30
+CITY = {"city": "Oslo"}
+
+
+@asynccontextmanager
+async def engine_of(home: Path, people: People | None = None, **settings: Any) -> AsyncIterator[Engine]:
+    chosen = Settings.model_validate(settings)
+    async with asyncio.timeout(DEADLINE_S):
+        async with Engine.open(home, settings=chosen, packs=False, environ={}, people=people) as engine:
+            yield engine
+
+
+@asynccontextmanager
+async def with_weather(
+    home: Path, people: People | None = None, **modules: Any
+) -> AsyncIterator[tuple[Engine, Elsewhere]]:
+    policy = modules.pop("policy", {})
+    async with elsewhere(WEATHER) as server:
+        section = {"module_services": {"weather": server.url}, **modules}
+        async with engine_of(home, people, modules=section, policy=policy) as engine:
+            yield engine, server
+
+
+def failed(result: ToolResult) -> tuple[FailureClass, str, bool]:
+    assert not result.success
+    assert result.failure is not None
+    return result.failure.failure_class, result.failure.reason, result.failure.may_have_started
+
+
+@pytest.mark.spec("MOD-1")
+async def test_a_tool_of_a_module_is_listed_and_called_with_the_turns_user(tmp_path: Path) -> None:
+    async with with_weather(tmp_path) as (engine, server):
+        specs = {spec.name: spec for spec in await engine.get_active_tool_definitions()}
+        result = await engine.call("weather.now", CITY, Turn(user="ada"))
+        assert server.asked_for("/execute")[0].json == {"tool_name": "weather.now", "arguments": CITY, "user_id": "ada"}
+    assert specs["weather.now"].parameters == {
+        "type": "object",
+        "properties": {
+            "city": {"type": "string", "description": "Where."},
+            "unit": {"type": "string", "description": "C or F.", "enum": ["C", "F"]},
+        },
+        "required": ["city"],
+        "additionalProperties": False,
+    }
+    assert result.success
+    assert result.output["arguments"] == CITY
+
+
+@pytest.mark.spec("MOD-1")
+async def test_a_name_is_split_at_its_first_dot_only_and_arguments_are_checked_before_anything_is_sent(
+    tmp_path: Path,
+) -> None:
+    async with with_weather(tmp_path) as (engine, server):
+        assert (await engine.call("weather.set.alarm", {"at": 7})).success
+        wrong = await engine.call("weather.set.alarm", {"at": "seven"})
+        assert failed(wrong) == (FailureClass.DIAGNOSTIC, "invalid_arguments", False)
+        assert len(server.asked_for("/execute")) == 1
+
+
+@pytest.mark.spec("MOD-1")
+async def test_a_tool_of_an_unknown_module_is_refused_by_the_modules_name(tmp_path: Path) -> None:
+    async with with_weather(tmp_path) as (engine, server):
+        result = await engine.call("wether.now", CITY)
+        assert result.error.startswith("Unknown module: wether")
+        assert failed(result) == (FailureClass.DIAGNOSTIC, "unknown_module", False)
+        assert server.asked == []
+        nothing = await engine.call("weather.", CITY)
+        assert nothing.error.startswith("Invalid tool name format: weather.. Expected 'module.tool_name'.")
+        near = await engine.call("weather.nou", CITY)
+        assert "weather.now" in near.error
+
+
+@pytest.mark.spec("MOD-4")
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (500, (FailureClass.DIAGNOSTIC, "server_error", True)),  # might pass, but a repeat may do it twice
+        (503, (FailureClass.DIAGNOSTIC, "server_error", True)),
+        (429, (FailureClass.DIAGNOSTIC, "rate_limited", True)),
+        (401, (FailureClass.FATAL, "denied", True)),
+        (403, (FailureClass.FATAL, "denied", True)),
+        (404, (FailureClass.DIAGNOSTIC, "not_found", True)),
+    ],
+)
+async def test_a_status_of_failure_is_said_and_classified(
+    tmp_path: Path, status: int, expected: tuple[FailureClass, str, bool]
+) -> None:
+    async with with_weather(tmp_path) as (engine, server):
+        server.execute = raw(status, b"out of order", {"retry-after": "7"})
+        result = await engine.call("weather.now", CITY)
+        assert result.error.startswith(f"Module returned status {status}: out of order")
+        assert failed(result) == expected
+        assert len(server.asked_for("/execute")) == 1
+
+
+@pytest.mark.spec("MOD-4")
+async def test_a_module_that_does_not_listen_was_not_started_and_is_tried_again_by_the_router(tmp_path: Path) -> None:
+    async with with_weather(tmp_path) as (engine, _):
+        await engine.list_tools()
+        async with closed_port() as port:
+            server_url = f"http://127.0.0.1:{port}"
+            async with engine_of(tmp_path / "b", modules={"module_services": {"weather": server_url}}) as other:
+                await planted(engine, other)
+                result = await other.call("weather.now", CITY)
+    assert failed(result) == (FailureClass.RETRYABLE, "unreachable", False)
+    assert "Tool execution error: " in result.error
+    assert result.audit.attempts == 3
+
+
+@pytest.mark.spec("MOD-4")
+@pytest.mark.parametrize("answer", [silent, dribbled], ids=["says nothing", "says too little"])
+async def test_a_call_that_takes_too_long_is_ended_and_may_have_happened(tmp_path: Path, answer: Answer) -> None:
+    async with with_weather(tmp_path, module_timeout=0.3) as (engine, server):
+        server.execute = answer
+        result = await engine.call("weather.now", CITY)
+        assert result.error.startswith("Tool execution timed out (0.3s).")
+        assert failed(result)[1:] == ("timeout", True)
+        assert result.audit.end == "timeout"
+        assert len(server.asked_for("/execute")) == 1
+
+
+@pytest.mark.spec("MOD-4")
+async def test_slow_modules_get_the_longer_time(tmp_path: Path) -> None:
+    services = {"weather": "http://127.0.0.1:9", "research": "http://127.0.0.1:9"}
+    modules = Settings.model_validate({"modules": {"module_services": services, "slow_modules": ["research"]}}).modules
+    from engine.app.modules import timeout_of
+
+    assert (timeout_of("weather", modules), timeout_of("research", modules)) == (30.0, 120.0)
+
+
+BAD_ANSWERS: dict[str, Answer] = {
+    "not json": raw(200, b"<html>"),
+    "not utf-8": raw(200, b'{"tool_name": "\xff"}'),
+    "a list": answered([]),
+    "no success": answered({"tool_name": "weather.now"}),
+    "success is a word": answered({"tool_name": "weather.now", "success": "yes"}),
+    "another tool": answered({"tool_name": "weather.then", "success": True}),
+    "nested without end": raw(200, b"[" * 200_000),
+    "not a number": raw(200, b'{"tool_name": "weather.now", "success": true, "result": NaN}'),
+    "huge": raw(200, b" " * (ANSWER_BYTES + 1)),
+    "endless": endless,
+    "compressed": raw(200, gzip.compress(b" " * 1_000_000), {"content-encoding": "gzip"}),
+}
+
+
+@pytest.mark.spec("MOD-1")
+@pytest.mark.parametrize("answer", BAD_ANSWERS.values(), ids=BAD_ANSWERS.keys())
+async def test_an_answer_that_is_none_is_a_failure_of_one_line(tmp_path: Path, answer: Answer) -> None:
+    async with with_weather(tmp_path) as (engine, server):
+        server.execute = answer
+        result = await engine.call("weather.now", CITY)
+        assert result.error.startswith("Tool execution error: ")
+        assert len(result.error) < 500
+        assert failed(result) == (FailureClass.DIAGNOSTIC, "bad_response", True)
+
+
+@pytest.mark.spec("MOD-1", "MOD-4")
+async def test_an_answer_that_breaks_off_may_have_happened(tmp_path: Path) -> None:
+    async with with_weather(tmp_path) as (engine, server):
+        server.execute = cut_off
+        result = await engine.call("weather.now", CITY)
+        assert failed(result)[1:] == ("unreachable", True)
+        assert len(server.asked_for("/execute")) == 1
+
+
+@pytest.mark.spec("MOD-1")
+async def test_a_failure_the_module_reports_is_for_the_model_to_correct(tmp_path: Path) -> None:
+    async with with_weather(tmp_path) as (engine, server):
+        server.execute = answered({"tool_name": "weather.now", "success": False, "error": "No such city.\x1b[2J"})
+        result = await engine.call("weather.now", CITY)
+        assert result.error == "No such city.[2J."  # no escape sequence reaches a terminal
+        assert failed(result) == (FailureClass.DIAGNOSTIC, "tool_failed", True)
+
+
+@pytest.mark.spec("MOD-1")
+async def test_a_redirect_is_not_followed_and_the_token_goes_nowhere_else(tmp_path: Path) -> None:
+    async with elsewhere(WEATHER) as other:
+        async with with_weather(tmp_path, module_tokens={"weather": "s3cret"}) as (engine, server):
+            await engine.list_tools()
+            assert server.asked[0].headers["authorization"] == "Bearer s3cret"
+            server.execute = raw(307, b"", {"location": f"{other.url}/execute"})
+            result = await engine.call("weather.now", CITY)
+            assert result.error.startswith("Module returned status 307: a redirect")
+        assert other.asked == []
+
+
+@pytest.mark.spec("MOD-1")
+async def test_a_proxy_of_the_environment_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with elsewhere(WEATHER) as proxy:
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, proxy.url)
+        async with with_weather(tmp_path) as (engine, _):
+            assert (await engine.call("weather.now", CITY)).success
+        assert proxy.asked == []
+
+
+@pytest.mark.spec("MOD-1")
+async def test_cancelling_a_call_breaks_off_the_request(tmp_path: Path) -> None:
+    async with with_weather(tmp_path) as (engine, server):
+        reached = asyncio.Event()
+
+        async def held(asked: Asked, writer: asyncio.StreamWriter) -> None:
+            reached.set()
+            while True:  # a client that is gone shows when one writes to it
+                writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+                await writer.drain()
+                await asyncio.sleep(0.01)
+
+        server.execute = held
+        task = asyncio.create_task(engine.call("weather.now", CITY))
+        await reached.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await until(lambda: bool(server.broken))
+
+
+@pytest.mark.spec("MOD-1", "ACCESS-1")
+async def test_permission_approval_and_modules_of_a_turn_apply_to_module_tools(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    class No:
+        async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+            asked.append(request.tool.name)
+            return ApprovalAnswer(False, request.digest, "no")
+
+    tools = [tool_of("weather.a", required_permission="admin"), tool_of("weather.b", required_permission="emperor")]
+    async with with_weather(tmp_path, People(approver=No()), policy={"approval": "destructive"}) as (engine, server):
+        server.manifest = answered(manifest_of("weather", *tools, tool_of("weather.c")))
+        for name in ("weather.a", "weather.b"):
+            assert failed(await engine.call(name, {}, Turn(permission="user")))[:2] == (FailureClass.FATAL, "denied")
+        assert failed(await engine.call("weather.b", {}, Turn(permission="admin")))[1] == "denied"
+        assert failed(await engine.call("weather.c", {}, Turn(modules=frozenset({"other"}))))[1] == "denied"
+        assert not (await engine.call("weather.c", {})).success
+        assert asked == ["weather.c"]
+        assert server.asked_for("/execute") == []
+
+
+@pytest.mark.spec("MOD-1", "FAIL-7")
+async def test_a_breaker_opens_for_a_module_that_is_down(tmp_path: Path) -> None:
+    async with with_weather(tmp_path) as (engine, server):
+        server.execute = raw(503, b"")
+        results = [await engine.call("weather.now", {"city": str(number)}) for number in range(12)]
+        assert any(failed(each)[1] == "resting" for each in results), [failed(each) for each in results]
+        assert len(server.asked_for("/execute")) < 12
+
+
+@pytest.mark.spec("MOD-4")
+async def test_a_guest_without_a_persona_uses_the_modules_of_the_configuration(tmp_path: Path) -> None:
+    guest = Turn(permission="guest")
+    async with with_weather(tmp_path / "none") as (engine, _):
+        assert "weather.now" not in names(await engine.get_active_tool_definitions(guest))
+        assert failed(await engine.call("weather.now", CITY, guest))[1] == "denied"
+        persona = Turn(permission="guest", modules=frozenset({"weather"}))
+        assert (await engine.call("weather.now", CITY, persona)).success
+        assert (await engine.call("weather.now", CITY)).success
+    async with with_weather(tmp_path / "some", default_guest_modules=["weather"]) as (engine, _):
+        assert "weather.now" in names(await engine.get_active_tool_definitions(guest))
+        assert (await engine.call("weather.now", CITY, guest)).success
+
+
+def names(specs: list[Any]) -> set[str]:
+    return {spec.name for spec in specs}
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def closed_port() -> AsyncIterator[int]:
+    """A port nobody listens on, and nobody else gets meanwhile."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
+
+
+async def planted(engine: Engine, other: Engine) -> None:
+    """The manifest of one engine's weather in another's cache, as if its module had answered before."""
+    cached = json.loads((engine.services.home.manifests / "weather.json").read_text())
+    url = other.settings.modules.module_services["weather"]
+    from engine.remote.http_module import HttpModule
+
+    cached["identity"] = HttpModule("weather", url, timeout_s=1).identity
+    folder = other.services.home.manifests
+    folder.mkdir(parents=True)
+    (folder / "weather.json").write_text(json.dumps(cached))
