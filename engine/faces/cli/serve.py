@@ -52,6 +52,10 @@ def serve(
         return
     home, settings = settings_of(ctx)
     chosen = settings.http
+    if chosen.module_name in {*settings.modules.module_services, *settings.mcp_servers}:
+        raise ConfigError(
+            f"{home.config}: http.module_name: there is another module called {chosen.module_name}. Rename one of them."
+        )
     where = host or chosen.host
     listening = listen(where, chosen.port if port is None else port, allow_remote=allow_remote or chosen.allow_remote)
     with closing(listening):

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Path
 from starlette.requests import Request
 from starlette.responses import Response
 
+from engine.app.modules import modules_of_guest
 from engine.contract.result import ToolResult
 from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
@@ -70,6 +71,8 @@ class ModuleFace:
         self._own = served.module_name
 
     async def manifest(self, caller: Caller) -> dict[str, Any]:
+        """Our own tools. Those of modules are left out: two engines that are each other's modules would offer each
+        other what they have from each other, without end."""
         tools = [
             {
                 "name": f"{self._own}.{spec.name}",
@@ -77,34 +80,34 @@ class ModuleFace:
                 "parameters": {"type": "object", **spec.parameters},
                 "required_permission": spec.required_permission,
             }
-            for spec in await self._own_tools(caller)
+            for spec in (await self._tools(caller)).get(self._own, [])
         ]
         return {"module_name": self._own, "description": _DESCRIPTION, "tools": tools}
 
     async def modules(self, caller: Caller) -> list[dict[str, Any]]:
-        """Ourselves first. Why a module is not reachable is for admins."""
+        """Ourselves first, each with the tools this caller may call. Why one is not reachable is for admins."""
+        turn, tools = Turn(**who(caller)), await self._tools(caller)
+        allowed = modules_of_guest(turn, self._engine.settings.modules)
         admin = user_rank(caller.permission) >= user_rank("admin")
-        mine = {
+        mine: dict[str, Any] = {
             "name": self._own,
             "kind": "self",
             "description": _DESCRIPTION,
-            "tools": [spec.name for spec in await self._own_tools(caller)],
             "reachable": True,
             "error": "",
         }
-        theirs = [
+        theirs: list[dict[str, Any]] = [
             {
                 "name": state.name,
                 "kind": state.kind,
                 "description": state.description,
-                "tools": list(state.tools),
                 "reachable": state.reachable,
                 "error": state.error if admin else "",
             }
             for state in self._engine.modules.states()
-            if caller.modules is None or state.name in caller.modules
+            if allowed is None or state.name in allowed
         ]
-        return [mine, *theirs]
+        return [{**each, "tools": [spec.name for spec in tools.get(each["name"], [])]} for each in [mine, *theirs]]
 
     async def call(self, caller: Caller, module: str, tool: str, body: ExecuteBody, request: Request) -> Response:
         """One call by the protocol."""
@@ -120,12 +123,14 @@ class ModuleFace:
             return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody is there to read it
         return answered(body.tool_name, result)
 
-    async def _own_tools(self, caller: Caller) -> list[ToolSpec]:
-        """Those of modules are left out: two engines that are each other's modules would offer each other what they
-        have from each other, without end."""
+    async def _tools(self, caller: Caller) -> dict[str, list[ToolSpec]]:
+        """What the caller may call, by module."""
         others = self._others()
-        listed = await self._engine.get_active_tool_definitions(Turn(**who(caller)))
-        return [spec for spec in listed if spec.name.partition(".")[0] not in others]
+        by_module: dict[str, list[ToolSpec]] = {}
+        for spec in await self._engine.get_active_tool_definitions(Turn(**who(caller))):
+            module = spec.name.partition(".")[0]
+            by_module.setdefault(module if module in others else self._own, []).append(spec)
+        return by_module
 
     def _others(self) -> set[str]:
         return {state.name for state in self._engine.modules.states()}

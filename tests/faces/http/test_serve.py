@@ -125,6 +125,15 @@ def test_without_a_token_nothing_is_served_unseen_or_to_others(
     assert "no tokens" in here(capfd, "--home", str(tmp_path), "serve", "token", "list").err
 
 
+@pytest.mark.spec("MOD-5")
+def test_an_engine_cannot_be_called_as_a_module_it_knows(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    a_token(tmp_path)
+    (tmp_path / "config.toml").write_text('[modules]\nmodule_services = {knackbox = "http://127.0.0.1:1"}\n')
+    ran = here(capfd, "--home", str(tmp_path), "serve", "--port", "0")
+    assert ran.code == 3
+    assert "another module called knackbox" in ran.err
+
+
 def test_a_host_that_is_none_is_said(tmp_path: Path) -> None:
     for host in ("no.such.host.invalid", "a" * 300):
         with pytest.raises(ConfigError, match="no address"):
