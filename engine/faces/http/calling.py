@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from engine.faces.http.answers import Json, Problem, result_to_json, to_json
 from engine.faces.http.bodies import AuditList, CallAnswer, CallBody
@@ -46,7 +47,7 @@ def call_routes(served: Served) -> APIRouter:
         cancels the call."""
         turn = body.turn_of(who)
         running = served.calls.start(who, body.name, body.arguments, turn, body.call_id, followed=True)
-        return StreamingResponse(events(running), media_type="text/event-stream")
+        return CallStream(running)
 
     @routes.delete("/calls/{call_id}", status_code=204, responses=problems(404, 422))
     async def cancel(call_id: Annotated[str, Path(max_length=64)], who: Who) -> Response:
@@ -80,15 +81,28 @@ _EVENT_STREAM = {
 }
 
 
+class CallStream(StreamingResponse):
+    """Server-sent events of one call; when nobody takes them any more, even before the first, it is cancelled."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, running: Running) -> None:
+        super().__init__(events(running))
+        self._running = running
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._running.abandon()
+
+
 async def events(running: Running) -> AsyncIterator[str]:
-    """Server-sent events of one call; when nobody takes them any more, the call is cancelled."""
-    try:
-        yield event("call", {"call_id": running.call_id})
-        async for pieces in running.told(QUIET_S):
-            yield "".join(event(*piece) for piece in pieces) or ": still running\n\n"
-        yield event("result", result_to_json(running.call_id, running.taken()))
-    finally:
-        running.abandon()
+    """What a call tells, as it comes, and its result."""
+    yield event("call", {"call_id": running.call_id})
+    async for pieces in running.told(QUIET_S):
+        yield "".join(event(*piece) for piece in pieces) or ": still running\n\n"
+    yield event("result", result_to_json(running.call_id, running.taken()))
 
 
 def event(name: str, data: object) -> str:

@@ -63,10 +63,10 @@ class Running:
             self.abandon()
 
     def taken(self) -> ToolResult:
-        """The result of a call that is done. Raises Problem when the server's end came before the call had begun."""
+        """The result of a call that is done. Raises Problem when it was abandoned, and has none."""
         assert self._task is not None  # noqa: S101
         if self._task.cancelled():
-            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "The server is stopping; nothing was run.")
+            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "The call was cancelled. Whether it ran is in the audit.")
         return self._task.result()
 
     def abandon(self) -> None:
@@ -124,11 +124,10 @@ class Calls:
         return running is not None and self._engine.cancel(running.engine_id)
 
     def stop(self) -> None:
-        """Begin no more; end those that run, each with a result for its client."""
+        """Begin no more; end those that run, each with a result for its client. One that has just ended keeps its."""
         self._stopping = True
-        for running, task in list(self._running.items()):
-            if not self._engine.cancel(running.engine_id):
-                task.cancel()
+        for running in list(self._running):
+            self._engine.cancel(running.engine_id)
 
     async def aclose(self) -> None:
         """Wait until nothing runs any more."""

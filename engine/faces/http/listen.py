@@ -46,7 +46,7 @@ def names_of(listening: socket.socket, host: str, more: tuple[str, ...]) -> Name
     names = {host.lower(), str(address), *(each.strip().lower() for each in more)}
     if address.is_loopback or address.is_unspecified:
         names |= _LOOPBACK_NAMES
-    return Names(frozenset(names), any_address=address.is_unspecified)
+    return Names(frozenset(names - {""}), any_address=address.is_unspecified)
 
 
 def url_of(listening: socket.socket) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -88,6 +89,20 @@ async def test_a_stream_that_is_left_cancels_its_call(server: Server) -> None:
                 pass
             assert server.note("left") == "begun"
         await until(lambda: server.note("left") == "cancelled")
+
+
+async def test_a_stream_that_is_cut_before_its_first_event_cancels_its_call(server: Server) -> None:
+    body = json.dumps({"name": "linger", "arguments": {"note": "cut"}}).encode()
+    head = f"POST /api/call/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {server.token(ME)}\r\n"
+    head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    for _ in range(10):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as one:
+            one.sendall(head.encode() + body)
+    async with server.client(ME) as client:
+        async with asyncio.timeout(DEADLINE_S):  # else the token has three calls that never end
+            while (await client.post("/api/call", json={"name": "whoami"})).status_code == 429:
+                await asyncio.sleep(0.01)
+        await until(lambda: server.note("cut") in ("", "cancelled"))
 
 
 async def test_a_client_that_goes_away_cancels_its_call(server: Server) -> None:

@@ -62,7 +62,11 @@ async def test_a_stop_answers_the_calls_in_flight_and_leaves_nothing(tmp_path: P
         helpers = children_of(server.process.pid)
         client, call = await boxed(server, mark)
         async with contextlib.aclosing(client):
-            server.process.send_signal(signal.SIGTERM)
+            body = {"name": "execute", "arguments": {"language": "bash", "code": f"sleep {mark}"}}
+            async with client.stream("POST", "/api/call/stream", json=body) as stream:
+                server.process.send_signal(signal.SIGTERM)
+                last = [line async for line in stream.aiter_lines() if line.startswith("data: ")][-1]
+            assert json.loads(last.removeprefix("data: "))["audit"]["end"] == "killed"
             result = (await call).json()
         assert result["audit"]["end"] == "killed"
         assert not result["success"]
