@@ -1,4 +1,4 @@
-"""One server for the tests of a file: they look at it from outside, each with tokens of its own."""
+"""One server for all that look at it from outside, each with tokens of its own."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ approval_expires_s = 30
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     root: Path = tmp_path_factory.mktemp("http")
     with running(root, CONFIG) as found:

@@ -15,7 +15,7 @@ from tests.faces.http.servers import DEADLINE_S, Server
 pytestmark = [pytest.mark.spec("FACE-3")]
 
 ME = Caller("schemathesis", "sche", "admin", approves=True)
-EXAMPLES = 12  # for each route and mode
+EXAMPLES = 8  # for each route and mode
 
 
 def document(server: Server) -> dict[str, Any]:

@@ -17,7 +17,9 @@ import httpx
 import pytest
 
 from engine.app.home import Home
+from engine.app.settings import HttpSettings
 from engine.contract.failure import ConfigError
+from engine.faces.cli.serve import first_token
 from engine.faces.http.listen import listen, names_of, url_of
 from engine.faces.http.tokens import Caller, Tokens
 from engine.stores.records import Records
@@ -183,27 +185,25 @@ def test_tokens_are_made_listed_and_removed_at_the_command_line(
 
 
 def test_a_first_token_is_made_and_shown_once_to_a_person_at_a_terminal(tmp_path: Path) -> None:
-    shown = []
-    for _ in range(2):
-        master, terminal = pty.openpty()
-        with subprocess.Popen(
-            command("--home", str(tmp_path), "serve", "--port", "0"),
-            cwd=REPOSITORY,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=terminal,
-        ) as process:
-            os.close(terminal)
-            said = b""
-            while b"serving at" not in said or not said.endswith(b"\n"):
-                assert select.select([master], [], [], DEADLINE_S)[0], said
-                said += os.read(master, 4096)
-            shown.append(said.decode())
-            process.send_signal(signal.SIGINT)
-            assert process.wait(DEADLINE_S) == 0
-        os.close(master)
-    token = re.search(r"knackbox_[\w-]{43}", shown[0].replace("\r\n", ""))
-    assert token
-    assert "knackbox_" not in shown[1]
+    master, terminal = pty.openpty()
+    with subprocess.Popen(
+        command("--home", str(tmp_path), "serve", "--port", "0"),
+        cwd=REPOSITORY,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=terminal,
+    ) as process:
+        os.close(terminal)
+        said = b""
+        while b"serving at" not in said or not said.endswith(b"\n"):
+            assert select.select([master], [], [], DEADLINE_S)[0], said
+            said += os.read(master, 4096)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(DEADLINE_S) == 0
+    os.close(master)
+    shown = re.search(r"knackbox_[\w-]{43}", said.decode().replace("\r\n", ""))
+    assert shown
     with contextlib.closing(Records.open(Home(tmp_path).records_url)) as records:
-        assert Tokens(records).find(token[0]) == Caller("first", "local")
+        tokens = Tokens(records)
+        assert tokens.find(shown[0]) == Caller("first", "local")
+        assert first_token(tokens, HttpSettings(), remote=False) == ""
