@@ -7,8 +7,9 @@ venv=${1:?usage: services.sh VENV}
 cd "$(dirname "$0")/.."
 
 user=knackbox-test
-# For the ordinary user: Debian's own Python, setpriv. For JupyterLab: a browser. For the Docker image: its base.
-packages=(python3 python3-venv util-linux chromium debootstrap)
+# For the ordinary user: Debian's own Python, setpriv. For JupyterLab: a browser. For the Docker image: its base. For the
+# manifests of modules: Redis, which the tests start themselves.
+packages=(python3 python3-venv util-linux chromium debootstrap redis-server)
 docker=${DOCKER_TESTS_FOLDER:-/var/tmp/knackbox-docker} # as scripts/docker_tests.sh has it
 
 stop() { printf 'test-services: %s\n' "$1" >&2; exit 1; }

@@ -67,7 +67,7 @@ async def examine(home: Home, environ: Mapping[str, str], sandbox: Sandbox | Non
     checks += [*egress(settings), environments(home, settings)]
     checks += [home_folder(home), workspace(home, settings), records(home), vectors(home), embedder()]
     checks += [node(), bash(), model(settings), images(settings)]
-    checks += list(plugins())
+    checks += [*modules(settings), *plugins()]
     return checks
 
 
@@ -217,6 +217,19 @@ def images(settings: Settings) -> Check:
         return Check("model", "image", OFF, required=False, remedy="For image_generation: set name in [image].")
     detail = f"{endpoint.name} at {endpoint.base_url or endpoint.provider}"
     return Check("model", "image", OK, required=False, detail=detail)
+
+
+def modules(settings: Settings) -> Iterator[Check]:
+    """Tools that live elsewhere. They are not asked here."""
+    remedy = "To ask it: knackbox modules check."
+    for name, url in settings.modules.module_services.items():
+        yield Check("modules", name, OK, required=False, detail=f"HTTP at {url.rpartition('@')[2]}. {remedy}")
+    for name, server in settings.mcp_servers.items():
+        if server.command and shutil.which(server.command) is None:
+            detail, correct = f"MCP: {server.command} is not there", f"Correct command in [mcp_servers.{name}]."
+            yield Check("modules", name, MISSING, required=False, detail=detail, remedy=correct)
+        else:
+            yield Check("modules", name, OK, required=False, detail=f"MCP: {server.command or server.url}. {remedy}")
 
 
 def plugins() -> Iterator[Check]:

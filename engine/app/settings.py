@@ -140,6 +140,7 @@ def _table(given: Any) -> Any:
 
 
 def _module_name(name: str) -> str:
+    name = name.strip()
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
         raise ValueError(f"{name!r} cannot name a module: use up to 64 letters, digits, _ or -")
     return name

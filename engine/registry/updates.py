@@ -1,7 +1,7 @@
 """`RegistryUpdates`: news of what was registered, changed, disabled or deleted, for every process on a home (REG-8).
 
-Whoever keeps tools, prompts or agents writes its truth first (a file, a folder, a row) and tells then. When it is killed
-in between nothing was told: at its next start it hands over what is true (`reconcile`), and what was never told is
+Whoever keeps tools, prompts or agents writes its truth first (a file, a folder, a row) and tells then. Killed in
+between, it has told nothing: at its next start it hands over what is true (`reconcile`), and what was never told is
 told. So an event may come late, and is never left out.
 """
 

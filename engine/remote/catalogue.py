@@ -6,6 +6,7 @@ from datetime import datetime
 
 from engine.contract.canonical import digest
 from engine.contract.context import Clock
+from engine.contract.failure import FailureClass, ToolFailure, refusal
 from engine.remote.cache import Cached
 from engine.remote.module import Offer, RemoteModule, RemoteTool, log
 from engine.remote.states import ModuleState
@@ -20,9 +21,11 @@ class _Entry:
     module: RemoteModule
     cached: Cached | None = None
     description: str = ""
+    left_out: tuple[tuple[str, str], ...] = ()
     tools: dict[str, RemoteTool] = field(default_factory=dict)
     reachable: bool | None = None
     error: str = ""
+    denied: bool = False
     failed_at: float | None = None
 
 
@@ -70,8 +73,13 @@ class Catalogue:
     def tool(self, module: str, name: str) -> RemoteTool | None:
         return self._entries[module].tools.get(name) if self.known(module) else None
 
-    def error(self, name: str) -> str:
-        return self._entries[name].error or "it has not been asked yet"
+    def refusal(self, name: str) -> ToolFailure:
+        """Why nothing of it can be called. A denial is final, anything else may pass."""
+        entry = self._entries[name]
+        text = f"The module {name} cannot be used: {entry.error or 'it has not been asked yet'}. Nothing was run."
+        if entry.denied:
+            return refusal(text, "denied", FailureClass.FATAL)
+        return refusal(text, "module_unreachable", FailureClass.RETRYABLE)
 
     def newer(self, name: str, cached: Cached) -> bool:
         """Whether a manifest out of the cache tells more than what is known."""
@@ -87,15 +95,17 @@ class Catalogue:
         made = {spec.name: RemoteTool(spec, entry.module) for spec in offer.specs}
         entry.tools = {key: old[key] if old.get(key) == tool else tool for key, tool in made.items()}
         entry.cached, entry.description, self._all = cached, offer.description, None
+        entry.left_out = tuple(sorted(offer.dropped.items()))
         if answered:
             entry.reachable, entry.error, entry.failed_at = True, "", None
         for tool, why in offer.dropped.items():
             log.warning("module_tool_dropped module=%s tool=%s error=%s", name, tool, why)
 
-    def failed(self, name: str, error: str) -> None:
+    def failed(self, name: str, error: str, *, denied: bool) -> None:
         """It gave no manifest. What is known of it stays, for as long as that counts."""
         entry = self._entries[name]
-        entry.reachable, entry.error, entry.failed_at = False, error, self._clock.monotonic()
+        entry.reachable, entry.error, entry.denied = False, error, denied
+        entry.failed_at = self._clock.monotonic()
 
     def truth(self, name: str) -> dict[str, str]:
         """Every tool of a module with a digest of what it is, to tell changes by."""
@@ -117,6 +127,7 @@ class Catalogue:
             reachable=entry.reachable,
             error=entry.error,
             refreshed_at=_iso(entry.cached.fetched_at) if known and entry.cached is not None else "",
+            left_out=entry.left_out if known else (),
         )
 
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from engine.contract.canonical import digest
 from engine.contract.context import CallContext
-from engine.contract.failure import FailureClass, ToolFailure
+from engine.contract.failure import FailureClass, ToolFailure, refusal
 from engine.contract.spec import ToolSpec
 from engine.remote.manifest import read_manifest
 from engine.remote.module import ManifestError, Offer, timed_out
@@ -25,6 +25,7 @@ MANIFEST_BYTES = 1 << 20
 ANSWER_BYTES = 8 << 20
 ERROR_BYTES = 2_000  # of the body that comes with a status of failure
 CONNECT_S = 10.0
+DENIED = frozenset({401, 403, 407})
 # The call's deadline is so much later than ours, so that whoever waits reads our text and not the pipeline's. It is
 # also the wait asked for after a time-out, which makes a repeat that has no time left not begin.
 GRACE_S = 0.5
@@ -83,8 +84,10 @@ class HttpModule:
         return digest(["http", self._name, self._url])
 
     async def fetch(self) -> Any:
-        """The manifest as it was sent. Raises ManifestError, httpx.HTTPError and TooLarge."""
+        """The manifest as it was sent. Raises ManifestError, httpx.HTTPError; ToolFailure when we are not let in."""
         async with self._client.stream("GET", f"{self._url}/manifest") as response:
+            if response.status_code in DENIED:
+                raise not_let_in(self._name, response.status_code, "token")
             await refuse_failure(response)
             try:
                 return parse(await read(response, MANIFEST_BYTES))
@@ -148,6 +151,12 @@ def failed(
     said = one_line(str(error)) or type(error).__name__
     text = f"Tool execution error: {said}"
     return ToolFailure(text, failure_class=failure_class, reason=reason, may_have_started=may_have_started)
+
+
+def not_let_in(module: str, status: int, by: str) -> ToolFailure:
+    """by: what the operator has to correct."""
+    text = f"the module {module} does not let us in (status {status}); check its {by} in the configuration"
+    return refusal(text, "denied", FailureClass.FATAL)
 
 
 async def refuse_failure(response: httpx.Response) -> None:

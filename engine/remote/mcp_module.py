@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
+from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     CONNECTION_CLOSED,
@@ -23,7 +24,7 @@ from engine.contract.canonical import digest
 from engine.contract.context import CallContext, Clock
 from engine.contract.failure import FailureClass, ToolFailure
 from engine.contract.spec import PermissionLevel, ToolSpec
-from engine.remote.http_module import ERROR_BYTES, GRACE_S
+from engine.remote.http_module import DENIED, ERROR_BYTES, GRACE_S, not_let_in
 from engine.remote.mcp_connection import McpConnection, first_of
 from engine.remote.mcp_content import produced, text_of
 from engine.remote.mcp_http import Bounded, http_streams
@@ -36,7 +37,6 @@ from engine.remote.text import clean, one_line
 MOST_PAGES = 32
 _ANSWER: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(CallToolResult | InputRequiredResult)
 _SESSION_GONE = "Session terminated"  # the SDK's words for a 404 in a session: the server was started anew
-_DENIED = frozenset({401, 403, 407})
 _PASSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
@@ -88,7 +88,7 @@ class McpModule:
 
     async def fetch(self) -> Any:
         """Its list of tools, all pages. Raises ManifestError, ToolFailure and MCPError."""
-        client = await self._connection.client()
+        client = await self._client()
         tools: list[Tool] = []
         cursor: str | None = None
         for _ in range(MOST_PAGES):
@@ -125,7 +125,7 @@ class McpModule:
 
         try:
             async with asyncio.timeout(self._server.timeout_s):
-                client = await self._connection.client()
+                client = await self._client()
                 started = True
                 # Not `call_tool`: it checks the answer against the server's own output schema, whose patterns may hang.
                 result = await client.session.send_request(asked, _ANSWER, progress_callback=told)
@@ -155,6 +155,16 @@ class McpModule:
     async def aclose(self) -> None:
         await self._connection.aclose()
 
+    async def _client(self) -> Client:
+        """Raises ToolFailure, nothing started."""
+        try:
+            return await self._connection.client()
+        except ToolFailure as error:
+            status = self._http.status if self._http is not None else 0
+            if status in DENIED:
+                raise not_let_in(self._name, status, "headers") from error
+            raise
+
     def _announce(self) -> None:
         self._changed()
 
@@ -177,7 +187,7 @@ class McpModule:
             # A server that does not know the session has not looked at the call.
             unknown_session = _SESSION_GONE in error.message
             return _failed(first_of(error), FailureClass.RETRYABLE, "unreachable", may_have_started=not unknown_session)
-        if status in _DENIED:
+        if status in DENIED:
             return _failed(f"{first_of(error)} (status {status})", FailureClass.FATAL, "denied")
         if status in _PASSES:
             return _failed(f"{first_of(error)} (status {status})", FailureClass.RETRYABLE, "server_error")

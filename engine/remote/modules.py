@@ -1,8 +1,9 @@
 """`Modules`: tools that live elsewhere, as one source (MOD-2, MOD-3). Who is asked for its manifest, and when.
 
-Nobody is asked before something needs it. A list of tools waits `PATIENCE_S` for modules of which nothing is known,
-then goes without; whoever answers later is on the next list, and whoever listens is told. A call waits for its own
-module alone. A module that did not answer is left in peace for a while, and keeps the tools of its last manifest.
+Nobody is asked before something needs it. A list of tools waits for modules of which nothing is known, but no longer
+than `PATIENCE_S` from when they were asked; whoever answers later is on the next list, and whoever listens is told. A
+call waits for its own module alone. A module that did not answer is left in peace for a while, and keeps the tools of
+its last manifest.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from engine.contract.context import Clock
-from engine.contract.failure import FailureClass, refusal
+from engine.contract.failure import FailureClass, ToolFailure, refusal
 from engine.contract.source import Tool
 from engine.contract.turn import Turn
 from engine.remote.cache import TTL_S, Cached, ManifestCache
@@ -51,6 +52,7 @@ class Modules:
         self._loading = asyncio.Lock()
         self._telling = asyncio.Lock()
         self._asking: dict[str, asyncio.Task[None]] = {}
+        self._began: dict[str, float] = {}
         self._announced: dict[str, asyncio.Task[None]] = {}
         for module in modules:
             module.watch(lambda name=module.name: self._announce(name))  # type: ignore[misc]
@@ -101,10 +103,9 @@ class Modules:
             return ()
         await self.load()
         wanted = [name for name in self._catalogue.names if turn.modules is None or name in turn.modules]
-        asked = [self._ask(name) for name in wanted if self._catalogue.due(name)]
-        if asked:
-            await asyncio.wait(asked, timeout=PATIENCE_S)
-        return [tool for tool in self._catalogue.tools() if tool.module.name in wanted]
+        await self._wait_a_little([name for name in wanted if self._catalogue.due(name)])
+        tools = self._catalogue.tools()
+        return tools if turn.modules is None else [tool for tool in tools if tool.module.name in turn.modules]
 
     async def find(self, name: str) -> Tool | None:
         """The tool of this full name; None when its module has none. Raises ToolFailure for one of no module, and of a
@@ -117,8 +118,7 @@ class Modules:
         if self._catalogue.due(module):
             await asyncio.wait([self._ask(module)])
         if not self._catalogue.known(module):
-            text = f"The module {module} cannot be used: {self._catalogue.error(module)}. Nothing was run."
-            raise refusal(text, "module_unreachable", FailureClass.RETRYABLE)
+            raise self._catalogue.refusal(module)
         return self._catalogue.tool(module, name)
 
     async def aclose(self) -> None:
@@ -140,11 +140,19 @@ class Modules:
             configured = ", ".join(self._catalogue.names[:20]) or "none"
             raise refusal(f"Unknown module: {one_line(module, 64)}. Configured: {configured}.", "unknown_module")
 
+    async def _wait_a_little(self, names: Sequence[str]) -> None:
+        """Ask these, and wait until each has answered or had its time, which began when it was first asked."""
+        asked = [self._ask(name) for name in names]
+        left = max((self._began[name] + PATIENCE_S for name in names), default=0.0) - asyncio.get_running_loop().time()
+        if asked and left > 0:
+            await asyncio.wait(asked, timeout=left)
+
     def _ask(self, name: str) -> "asyncio.Task[None]":
         """The question to a module that is under way, or a new one. Its task never fails, and outlives who waits."""
         task = self._asking.get(name)
         if task is None:
             task = self._asking[name] = asyncio.create_task(self._fetch(name))
+            self._began[name] = asyncio.get_running_loop().time()
             task.add_done_callback(lambda _: self._asking.pop(name, None))
         return task
 
@@ -160,7 +168,8 @@ class Modules:
         except TimeoutError:
             self._failed(name, "module_unreachable", f"no manifest within {DISCOVERY_S:g} s")
         except Exception as error:  # noqa: BLE001 -- whatever keeps one module away, the others and the turn go on
-            self._failed(name, "module_unreachable", one_line(str(error)) or type(error).__name__)
+            denied = isinstance(error, ToolFailure) and error.failure_class is FailureClass.FATAL
+            self._failed(name, "module_unreachable", one_line(str(error)) or type(error).__name__, denied=denied)
         else:
             took_ms = (self._clock.monotonic() - began) * 1000
             self._catalogue.adopt(name, cached, offer, answered=True)
@@ -168,8 +177,8 @@ class Modules:
             await self._cache.save(name, cached, self._ttl_s)
         await self._tell(name)
 
-    def _failed(self, name: str, event: str, error: str) -> None:
-        self._catalogue.failed(name, error)
+    def _failed(self, name: str, event: str, error: str, *, denied: bool = False) -> None:
+        self._catalogue.failed(name, error, denied=denied)
         log.warning("%s module=%s error=%s", event, name, error)
 
     async def _adopt_cached(self, name: str, cached: Cached) -> None:

@@ -12,7 +12,7 @@ class ModuleState:
 
     where: its URL (without credentials) or its command. tools: full names, sorted. reachable: whether it answered when
     it was last asked; None when it was not asked yet. error: why not, one line. refreshed_at: when its manifest was
-    fetched, UTC, ISO 8601; "" when there is none.
+    fetched, UTC, ISO 8601; "" when there is none. left_out: tools of the manifest that cannot be used, each with why.
     """
 
     name: str
@@ -23,6 +23,7 @@ class ModuleState:
     reachable: bool | None = None
     error: str = ""
     refreshed_at: str = ""
+    left_out: tuple[tuple[str, str], ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

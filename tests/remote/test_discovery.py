@@ -166,6 +166,8 @@ async def test_a_list_does_not_wait_for_a_slow_module_and_the_next_one_has_its_t
         slow.manifest = slowly
         async with engine_of(tmp_path, weather=quick.url, slow=slow.url) as engine:
             assert await names(engine) == {"weather.now", "weather.set.alarm"}
+            monkeypatch.setattr(rules, "PATIENCE_S", 0.0)
+            assert await names(engine) == {"weather.now", "weather.set.alarm"}  # its time is over: not waited for again
             before = engine.tools_generation()
             called = asyncio.create_task(engine.call("slow.a", {}))  # a call waits for its own module
             go.set()
@@ -193,6 +195,17 @@ async def test_a_module_that_never_answers_costs_its_time_and_is_left_in_peace_t
         server.manifest = answered(manifest_of("m", tool_of("m.a")))
         (state,) = await engine.modules.refresh(["m"])  # by hand it is asked at once
         assert state.tools == ("m.a",)
+
+
+@pytest.mark.spec("MOD-2", "MOD-4")
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_module_that_does_not_let_us_in_is_no_reason_to_try_again(tmp_path: Path, status: int) -> None:
+    async with elsewhere() as server, engine_of(tmp_path, m=server.url) as engine:
+        server.manifest = raw(status, b"")
+        result = await engine.call("m.a", {})
+    assert result.failure is not None
+    assert (result.failure.failure_class, result.failure.reason) == (FailureClass.FATAL, "denied")
+    assert "check its token" in result.error
 
 
 @pytest.mark.spec("MOD-2")
@@ -260,25 +273,28 @@ async def test_what_is_in_the_cache_is_checked_like_what_comes_off_the_wire(tmp_
 
 @pytest.mark.spec("MOD-2", "MOD-3", "REG-8")
 async def test_a_refresh_that_changes_tools_is_told_once_and_seen_by_other_engines(tmp_path: Path) -> None:
-    async with elsewhere(WEATHER) as server, engine_of(tmp_path, weather=server.url) as one:
-        async with engine_of(tmp_path, weather=server.url) as two:
-            await names(one)
-            assert await names(two) == {"weather.now", "weather.set.alarm"}
-            server.manifest = answered(manifest_of("weather", tool_of("weather.now"), tool_of("weather.then")))
-            told = len(happened(one))
-            before = two.tools_generation()
-            await one.modules.refresh()
-            assert two.tools_generation() > before
-            assert happened(one)[told:] == [
-                ("upsert", "weather.now"),  # its parameters changed
-                ("upsert", "weather.then"),
-                ("delete", "weather.set.alarm"),
-            ]
-            await one.modules.refresh()
-            assert len(happened(one)) == told + 3
-            asked = len(server.asked)
-            assert await names(two) == {"weather.now", "weather.then"}  # out of the cache on the disk
-            assert len(server.asked) == asked
+    async with (
+        elsewhere(WEATHER) as server,
+        engine_of(tmp_path, weather=server.url) as one,
+        engine_of(tmp_path, weather=server.url) as two,
+    ):
+        await names(one)
+        assert await names(two) == {"weather.now", "weather.set.alarm"}
+        server.manifest = answered(manifest_of("weather", tool_of("weather.now"), tool_of("weather.then")))
+        told = len(happened(one))
+        before = two.tools_generation()
+        await one.modules.refresh()
+        assert two.tools_generation() > before
+        assert happened(one)[told:] == [
+            ("upsert", "weather.now"),  # its parameters changed
+            ("upsert", "weather.then"),
+            ("delete", "weather.set.alarm"),
+        ]
+        await one.modules.refresh()
+        assert len(happened(one)) == told + 3
+        asked = len(server.asked)
+        assert await names(two) == {"weather.now", "weather.then"}  # out of the cache on the disk
+        assert len(server.asked) == asked
 
 
 def happened(engine: Engine) -> list[tuple[str, str]]:

@@ -28,6 +28,7 @@ OWN = {
     "audit": Own("engine.faces.cli.audit", "The calls that were made, and how they ended."),
     "failures": Own("engine.faces.cli.failures", "What failed lately, and how it was classified."),
     "kernelspec": Own("engine.faces.cli.kernelspec", "Kernels in boxes for JupyterLab and others."),
+    "modules": Own("engine.faces.cli.modules", "Tools that live elsewhere: HTTP modules and MCP servers."),
     "doctor": Own("engine.faces.cli.doctor", "Which protections hold here, and what else is missing."),
     "mcp": Own("engine.faces.cli.mcp", "Serve the tools over MCP on stdin and stdout."),
     "serve": Own("engine.faces.cli.serve", "Serve the tools over HTTP, and keep the tokens for it."),

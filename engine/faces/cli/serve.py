@@ -59,7 +59,9 @@ def serve(
     where = host or chosen.host
     listening = listen(where, chosen.port if port is None else port, allow_remote=allow_remote or chosen.allow_remote)
     with closing(listening):
-        greeting = with_tokens(home, lambda tokens: first_token(tokens, chosen, remote=allow_remote))
+        made = with_tokens(home, lambda tokens: first_token(tokens, chosen, remote=allow_remote))
+        if made:
+            say(f"a first token was made, with the permission user, and is shown this once: {made}")
         names = names_of(listening, where, chosen.hosts)
         sandbox = unsafe_sandbox() if options(ctx).unsafe_no_sandbox else None
         url = url_of(listening)
@@ -67,7 +69,7 @@ def serve(
         def started() -> None:
             if wants_json(ctx, as_json):
                 emit_json({"url": url})
-            say(f"serving at {url} until interrupted. {greeting}".rstrip())
+            say(f"serving at {url} until interrupted.")
 
         asyncio.run(
             serve_http(
@@ -133,16 +135,15 @@ def remove(ctx: typer.Context, name: Annotated[str, typer.Argument(help="The tok
 
 
 def first_token(tokens: Tokens, settings: HttpSettings, *, remote: bool) -> str:
-    """What is said of the token that is made when there is none yet. Raises ConfigError where that would be wrong.
+    """A token, made when there is none yet; else "". Raises ConfigError where nobody should be shown one.
 
-    It is shown to a person at a terminal alone: anything else that reads our output may keep it.
+    A person at a terminal alone should: anything else that reads our output may keep it.
     """
     if tokens.all():
         return ""
     if remote or settings.allow_remote or not sys.stderr.isatty():
         raise ConfigError("there is no token yet. Make one with knackbox serve token add NAME, then serve again.")
-    made = tokens.add(Caller(FIRST, "local"))
-    return f"A first token was made, with the permission user, and is shown this once: {made}"
+    return tokens.add(Caller(FIRST, "local"))
 
 
 def as_row(caller: Caller) -> dict[str, object]:

@@ -11,7 +11,7 @@ import pytest
 from engine.faces.http.answers import to_json
 from engine.faces.http.edge import Names
 from engine.faces.http.tokens import Caller
-from tests.faces.http.servers import Server
+from tests.faces.http.servers import PLAIN, Server
 
 pytestmark = [pytest.mark.spec("FACE-3")]
 
@@ -232,7 +232,7 @@ async def test_a_connection_that_is_cut_in_a_body_harms_nobody(server: Server) -
 
 
 async def test_no_token_is_written_to_the_log(server: Server) -> None:
-    async with httpx.AsyncClient(base_url=server.url, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=server.url, **PLAIN) as client:
         await client.get("/manifest", headers={"Authorization": "Bearer secret-of-somebody"})
     log = (server.home.root / "stderr").read_text()
     assert "secret-of-somebody" not in log

@@ -10,7 +10,7 @@ from schemathesis import Case, GenerationMode
 from schemathesis.specs.openapi.checks import negative_data_rejection
 
 from engine.faces.http.tokens import Caller
-from tests.faces.http.servers import DEADLINE_S, Server
+from tests.faces.http.servers import DEADLINE_S, PLAIN, Server
 
 pytestmark = [pytest.mark.spec("FACE-3")]
 
@@ -20,7 +20,7 @@ EXAMPLES = 8  # for each route and mode
 
 def document(server: Server) -> dict[str, Any]:
     headers = {"Authorization": f"Bearer {server.token(ME)}"}
-    found: dict[str, Any] = httpx.get(f"{server.url}/openapi.json", headers=headers, trust_env=False).json()
+    found: dict[str, Any] = httpx.get(f"{server.url}/openapi.json", headers=headers, **PLAIN).json()
     return found
 
 

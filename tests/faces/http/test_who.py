@@ -12,7 +12,7 @@ from engine.contract.failure import ConfigError
 from engine.faces.http import tokens as module
 from engine.faces.http.tokens import PREFIX, Caller, Tokens
 from engine.stores.records import Records
-from tests.faces.http.servers import Server
+from tests.faces.http.servers import PLAIN, Server
 
 pytestmark = [pytest.mark.spec("FACE-3")]
 
@@ -106,7 +106,7 @@ async def test_a_band_can_only_be_made_tighter(server: Server) -> None:
 )
 @pytest.mark.parametrize("path", ["/manifest", "/api/tools", "/openapi.json", "/nothing", "/health/", "//health", "/"])
 async def test_without_a_valid_token_nothing_is_told(server: Server, header: str | None, path: str) -> None:
-    async with httpx.AsyncClient(base_url=server.url, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=server.url, **PLAIN) as client:
         headers = {} if header is None else {"Authorization": header.encode("latin-1")}
         answer = await client.get(path, headers=headers)
         assert answer.status_code == 401
@@ -117,14 +117,14 @@ async def test_without_a_valid_token_nothing_is_told(server: Server, header: str
 
 async def test_two_tokens_in_one_request_are_none(server: Server) -> None:
     token = server.token(ANNA)
-    async with httpx.AsyncClient(base_url=server.url, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=server.url, **PLAIN) as client:
         twice = [("Authorization", f"Bearer {token}"), ("Authorization", f"Bearer {token}")]
         assert (await client.get("/manifest", headers=twice)).status_code == 401
         assert (await client.get("/manifest", params={"token": token})).status_code == 401
 
 
 async def test_health_needs_no_token_and_tells_a_version_alone(server: Server) -> None:
-    async with httpx.AsyncClient(base_url=server.url, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=server.url, **PLAIN) as client:
         assert set((await client.get("/health")).json()) == {"status", "version"}
 
 

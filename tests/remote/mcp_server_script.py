@@ -1,0 +1,144 @@
+"""An MCP server for the tests, by the official SDK: ``mcp_server_script.py stdio|http FOLDER``.
+
+What it notes for the tests to look at goes into files of the folder. Over HTTP its first line on stdout is its port.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import uvicorn
+from mcp.server.mcpserver import Context, Image, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import ToolAnnotations
+
+FOLDER = Path(sys.argv[2])
+PROTOCOL = os.dup(1)  # the SDK gives tools another stdout
+HARMLESS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True)
+
+server = MCPServer("far", instructions="Far away.")
+
+
+@server.tool(annotations=HARMLESS)
+def echo(text: str) -> str:
+    """Say it back."""
+    return text
+
+
+@server.tool()
+def pid() -> int:
+    """Which process this is."""
+    return os.getpid()
+
+
+@server.tool()
+def environment() -> list[str]:
+    """The names of all environment variables."""
+    return sorted(os.environ)
+
+
+@server.tool()
+def point() -> dict[str, int]:
+    """Structured."""
+    return {"x": 1, "y": 2}
+
+
+@server.tool()
+def picture() -> Image:
+    """A picture."""
+    return Image(data=b"\x89PNG not really", format="png")
+
+
+@server.tool()
+def fails(why: str) -> str:
+    """Fail."""
+    raise ToolError(why)
+
+
+@server.tool()
+async def steps(ctx: Context) -> str:
+    """Say how far it is."""
+    for number in (1, 2, 3):
+        await ctx.report_progress(number, 4, f"step {number}")
+    return "done"
+
+
+@server.tool()
+async def waits() -> str:
+    """Wait for long, and note a cancellation."""
+    (FOLDER / "began").touch()
+    try:
+        await asyncio.sleep(600)
+    except BaseException:
+        (FOLDER / "cancelled").touch()
+        raise
+    return "never"
+
+
+@server.tool()
+async def grow(ctx: Context) -> str:
+    """Get a tool more."""
+
+    def grown() -> str:
+        """It was not there at first."""
+        return "grown"
+
+    server.add_tool(grown)
+    await ctx.notify_tools_changed()
+    await ctx.session.send_tool_list_changed()
+    return "grew"
+
+
+@server.tool()
+def dies() -> None:
+    """End without a word."""
+    os._exit(3)
+
+
+@server.tool()
+def chatters() -> str:
+    """Say much on stderr."""
+    for number in range(5_000):
+        print("line", number, "of many" * 50, file=sys.stderr)
+    return "said"
+
+
+@server.tool()
+def floods() -> str:
+    """Send a line without an end, past the SDK."""
+    try:
+        while True:
+            os.write(PROTOCOL, b"x" * 65536)
+    except OSError:
+        return "the pipe was closed"
+
+
+def stubborn() -> None:
+    """Do not end when asked to, and have a child that does not either."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    child = subprocess.Popen(["sleep", "600"])
+    (FOLDER / "child").write_text(str(child.pid))
+    os.dup2(os.open("/dev/null", os.O_RDONLY), 9)
+
+
+if __name__ == "__main__":
+    with (FOLDER / "starts").open("a") as stream:
+        stream.write(f"{os.getpid()}\n")
+    if (FOLDER / "dies at once").exists():
+        sys.exit("it does not start today")
+    if (FOLDER / "stubborn").exists():
+        stubborn()
+    if sys.argv[1] == "stdio":
+        server.run("stdio")
+        if (FOLDER / "stubborn").exists():
+            signal.pause()
+    else:
+        listening = socket.create_server(("127.0.0.1", int(sys.argv[3]) if len(sys.argv) > 3 else 0))
+        print(listening.getsockname()[1], flush=True)
+        config = uvicorn.Config(server.streamable_http_app(), log_level="error")
+        uvicorn.Server(config).run(sockets=[listening])

@@ -1,0 +1,97 @@
+"""Manifests in a real Redis, started here on a port of its own."""
+
+import asyncio
+import contextlib
+import json
+import shutil
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import redis.asyncio as redis
+
+from engine import Engine
+from engine.app.settings import Settings
+from engine.remote.cache import MOST_BYTES
+from tests.remote.elsewhere import WEATHER, elsewhere
+
+DEADLINE_S = 60
+pytestmark = [pytest.mark.services, pytest.mark.spec("MOD-3")]
+KEY = "module_manifest:weather"
+
+
+@asynccontextmanager
+async def redis_server(folder: Path) -> AsyncIterator[int]:
+    """Its port."""
+    program = shutil.which("redis-server")
+    assert program is not None, "install redis-server, or run make test-services"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = int(free.getsockname()[1])
+    options = ["--bind", "127.0.0.1", "--port", str(port), "--save", "", "--dir", str(folder)]
+    process = await asyncio.create_subprocess_exec(program, *options, stdout=asyncio.subprocess.DEVNULL)
+    try:
+        async with asyncio.timeout(DEADLINE_S):
+            while not await listens(port):
+                await asyncio.sleep(0.02)
+        yield port
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def listens(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+@asynccontextmanager
+async def engine_of(home: Path, url: str, port: int) -> AsyncIterator[Engine]:
+    section = {"module_services": {"weather": url}, "redis_url": f"redis://127.0.0.1:{port}/0"}
+    settings = Settings.model_validate({"modules": section})
+    async with asyncio.timeout(DEADLINE_S):
+        async with Engine.open(home, settings=settings, packs=False, environ={}) as engine:
+            yield engine
+
+
+async def listed(engine: Engine) -> set[str]:
+    return {spec.name for spec in await engine.get_active_tool_definitions() if spec.name.startswith("weather.")}
+
+
+async def test_engines_on_two_homes_share_a_manifest_which_redis_forgets_in_time(tmp_path: Path) -> None:
+    async with redis_server(tmp_path) as port, redis.Redis(port=port) as client:
+        async with elsewhere(WEATHER) as server:
+            url = server.url
+            async with engine_of(tmp_path / "one", url, port) as engine:
+                assert len(await listed(engine)) == 2
+            assert 0 < await client.ttl(KEY) <= 3600
+        async with engine_of(tmp_path / "two", url, port) as engine:  # the module is down
+            assert len(await listed(engine)) == 2
+        assert not (tmp_path / "two" / "cache" / "manifests").exists()
+
+
+async def test_what_is_no_manifest_in_redis_is_as_none(tmp_path: Path) -> None:
+    async with redis_server(tmp_path) as port, redis.Redis(port=port) as client, elsewhere(WEATHER) as server:
+        forged = {"identity": "x", "fetched_at": "yesterday", "manifest": WEATHER}
+        for number, bad in enumerate([b"{", json.dumps(forged).encode(), b" " * (MOST_BYTES + 1), b"\xff"]):
+            await client.set(KEY, bad)
+            async with engine_of(tmp_path / str(number), server.url, port) as engine:
+                assert len(await listed(engine)) == 2
+            assert json.loads(await client.get(KEY))["manifest"] == WEATHER
+
+
+async def test_a_redis_that_is_down_costs_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with elsewhere(WEATHER) as server:
+        async with redis_server(tmp_path) as port:
+            pass
+        async with engine_of(tmp_path, server.url, port) as engine:
+            assert len(await listed(engine)) == 2
+            assert (await engine.call("weather.now", {"city": "Oslo"})).success
+    assert "Redis gave no usable manifest of the module weather" in caplog.text
