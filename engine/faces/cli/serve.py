@@ -34,7 +34,7 @@ from engine.stores.records import Records
 T = TypeVar("T")
 FIRST = "first"
 
-app = typer.Typer(pretty_exceptions_enable=False, invoke_without_command=True)
+app = typer.Typer(pretty_exceptions_enable=False, add_completion=False, invoke_without_command=True)
 token_app = typer.Typer(pretty_exceptions_enable=False, no_args_is_help=True, help="Tokens of the HTTP server.")
 app.add_typer(token_app, name="token")
 
