@@ -160,6 +160,10 @@ class Engine:
         call = ToolCall(name, arguments, call_id)
         return await self._house.pipeline.call(call, self._turn(turn), progress=progress)
 
+    def cancel(self, call_id: str) -> bool:
+        """Cancel one call in flight; whoever awaits it gets a result whose end is ``killed``. False when none is."""
+        return self._house.pipeline.cancel(call_id)
+
     async def answer_tags(self, text: str, turn: Turn | None = None, context: TagContext | None = None) -> Answered:
         """Call what the lines of a model's answer ask for by their tags (TAG-2), and give the rest to show.
 

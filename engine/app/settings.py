@@ -118,6 +118,25 @@ class PolicySettings(Section):
     on_gate_failure: OnGateFailure = "allow"
 
 
+class HttpSettings(Section):
+    """`knackbox serve` (FACE-3). allow_remote: listen at more than loopback. hosts: names that a Host header may say,
+    besides the address.
+
+    module_name: of this engine, as a module of another. body_bytes, body_s: of a request, and seconds until all of it
+    must be there. calls_per_token: at once; connections: in all.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8765, ge=0, le=65535)
+    allow_remote: bool = False
+    hosts: tuple[str, ...] = ()
+    module_name: str = Field(default="knackbox", pattern=r"^[A-Za-z0-9_-]{1,64}$")
+    body_bytes: int = Field(default=1 << 20, ge=1)
+    body_s: float = Field(default=10.0, gt=0)
+    calls_per_token: int = Field(default=8, ge=1)
+    connections: int = Field(default=256, ge=2)
+
+
 def _table(given: Any) -> Any:
     """`name=value,name=value`, as an environment variable has it, is a table; of anything else pydantic judges."""
     if not isinstance(given, str):
@@ -234,6 +253,7 @@ class Settings(Section):
     egress: EgressSettings = EgressSettings()
     environments: EnvironmentSettings = EnvironmentSettings()
     docker: DockerSettings = DockerSettings()
+    http: HttpSettings = HttpSettings()
     kernels: KernelSettings = KernelSettings()
     policy: PolicySettings = PolicySettings()
     modules: ModuleSettings = ModuleSettings()

@@ -31,6 +31,7 @@ OWN = {
     "modules": Own("engine.faces.cli.modules", "Tools that live elsewhere: HTTP modules and MCP servers."),
     "doctor": Own("engine.faces.cli.doctor", "Which protections hold here, and what else is missing."),
     "mcp": Own("engine.faces.cli.mcp", "Serve the tools over MCP on stdin and stdout."),
+    "serve": Own("engine.faces.cli.serve", "Serve the tools over HTTP, and keep the tokens for it."),
     "demo": Own("engine.faces.demo.command", "Teach, find, call, fail well, forget: the whole job on real data."),
 }
 GLOBAL_FLAGS = frozenset({"--unsafe-no-sandbox"})

@@ -1,0 +1,84 @@
+"""`build_app`: the routes over an open engine, behind the edge, with one form of error."""
+
+import logging
+from collections.abc import Callable
+from http import HTTPStatus
+
+from fastapi import APIRouter, FastAPI, Security
+from fastapi.exceptions import RequestValidationError
+from fastapi.security import HTTPBearer
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from engine.faces.http.answers import Json, Problem
+from engine.faces.http.approvals import approval_routes
+from engine.faces.http.bodies import Health
+from engine.faces.http.calling import call_routes
+from engine.faces.http.edge import BodyLimits, Edge, Names
+from engine.faces.http.listing import tool_routes
+from engine.faces.http.module import module_routes
+from engine.faces.http.served import Served
+from engine.faces.http.tokens import Caller
+from engine.faces.mcp.server import own_version
+
+_log = logging.getLogger("knackbox.http")
+_MOST_SAID = 5  # mistakes of one request
+
+
+def build_app(served: Served, find: Callable[[str], Caller | None], names: Names, body: BodyLimits) -> ASGIApp:
+    """find: whose a token is. The OpenAPI document is at /openapi.json, with a token; the pages that show it would
+    load scripts from elsewhere, so there are none."""
+    app = FastAPI(title="Knackbox", version=own_version(), docs_url=None, redoc_url=None, redirect_slashes=False)
+    app.include_router(health_route())
+    for routes in (module_routes(served), tool_routes(served), call_routes(served), approval_routes(served)):
+        # The edge has checked the token; this writes it into the document.
+        app.include_router(routes, dependencies=[Security(HTTPBearer(auto_error=False))])
+    app.add_exception_handler(Problem, _problem)
+    app.add_exception_handler(HTTPException, _no_route)
+    app.add_exception_handler(RequestValidationError, _not_valid)
+    app.add_exception_handler(Exception, _fault)
+    return Edge(app, find=find, names=names, body=body)
+
+
+def health_route() -> APIRouter:
+    """The one route that needs no token."""
+    routes = APIRouter()
+
+    @routes.get("/health", response_model=Health)
+    async def health() -> Response:
+        """Whether it runs."""
+        return Json({"status": "ok", "version": own_version()})
+
+    return routes
+
+
+async def _problem(_: Request, error: Exception) -> Response:
+    assert isinstance(error, Problem)  # noqa: S101 -- registered for it
+    return error.answer()
+
+
+async def _no_route(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101
+    status = HTTPStatus(error.status_code)
+    detail = {
+        HTTPStatus.NOT_FOUND: "There is nothing at this path; /openapi.json tells what there is.",
+        HTTPStatus.METHOD_NOT_ALLOWED: f"{request.method} cannot be used at this path.",
+    }.get(status, str(error.detail))
+    return Problem(status, detail, error.headers).answer()
+
+
+async def _not_valid(_: Request, error: Exception) -> Response:
+    """Where and what, without what was given."""
+    assert isinstance(error, RequestValidationError)  # noqa: S101
+    found = error.errors()
+    said = [f"{'.'.join(str(step) for step in each['loc'])}: {each['msg']}" for each in found[:_MOST_SAID]]
+    more = f" ({len(found) - _MOST_SAID} more)" if len(found) > _MOST_SAID else ""
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "; ".join(said)[:2_000] + more).answer()
+
+
+async def _fault(_: Request, error: Exception) -> Response:
+    _log.error("The HTTP face failed on a request.", exc_info=error)
+    text = "The server itself failed on this request; its log says how. Whether the call ran is in the audit."
+    return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, text).answer()

@@ -1,0 +1,144 @@
+"""`Calls`: the calls that run for HTTP clients, by whom, and what each has to tell before its result."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from contextvars import ContextVar
+from http import HTTPStatus
+from typing import Any
+
+from starlette.requests import Request
+
+from engine.app.engine import Engine
+from engine.contract.context import no_progress
+from engine.contract.result import ToolResult
+from engine.contract.turn import Turn
+from engine.faces.http.answers import Problem
+from engine.faces.http.news import News, Piece
+from engine.faces.http.tokens import Caller
+
+RETRY_AFTER_S = 1
+CLOSE_S = 15.0  # for the tools of abandoned calls to stop
+
+_PRESENT: ContextVar["Running | None"] = ContextVar("knackbox_http_call", default=None)
+
+
+def present() -> "Running | None":
+    """The call this code runs for; None for one that did not come over HTTP."""
+    return _PRESENT.get()
+
+
+class Running:
+    """One call. call_id: as its client knows it. engine_id: as the engine does; never chosen by a client, since a
+    chosen one could take the place of another call's record."""
+
+    def __init__(self, caller: Caller, call_id: str, engine_id: str) -> None:
+        self.caller = caller
+        self.call_id = call_id
+        self.engine_id = engine_id
+        self.news = News()
+        self._task: asyncio.Task[ToolResult] | None = None
+
+    def begin(self, task: "asyncio.Task[ToolResult]") -> None:
+        self._task = task
+        task.add_done_callback(lambda _: self.news.stir())
+
+    async def told(self, quiet_s: float) -> AsyncIterator[list[Piece]]:
+        """What there is to tell, as it comes, until the call is done; nothing after so many seconds without any."""
+        assert self._task is not None  # noqa: S101 -- for the type checker: it has begun
+        while not self._task.done():
+            yield self.news.take()
+            await self.news.wait(quiet_s)
+        yield self.news.take()
+
+    async def result(self, request: Request) -> ToolResult | None:
+        """What came of it; None when the client went away first, which cancels the call."""
+        assert self._task is not None  # noqa: S101
+        gone = asyncio.ensure_future(_until_gone(request))
+        try:
+            await asyncio.wait((self._task, gone), return_when=asyncio.FIRST_COMPLETED)
+            return self.taken() if self._task.done() else None
+        finally:
+            gone.cancel()
+            self.abandon()
+
+    def taken(self) -> ToolResult:
+        """The result of a call that is done. Raises Problem when it was abandoned, and has none."""
+        assert self._task is not None  # noqa: S101
+        if self._task.cancelled():
+            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "The call was cancelled. Whether it ran is in the audit.")
+        return self._task.result()
+
+    def abandon(self) -> None:
+        """Nobody waits for it any more: it is cancelled, and its boxes are killed."""
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+
+
+class Calls:
+    """All that run, for one event loop."""
+
+    def __init__(self, engine: Engine, most: int) -> None:
+        """most: at once, for each token."""
+        self._engine = engine
+        self._most = most
+        self._running: dict[Running, asyncio.Task[ToolResult]] = {}
+        self._stopping = False
+
+    def start(
+        self,
+        caller: Caller,
+        name: str,
+        arguments: Mapping[str, Any],
+        turn: Turn,
+        call_id: str | None = None,
+        *,
+        followed: bool = False,
+    ) -> Running:
+        """Begin a call. followed: somebody reads its news. Raises Problem when the token has too many calls, or its
+        user has one of this id."""
+        if self._stopping:
+            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "The server is stopping; nothing was run.")
+        if sum(each.caller.name == caller.name for each in self._running) >= self._most:
+            text = f"{self._most} calls of this token run already (`calls_per_token` of [http]). Wait for one to end."
+            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, text, {"Retry-After": str(RETRY_AFTER_S)})
+        engine_id = secrets.token_hex(16)
+        running = Running(caller, call_id or engine_id, engine_id)
+        if self._find(caller.user, running.call_id) is not None:
+            raise Problem(HTTPStatus.CONFLICT, f"A call {running.call_id} of this user runs already. Take another id.")
+        token = _PRESENT.set(running)
+        try:
+            listener = running.news if followed else no_progress
+            called = self._engine.call(name, arguments, turn, call_id=engine_id, progress=listener)
+            task = asyncio.ensure_future(called)
+        finally:
+            _PRESENT.reset(token)
+        self._running[running] = task
+        task.add_done_callback(lambda _: self._running.pop(running))
+        running.begin(task)
+        return running
+
+    def cancel(self, caller: Caller, call_id: str) -> bool:
+        """Cancel a call of this user; whoever waits for it gets a result. False when none of theirs runs."""
+        running = self._find(caller.user, call_id)
+        return running is not None and self._engine.cancel(running.engine_id)
+
+    def stop(self) -> None:
+        """Begin no more; end those that run, each with a result for its client. One that has just ended keeps its."""
+        self._stopping = True
+        for running in list(self._running):
+            self._engine.cancel(running.engine_id)
+
+    async def aclose(self) -> None:
+        """Wait until nothing runs any more."""
+        self.stop()
+        if self._running:
+            await asyncio.wait(list(self._running.values()), timeout=CLOSE_S)
+
+    def _find(self, user: str, call_id: str) -> Running | None:
+        return next((each for each in self._running if (each.caller.user, each.call_id) == (user, call_id)), None)
+
+
+async def _until_gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

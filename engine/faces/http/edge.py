@@ -1,0 +1,210 @@
+"""`Edge`: what every request passes before any route sees it. Whatever is refused here is refused for all routes.
+
+In order: the Host header (against DNS rebinding), no page of a browser, the token, then the body: its type, its size
+while it is read, the time it takes, and whether it is JSON at all. A route that is added later is behind all of it.
+"""
+
+import asyncio
+import ipaddress
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, NoReturn
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from engine.faces.http.answers import Problem
+from engine.faces.http.tokens import Caller
+
+OPEN_PATHS = frozenset({"/health"})  # need no token, and say nothing
+SEND_S = 30.0  # for a client to take what it is sent
+_DEEPEST = 64  # lists and objects within each other; Python's own limit lies near 1,000
+_HEADERS = [
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a Host header may say. any_address: every numeric address, too, for a server on all of its machine's:
+    an attack by rebinding needs a name."""
+
+    names: frozenset[str]
+    any_address: bool = False
+
+    def allow(self, host: str) -> bool:
+        """Whether it is one of ours, whatever its port."""
+        name = _without_port(host.strip().lower())
+        return name in self.names or (self.any_address and is_address(name))
+
+
+@dataclass(frozen=True, slots=True)
+class BodyLimits:
+    """most: bytes. seconds: until all of it must be there."""
+
+    most: int
+    seconds: float
+
+
+class Edge:
+    """ASGI middleware. The route finds who asks in `request.state.caller`."""
+
+    def __init__(self, app: ASGIApp, *, find: Callable[[str], Caller | None], names: Names, body: BodyLimits) -> None:
+        """find: whose a token is; it may block."""
+        self._app = app
+        self._find = find
+        self._names = names
+        self._body = body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        sending = _guarded(send)
+        try:
+            headers = Headers(scope=scope)
+            self._check_where(headers)
+            if scope["path"] not in OPEN_PATHS:
+                scope.setdefault("state", {})["caller"] = await self._who(headers)
+            body = await self._read(headers, receive)
+        except Problem as problem:
+            problem.headers.setdefault("Connection", "close")  # there may be a body that nobody has read
+            await problem.answer()(scope, receive, sending)
+            return
+        await self._app(scope, _after(body, receive), sending)
+
+    def _check_where(self, headers: Headers) -> None:
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or not self._names.allow(hosts[0]):
+            raise Problem(
+                HTTPStatus.MISDIRECTED_REQUEST,
+                "The Host header names no host of this server. Use the address it listens at, or add the name to "
+                "`hosts` of [http].",
+            )
+        if "origin" in headers:
+            raise Problem(HTTPStatus.FORBIDDEN, "Pages in a browser may not use this server; there is no CORS.")
+
+    async def _who(self, headers: Headers) -> Caller:
+        given = headers.getlist("authorization")
+        kind, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+        caller = None
+        if kind.lower() == "bearer" and token:
+            caller = await asyncio.to_thread(self._find, token.strip())
+        if caller is None:
+            raise Problem(
+                HTTPStatus.UNAUTHORIZED,
+                "A valid token is needed: Authorization: Bearer … (knackbox serve token add makes one).",
+                {"WWW-Authenticate": 'Bearer realm="knackbox"'},
+            )
+        return caller
+
+    async def _read(self, headers: Headers, receive: Receive) -> bytes:
+        """The whole body, checked. b"" when there is none."""
+        length = headers.get("content-length", "")
+        if not length and "transfer-encoding" not in headers:
+            return b""
+        if length.isdigit() and int(length) > self._body.most:
+            self._too_large()
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self._body.seconds):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise Problem(HTTPStatus.BAD_REQUEST, "The body was cut off.")
+                    part = message.get("body", b"")
+                    size += len(part)
+                    if size > self._body.most:
+                        self._too_large()
+                    parts.append(part)
+                    if not message.get("more_body", False):
+                        break
+        except TimeoutError:
+            text = f"The body took more than {self._body.seconds:g} s."
+            raise Problem(HTTPStatus.REQUEST_TIMEOUT, text) from None
+        body = b"".join(parts)
+        if body:
+            check_json(headers.get("content-type", ""), body)
+        return body
+
+    def _too_large(self) -> NoReturn:
+        text = f"The body is larger than {self._body.most:,} bytes (`body_bytes` of [http])."
+        raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
+
+
+def check_json(content_type: str, body: bytes) -> None:
+    """Raises Problem for what is not JSON in UTF-8, plain enough for every tool to be given."""
+    if content_type.partition(";")[0].strip().lower() != "application/json":
+        raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Send the body as Content-Type: application/json.")
+    try:
+        value = json.loads(body.decode("utf-8"), parse_constant=_no_number, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
+        said = "nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())[:200]
+        raise Problem(HTTPStatus.BAD_REQUEST, f"The body is not valid JSON: {said}.") from None
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [inner for each in level for inner in _inside(each)]
+        if not level:
+            return
+    raise Problem(HTTPStatus.BAD_REQUEST, f"The body is nested more than {_DEEPEST} deep. Make it flatter.")
+
+
+def is_address(text: str) -> bool:
+    """Whether it is a numeric IP address."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no JSON number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _no_number(text[:40])
+
+
+def _inside(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield from value.values()
+    elif isinstance(value, list):
+        yield from value
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host if host.count(":") > 1 else host.partition(":")[0]
+
+
+def _after(body: bytes, receive: Receive) -> Receive:
+    """`receive` of a request whose body was read already; what comes then is that the client is gone."""
+    unread = [body]
+
+    async def received() -> Message:
+        if unread:
+            return {"type": "http.request", "body": unread.pop(), "more_body": False}
+        return await receive()
+
+    return received
+
+
+def _guarded(send: Send) -> Send:
+    """`send` with our headers, and a limit to how long a client may take nothing."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", []), *_HEADERS]}
+        async with asyncio.timeout(SEND_S):
+            await send(message)
+
+    return sending

@@ -1,0 +1,119 @@
+"""The server: uvicorn over an open engine, stopped by a signal with every call answered."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Generator
+from contextlib import AbstractAsyncContextManager, aclosing
+from typing import Any
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from engine.app.compose import People
+from engine.app.engine import Engine
+from engine.app.settings import HttpSettings
+from engine.faces.http.app import build_app
+from engine.faces.http.approve import HttpApprover
+from engine.faces.http.calls import Calls
+from engine.faces.http.edge import BodyLimits, Names
+from engine.faces.http.served import Served
+from engine.faces.http.tokens import Tokens
+
+HEAD_S = 10.0  # for the head of a request to be there, from its connection or its first byte
+HEAD_BYTES = 16 * 1024
+_ANSWER_S = 10  # for clients to take the answers of calls that a stop has ended
+
+
+class PromptProtocol(H11Protocol):
+    """uvicorn's, with a limit to the time that the head of a request takes: it has one between requests alone."""
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
+        super().connection_made(transport)
+        self._late = self.loop.call_later(HEAD_S, transport.close)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._in_time()
+        elif self._late is None and self.conn.trailing_data[0]:
+            self._late = self.loop.call_later(HEAD_S, self.transport.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._in_time()
+        super().connection_lost(exc)
+
+    def _in_time(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+
+class HttpServer(uvicorn.Server):
+    """Its signals are ours: uvicorn's would end the process before the engine is closed."""
+
+    def __init__(self, config: uvicorn.Config, calls: Calls, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._calls = calls
+        self._when_started = started
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        loop = asyncio.get_running_loop()
+        for each in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(each, self._stop)
+        try:
+            yield
+        finally:
+            for each in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(each)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._when_started()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._calls.stop()
+        await super().shutdown(sockets)
+
+    def _stop(self) -> None:
+        if self.should_exit:
+            self.force_exit = True  # asked twice: do not wait for clients
+        self.should_exit = True
+
+
+async def serve(
+    open_engine: Callable[[People], AbstractAsyncContextManager[Engine]],
+    listening: socket.socket,
+    names: Names,
+    settings: HttpSettings,
+    started: Callable[[], None],
+) -> None:
+    """Serve until a signal asks to stop. open_engine: is told who approves calls. started: called when it answers."""
+    approver = HttpApprover()
+    async with open_engine(People(approver=approver)) as engine:
+        tokens = await asyncio.to_thread(Tokens, engine.services.records)
+        async with aclosing(Calls(engine, settings.calls_per_token)) as calls:
+            served = Served(engine, calls, approver, settings.module_name)
+            app = build_app(served, tokens.find, names, BodyLimits(settings.body_bytes, settings.body_s))
+            await HttpServer(_config(app, settings), calls, started).serve([listening])
+
+
+def _config(app: Any, settings: HttpSettings) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=PromptProtocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,  # the audit has who called what
+        server_header=False,
+        proxy_headers=False,  # nobody's word is taken for where a request comes from
+        limit_concurrency=settings.connections,
+        h11_max_incomplete_event_size=HEAD_BYTES,
+        timeout_graceful_shutdown=_ANSWER_S,
+    )
