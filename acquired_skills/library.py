@@ -9,13 +9,14 @@ from acquired_skills.admission import admit
 from acquired_skills.catalog import Catalog, Found
 from acquired_skills.ledger import Ledger, SkillCall, VersionStats
 from acquired_skills.proposal import Problem, Proposal, SkillRefused
-from acquired_skills.reconcile import Reconciled, SetAside, reconcile
+from acquired_skills.reconcile import KEEPER, Reconciled, SetAside, reconcile, update_of
 from acquired_skills.skill import Skill, SkillMissing, SkillState
 from acquired_skills.static_checks import check, imported_modules
 from acquired_skills.store import SkillStore
 from acquired_skills.telemetry import Telemetry, counted
 from engine.contract.context import Clock, no_progress
 from engine.contract.failure import FailureClass
+from engine.registry.updates import RegistryUpdates, Update
 from sandbox.contract import Destination, Sandbox
 
 Progress = Callable[..., None]
@@ -36,10 +37,11 @@ class SkillLibrary:
         seed: Callable[[], int],
         retrieve: int = 8,
         allowed: frozenset[Destination] = frozenset(),
+        updates: RegistryUpdates | None = None,
     ) -> None:
         """seed: gives the number that decides the random order of tests. retrieve: most skills a query brings up.
 
-        allowed: where skills may connect to, canonical.
+        allowed: where skills may connect to, canonical. updates: where every change is told, if anywhere.
         """
         self.allowed = allowed
         self._store = store
@@ -50,6 +52,7 @@ class SkillLibrary:
         self._static_names = static_names
         self._seed = seed
         self._retrieve = retrieve
+        self._updates = updates
         self._telemetry = Telemetry(ledger)
         self._outcomes: dict[str, tuple[int, int]] | None = None
         self._aside: list[SetAside] = []
@@ -181,7 +184,7 @@ class SkillLibrary:
 
         The report names all that were set aside since this library was opened, also at its opening.
         """
-        report = await asyncio.to_thread(reconcile, self._store, self._ledger, thorough=True)
+        report = await asyncio.to_thread(reconcile, self._store, self._ledger, self._updates, thorough=True)
         await self._catalog.refresh()
         self._aside += report.aside
         return replace(report, aside=tuple(self._aside))
@@ -193,7 +196,7 @@ class SkillLibrary:
 
     async def reconcile(self) -> Reconciled:
         """What is done at every start: cheap when nothing changed."""
-        report = await asyncio.to_thread(reconcile, self._store, self._ledger)
+        report = await asyncio.to_thread(reconcile, self._store, self._ledger, self._updates)
         await self._catalog.refresh()
         self._aside += report.aside
         return report
@@ -257,7 +260,7 @@ class SkillLibrary:
         with self._store.lock():
             skill = replace(skill, version=self._store.next_version(skill.name))
             self._store.publish(skill, code, tests, replaces=replaces)
-            self._ledger.put({skill.name: (skill, self._store.stamp(skill.name))})
+            self._put(skill)
         return skill
 
     def _rollback(self, current: Skill, version: int | None) -> Skill:
@@ -272,22 +275,32 @@ class SkillLibrary:
             number = self._store.next_version(current.name)
             skill = replace(target, version=number, created=created, state=SkillState.PROBATION)
             self._store.publish(skill, code, tests, replaces=current.version)
-            self._ledger.put({skill.name: (skill, self._store.stamp(skill.name))})
+            self._put(skill)
         return skill
 
     def _set_state(self, name: str, state: SkillState) -> Skill:
         with self._store.lock():
             skill = self._store.set_state(name, state)
-            self._ledger.put({name: (skill, self._store.stamp(name))})
+            self._put(skill)
         return skill
 
     def _delete(self, name: str) -> None:
         with self._store.lock():
             self._store.delete(name)
             self._ledger.put({}, [name])
+            self._tell(Update("tools", "delete", name))
 
     def _restore(self, name: str) -> Skill:
         with self._store.lock():
             skill = self._store.restore(name)
-            self._ledger.put({name: (skill, self._store.stamp(name))})
+            self._put(skill)
         return skill
+
+    def _put(self, skill: Skill) -> None:
+        """Take a published skill on record and tell of it, by whoever holds the store's lock."""
+        self._ledger.put({skill.name: (skill, self._store.stamp(skill.name))})
+        self._tell(update_of(skill))
+
+    def _tell(self, update: Update) -> None:
+        if self._updates is not None:
+            self._updates.tell_all([update], keeper=KEEPER)

@@ -45,6 +45,7 @@ async def open_pack(services: Services) -> Pack:
         seed=lambda: secrets.randbits(32),
         retrieve=services.settings.skills.retrieve,
         allowed=frozenset(map(Destination.parse, services.settings.egress.allow)),
+        updates=services.updates,
     )
     await library.reconcile()
     return Pack(sources=(SkillSource(library),), provides={SkillLibrary: library}, aclose=library.aclose)

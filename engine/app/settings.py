@@ -111,6 +111,12 @@ class PolicySettings(Section):
     on_gate_failure: OnGateFailure = "allow"
 
 
+class RegistrySettings(Section):
+    """adapter_prefixes: modules (and all below them) that registered tools may be adapters of; they run in no box."""
+
+    adapter_prefixes: tuple[Annotated[str, AfterValidator(_module)], ...] = ()
+
+
 class EnvironmentSettings(Section):
     """Packages that skills declare (BOX-11). cap_bytes: most to keep on the disk. build_s: seconds to install a set."""
 
@@ -155,6 +161,7 @@ class Settings(Section):
     docker: DockerSettings = DockerSettings()
     kernels: KernelSettings = KernelSettings()
     policy: PolicySettings = PolicySettings()
+    registry: RegistrySettings = RegistrySettings()
     packs: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
 
     @property
