@@ -16,6 +16,7 @@ from engine.registry.adapters import Adapters
 from engine.registry.envelope import read_agent, read_prompt, read_tool, write_tool
 from engine.registry.file_registry import FileRegistry, Problem
 from engine.registry.file_tools import FileTools
+from engine.registry.snapshots import Snapshots
 from engine.registry.static import RegistryError
 from engine.registry.updates import RegistryUpdates, Subject
 
@@ -36,6 +37,7 @@ class Registries:
         self.prompts = FileRegistry("prompts", folder, read_prompt, updates, clock)
         self.agents = FileRegistry("agents", folder, read_agent, updates, clock)
         self.tools = FileTools(tools, adapters, clock)
+        self.snapshots = Snapshots(folder, self.files, clock)
 
     @property
     def files(self) -> dict[Subject, FileRegistry[Any]]:
