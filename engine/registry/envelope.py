@@ -4,6 +4,7 @@ What comes from a file is checked before it is a spec. A tool's envelope has ten
 those stands in the envelope's `meta` under its own name, and keys of `meta` that nobody knows stay the spec's `meta`.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields
 from typing import Annotated, Any, TypeVar
@@ -99,7 +100,7 @@ def read_tool(envelope: Mapping[str, Any]) -> ToolSpec:
 
 
 def write_tool(spec: ToolSpec) -> dict[str, Any]:
-    """The envelope of a spec. Raises RegistryError when its `meta` uses the name of one of its own fields."""
+    """The envelope of a spec. Raises RegistryError when its `meta` uses the name of a field, or JSON cannot carry it."""
     meta: dict[str, Any] = dict(spec.meta)
     clash = sorted(meta.keys() & _Meta.model_fields.keys())
     if clash:
@@ -109,10 +110,10 @@ def write_tool(spec: ToolSpec) -> dict[str, Any]:
         default = each.default if each.default is not MISSING else None
         if each.name not in _OWN and value != default:
             meta[each.name] = asdict(value) if isinstance(value, Tag) else value
-    if spec.name == spec.id:
+    if spec.name == _as_name(spec.id):
         meta.pop("name", None)
     meta["annotations"] = asdict(spec.annotations)
-    return {
+    envelope = {
         "spec_id": spec.id,
         "version": spec.version,
         "caps_required": list(spec.caps_required),
@@ -124,6 +125,7 @@ def write_tool(spec: ToolSpec) -> dict[str, Any]:
         "adapter_path": spec.adapter_path,
         "meta": meta,
     }
+    return plain(envelope)
 
 
 def read_prompt(envelope: Mapping[str, Any]) -> PromptSpec:
@@ -134,6 +136,15 @@ def read_prompt(envelope: Mapping[str, Any]) -> PromptSpec:
 def read_agent(envelope: Mapping[str, Any]) -> AgentSpec:
     """Raises RegistryError."""
     return _read(_AGENT, AgentSpec, envelope)
+
+
+def plain(value: Mapping[str, Any]) -> dict[str, Any]:
+    """As it will be read from the file again. Raises RegistryError for what JSON has no form for."""
+    try:
+        copied: dict[str, Any] = json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise RegistryError(f"{value.get('spec_id')}: it cannot be written as JSON ({error}).") from error
+    return copied
 
 
 def _read(adapter: TypeAdapter[T], kind: type[Any], envelope: Mapping[str, Any]) -> T:

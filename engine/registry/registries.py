@@ -13,7 +13,7 @@ from engine.contract.prompt import PromptSpec
 from engine.contract.source import Tool
 from engine.contract.spec import ToolSpec
 from engine.registry.adapters import Adapters
-from engine.registry.envelope import read_agent, read_prompt, read_tool, write_tool
+from engine.registry.envelope import plain, read_agent, read_prompt, read_tool, write_tool
 from engine.registry.file_registry import FileRegistry, Problem
 from engine.registry.file_tools import FileTools
 from engine.registry.snapshots import Snapshots
@@ -62,8 +62,8 @@ class Registries:
         tool: a spec with an `adapter_path`, or an envelope. Raises RegistryError when it does not fit, its adapter is
         not below an allowed module, or a name of it is taken.
         """
-        envelope = write_tool(tool) if isinstance(tool, ToolSpec) else tool
-        spec = read_tool(envelope)
+        spec = tool if isinstance(tool, ToolSpec) else read_tool(tool)
+        envelope = write_tool(spec)
         self._adapters.check(spec.adapter_path)
         await self.tools.refresh()
         for called in _names(spec):
@@ -73,19 +73,19 @@ class Registries:
                     f"{spec.id} cannot be registered: the name {called!r} is claimed by {other.spec.name!r}. "
                     "Rename it or remove the alias."
                 )
-        await asyncio.to_thread(self.tools.registry.put, spec.id, envelope)
+        registered = await asyncio.to_thread(self.tools.registry.put, spec.id, envelope)
         await self.tools.refresh()
-        return spec
+        return registered
 
     async def register_prompt(self, prompt: PromptSpec | Mapping[str, Any]) -> PromptSpec:
         """Register a prompt, or replace the one of its id. Raises RegistryError."""
-        envelope = asdict(prompt) if isinstance(prompt, PromptSpec) else prompt
-        return await asyncio.to_thread(self.prompts.put, read_prompt(envelope).spec_id, envelope)
+        spec = prompt if isinstance(prompt, PromptSpec) else read_prompt(prompt)
+        return await asyncio.to_thread(self.prompts.put, spec.spec_id, plain(asdict(spec)))
 
     async def register_agent(self, agent: AgentSpec | Mapping[str, Any]) -> AgentSpec:
         """Register an agent, or replace the one of its id. Raises RegistryError."""
-        envelope = asdict(agent) if isinstance(agent, AgentSpec) else agent
-        return await asyncio.to_thread(self.agents.put, read_agent(envelope).spec_id, envelope)
+        spec = agent if isinstance(agent, AgentSpec) else read_agent(agent)
+        return await asyncio.to_thread(self.agents.put, spec.spec_id, plain(asdict(spec)))
 
     async def prompt(self, spec_id: str) -> PromptSpec:
         """Raises RegistryError when there is none of this id, or it is disabled."""
