@@ -100,7 +100,7 @@ def read_tool(envelope: Mapping[str, Any]) -> ToolSpec:
 
 
 def write_tool(spec: ToolSpec) -> dict[str, Any]:
-    """The envelope of a spec. Raises RegistryError when its `meta` uses the name of a field, or JSON cannot carry it."""
+    """The envelope of a spec. Raises RegistryError when its `meta` has a field's name, or JSON cannot carry it."""
     meta: dict[str, Any] = dict(spec.meta)
     clash = sorted(meta.keys() & _Meta.model_fields.keys())
     if clash:

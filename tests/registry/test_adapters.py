@@ -65,7 +65,9 @@ async def test_nothing_is_imported_before_the_first_call(tmp_path, package):
         ("class run:\n    pass\n", "neither a tool nor a function"),
     ],
 )
-async def test_an_adapter_that_cannot_be_used_fails_its_calls_and_its_health_and_not_the_start(tmp_path, package, source, why):
+async def test_an_adapter_that_cannot_be_used_fails_its_calls_and_its_health_and_not_the_start(
+    tmp_path, package, source, why
+):
     (package / "broken.py").write_text(source)
     async with engine(tmp_path / "home", "operators_own") as one:
         await one.registries.register_tool(tool("operators_own.broken:run"))
@@ -169,6 +171,7 @@ async def test_the_schema_and_the_function_must_agree(tmp_path):
     async with engine(tmp_path) as one:
         await one.registries.register_tool(adder() | {"adapter_path": f"{HERE}:strange"})
         assert "its parameters offer a, b, which its function lacks" in (await one.call("add", {"a": 1, "b": 2})).error
-        await one.registries.register_tool({"spec_id": "add", "adapter_path": f"{HERE}:number", "params_schema": NUMBERS})
+        await one.registries.register_tool(
+            {"spec_id": "add", "adapter_path": f"{HERE}:number", "params_schema": NUMBERS}
+        )
         assert "int is neither" in (await one.registries.health())["add"]
-

@@ -134,7 +134,7 @@ async def test_a_registered_tool_takes_no_name_that_is_taken(tmp_path):
         await one.registries.register_tool(adder(aliases=["plus"]))
         await one.registries.register_tool(adder(aliases=["plus", "sum"]))  # its own
         for taken in (adder("run"), adder("go"), adder("x", aliases=["go"]), adder("plus"), adder("x", name="add")):
-            with pytest.raises(RegistryError, match="claimed|is add's"):
+            with pytest.raises(RegistryError, match=r"claimed|is add's"):
                 await one.registries.register_tool(taken)
         assert {"add", "plus", "sum", "run", "go"} <= one.registry.static_names()  # nor may a skill
         with pytest.raises(RegistryError, match="claimed"):
@@ -222,7 +222,14 @@ async def test_an_entry_that_does_not_fit_is_left_out_named_and_kept_in_the_file
         assert on_disk(tmp_path)["items"].keys() == {"add", "more", *problems}
 
 
-@given(st.binary(max_size=60) | st.recursive(st.none() | st.text(max_size=3), lambda x: st.dictionaries(st.sampled_from(["items", "disabled", "a"]), x), max_leaves=5).map(lambda v: json.dumps(v).encode()))
+@given(
+    st.binary(max_size=60)
+    | st.recursive(
+        st.none() | st.text(max_size=3),
+        lambda x: st.dictionaries(st.sampled_from(["items", "disabled", "a"]), x),
+        max_leaves=5,
+    ).map(lambda v: json.dumps(v).encode())
+)
 @pytest.mark.spec("REG-5")
 def test_whatever_a_file_holds_it_is_a_document_or_corrupt(data):
     try:
@@ -245,7 +252,7 @@ async def test_what_a_killed_writer_wrote_and_never_told_is_told_at_the_next_sta
     document["disabled"] = {"execute_tool": "2026-01-01"}
     (tmp_path / "registries" / "tools.json").write_text(json.dumps(document))
     async with engine(tmp_path) as one:
-        assert sorted(told(one)[len(before):]) == [
+        assert sorted(told(one)[len(before) :]) == [
             ("delete", "add"),
             ("disable", "execute_tool"),
             ("upsert", "minus"),

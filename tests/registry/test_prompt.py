@@ -74,7 +74,10 @@ def test_values_are_never_read_as_templates(parts, values):
     assert names_in(template) == list(dict.fromkeys(name for _, name in parts))
 
 
-@given(st.text("ab{}.[]!:0_ ", max_size=30), st.dictionaries(st.sampled_from(["a", "b", "ab"]), st.text("{}ab", max_size=5)))
+@given(
+    st.text("ab{}.[]!:0_ ", max_size=30),
+    st.dictionaries(st.sampled_from(["a", "b", "ab"]), st.text("{}ab", max_size=5)),
+)
 def test_whatever_a_template_is_it_agrees_with_format_on_what_it_accepts(template, values):
     try:
         rendered = render(template, values)

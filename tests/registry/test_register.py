@@ -97,7 +97,9 @@ async def test_in_an_engine_a_disabled_tool_is_dropped_with_its_reason_refused_w
         await one.registry.disable("run")
         listed = await one.list_tools()
         assert names(listed.tools) == ["stay", "walk"]
-        assert [(each.name, "disabled since" in each.reason) for each in listed.dropped if each.name == "run"] == [("run", True)]
+        assert [(each.name, "disabled since" in each.reason) for each in listed.dropped if each.name == "run"] == [
+            ("run", True)
+        ]
         refused = await one.call("run", {})
         assert refused.failure is not None
         assert (refused.failure.reason, refused.audit.attempts) == ("disabled", 0)
@@ -162,7 +164,9 @@ async def test_a_registry_is_built_from_definitions_and_callables():
         ([{"name": "double", "parameters": 7}], {}, "no JSON Schema"),
     ],
 )
-async def test_what_does_not_fit_together_is_an_error_when_strict_and_reported_when_not(definitions, callables, problem):
+async def test_what_does_not_fit_together_is_an_error_when_strict_and_reported_when_not(
+    definitions, callables, problem
+):
     with pytest.raises(RegistryError) as raised:
         build_registry_from_tool_service(Service(definitions, callables), strict=True)
     registry = build_registry_from_tool_service(Service(definitions, callables))

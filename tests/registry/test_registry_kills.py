@@ -55,7 +55,9 @@ def kills(home: Path, times: int, seed: int) -> int:
 
 def verified(home: Path) -> int:
     items = json.loads((home / "registries" / "tools.json").read_bytes())["items"]
-    assert [path.name for path in (home / "registries").iterdir() if not path.name.startswith(".tools")] == ["tools.json"]
+    assert [path.name for path in (home / "registries").iterdir() if not path.name.startswith(".tools")] == [
+        "tools.json"
+    ]
     possible: dict[str, set[str]] = {}
     acknowledged: Counter[str] = Counter()
     for name in WRITERS:
@@ -71,7 +73,7 @@ def verified(home: Path) -> int:
         assert (items[item]["version"] if item in items else "gone") in states
         assert item not in items or items[item]["spec_id"] == item
     told = events(home)
-    last = {item: event for item, event in told}
+    last = dict(told)  # of several, the last
     assert {item for item, event in last.items() if event == "upsert"} == items.keys()
     counted = Counter(item for item, _ in told)
     deletes_of_nothing = Counter(removed_nothing(home))

@@ -30,7 +30,11 @@ def folder(one):
 
 async def test_a_snapshot_says_who_took_it_when_and_of_what(kept):
     entries = kept.registries.snapshots.entries()
-    assert [(each.n, each.who, each.action) for each in entries] == [(1, "ann", "snapshot"), (2, "ann", "snapshot"), (3, "bob", "snapshot")]
+    assert [(each.n, each.who, each.action) for each in entries] == [
+        (1, "ann", "snapshot"),
+        (2, "ann", "snapshot"),
+        (3, "bob", "snapshot"),
+    ]
     assert all(each.ts and each.digest.startswith(each.snapshot[-12:]) for each in entries)
     assert kept.registries.snapshots.verify() == []
     assert (folder(kept) / "signing_key").stat().st_mode & 0o777 == 0o600
@@ -131,7 +135,11 @@ async def test_a_snapshot_that_was_changed_or_is_unknown_is_not_restored(kept, t
     path = folder(kept) / "snapshots" / f"{entry.snapshot}.json"
     path.write_text(path.read_text().replace("add_1", "add_9"))
     before = on_disk(tmp_path)
-    for snapshot, why in [(entry.snapshot, "not as it was written"), ("../../tools", "no snapshot"), ("", "no snapshot")]:
+    for snapshot, why in [
+        (entry.snapshot, "not as it was written"),
+        ("../../tools", "no snapshot"),
+        ("", "no snapshot"),
+    ]:
         with pytest.raises(RegistryError, match=why):
             kept.registries.snapshots.restore(snapshot, "eve")
     assert on_disk(tmp_path) == before

@@ -55,9 +55,11 @@ def test_the_id_is_the_name_unless_given_and_outlives_a_new_name():
 
 
 def test_the_spec_has_every_field_that_is_promised():
-    promised = """name version description short_description parameters tier category cost safety_class
-        required_permission caps_required side_effects annotations aliases defer_loading timeout_s
-        idempotency_key_fields cooldown_seconds daily_limit requires_gate tag adapter_path meta id""".split()
-    assert set(promised) <= {each.name for each in fields(ToolSpec)}
+    promised = (
+        "name version description short_description parameters tier category cost safety_class required_permission "
+        "caps_required side_effects annotations aliases defer_loading timeout_s idempotency_key_fields cooldown_seconds "
+        "daily_limit requires_gate tag adapter_path meta id"
+    )
+    assert set(promised.split()) <= {each.name for each in fields(ToolSpec)}
     assert ToolSpec("t", "First. Second.").summary == "First"
     assert ToolSpec("t", "First. Second.", short_description="Given").summary == "Given"
