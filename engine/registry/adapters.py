@@ -10,7 +10,8 @@ import importlib
 import importlib.util
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.machinery import ModuleSpec
@@ -25,6 +26,8 @@ from engine.contract.spec import ToolSpec
 from engine.registry.callable import as_tool
 from engine.registry.static import RegistryError
 from engine.registry.trial_import import TrialImport
+
+PATIENCE_S = 5.0
 
 
 class AdapterError(RegistryError):
@@ -48,7 +51,7 @@ class Adapters:
         self._prefixes = tuple(prefixes)
         self._forbidden = tuple(folder.resolve() for folder in forbidden)
         self._trial = trial
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self._modules: dict[str, _Loaded] = {}
         self._tools: dict[int, tuple[ToolSpec, Tool]] = {}
 
@@ -59,7 +62,7 @@ class Adapters:
 
     def resolve(self, spec: ToolSpec) -> Tool:
         """Import what the spec's `adapter_path` names. Blocks; raises AdapterError, and tries again the next time."""
-        with self._lock:
+        with self._alone():
             known = self.known(spec)
             if known is not None:
                 return known
@@ -77,8 +80,8 @@ class Adapters:
     def forget(self, specs: Iterable[ToolSpec]) -> None:
         """Let go of tools whose spec is not these ones any more."""
         kept = {id(spec) for spec in specs}
-        with self._lock:
-            self._tools = {key: entry for key, entry in self._tools.items() if key in kept}
+        for key in [key for key in list(self._tools) if key not in kept]:
+            self._tools.pop(key, None)
 
     def check(self, path: str) -> None:
         """Raises AdapterError when the operator did not allow the module."""
@@ -115,16 +118,24 @@ class Adapters:
         """Make a new module of the source that passed; nothing is changed when it raises."""
         spec = loaded.module.__spec__
         assert spec is not None  # noqa: S101 -- for the type checker: it was imported
-        with self._lock:
+        with self._alone():
             module = importlib.util.module_from_spec(spec)
             _guarded(name, lambda: exec(compile(source, str(loaded.file), "exec"), module.__dict__))  # noqa: S102 -- the operator's code
             sys.modules[name] = module
             self._modules[name] = _Loaded(module, loaded.file, stamp)
-            self._tools = {
-                key: (each, tool)
-                for key, (each, tool) in self._tools.items()
-                if each.adapter_path.partition(":")[0] != name
-            }
+            for key, (each, _) in list(self._tools.items()):
+                if each.adapter_path.partition(":")[0] == name:
+                    self._tools.pop(key, None)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One import at a time. Who waits for one that hangs gives up, so that threads do not pile up behind it."""
+        if not self._lock.acquire(timeout=PATIENCE_S):
+            raise AdapterError("The import of another adapter has not ended yet. Try again later.")
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     def _module(self, name: str) -> _Loaded:
         loaded = self._modules.get(name)
@@ -140,7 +151,8 @@ class Adapters:
             self._refuse_forbidden(path, found)
             stamp = _stamp(Path(found.origin)) if found.origin else None
             module = _guarded(path, partial(importlib.import_module, path))
-        file = Path(found.origin) if found is not None and found.has_location and found.origin else None
+        origin = found.origin if found is not None and found.has_location else None
+        file = Path(origin) if origin and origin.endswith(".py") else None  # what is not source cannot be tried
         loaded = self._modules[name] = _Loaded(module, file, stamp if file is not None else None)
         return loaded
 

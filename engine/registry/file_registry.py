@@ -1,6 +1,6 @@
 """`FileRegistry`: items of one kind in one JSON file, shared by every process on a home (REG-5).
 
-The file is the truth: ``{"items": {id: envelope}, "disabled": {name: when}}``. A writer holds a lock between processes,
+The file is the truth: ``{"items": {id: envelope}, "disabled": {id: when}}``. A writer holds a lock between processes,
 replaces the file in one step, and tells what changed before it lets go. Readers need no lock. A file that is not JSON
 of that shape is set aside under a name that says when, and what it held is not touched; an entry that does not fit is
 left out, stays in the file, and does not hold the others back.
@@ -12,7 +12,7 @@ import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, NoReturn, TypeVar
 
@@ -33,7 +33,7 @@ _OFF = "off:"
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A registry's file as it is. disabled: name -> since when; also of tools that the file does not hold."""
+    """A registry's file as it is. disabled: id -> since when; also of tools that the file does not hold."""
 
     items: Mapping[str, Any] = field(default_factory=dict)
     disabled: Mapping[str, str] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class View(Generic[T]):
     problems: tuple[Problem, ...]
 
 
-class Corrupt(ValueError):
+class Corrupt(RegistryError):
     """A registry's file that cannot be read as one."""
 
 
@@ -116,11 +116,12 @@ class FileRegistry(Generic[T]):
                     document, self._stamp = _load(self.path)
                 except Corrupt:
                     with self._lock.exclusive():
-                        document = self._load_or_set_aside()
-                    self._stamp = _stamp_of(self.path)
+                        self._load_or_set_aside()
+                    document, self._stamp = _load(self.path)
                 except OSError as error:
-                    reason = f"it cannot be read ({error.strerror}). Check its permissions."
-                    return View({}, {}, (Problem(self.path, "", reason),))
+                    problem = Problem(self.path, "", f"it cannot be read ({error.strerror}). Check its permissions.")
+                    known = self._view or View({}, {}, ())
+                    return replace(known, problems=(problem,))  # above all, what was disabled stays so
                 self._view = self._understood(document)
             return self._view
 
@@ -153,13 +154,13 @@ class FileRegistry(Generic[T]):
             self._save(Document(items, {name: at for name, at in document.disabled.items() if name != item_id}))
             return True
 
-    def set_disabled(self, name: str, disabled: bool) -> bool:
-        """Disable or enable; False when it was so already. The name need not be an item's."""
+    def set_disabled(self, item_id: str, disabled: bool) -> bool:
+        """Disable or enable; False when it was so already. The id need not be one of the file's."""
         with self._changing() as document:
-            if (name in document.disabled) == disabled:
+            if (item_id in document.disabled) == disabled:
                 return False
-            others = {known: at for known, at in document.disabled.items() if known != name}
-            now = {name: self._clock.now().isoformat(timespec="seconds")} if disabled else {}
+            others = {known: at for known, at in document.disabled.items() if known != item_id}
+            now = {item_id: self._clock.now().isoformat(timespec="seconds")} if disabled else {}
             self._save(Document(document.items, others | now))
             return True
 
@@ -198,13 +199,21 @@ class FileRegistry(Generic[T]):
         self._updates.reconcile(KEEPER, self.subject, document.states, disabled=off, always=chosen, gone=gone)
 
     def _load_or_set_aside(self) -> Document:
-        """The file, by whoever holds the lock."""
+        """The file, by whoever holds the lock. Of a damaged one, what was disabled is known from what was told."""
         try:
             return _load(self.path)[0]
         except Corrupt:
-            when = self._clock.now().strftime("%Y%m%dT%H%M%SZ")
-            self.path.rename(self.path.with_name(f"{self.path.name}{_ASIDE}{when}-{secrets.token_hex(2)}"))
-            return Document()
+            now = self._clock.now()
+            told = self._updates.told(KEEPER, self.subject)
+            off = [name for name, state in told.items() if state.startswith(_OFF)]
+            document = Document({}, dict.fromkeys(off, now.isoformat(timespec="seconds")))
+            aside = self.path.with_name(f"{self.path.name}{_ASIDE}{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}")
+            try:
+                os.link(self.path, aside)
+            except OSError:  # a filesystem without links
+                self.path.rename(aside)
+            write_atomic(self.path, document.as_json())  # with links in one step: nobody finds nothing disabled
+            return document
 
     def _understood(self, document: Document) -> View[T]:
         items: dict[str, T] = {}

@@ -36,7 +36,7 @@ class FileTools(Guard):
 
     @property
     def disabled(self) -> Mapping[str, str]:
-        """Since when tools are disabled, by name; as this process knows it."""
+        """Since when tools are disabled, by id; as this process knows it."""
         return self._view.disabled
 
     def names(self) -> frozenset[str]:
@@ -85,22 +85,23 @@ class FileTools(Guard):
         if self._due():
             return self._admit_later(request)
         if self._view.disabled:
-            self._refuse(request.spec.name)
+            self._refuse(request.spec)
         return None
 
     async def _admit_later(self, request: Request) -> None:
         await self.refresh()
-        self._refuse(request.spec.name)
+        self._refuse(request.spec)
 
-    def _refuse(self, name: str) -> None:
-        since = self._view.disabled.get(name)
+    def _refuse(self, spec: ToolSpec) -> None:
+        since = self._view.disabled.get(spec.id)
         if since is not None:
-            text = f"{name} is disabled since {since}. Nothing was run. `knackbox registry enable {name}` enables it."
+            remedy = f"`knackbox registry enable {spec.id}` enables it."
+            text = f"{spec.name} is disabled since {since}. Nothing was run. {remedy}"
             raise refusal(text, "disabled", FailureClass.FATAL)
 
-    async def set_disabled(self, name: str, disabled: bool) -> bool:
+    async def set_disabled(self, spec_id: str, disabled: bool) -> bool:
         """Disable or enable a tool of any source, for every process; False when it was so."""
-        changed = await asyncio.to_thread(self.registry.set_disabled, name, disabled)
+        changed = await asyncio.to_thread(self.registry.set_disabled, spec_id, disabled)
         await self.refresh()
         return changed
 

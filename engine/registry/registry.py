@@ -28,10 +28,10 @@ class Switches(Protocol):
 
     @property
     def disabled(self) -> Mapping[str, str]:
-        """Since when, by primary name."""
+        """Since when, by id."""
         ...
 
-    async def set_disabled(self, name: str, disabled: bool) -> bool:
+    async def set_disabled(self, spec_id: str, disabled: bool) -> bool:
         """Disable or enable; False when it was so already."""
         ...
 
@@ -42,11 +42,11 @@ class MemorySwitches:
     def __init__(self) -> None:
         self.disabled: dict[str, str] = {}
 
-    async def set_disabled(self, name: str, disabled: bool) -> bool:
-        changed = (name in self.disabled) != disabled
-        self.disabled.pop(name, None)
+    async def set_disabled(self, spec_id: str, disabled: bool) -> bool:
+        changed = (spec_id in self.disabled) != disabled
+        self.disabled.pop(spec_id, None)
         if disabled:
-            self.disabled[name] = "this start"
+            self.disabled[spec_id] = "this start"
         return changed
 
 
@@ -114,7 +114,7 @@ class Registry:
 
     @property
     def disabled(self) -> Mapping[str, str]:
-        """Since when tools are disabled, by primary name."""
+        """Since when tools are disabled, by id."""
         return self._switches.disabled
 
     def static_names(self) -> frozenset[str]:
@@ -180,19 +180,19 @@ class Registry:
 
         Raises ToolNotFound.
         """
-        return await self._switches.set_disabled((await self.get(name)).spec.name, disabled=True)
+        return await self._switches.set_disabled((await self.get(name)).spec.id, disabled=True)
 
     async def enable(self, name: str) -> bool:
-        """False when it was not disabled. A name that is disabled may be enabled though its tool is gone."""
-        primary = name if name in self.disabled else (await self.get(name)).spec.name
-        return await self._switches.set_disabled(primary, disabled=False)
+        """False when it was not disabled. By its id, a tool may be enabled though it is gone."""
+        spec_id = name if name in self.disabled else (await self.get(name)).spec.id
+        return await self._switches.set_disabled(spec_id, disabled=False)
 
     async def delete(self, name: str) -> None:
         """Delete a registered tool. Raises ToolNotFound, RegistryError for one that came with a source."""
         tool = await self.get(name)
         if self._registered.entries.get(name) is not None:
             self._set_registered([each for each in self._own() if each is not tool])
-            await self._switches.set_disabled(tool.spec.name, disabled=False)
+            await self._switches.set_disabled(tool.spec.id, disabled=False)
             await self._tell("delete", tool.spec.id)
             return
         for source in self._changing:
@@ -209,7 +209,7 @@ class Registry:
                 if tool.spec.name not in self._static:
                     found.setdefault(tool.spec.name, tool)
         off = () if include_disabled else self.disabled
-        return [found[name] for name in sorted(found) if name not in off]
+        return [found[name] for name in sorted(found) if found[name].spec.id not in off]
 
     async def nearest(self, name: str, limit: int = 3) -> list[str]:
         """The names (or aliases) most like this one, best first. A source that cannot answer is left out."""
@@ -229,7 +229,7 @@ class Registry:
         Raises ToolNotFound for an unknown name, ToolFailure for a disabled one, and whatever the tool raises.
         """
         tool = await self.get(name)
-        if tool.spec.name in self.disabled:
+        if tool.spec.id in self.disabled:
             raise refusal(f"{tool.spec.name} is disabled; nothing was run.", "disabled", FailureClass.FATAL)
         return await tool.run(ctx, arguments)
 

@@ -49,10 +49,11 @@ def _files(name: str, file: Path, source: bytes) -> Mapping[str, bytes]:
     module = Path(*parts, "__init__.py") if is_package else Path(*parts[:-1], f"{parts[-1]}.py")
     root = file.parents[len(module.parts) - 1]
     files: dict[str, bytes] = {}
+    total = len(source)
     for base, top in [(root, parts[0]), *((_HOUSE, each) for each in _OURS)]:
         for path in sorted((base / top).rglob("*.py")):
+            total += path.stat().st_size
+            if total > MOST_BYTES:
+                raise RegistryError(f"the package {parts[0]} has more than {MOST_BYTES >> 20} MiB of source to try.")
             files[path.relative_to(base).as_posix()] = path.read_bytes()
-    files[module.as_posix()] = source
-    if sum(map(len, files.values())) > MOST_BYTES:
-        raise RegistryError(f"the package {parts[0]} has more than {MOST_BYTES >> 20} MiB of source to try.")
-    return files
+    return {**files, module.as_posix(): source}

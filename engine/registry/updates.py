@@ -89,16 +89,18 @@ class RegistryUpdates:
         """Tell what this keeper never told: how its truth differs from its events so far; what was told now.
 
         truth: the state of every item there is, by id. disabled: those of them that are. always: told although they
-        are as they were. gone: what became of an item that is no more, by its last state.
+        are as they were; of a disabled one, that it was written and that it is disabled. gone: what became of an item
+        that is no more, by its last state.
 
         Let nobody else change the truth meanwhile.
         """
         known = self.told(keeper, subject, space_id)
-        changed = [
-            Update(subject, "disable" if name in disabled else "upsert", name, space_id, state)
-            for name, state in sorted(truth.items())
-            if known.get(name) != state or name in always
-        ]
+        changed: list[Update] = []
+        for name, state in sorted(truth.items()):
+            if name in always or (name not in disabled and known.get(name) != state):
+                changed.append(Update(subject, "upsert", name, space_id, state))
+            if name in disabled and (name in always or known.get(name) != state):
+                changed.append(Update(subject, "disable", name, space_id, state))
         missing = sorted(known.keys() - truth.keys())
         told = [*changed, *(Update(subject, gone(known[name]), name, space_id) for name in missing)]
         self.tell_all(told, keeper=keeper)

@@ -48,7 +48,7 @@ async def active_list(
     """The tools of a turn, and what was left out and why. Never raises for what a source does.
 
     The sources see the turn, so the one of acquired skills offers those that fit the query, or all without one.
-    disabled: since when tools are, by name; asked when the sources have answered.
+    disabled: since when tools are, by id; asked when the sources have answered.
     """
     gathered = await gather(sources, turn, timeout_s=timeout_s)
     context = list_context(gathered.offered, turn, configured)

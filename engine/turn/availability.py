@@ -31,12 +31,12 @@ def why_not(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> str:
 
 
 def enabled(tools: Sequence[Tool], disabled: Mapping[str, str]) -> tuple[list[Tool], list[Dropped]]:
-    """The tools that nobody disabled, in their order. disabled: since when, by name."""
+    """The tools that nobody disabled, in their order. disabled: since when, by id."""
     if not disabled:
         return list(tools), []
-    kept = [tool for tool in tools if tool.spec.name not in disabled]
-    off = [tool.spec.name for tool in tools if tool.spec.name in disabled]
-    return kept, [Dropped(name, f"disabled since {disabled[name]}") for name in off]
+    kept = [tool for tool in tools if tool.spec.id not in disabled]
+    off = [tool.spec for tool in tools if tool.spec.id in disabled]
+    return kept, [Dropped(spec.name, f"disabled since {disabled[spec.id]}") for spec in off]
 
 
 def available(tools: Sequence[Tool], turn: Turn, configured: frozenset[str]) -> tuple[list[Tool], list[Dropped]]:

@@ -201,6 +201,45 @@ async def test_a_damaged_file_is_set_aside_by_name_and_the_rest_loads(tmp_path, 
         assert listed(await one.list_tools()) == ["add"]
 
 
+@pytest.mark.spec("REG-1", "REG-5")
+@pytest.mark.parametrize("running", [True, False])
+async def test_what_is_disabled_stays_so_though_the_file_is_damaged(tmp_path, running):
+    async with engine(tmp_path) as one:
+        await one.registries.register_tool(adder())
+        await one.registry.disable("add")
+        await one.registry.disable("search_tools")
+        if running:
+            (tmp_path / "registries" / "tools.json").write_bytes(b"{")
+            await one.list_tools()
+            assert not (await one.call("search_tools", {})).success
+            assert on_disk(tmp_path)["disabled"].keys() == {"add", "search_tools"}
+    (tmp_path / "registries" / "tools.json").write_bytes(b"{")
+    async with engine(tmp_path) as one:
+        await one.registries.register_tool(adder())
+        for name, arguments in (("search_tools", {}), ("add", {"a": 1, "b": 2})):
+            refused = await one.call(name, arguments)
+            assert refused.failure is not None
+            assert refused.failure.reason == "disabled"
+
+
+@pytest.mark.spec("REG-1")
+async def test_a_tool_is_disabled_by_its_id_whatever_it_is_called(tmp_path):
+    async with engine(tmp_path) as one:
+        await one.registries.register_tool(adder("acme.add"))
+        await one.registry.disable("acme_add")
+        assert not (await one.call("acme_add", {"a": 1, "b": 2})).success
+        await one.registries.register_tool(adder("acme.add", name="plus"))
+        assert not (await one.call("plus", {"a": 1, "b": 2})).success
+        assert told(one) == [
+            ("upsert", "acme.add"),
+            ("disable", "acme.add"),
+            ("upsert", "acme.add"),
+            ("disable", "acme.add"),
+        ]
+        await one.registry.enable("acme.add")
+        assert (await one.call("plus", {"a": 1, "b": 2})).success
+
+
 @pytest.mark.spec("REG-5")
 async def test_an_entry_that_does_not_fit_is_left_out_named_and_kept_in_the_file(tmp_path):
     async with engine(tmp_path) as one:
