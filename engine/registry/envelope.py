@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 import jsonschema_rs
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
-from engine.contract.agent import AgentSpec
+from engine.contract.agent import AgentSpec, PolicyOverrides
 from engine.contract.prompt import PromptSpec
 from engine.contract.spec import DERIVED, Annotations, Cost, PermissionLevel, SafetyClass, Tag, Tier, ToolSpec
 from engine.registry.static import RegistryError
@@ -76,6 +76,9 @@ _ID_ALONE = TypeAdapter(_Id)
 
 def read_tool(envelope: Mapping[str, Any]) -> ToolSpec:
     """The spec in an envelope. Raises RegistryError, naming the first field that does not fit."""
+    meta = envelope.get("meta")
+    for part, kind in (("annotations", Annotations), ("tag", Tag)):
+        _refuse_unknown(kind, meta.get(part) if isinstance(meta, Mapping) else None, f"meta.{part}.")
     try:
         read = ToolEnvelope.model_validate(envelope)
     except ValidationError as error:
@@ -135,6 +138,7 @@ def read_prompt(envelope: Mapping[str, Any]) -> PromptSpec:
 
 def read_agent(envelope: Mapping[str, Any]) -> AgentSpec:
     """Raises RegistryError."""
+    _refuse_unknown(PolicyOverrides, envelope.get("policy_overrides"), "policy_overrides.")
     return _read(_AGENT, AgentSpec, envelope)
 
 
@@ -148,14 +152,23 @@ def plain(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read(adapter: TypeAdapter[T], kind: type[Any], envelope: Mapping[str, Any]) -> T:
-    unknown = sorted(map(str, envelope.keys() - {each.name for each in fields(kind)}))
-    if unknown:
-        raise RegistryError(f"{', '.join(unknown)[:200]}: no such field. Known: {', '.join(kind.__match_args__)}")
+    _refuse_unknown(kind, envelope)
     try:
         _ID_ALONE.validate_python(envelope.get("spec_id"))
         return adapter.validate_python(dict(envelope))
     except ValidationError as error:
         raise RegistryError(_explained(error)) from error
+
+
+def _refuse_unknown(kind: type[Any], value: Any, place: str = "") -> None:
+    """Pydantic lets fields of a dataclass pass that it does not have; a restriction with a slip in it would be none."""
+    unknown = (
+        sorted(map(str, value.keys() - {each.name for each in fields(kind)})) if isinstance(value, Mapping) else ()
+    )
+    if unknown:
+        raise RegistryError(
+            f"{place}{', '.join(unknown)[:200]}: no such field. Known: {', '.join(kind.__match_args__)}"
+        )
 
 
 def _as_name(spec_id: str) -> str:

@@ -18,9 +18,13 @@ class SigningKey:
     def __init__(self, path: Path) -> None:
         self._path = path
 
+    @property
+    def exists(self) -> bool:
+        return self._path.exists()
+
     def make(self) -> None:
         """Make the key when there is none. Nobody else may be doing so: hold the lock of what is signed."""
-        if self._path.exists():
+        if self.exists:
             return
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         staged = self._path.with_name(f"{self._path.name}.new")

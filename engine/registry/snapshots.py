@@ -51,10 +51,14 @@ class Snapshots:
 
     def verify(self) -> list[str]:
         """Everything that is not as it was written: lines of the log, snapshots; none where all is well."""
-        if not self._log.path.exists() and not self._folder.exists():
+        if not self._key.exists and not self._folder.exists():
             return []
         with self._lock.shared():
             entries, problems = self._log.read()
+            if not entries and not problems:
+                problems = [
+                    f"{self._log.path}: no snapshot is on it. The first was broken off, or the log was removed."
+                ]
             digests = {each.snapshot: each.digest for each in entries}
             for snapshot, digest in digests.items():
                 try:

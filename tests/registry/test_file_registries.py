@@ -107,6 +107,9 @@ def test_a_spec_survives_the_way_to_the_file_and_back(spec):
         ({"origin": "static"}, "origin"),
         ({"meta": {"name": "has space"}}, "meta.name"),
         ({"meta": {"cooldown_seconds": -1}}, "meta.cooldown_seconds"),
+        ({"meta": {"annotations": {"destructve": True}}}, "meta.annotations.destructve: no such field"),
+        ({"meta": {"tag": {"tag_prefix": "X", "strip": True}}}, "meta.tag.strip: no such field"),
+        ({"meta": []}, "meta"),
         ({"meta": {"description": "x" * 20_001}}, "meta.description"),
     ],
 )
@@ -118,6 +121,8 @@ async def test_an_envelope_that_does_not_fit_is_refused_and_nothing_is_written(t
         assert told(one) == []
         with pytest.raises(RegistryError, match="no such field"):
             await one.registries.register_agent({"spec_id": "a", "power": 9})
+        with pytest.raises(RegistryError, match=r"policy_overrides.band_flor: no such field"):
+            await one.registries.register_agent({"spec_id": "a", "policy_overrides": {"band_flor": "RED"}})
         with pytest.raises(RegistryError, match="band_floor"):
             await one.registries.register_agent({"spec_id": "a", "policy_overrides": {"band_floor": "PURPLE"}})
         with pytest.raises(RegistryError, match="nothing else"):

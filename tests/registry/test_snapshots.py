@@ -91,6 +91,12 @@ def claim_to_be_somebody_else(root):
     log.write_bytes(log.read_bytes().replace(b'"bob"', b'"ann"'))
 
 
+def all_but_the_key(root):
+    shutil.rmtree(root / "snapshots")
+    (root / "provenance.jsonl").unlink()
+    (root / "provenance.head").unlink()
+
+
 def snapshots(root):
     return sorted((root / "snapshots").glob("*.json"))
 
@@ -105,6 +111,7 @@ TAMPERING = {
     "no snapshot": lambda root: snapshots(root)[-1].unlink(),
     "one snapshot for another": lambda root: shutil.copy(snapshots(root)[0], snapshots(root)[-1]),
     "a snapshot of nobody": lambda root: shutil.copy(snapshots(root)[0], root / "snapshots" / "mine.json"),
+    "all but the key": all_but_the_key,
     "the end cut off": cut_last_line,
     "the end and its snapshot cut off": cut_last_line_and_its_snapshot,
     "the middle cut out": drop_middle_line,
