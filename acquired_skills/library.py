@@ -11,13 +11,14 @@ from acquired_skills.catalog import Catalog, Found
 from acquired_skills.in_box.effort import Effort
 from acquired_skills.ledger import Ledger, VersionStats
 from acquired_skills.proposal import Problem, Proposal, SkillRefused
-from acquired_skills.reconcile import Reconciled, SetAside, reconcile
+from acquired_skills.reconcile import KEEPER, Reconciled, SetAside, reconcile, update_of
 from acquired_skills.skill import Skill, SkillChanged, SkillDamaged, SkillMissing, SkillState
 from acquired_skills.static_checks import check
 from acquired_skills.store import SkillStore
 from acquired_skills.track_record import TrackRecord
 from engine.contract.context import Clock, no_progress
 from engine.contract.failure import FailureClass
+from engine.registry.updates import RegistryUpdates, Update
 from sandbox.contract import Destination, Sandbox
 
 Progress = Callable[..., None]
@@ -41,10 +42,11 @@ class SkillLibrary:
         compared: int = 20,
         allowed: frozenset[Destination] = frozenset(),
         effort: Effort | None = None,
+        updates: RegistryUpdates | None = None,
     ) -> None:
         """seed: gives the number that decides the random order of tests. retrieve: most skills a query brings up.
-        compared: how many of the nearest a new one is compared with.
-        allowed: where skills may connect to, canonical. effort: what an admission may cost, and asks for.
+        compared: how many of the nearest a new one is compared with. allowed: where skills may connect to, canonical.
+        effort: what an admission may cost, and asks for. updates: where every change is told, if anywhere.
         """
         self.allowed = allowed
         self.track = track
@@ -58,6 +60,7 @@ class SkillLibrary:
         self._retrieve = retrieve
         self._compared = compared
         self._effort = effort or Effort()
+        self._updates = updates
         self._aside: list[SetAside] = []
 
     # What there is.
@@ -177,7 +180,7 @@ class SkillLibrary:
 
         The report names all that were set aside since this library was opened, also at its opening.
         """
-        report = await asyncio.to_thread(reconcile, self._store, self._ledger, thorough=True)
+        report = await asyncio.to_thread(reconcile, self._store, self._ledger, self._updates, thorough=True)
         await self._catalog.refresh()
         self._aside += report.aside
         return replace(report, aside=tuple(self._aside))
@@ -189,7 +192,7 @@ class SkillLibrary:
 
     async def reconcile(self) -> Reconciled:
         """What is done at every start: cheap when nothing changed."""
-        report = await asyncio.to_thread(reconcile, self._store, self._ledger)
+        report = await asyncio.to_thread(reconcile, self._store, self._ledger, self._updates)
         await self._catalog.refresh()
         self._aside += report.aside
         return report
@@ -249,7 +252,7 @@ class SkillLibrary:
         with self._store.lock():
             skill = replace(skill, version=self._store.next_version(skill.name))
             self._store.publish(skill, code, tests, replaces=replaces)
-            self._ledger.put({skill.name: (skill, self._store.stamp(skill.name))})
+            self._put(skill)
         return skill
 
     def _rollback(self, current: Skill, version: int | None) -> Skill:
@@ -264,7 +267,7 @@ class SkillLibrary:
             number = self._store.next_version(current.name)
             skill = replace(target, version=number, created=created, state=SkillState.PROBATION)
             self._store.publish(skill, code, tests, replaces=current.version)
-            self._ledger.put({skill.name: (skill, self._store.stamp(skill.name))})
+            self._put(skill)
         return skill
 
     def _set_state(self, name: str, state: SkillState, judged: Skill | None = None) -> Skill:
@@ -274,16 +277,26 @@ class SkillLibrary:
                 if (now.version, now.state) != (judged.version, judged.state):
                     raise SkillChanged(f"`{name}` was changed by another process meanwhile.")
             skill = self._store.set_state(name, state)
-            self._ledger.put({name: (skill, self._store.stamp(name))})
+            self._put(skill)
         return skill
 
     def _delete(self, name: str) -> None:
         with self._store.lock():
             self._store.delete(name)
             self._ledger.put({}, [name])
+            self._tell(Update("tools", "delete", name))
 
     def _restore(self, name: str) -> Skill:
         with self._store.lock():
             skill = self._store.restore(name)
-            self._ledger.put({name: (skill, self._store.stamp(name))})
+            self._put(skill)
         return skill
+
+    def _put(self, skill: Skill) -> None:
+        """Take a published skill on record and tell of it, by whoever holds the store's lock."""
+        self._ledger.put({skill.name: (skill, self._store.stamp(skill.name))})
+        self._tell(update_of(skill))
+
+    def _tell(self, update: Update) -> None:
+        if self._updates is not None:
+            self._updates.tell_all([update], keeper=KEEPER)

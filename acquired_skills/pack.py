@@ -51,6 +51,7 @@ async def open_pack(services: Services) -> Pack:
         compared=services.settings.skills.compared,
         allowed=frozenset(map(Destination.parse, services.settings.egress.allow)),
         effort=Effort(threshold=services.settings.skills.mutants_noticed),
+        updates=services.updates,
     )
     await library.reconcile()
     return Pack(sources=(SkillSource(library),), provides={SkillLibrary: library}, aclose=library.aclose)

@@ -7,8 +7,11 @@ from pathlib import Path
 from acquired_skills.ledger import Ledger
 from acquired_skills.skill import NotOurs, Skill, SkillDamaged
 from acquired_skills.store import SkillStore
+from engine.registry.updates import RegistryUpdates, Update
 
 log = logging.getLogger(__name__)
+
+KEEPER = "skills"  # towards RegistryUpdates
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +36,17 @@ class Reconciled:
     foreign: tuple[str, ...]
 
 
-def reconcile(store: SkillStore, ledger: Ledger, *, thorough: bool = False) -> Reconciled:
+def update_of(skill: Skill) -> Update:
+    """What is told of a skill that was written."""
+    return Update("tools", "upsert" if skill.state.listed else "disable", skill.name, state=_state(skill))
+
+
+def reconcile(
+    store: SkillStore, ledger: Ledger, updates: RegistryUpdates | None = None, *, thorough: bool = False
+) -> Reconciled:
     """Compare and mend, alone in the store. Raises StoreBusy, ConfigError.
+
+    updates: where it is told what changed and was not told yet.
 
     thorough: read every folder and check its hashes; otherwise only folders whose files changed since.
     """
@@ -65,4 +77,14 @@ def reconcile(store: SkillStore, ledger: Ledger, *, thorough: bool = False) -> R
         removed = tuple(sorted(rows.keys() - known - changed.keys()))
         if changed or removed:
             ledger.put(changed, removed)
+        if updates is not None:
+            skills = {name: row.skill for name, row in rows.items() if name in known and row.skill is not None}
+            skills |= {name: skill for name, (skill, _) in changed.items()}
+            off = frozenset(name for name, skill in skills.items() if not skill.state.listed)
+            truth = {name: _state(skill) for name, skill in skills.items()}
+            updates.reconcile(KEEPER, "tools", truth, disabled=off)
     return Reconciled(len(known), tuple(changed), removed, tuple(aside), tuple(foreign))
+
+
+def _state(skill: Skill) -> str:
+    return f"{skill.version}:{skill.state}"

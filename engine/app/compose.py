@@ -11,6 +11,7 @@ from engine.app.home import Home
 from engine.app.models import images_of, vision_of
 from engine.app.modules import open_modules
 from engine.app.packs import OpenedPacks, open_packs
+from engine.app.registries import open_registries
 from engine.app.sandboxes import Refusing, open_sandbox, told_to_sandboxes
 from engine.app.services import Services
 from engine.app.settings import Settings
@@ -32,6 +33,7 @@ from engine.recovery.budget import RetryBudget
 from engine.recovery.fallback import FallbackChains, shipped_chains
 from engine.recovery.repeats import Repeats
 from engine.recovery.retry import Retrier
+from engine.registry.registries import Registries
 from engine.registry.registry import Registry
 from engine.registry.updates import RegistryUpdates
 from engine.remote.modules import Modules
@@ -90,6 +92,7 @@ class House:
 
     services: Services
     registry: Registry
+    registries: Registries
     pipeline: Pipeline
     failures: FailureLog
     calls: CallLog
@@ -135,9 +138,11 @@ async def compose(
     stack.callback(lasting.close)
     events = await asyncio.to_thread(EventLog, lasting, clock)
     box = sandbox if sandbox is not None else await configured_sandbox(home, settings, stack)
-    opened = OpenedPacks()
     embedder: Once[Embedder] = Once(WordLlamaEmbedder)
     updates = await asyncio.to_thread(RegistryUpdates, events, lasting, records, clock)
+    opened = OpenedPacks()
+    registries = await open_registries(home, settings, box, updates, clock=clock, find=opened.find)
+    opened.registry = Registry([registries.tools], switches=registries.tools, updates=updates)
     services = Services(home, settings, box, records, clock, lambda: vectors, embedder, opened.static_names, updates)
     opened.join([*sources, DiscoverySource()])
     if packs:
@@ -151,7 +156,7 @@ async def compose(
     chains = FallbackChains(home.fallback_chains, registry.static_specs, otherwise=shipped_chains())
     provided = {SANDBOX: not isinstance(box, Refusing), IMAGE_CLIENT: images is not None}
     requirements = frozenset(name for name, there in provided.items() if there)
-    discovery = Discovery(lambda: registry.sources, requirements, embedder)
+    discovery = Discovery(lambda: registry.sources, requirements, embedder, lambda: registry.disabled)
     provides = {**opened.provides, Discovery: discovery}
     binder = ContextBinder(box, workspace, clock, vision, images, provides)
     budget = RetryBudget()
@@ -160,7 +165,7 @@ async def compose(
     stack.callback(lock.close)
     trail = AuditTrail(calls, events, clock)
     stack.push_async_callback(trail.aclose)
-    guards: list[Guard] = [AnnotationLog(), Access(), Repeats(clock), Breakers(clock), limits, budget]
+    guards: list[Guard] = [registries.tools, AnnotationLog(), Access(), Repeats(clock), Breakers(clock), limits, budget]
     guards += [trail, *asked_before(settings, people or People())]
     parts = Parts(
         registry,
@@ -178,6 +183,7 @@ async def compose(
     return House(
         services=services,
         registry=registry,
+        registries=registries,
         pipeline=pipeline,
         failures=failures,
         calls=calls,

@@ -18,6 +18,7 @@ from engine.app.plugins import COMMANDS, SANDBOXES, TOOL_SOURCES, find, own
 from engine.app.sandboxes import open_sandbox, told_to_sandboxes
 from engine.app.settings import Settings
 from engine.contract.failure import ConfigError
+from engine.registry.file_registry import Corrupt, parse
 from engine.stores.embedder import WordLlamaEmbedder
 from sandbox.contract import Sandbox, SandboxError, State
 from sandbox.environments.environments import Environments, EnvironmentsConfig
@@ -66,6 +67,7 @@ async def examine(home: Home, environ: Mapping[str, str], sandbox: Sandbox | Non
     checks += await protections(home, settings, sandbox)
     checks += [*egress(settings), environments(home, settings)]
     checks += [home_folder(home), workspace(home, settings), records(home), vectors(home), embedder()]
+    checks += list(registries(home))
     checks += [node(), bash(), model(settings), images(settings)]
     checks += [*modules(settings), *plugins()]
     return checks
@@ -152,6 +154,18 @@ def records(home: Home) -> Check:
 
 def vectors(home: Home) -> Check:
     return sqlite_file("vectors", home.vectors / "chroma.sqlite3", "It is rebuilt from the skills at the next start.")
+
+
+def registries(home: Home) -> Iterator[Check]:
+    """Whether the files of the registries are whole. Adapters are imported by `knackbox registry health` alone."""
+    for path in sorted(home.registries.glob("*.json")):
+        try:
+            held = f"{path}: {len(parse(path.read_bytes()).items)}"
+        except (Corrupt, OSError) as error:
+            remedy = "It is set aside at the next start; repair it before, or restore a snapshot."
+            yield Check("home", f"registered {path.stem}", BROKEN, required=False, detail=str(error), remedy=remedy)
+        else:
+            yield Check("home", f"registered {path.stem}", OK, required=False, detail=held)
 
 
 def sqlite_file(name: str, file: Path, remedy: str) -> Check:

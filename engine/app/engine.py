@@ -21,6 +21,8 @@ from engine.contract.turn import Turn
 from engine.dispatch.bind import BoundTool, bind_tools
 from engine.dispatch.tagged import Answered, answer_tags
 from engine.policy.access import tighter
+from engine.registry.registries import Registries
+from engine.registry.registry import Registry
 from engine.registry.updates import TOOLS_GENERATION
 from engine.remote.modules import Modules
 from engine.stores.call_log import CallLog
@@ -28,6 +30,7 @@ from engine.stores.clock import SystemClock
 from engine.stores.event_log import EventLog
 from engine.stores.failure_log import FailureLog
 from engine.turn.active_list import ActiveList, active_list
+from engine.turn.agent_turn import turn_of
 from sandbox.contract import Sandbox
 
 T = TypeVar("T")
@@ -111,6 +114,20 @@ class Engine:
         return self._house.modules
 
     @property
+    def registry(self) -> Registry:
+        """Every tool by name: register one in this process, disable, enable, delete."""
+        return self._house.registry
+
+    @property
+    def registries(self) -> Registries:
+        """The tools, prompts and agents that are registered for every process of the home."""
+        return self._house.registries
+
+    async def turn_of(self, agent: str, turn: Turn | None = None) -> Turn:
+        """The turn of a registered agent. Raises RegistryError when there is none of this id."""
+        return turn_of(await self._house.registries.agent(agent), turn)
+
+    @property
     def features(self) -> frozenset[str]:
         """What the configured model clients can do, such as ``"vision"``."""
         return self._house.features
@@ -130,7 +147,7 @@ class Engine:
             acquired skills are listed that retrieval finds for it, without one all of them.
         """
         turn = self._turn(context if query is None else replace(context or Turn(), query=query))
-        return await active_list(self._house.registry.sources, turn, self._house.requirements)
+        return await self._listed(turn)
 
     async def get_active_tool_definitions(
         self, context: Turn | None = None, query: str | None = None
@@ -141,7 +158,7 @@ class Engine:
     async def get_available_tools(self, context: Turn | None = None) -> dict[str, BoundTool]:
         """Name -> ``await f(**arguments) -> ToolResult`` for the tools of a turn, each bound to the live context."""
         turn = self._turn(context)
-        listed = await active_list(self._house.registry.sources, turn, self._house.requirements)
+        listed = await self._listed(turn)
         return bind_tools(listed.tools, self._house.pipeline, turn)
 
     async def call(
@@ -172,6 +189,10 @@ class Engine:
         chosen = self._turn(turn)
         tools = await self.get_active_tool_definitions(chosen)
         return await answer_tags(text, tools, self._house.pipeline, chosen, context)
+
+    async def _listed(self, turn: Turn) -> ActiveList:
+        registry = self._house.registry
+        return await active_list(registry.sources, turn, self._house.requirements, disabled=lambda: registry.disabled)
 
     def _turn(self, turn: Turn | None) -> Turn:
         """The turn, with what our model clients can do, and no less careful than the configuration."""

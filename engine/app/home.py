@@ -76,6 +76,11 @@ class Home:
         return self.root / "run"
 
     @property
+    def registries(self) -> Path:
+        """What an operator registered: tools, prompts and agents; its snapshots, and the key that signs them."""
+        return self.root / "registries"
+
+    @property
     def fallback_chains(self) -> Path:
         """The user's own chains; without the file, the ones that ship are used."""
         return self.root / "fallback_chains.yaml"

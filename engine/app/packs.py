@@ -11,7 +11,7 @@ from engine.app.plugins import TOOL_SOURCES, find, own
 from engine.app.services import Services
 from engine.contract.failure import ConfigError
 from engine.contract.pack import Pack
-from engine.contract.source import ToolSource
+from engine.contract.source import Tool, ToolSource
 from engine.registry.registry import Registry
 
 log = logging.getLogger("knackbox.packs")
@@ -29,9 +29,12 @@ class OpenedPacks:
     def static_names(self) -> frozenset[str]:
         return self.registry.static_names()
 
+    async def find(self, name: str) -> Tool | None:
+        return await self.registry.find(name)
+
     def join(self, sources: Sequence[ToolSource]) -> None:
         """Add sources. Raises RegistryError, and adds nothing, when a name is taken."""
-        self.registry = Registry((*self.registry.sources, *sources))
+        self.registry = self.registry.joined(sources)
 
     async def add(self, pack: Pack, stack: AsyncExitStack) -> None:
         """Add an open pack, closed with the stack; one that does not fit is closed at once. Raises RegistryError."""

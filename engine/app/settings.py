@@ -211,6 +211,12 @@ class McpServerSettings(Section):
         return self
 
 
+class RegistrySettings(Section):
+    """adapter_prefixes: modules (and all below them) that registered tools may be adapters of; they run in no box."""
+
+    adapter_prefixes: tuple[Annotated[str, AfterValidator(_module)], ...] = ()
+
+
 class EnvironmentSettings(Section):
     """Packages that skills declare (BOX-11). cap_bytes: most to keep on the disk. build_s: seconds to install a set."""
 
@@ -258,6 +264,7 @@ class Settings(Section):
     policy: PolicySettings = PolicySettings()
     modules: ModuleSettings = ModuleSettings()
     mcp_servers: Mapping[ModuleName, McpServerSettings] = Field(default_factory=dict)
+    registry: RegistrySettings = RegistrySettings()
     packs: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
 
     @model_validator(mode="after")

@@ -1,5 +1,9 @@
-"""`ToolSpec`: everything the engine, a policy or a model may need to know about a tool before it is called."""
+"""`ToolSpec`: everything the engine, a policy or a model may need to know about a tool before it is called.
 
+It is the one noun for that: what other frameworks keep apart as a tool's metadata is the spec, too.
+"""
+
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -30,6 +34,25 @@ class Annotations:
     requires_confirmation: bool = False
 
 
+DERIVED = Annotations()  # by identity: an author who says nothing lets them follow from the category
+_WORD = re.compile(r"[^a-z]+")
+_DESTRUCTIVE = frozenset({"write", "delete", "terminal"})
+
+
+def annotations_for(category: str) -> Annotations:
+    """What a tool of this category may do, when nobody said: ``"search"`` reads, ``"file_write"`` destroys.
+
+    From the words of the category, never from the tool's name: its author picked that for a model to read.
+    """
+    words = frozenset(_WORD.split(category.lower()))
+    destructive = not words.isdisjoint(_DESTRUCTIVE)
+    return Annotations(
+        read_only="search" in words and not destructive,
+        destructive=destructive,
+        requires_confirmation="terminal" in words,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Tag:
     """How a model calls a tool by a line of its answer, ``PREFIX: arguments``, instead of a tool call (TAG-1).
@@ -50,6 +73,7 @@ class ToolSpec:
     """One tool, described.
 
     parameters: JSON Schema (2020-12) of the arguments object.
+    annotations: as given, else what follows from the category (`annotations_for`).
     requires: configuration that must be present (``"image_client"``); without it the tool is not offered.
     features: what the model client must be able to do (``"vision"``).
     side_effects: what a call *may* do (``"filesystem_write"``); what it did is on the result.
@@ -58,6 +82,8 @@ class ToolSpec:
     required_permission: of the user. caps_required: what the agent must hold.
     cooldown_seconds, daily_limit: between two calls of a user, and per user and UTC day; 0 means none.
     requires_gate: the eval gate is asked before it runs.
+    id: stable, also when the tool gets another name; the name, unless given.
+    adapter_path: where its code is, as ``package.module:attribute``, for one that an operator registered.
     """
 
     name: str
@@ -75,7 +101,7 @@ class ToolSpec:
     requires: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     side_effects: tuple[str, ...] = ()
-    annotations: Annotations = field(default_factory=Annotations)
+    annotations: Annotations = DERIVED
     aliases: tuple[str, ...] = ()
     defer_loading: bool = False
     timeout_s: float = 30.0
@@ -85,6 +111,15 @@ class ToolSpec:
     requires_gate: bool = False
     tag: Tag | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
+    id: str = ""
+    adapter_path: str = ""
+
+    def __post_init__(self) -> None:
+        """Settle what was left open, once, so that no call has to."""
+        if not self.id:
+            object.__setattr__(self, "id", self.name)
+        if self.annotations is DERIVED:
+            object.__setattr__(self, "annotations", annotations_for(self.category))
 
     @property
     def summary(self) -> str:

@@ -16,7 +16,7 @@ from typing_extensions import TypedDict  # pydantic needs this one before Python
 
 from engine.contract.context import CallContext
 from engine.contract.failure import FailureClass, ToolFailure
-from engine.contract.spec import Annotations, Cost, PermissionLevel, SafetyClass, Tag, Tier, ToolSpec
+from engine.contract.spec import DERIVED, Annotations, Cost, PermissionLevel, SafetyClass, Tag, Tier, ToolSpec
 from engine.formats.tags import TagError, TagRegistry
 from engine.registry.docstring import split_docstring
 
@@ -139,7 +139,7 @@ def tool(
             requires=requires,
             features=features,
             side_effects=side_effects,
-            annotations=annotations or Annotations(),
+            annotations=annotations or DERIVED,
             aliases=aliases,
             defer_loading=defer_loading,
             timeout_s=timeout_s,

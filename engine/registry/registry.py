@@ -1,19 +1,64 @@
-"""`Registry`: everything that exists, by name, over all sources. What is offered this turn is `engine.turn`'s."""
+"""`Registry`: everything that exists, by name, over all sources. What is offered this turn is `engine.turn`'s.
+
+Three things change while it is open: tools are registered in this process (`register`), sources change by themselves
+(skills, modules, the file of registered tools), and tools of any source are disabled and enabled.
+"""
 
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from engine.contract.context import CallContext
-from engine.contract.failure import ToolNotFound
+from engine.contract.failure import FailureClass, ToolNotFound, refusal
 from engine.contract.source import Tool, ToolSource
 from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
 from engine.registry.nearest import nearest
 from engine.registry.static import RegistryError, StaticSource
+from engine.registry.updates import Happening, RegistryUpdates
 
 _log = logging.getLogger("knackbox.registry")
+
+REGISTERED = "registered here"
+
+
+class Switches(Protocol):
+    """Where it is kept which tools are disabled. `engine.registry.file_tools.FileTools` keeps it in the home."""
+
+    @property
+    def disabled(self) -> Mapping[str, str]:
+        """Since when, by id."""
+        ...
+
+    async def set_disabled(self, spec_id: str, disabled: bool) -> bool:
+        """Disable or enable; False when it was so already."""
+        ...
+
+
+class MemorySwitches:
+    """For a registry without a home."""
+
+    def __init__(self) -> None:
+        self.disabled: dict[str, str] = {}
+
+    async def set_disabled(self, spec_id: str, disabled: bool) -> bool:
+        changed = (spec_id in self.disabled) != disabled
+        self.disabled.pop(spec_id, None)
+        if disabled:
+            self.disabled[spec_id] = "this start"
+        return changed
+
+
+@runtime_checkable
+class Owning(Protocol):
+    """A changing source whose tools an operator puts there, so that nothing acquired may take their names."""
+
+    def names(self) -> frozenset[str]: ...
+
+    async def delete(self, name: str) -> bool:
+        """Delete a tool, by name or alias. False when there is none."""
+        ...
 
 
 class Registry:
@@ -24,8 +69,21 @@ class Registry:
     sources have one name.
     """
 
-    def __init__(self, sources: Sequence[ToolSource]) -> None:
-        self._sources = tuple(sources)
+    def __init__(
+        self,
+        sources: Sequence[ToolSource],
+        *,
+        switches: Switches | None = None,
+        updates: RegistryUpdates | None = None,
+        problems: Sequence[str] = (),
+    ) -> None:
+        """updates: where changes are told, if anywhere. problems: what was left out when it was populated."""
+        self.problems = tuple(problems)
+        # Static ones first, as they are in `find`: of two tools of one name the list has the one that is called.
+        self._sources = tuple(sorted(sources, key=lambda source: not isinstance(source, StaticSource)))
+        self._switches: Switches = switches or MemorySwitches()
+        self._updates = updates
+        self._registered = StaticSource(REGISTERED, ())
         self._static: dict[str, Tool] = {}
         self._changing: list[ToolSource] = []
         owner: dict[str, str] = {}
@@ -46,13 +104,23 @@ class Registry:
                 owner[called] = source.name
                 self._static[called] = tool
 
+    def joined(self, sources: Sequence[ToolSource]) -> "Registry":
+        """A registry of these sources, too. Raises RegistryError. Join before anything is registered."""
+        return Registry((*self._sources, *sources), switches=self._switches, updates=self._updates)
+
     @property
     def sources(self) -> tuple[ToolSource, ...]:
-        return self._sources
+        return (*self._sources, self._registered) if self._registered.entries else self._sources
+
+    @property
+    def disabled(self) -> Mapping[str, str]:
+        """Since when tools are disabled, by id."""
+        return self._switches.disabled
 
     def static_names(self) -> frozenset[str]:
-        """Every name and alias of a static tool: names that nothing acquired may take."""
-        return frozenset(self._static)
+        """Every name and alias of a static or registered tool: names that nothing acquired may take."""
+        owned = (source.names() for source in self._changing if isinstance(source, Owning))
+        return frozenset(self._static).union(*owned)
 
     def static_specs(self) -> dict[str, ToolSpec]:
         """Static tools by primary name, sorted."""
@@ -73,7 +141,66 @@ class Registry:
                 return tool
         return None
 
-    async def all_tools(self, turn: Turn | None = None) -> list[Tool]:
+    async def get(self, name: str) -> Tool:
+        """As `find`, disabled tools included. Raises ToolNotFound, naming the nearest."""
+        tool = await self.find(name)
+        if tool is None:
+            near = ", ".join(await self.nearest(name))
+            raise ToolNotFound(f"There is no tool {name!r}." + (f" Nearest: {near}." if near else ""))
+        return tool
+
+    async def get_metadata(self, name: str) -> ToolSpec:
+        """The spec of a tool, by its name or alias, else by its id. Raises ToolNotFound."""
+        tool = await self.find(name)
+        if tool is not None:
+            return tool.spec
+        for each in await self.all_tools(include_disabled=True):
+            if each.spec.id == name:
+                return each.spec
+        return (await self.get(name)).spec
+
+    async def all_primary_names(self) -> list[str]:
+        """The names of all tools, without their aliases, sorted."""
+        return [tool.spec.name for tool in await self.all_tools(include_disabled=True)]
+
+    async def register(self, tool: Tool) -> None:
+        """Add a tool to this process, until it is deleted. Raises RegistryError when a name or alias is taken."""
+        for called in (tool.spec.name, *tool.spec.aliases):
+            other = await self.find(called)
+            if other is not None:
+                raise RegistryError(
+                    f"{tool.spec.name} cannot be registered: the name {called!r} is claimed by {other.spec.name!r}. "
+                    "Rename it, remove the alias, or delete the other one first."
+                )
+        self._set_registered([*self._own(), tool])
+        await self._tell("upsert", tool.spec.id)
+
+    async def disable(self, name: str) -> bool:
+        """Neither offer nor run a tool of any source, until it is enabled. False when it was disabled.
+
+        Raises ToolNotFound.
+        """
+        return await self._switches.set_disabled((await self.get(name)).spec.id, disabled=True)
+
+    async def enable(self, name: str) -> bool:
+        """False when it was not disabled. By its id, a tool may be enabled though it is gone."""
+        spec_id = name if name in self.disabled else (await self.get(name)).spec.id
+        return await self._switches.set_disabled(spec_id, disabled=False)
+
+    async def delete(self, name: str) -> None:
+        """Delete a registered tool. Raises ToolNotFound, RegistryError for one that came with a source."""
+        tool = await self.get(name)
+        if self._registered.entries.get(name) is not None:
+            self._set_registered([each for each in self._own() if each is not tool])
+            await self._switches.set_disabled(tool.spec.id, disabled=False)
+            await self._tell("delete", tool.spec.id)
+            return
+        for source in self._changing:
+            if isinstance(source, Owning) and await source.delete(name):
+                return
+        raise RegistryError(f"{tool.spec.name} was not registered, so it cannot be deleted. Disable it instead.")
+
+    async def all_tools(self, turn: Turn | None = None, *, include_disabled: bool = False) -> list[Tool]:
         """Every tool of every source, sorted by name; where names collide the first source wins, static first."""
         asked = turn or Turn()
         found = {tool.spec.name: tool for tool in self._static.values()}
@@ -81,7 +208,8 @@ class Registry:
             for tool in await source.tools(asked):
                 if tool.spec.name not in self._static:
                     found.setdefault(tool.spec.name, tool)
-        return [found[name] for name in sorted(found)]
+        off = () if include_disabled else self.disabled
+        return [found[name] for name in sorted(found) if found[name].spec.id not in off]
 
     async def nearest(self, name: str, limit: int = 3) -> list[str]:
         """The names (or aliases) most like this one, best first. A source that cannot answer is left out."""
@@ -98,10 +226,23 @@ class Registry:
     async def execute(self, name: str, arguments: Mapping[str, Any], ctx: CallContext) -> Any:
         """Run a tool as it is: no validation, deadline or recovery (`engine.dispatch` has those).
 
-        Raises ToolNotFound for an unknown name, and whatever the tool raises.
+        Raises ToolNotFound for an unknown name, ToolFailure for a disabled one, and whatever the tool raises.
         """
-        tool = await self.find(name)
-        if tool is None:
-            near = ", ".join(await self.nearest(name))
-            raise ToolNotFound(f"There is no tool {name!r}." + (f" Nearest: {near}." if near else ""))
+        tool = await self.get(name)
+        if tool.spec.id in self.disabled:
+            raise refusal(f"{tool.spec.name} is disabled; nothing was run.", "disabled", FailureClass.FATAL)
         return await tool.run(ctx, arguments)
+
+    def _own(self) -> list[Tool]:
+        return [tool for called, tool in self._registered.entries.items() if called == tool.spec.name]
+
+    def _set_registered(self, tools: Sequence[Tool]) -> None:
+        made = StaticSource(REGISTERED, tools)
+        for called in self._registered.entries:
+            del self._static[called]
+        self._registered = made
+        self._static.update(made.entries)
+
+    async def _tell(self, event: Happening, item_id: str) -> None:
+        if self._updates is not None:
+            await asyncio.to_thread(self._updates.tell, "tools", event, item_id)

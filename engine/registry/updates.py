@@ -5,7 +5,7 @@ between, it has told nothing: at its next start it hands over what is true (`rec
 told. So an event may come late, and is never left out.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -36,7 +36,7 @@ _TOLD = Table(
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """One thing to tell. state: of the item now, such as a digest, for keepers that reconcile."""
+    """One thing to tell. state: of the item now, such as a digest, for keepers that reconcile; "" forgets it."""
 
     subject: Subject
     event: Happening
@@ -68,13 +68,12 @@ class RegistryUpdates:
         listed = list(updates)
         if not listed:
             return []
+        if any(each.subject == "tools" for each in listed):
+            self._records.bump(TOOLS_GENERATION)  # first, so that whoever hears of it finds the change
         with self._lasting.begin() as connection:
             if keeper:
                 self._remember(connection, keeper, listed)
-            offsets = self._events.append_all([(REGISTRY_UPDATED, self._payload(each)) for each in listed], connection)
-        if any(each.subject == "tools" for each in listed):
-            self._records.bump(TOOLS_GENERATION)
-        return offsets
+            return self._events.append_all([(REGISTRY_UPDATED, self._payload(each)) for each in listed], connection)
 
     def reconcile(
         self,
@@ -83,22 +82,29 @@ class RegistryUpdates:
         truth: Mapping[str, str],
         space_id: str = DEFAULT_SPACE,
         *,
-        disabled: Iterable[str] = (),
+        disabled: Container[str] = (),
+        always: Container[str] = (),
+        gone: Callable[[str], Happening] = lambda state: "delete",  # noqa: ARG005 -- whatever it was
     ) -> list[Update]:
         """Tell what this keeper never told: how its truth differs from its events so far; what was told now.
 
-        truth: the state of every item there is, by id. disabled: those of them that are.
+        truth: the state of every item there is, by id. disabled: those of them that are. always: told although they
+        are as they were; of a disabled one, that it was written and that it is disabled. gone: what became of an item
+        that is no more, by its last state.
+
+        Let nobody else change the truth meanwhile.
         """
         known = self.told(keeper, subject, space_id)
-        off = frozenset(disabled)
-        changed = [
-            Update(subject, "disable" if name in off else "upsert", name, space_id, state)
-            for name, state in sorted(truth.items())
-            if known.get(name) != state
-        ]
-        gone = [Update(subject, "delete", name, space_id) for name in sorted(known.keys() - truth.keys())]
-        self.tell_all([*changed, *gone], keeper=keeper)
-        return [*changed, *gone]
+        changed: list[Update] = []
+        for name, state in sorted(truth.items()):
+            if name in always or (name not in disabled and known.get(name) != state):
+                changed.append(Update(subject, "upsert", name, space_id, state))
+            if name in disabled and (name in always or known.get(name) != state):
+                changed.append(Update(subject, "disable", name, space_id, state))
+        missing = sorted(known.keys() - truth.keys())
+        told = [*changed, *(Update(subject, gone(known[name]), name, space_id) for name in missing)]
+        self.tell_all(told, keeper=keeper)
+        return told
 
     def told(self, keeper: str, subject: Subject, space_id: str = DEFAULT_SPACE) -> dict[str, str]:
         """The state of every item as this keeper told it last, by id."""
@@ -112,7 +118,7 @@ class RegistryUpdates:
         for each in updates:
             key = {"keeper": keeper, "subject": each.subject, "space_id": each.space_id, "item_id": each.item_id}
             connection.execute(delete(_TOLD).where(*(_TOLD.c[name] == value for name, value in key.items())))
-            if each.event != "delete":
+            if each.state:
                 connection.execute(insert(_TOLD).values(**key, state=each.state))
 
     def _payload(self, update: Update) -> dict[str, Any]:

@@ -4,13 +4,13 @@ Static tools by name, then acquired skills by name, then composed ones by name: 
 so a provider's prompt cache keeps hitting, and the same inputs give the same bytes.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine.contract.source import Tool, ToolSource
 from engine.contract.spec import Origin
 from engine.contract.turn import Turn
-from engine.turn.availability import Dropped, available, by_search_alone, permitted, without_deferred
+from engine.turn.availability import Dropped, available, by_search_alone, enabled, permitted, without_deferred
 from engine.turn.gather import SOURCE_TIMEOUT_S, SourceFailure, gather
 
 
@@ -43,24 +43,25 @@ async def active_list(
     configured: frozenset[str] = frozenset(),
     *,
     timeout_s: float = SOURCE_TIMEOUT_S,
+    disabled: Callable[[], Mapping[str, str]] = dict,
 ) -> ActiveList:
     """The tools of a turn, and what was left out and why. Never raises for what a source does.
 
     The sources see the turn, so the one of acquired skills offers those that fit the query, or all without one.
+    disabled: since when tools are, by id; asked when the sources have answered.
     """
     gathered = await gather(sources, turn, timeout_s=timeout_s)
     context = list_context(gathered.offered, turn, configured)
     tools, doubled = static_tools(context)
     tools, shadowing = append_acquired(tools, context)
     tools, unusable = _append(tools, context, Origin.COMPOSED)
+    tools, off = enabled(tools, disabled())
     tools, unavailable = available(tools, turn, configured)
     tools, forbidden = permitted(tools, turn)
     tools, deferred = without_deferred(tools, turn)
     tools, hidden = by_search_alone(tools, turn)
-    dropped = sorted(
-        [*doubled, *shadowing, *unusable, *unavailable, *forbidden, *deferred, *hidden], key=lambda each: each.name
-    )
-    return ActiveList(tuple(tools), tuple(dropped), gathered.failed)
+    dropped = [*doubled, *shadowing, *unusable, *off, *unavailable, *forbidden, *deferred, *hidden]
+    return ActiveList(tuple(tools), tuple(sorted(dropped, key=lambda each: each.name)), gathered.failed)
 
 
 def list_context(offered: tuple[Tool, ...], turn: Turn, configured: frozenset[str]) -> ListContext:

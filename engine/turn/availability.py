@@ -1,6 +1,6 @@
 """Availability: which tools can work at all, given the model's features and the configuration, and why not."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.contract.source import Tool
@@ -28,6 +28,15 @@ def why_not(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> str:
     if lacking:
         return f"the model has no {', '.join(lacking)}"
     return ""
+
+
+def enabled(tools: Sequence[Tool], disabled: Mapping[str, str]) -> tuple[list[Tool], list[Dropped]]:
+    """The tools that nobody disabled, in their order. disabled: since when, by id."""
+    if not disabled:
+        return list(tools), []
+    kept = [tool for tool in tools if tool.spec.id not in disabled]
+    off = [tool.spec for tool in tools if tool.spec.id in disabled]
+    return kept, [Dropped(spec.name, f"disabled since {disabled[spec.id]}") for spec in off]
 
 
 def available(tools: Sequence[Tool], turn: Turn, configured: frozenset[str]) -> tuple[list[Tool], list[Dropped]]:

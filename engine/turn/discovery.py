@@ -37,18 +37,20 @@ class Discovery:
         sources: Callable[[], Sequence[ToolSource]],
         requirements: frozenset[str],
         embedder: Callable[[], Embedder],
+        disabled: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         """sources: all but this one's own. embedder: called at the first search, in a thread: it takes a second."""
         self._sources = sources
         self._requirements = requirements
         self._embedder = embedder
+        self._disabled = disabled
         self._index: HybridIndex | None = None
         self._lock = asyncio.Lock()
 
     async def allowed(self, turn: Turn) -> dict[str, ToolSpec]:
         """What may be called in this turn, by name: deferred tools and every listed skill among it."""
         everything = replace(turn, query=None, include_deferred_tools=True, use_tool_search_flow=False)
-        listed = await active_list(self._sources(), everything, self._requirements)
+        listed = await active_list(self._sources(), everything, self._requirements, disabled=self._disabled)
         return {each.spec.name: each.spec for each in listed.tools}
 
     async def search(self, query: str, turn: Turn, limit: int) -> list[ToolSpec]:

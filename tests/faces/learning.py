@@ -1,4 +1,4 @@
-"""A source whose set of tools changes, kept in a file of the home and announced through the records, as skills are."""
+"""A source whose set of tools changes, kept in a file of the home and told on the event log, as skills are."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,6 +8,9 @@ from engine.contract.context import CallContext
 from engine.contract.source import Tool
 from engine.contract.spec import Origin, ToolSpec
 from engine.contract.turn import Turn
+from engine.registry.updates import Happening, RegistryUpdates
+from engine.stores.clock import SystemClock
+from engine.stores.event_log import EventLog
 from engine.stores.records import Records
 
 
@@ -20,7 +23,7 @@ class Learned:
 
 
 class Teach:
-    """Learn a tool by name: the same write and the same bump as any process would do."""
+    """Learn a tool by name: the same write and the same news as any process would do."""
 
     def __init__(self, home: str) -> None:
         self._home = home
@@ -53,17 +56,18 @@ def names(home: str) -> list[str]:
 
 
 def learn(home: str, name: str) -> None:
-    change(home, sorted({*names(home), name}))
+    change(home, sorted({*names(home), name}), "upsert", name)
 
 
 def forget(home: str, name: str) -> None:
-    change(home, sorted({*names(home)} - {name}))
+    change(home, sorted({*names(home)} - {name}), "delete", name)
 
 
-def change(home: str, kept: list[str]) -> None:
+def change(home: str, kept: list[str], event: Happening, name: str) -> None:
     (Path(home) / "learned.txt").write_text(" ".join(kept))
-    records = Records.open(f"sqlite:///{home}/records.db")
+    records, lasting = Records.open(f"sqlite:///{home}/records.db"), Records.open(f"sqlite:///{home}/events.db")
     try:
-        records.bump("tools")
+        RegistryUpdates(EventLog(lasting, SystemClock()), lasting, records, SystemClock()).tell("tools", event, name)
     finally:
         records.close()
+        lasting.close()

@@ -8,7 +8,15 @@ from typing import Any
 
 PATIENCE_S = 60.0
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["chromadb", "engine.stores.vectors", "engine.retrieval.index", "tests.stores.processes"])
+SERVER.set_forkserver_preload(
+    [
+        "chromadb",
+        "engine.registry.registries",
+        "engine.retrieval.index",
+        "engine.stores.vectors",
+        "tests.stores.processes",
+    ]
+)
 
 
 class Other:

@@ -10,7 +10,7 @@ import typer
 from engine.app.engine import Engine
 from engine.contract.result import ToolResult
 from engine.faces.cli.session import with_engine
-from engine.faces.cli.shared import Exit, Json, emit, emit_json, fail, read_input, say, wants_json, working
+from engine.faces.cli.shared import Agent, Exit, Json, emit, emit_json, fail, read_input, say, wants_json, working
 
 app = typer.Typer(pretty_exceptions_enable=False)
 
@@ -24,13 +24,14 @@ def call(
     args: Annotated[
         str, typer.Option("--args", metavar="JSON|@FILE", help="Its arguments, one JSON object; @- reads stdin.")
     ] = "{}",
+    agent: Agent = None,
     as_json: Json = False,
 ) -> None:
     """Call one tool. Ends with 1 when the tool failed, with 2 when the name or the arguments are wrong."""
     arguments = parse_arguments(args)
 
     async def work(engine: Engine) -> ToolResult:
-        return await engine.call(name, arguments)
+        return await engine.call(name, arguments, await engine.turn_of(agent) if agent else None)
 
     with working(f"calling {name}") as spinner:
         result = with_engine(ctx, work, spinner)

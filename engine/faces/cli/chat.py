@@ -18,7 +18,7 @@ from engine.agent.loop import Conversation
 from engine.app.conversation import open_conversation
 from engine.app.engine import Engine
 from engine.faces.cli.session import with_engine
-from engine.faces.cli.shared import Exit, Json, emit, emit_json, say, wants_json
+from engine.faces.cli.shared import Agent, Exit, Json, emit, emit_json, say, wants_json
 
 app = typer.Typer(pretty_exceptions_enable=False)
 
@@ -29,6 +29,7 @@ SHOWN = 160  # characters of arguments and results in one line of the log
 def chat(
     ctx: typer.Context,
     message: Annotated[str | None, typer.Argument(help="What to do; without it, a dialogue.")] = None,
+    agent: Agent = None,
     as_json: Json = False,
 ) -> None:
     """Let the configured model work with the tools. Ends with 1 when it did not come to an answer."""
@@ -36,7 +37,8 @@ def chat(
 
     async def work(engine: Engine) -> Report | None:
         watcher = Watcher(stream=not json_wanted)
-        async with open_conversation(engine, on_event=watcher, stream=not json_wanted) as conversation:
+        turn = await engine.turn_of(agent) if agent else None
+        async with open_conversation(engine, turn=turn, on_event=watcher, stream=not json_wanted) as conversation:
             if message is None and sys.stdin.isatty():
                 await dialogue(conversation, watcher)
                 return None

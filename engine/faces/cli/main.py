@@ -26,6 +26,7 @@ OWN = {
     "tools": Own("engine.faces.cli.tools", "The tools of this turn, and why others are not among them."),
     "chat": Own("engine.faces.cli.chat", "Talk to the configured model, which uses the tools."),
     "audit": Own("engine.faces.cli.audit", "The calls that were made, and how they ended."),
+    "registry": Own("engine.faces.cli.registry", "Registered tools, prompts and agents; their snapshots."),
     "failures": Own("engine.faces.cli.failures", "What failed lately, and how it was classified."),
     "kernelspec": Own("engine.faces.cli.kernelspec", "Kernels in boxes for JupyterLab and others."),
     "modules": Own("engine.faces.cli.modules", "Tools that live elsewhere: HTTP modules and MCP servers."),

@@ -26,6 +26,7 @@ from engine.app.home import Home
 from engine.app.settings import Settings
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, for programs.")]
+Agent = Annotated[str | None, typer.Option("--agent", metavar="ID", help="As this registered agent.")]
 
 SPINNER_AFTER_S = 1.0
 

@@ -7,7 +7,7 @@ import typer
 from engine.app.engine import Engine
 from engine.contract.spec import ToolSpec
 from engine.faces.cli.session import with_engine
-from engine.faces.cli.shared import Json, emit, emit_json, print_table, say, wants_json, working
+from engine.faces.cli.shared import Agent, Json, emit, emit_json, print_table, say, wants_json, working
 from engine.turn.active_list import ActiveList
 
 app = typer.Typer(pretty_exceptions_enable=False)
@@ -21,12 +21,13 @@ def tools(
         typer.Option("--query", "-q", help="A message; of the learned skills only those that fit are shown."),
     ] = None,
     why: Annotated[bool, typer.Option("--why", help="Show also what is left out, and why.")] = False,
+    agent: Agent = None,
     as_json: Json = False,
 ) -> None:
     """The tools of a turn, in the order a model gets them."""
 
     async def work(engine: Engine) -> ActiveList:
-        return await engine.list_tools(query=query)
+        return await engine.list_tools(await engine.turn_of(agent) if agent else None, query=query)
 
     with working("listing the tools"):
         found = with_engine(ctx, work)

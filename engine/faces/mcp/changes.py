@@ -1,25 +1,33 @@
-"""`tools/list_changed`: said right after the set of tools changed, in this process or in another."""
+"""`tools/list_changed`: said when the event log tells that tools changed, in this process or in another."""
 
 import logging
-from collections.abc import Callable
 
 import anyio
+import anyio.to_thread
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import SubscriptionBus, ToolsListChanged
 
-POLL_S = 0.25  # another process's change is seen within this; reading a generation costs microseconds
+from engine.registry.updates import REGISTRY_UPDATED
+from engine.stores.event_log import EventLog
+
+POLL_S = 0.25  # another process's change is seen within this; looking whether the log grew costs microseconds
+_PAGE = 500
 log = logging.getLogger(__name__)
 
 
 class ToolChanges:
-    """Compares the generation of the tool set with the one last announced, and tells every client of a difference."""
+    """Reads what is new on the event log, and tells every client when tools are among it.
 
-    def __init__(self, generation: Callable[[], int], bus: SubscriptionBus) -> None:
+    It needs no place of its own in the log: who connects lists the tools as they are, and hears of what comes after.
+    """
+
+    def __init__(self, events: EventLog, bus: SubscriptionBus) -> None:
         """bus: reaches clients of the 2026-07-28 protocol; older ones are reached through `joined` sessions."""
-        self._generation = generation
+        self._events = events
         self._bus = bus
         self._sessions: list[ServerSession] = []
-        self._announced = generation()
+        self._read_to = events.generation()
+        self._reading = anyio.Lock()
 
     def joined(self, session: ServerSession) -> None:
         """A client of an older protocol finished its handshake."""
@@ -27,16 +35,23 @@ class ToolChanges:
 
     async def announce(self) -> None:
         """Tell the clients, if there is anything new."""
-        now = self._generation()
-        if now == self._announced:
-            return
-        self._announced = now
+        async with self._reading:
+            if self._events.generation() == self._read_to or not await self._tools_changed():
+                return
         await self._bus.publish(ToolsListChanged())
         for session in list(self._sessions):
             try:
                 await session.send_tool_list_changed()
             except (anyio.ClosedResourceError, anyio.BrokenResourceError):
                 self._sessions.remove(session)
+
+    async def _tools_changed(self) -> bool:
+        """Whether what is new says so; it is read to its end."""
+        changed = False
+        while found := await anyio.to_thread.run_sync(self._events.read, self._read_to, _PAGE):
+            self._read_to = max(self._read_to, found[-1].offset)
+            changed |= any(each.type == REGISTRY_UPDATED and each.payload.get("subject") == "tools" for each in found)
+        return changed
 
     async def watch(self) -> None:
         """Look for changes until cancelled."""

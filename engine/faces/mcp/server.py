@@ -45,7 +45,7 @@ def build_server(engine: Engine, approver: McpApprover) -> tuple[Server[dict[str
     approver: the one the engine was opened with.
     """
     bus = InMemorySubscriptionBus()
-    changes = ToolChanges(engine.tools_generation, bus)
+    changes = ToolChanges(engine.events, bus)
     turn = Turn()
 
     async def list_tools(_: Context, params: PaginatedRequestParams | None) -> ListToolsResult:  # noqa: ARG001 -- one page

@@ -1,0 +1,202 @@
+"""`Adapters`: from ``package.module:attribute`` to the code that runs a registered tool (REG-4).
+
+An adapter is engine code: it runs in this process, in no box. So it is imported only below the modules that the
+operator configured, never from a folder that agents write to, and only when it is first called. An edited one takes
+the place of the one in use when the new source could be imported in a box.
+"""
+
+import asyncio
+import importlib
+import importlib.util
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from engine.contract.context import CallContext
+from engine.contract.failure import FailureClass, refusal
+from engine.contract.source import Tool
+from engine.contract.spec import ToolSpec
+from engine.registry.callable import as_tool
+from engine.registry.static import RegistryError
+from engine.registry.trial_import import TrialImport
+
+PATIENCE_S = 5.0
+
+
+class AdapterError(RegistryError):
+    """An adapter that cannot be used, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """A module in use. stamp: of the file it was made from."""
+
+    module: ModuleType
+    file: Path | None
+    stamp: tuple[int, int] | None
+
+
+class Adapters:
+    """The adapters of one engine."""
+
+    def __init__(self, prefixes: Iterable[str], forbidden: Iterable[Path], trial: TrialImport) -> None:
+        """prefixes: modules below which adapters may be. forbidden: folders from which nothing is imported."""
+        self._prefixes = tuple(prefixes)
+        self._forbidden = tuple(folder.resolve() for folder in forbidden)
+        self._trial = trial
+        self._lock = threading.Lock()
+        self._modules: dict[str, _Loaded] = {}
+        self._tools: dict[int, tuple[ToolSpec, Tool]] = {}
+
+    def known(self, spec: ToolSpec) -> Tool | None:
+        """The tool of this spec, if its adapter is resolved already."""
+        found = self._tools.get(id(spec))
+        return found[1] if found is not None else None
+
+    def resolve(self, spec: ToolSpec) -> Tool:
+        """Import what the spec's `adapter_path` names. Blocks; raises AdapterError, and tries again the next time."""
+        with self._alone():
+            known = self.known(spec)
+            if known is not None:
+                return known
+            name, _, attribute = spec.adapter_path.partition(":")
+            self.check(spec.adapter_path)
+            module = self._module(name).module
+            try:
+                tool = as_tool(spec, getattr(module, attribute))
+            except AttributeError:
+                raise AdapterError(f"{name} has no {attribute!r}; correct adapter_path of {spec.id}.") from None
+            # The spec is kept beside its tool, so that its id cannot be given to another object.
+            self._tools[id(spec)] = (spec, tool)
+            return tool
+
+    def forget(self, specs: Iterable[ToolSpec]) -> None:
+        """Let go of tools whose spec is not these ones any more."""
+        kept = {id(spec) for spec in specs}
+        for key in [key for key in list(self._tools) if key not in kept]:
+            self._tools.pop(key, None)
+
+    def check(self, path: str) -> None:
+        """Raises AdapterError when the operator did not allow the module."""
+        name = path.partition(":")[0]
+        if not any(name == prefix or name.startswith(f"{prefix}.") for prefix in self._prefixes):
+            allowed = ", ".join(self._prefixes) or "none"
+            raise AdapterError(
+                f"The adapter {path} is not below an allowed module (allowed: {allowed}). "
+                "Add its package to adapter_prefixes in [registry] of config.toml."
+            )
+
+    async def reload_edited(self) -> dict[str, str]:
+        """Take over every adapter whose file was edited; what became of each, by module: "" is well, else why not.
+
+        The new source is imported in a box first. Where that fails, or the import here does, the old one stays.
+        """
+        outcome = {}
+        for name, loaded in list(self._modules.items()):
+            if loaded.file is not None and await asyncio.to_thread(_stamp, loaded.file) != loaded.stamp:
+                outcome[name] = await self._reload(name, loaded, loaded.file)
+        return outcome
+
+    async def _reload(self, name: str, loaded: _Loaded, file: Path) -> str:
+        try:
+            stamp = await asyncio.to_thread(_stamp, file)
+            source = await asyncio.to_thread(file.read_bytes)
+            await self._trial.run(name, file, source)
+            await asyncio.to_thread(self._swap, name, loaded, source, stamp)
+        except (RegistryError, OSError) as error:
+            return f"the edited {name} is not used: {error} The one in use stays."
+        return ""
+
+    def _swap(self, name: str, loaded: _Loaded, source: bytes, stamp: tuple[int, int] | None) -> None:
+        """Make a new module of the source that passed; nothing is changed when it raises."""
+        spec = loaded.module.__spec__
+        assert spec is not None  # noqa: S101 -- for the type checker: it was imported
+        with self._alone():
+            module = importlib.util.module_from_spec(spec)
+            _guarded(name, lambda: exec(compile(source, str(loaded.file), "exec"), module.__dict__))  # noqa: S102 -- the operator's code
+            sys.modules[name] = module
+            self._modules[name] = _Loaded(module, loaded.file, stamp)
+            for key, (each, _) in list(self._tools.items()):
+                if each.adapter_path.partition(":")[0] == name:
+                    self._tools.pop(key, None)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One import at a time. Who waits for one that hangs gives up, so that threads do not pile up behind it."""
+        if not self._lock.acquire(timeout=PATIENCE_S):
+            raise AdapterError("The import of another adapter has not ended yet. Try again later.")
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    def _module(self, name: str) -> _Loaded:
+        loaded = self._modules.get(name)
+        if loaded is not None:
+            return loaded
+        parts = name.split(".")
+        found: ModuleSpec | None = None
+        for depth in range(1, len(parts) + 1):  # a package is looked at before it is imported
+            path = ".".join(parts[:depth])
+            found = _guarded(path, partial(importlib.util.find_spec, path))
+            if found is None:
+                raise AdapterError(f"There is no module {path}. Install what brings it, or correct adapter_path.")
+            self._refuse_forbidden(path, found)
+            stamp = _stamp(Path(found.origin)) if found.origin else None
+            module = _guarded(path, partial(importlib.import_module, path))
+        origin = found.origin if found is not None and found.has_location else None
+        file = Path(origin) if origin and origin.endswith(".py") else None  # what is not source cannot be tried
+        loaded = self._modules[name] = _Loaded(module, file, stamp if file is not None else None)
+        return loaded
+
+    def _refuse_forbidden(self, name: str, found: ModuleSpec) -> None:
+        places = [*(found.submodule_search_locations or ()), *([found.origin] if found.has_location else ())]
+        for place in places:
+            real = Path(place or "").resolve()
+            for folder in self._forbidden:
+                if real.is_relative_to(folder):
+                    raise AdapterError(
+                        f"The module {name} lies in {folder}, where agents may write; it was not imported. "
+                        "Install it elsewhere."
+                    )
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterTool:
+    """A registered tool whose adapter is resolved at the call."""
+
+    spec: ToolSpec
+    adapters: Adapters
+
+    async def run(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
+        """Raises ToolFailure, FATAL and not started, when the adapter cannot be used."""
+        try:
+            tool = await asyncio.to_thread(self.adapters.resolve, self.spec)
+        except RegistryError as error:
+            text = f"{self.spec.name} cannot run: {error} Nothing was run."
+            raise refusal(text, "adapter_unavailable", FailureClass.FATAL) from error
+        return await tool.run(ctx, arguments)
+
+
+def _guarded(name: str, work: Callable[[], Any]) -> Any:
+    """What the work gives. Whatever an import raises is an AdapterError of one line."""
+    try:
+        return work()
+    except (Exception, SystemExit) as error:
+        text = " ".join(str(error).split())[:300]
+        raise AdapterError(f"{name} cannot be imported: {type(error).__name__}: {text}. Correct it.") from error
+
+
+def _stamp(file: Path) -> tuple[int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns

@@ -1,0 +1,192 @@
+"""Envelopes: how tools, prompts and agents are written in the files of the registries, and read again (REG-5).
+
+What comes from a file is checked before it is a spec. A tool's envelope has ten fields; what a `ToolSpec` says beyond
+those stands in the envelope's `meta` under its own name, and keys of `meta` that nobody knows stay the spec's `meta`.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, fields
+from typing import Annotated, Any, TypeVar
+
+import jsonschema_rs
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+
+from engine.contract.agent import AgentSpec, PolicyOverrides
+from engine.contract.prompt import PromptSpec
+from engine.contract.spec import DERIVED, Annotations, Cost, PermissionLevel, SafetyClass, Tag, Tier, ToolSpec
+from engine.registry.static import RegistryError
+
+T = TypeVar("T")
+
+ID = r"^[A-Za-z][A-Za-z0-9_.-]{0,99}$"
+ADAPTER = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$"
+_DAY_MS = 24 * 60 * 60 * 1000
+
+_Id = Annotated[str, StringConstraints(pattern=ID)]
+_Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")]
+_Text = Annotated[str, StringConstraints(max_length=20_000)]
+_Words = Annotated[tuple[Annotated[str, StringConstraints(min_length=1, max_length=200)], ...], Field(max_length=100)]
+
+
+class _Meta(BaseModel):
+    """What a `ToolSpec` says beyond the fields of the envelope."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    name: _Name | None = None
+    description: _Text = ""
+    short_description: Annotated[str, StringConstraints(max_length=500)] = ""
+    tier: Tier = "medium"
+    category: Annotated[str, StringConstraints(max_length=100)] = "general"
+    cost: Cost = "free"
+    required_permission: PermissionLevel = "guest"
+    requires: _Words = ()
+    features: _Words = ()
+    annotations: Annotations | None = None
+    aliases: Annotated[tuple[_Name, ...], Field(max_length=20)] = ()
+    defer_loading: bool = False
+    cooldown_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    daily_limit: Annotated[int, Field(ge=0)] = 0
+    requires_gate: bool = False
+    tag: Tag | None = None
+
+
+class ToolEnvelope(BaseModel):
+    """A tool as it is kept on disk. timeout_ms: over all attempts of one call."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    spec_id: _Id
+    version: Annotated[str, StringConstraints(min_length=1, max_length=50)] = "1"
+    caps_required: _Words = ()
+    params_schema: dict[str, Any] = Field(default_factory=lambda: {"type": "object", "properties": {}})
+    side_effects: _Words = ()
+    safety_class: SafetyClass = "LOW"
+    timeout_ms: Annotated[int, Field(gt=0, le=_DAY_MS)] = 30_000
+    idempotency_key_fields: _Words = ()
+    adapter_path: Annotated[str, StringConstraints(pattern=ADAPTER, max_length=300)]
+    meta: _Meta = Field(default_factory=_Meta)
+
+
+_OWN = frozenset({"id", "parameters", "timeout_s", "origin", "meta", "annotations", *ToolEnvelope.model_fields})
+_PROMPT, _AGENT = TypeAdapter(PromptSpec), TypeAdapter(AgentSpec)
+_ID_ALONE = TypeAdapter(_Id)
+
+
+def read_tool(envelope: Mapping[str, Any]) -> ToolSpec:
+    """The spec in an envelope. Raises RegistryError, naming the first field that does not fit."""
+    meta = envelope.get("meta")
+    for part, kind in (("annotations", Annotations), ("tag", Tag)):
+        _refuse_unknown(kind, meta.get(part) if isinstance(meta, Mapping) else None, f"meta.{part}.")
+    try:
+        read = ToolEnvelope.model_validate(envelope)
+    except ValidationError as error:
+        raise RegistryError(_explained(error)) from error
+    _check_schema(read.params_schema)
+    said = {name: getattr(read.meta, name) for name in _Meta.model_fields if name not in {"name", "annotations"}}
+    return ToolSpec(
+        name=read.meta.name or _as_name(read.spec_id),
+        id=read.spec_id,
+        version=read.version,
+        parameters=read.params_schema,
+        safety_class=read.safety_class,
+        caps_required=read.caps_required,
+        side_effects=read.side_effects,
+        timeout_s=read.timeout_ms / 1000,
+        idempotency_key_fields=read.idempotency_key_fields,
+        adapter_path=read.adapter_path,
+        annotations=DERIVED if read.meta.annotations is None else read.meta.annotations,
+        meta=dict(read.meta.model_extra or {}),
+        **{**said, "description": said["description"] or f"The tool {read.spec_id}."},
+    )
+
+
+def write_tool(spec: ToolSpec) -> dict[str, Any]:
+    """The envelope of a spec. Raises RegistryError when its `meta` has a field's name, or JSON cannot carry it."""
+    meta: dict[str, Any] = dict(spec.meta)
+    clash = sorted(meta.keys() & _Meta.model_fields.keys())
+    if clash:
+        raise RegistryError(f"{spec.id}: {', '.join(clash)} in its meta is a field of the tool itself. Rename the key.")
+    for each in fields(ToolSpec):
+        value = getattr(spec, each.name)
+        default = each.default if each.default is not MISSING else None
+        if each.name not in _OWN and value != default:
+            meta[each.name] = asdict(value) if isinstance(value, Tag) else value
+    if spec.name == _as_name(spec.id):
+        meta.pop("name", None)
+    meta["annotations"] = asdict(spec.annotations)
+    envelope = {
+        "spec_id": spec.id,
+        "version": spec.version,
+        "caps_required": list(spec.caps_required),
+        "params_schema": dict(spec.parameters),
+        "side_effects": list(spec.side_effects),
+        "safety_class": spec.safety_class,
+        "timeout_ms": round(spec.timeout_s * 1000),
+        "idempotency_key_fields": list(spec.idempotency_key_fields),
+        "adapter_path": spec.adapter_path,
+        "meta": meta,
+    }
+    return plain(envelope)
+
+
+def read_prompt(envelope: Mapping[str, Any]) -> PromptSpec:
+    """Raises RegistryError."""
+    return _read(_PROMPT, PromptSpec, envelope)
+
+
+def read_agent(envelope: Mapping[str, Any]) -> AgentSpec:
+    """Raises RegistryError."""
+    _refuse_unknown(PolicyOverrides, envelope.get("policy_overrides"), "policy_overrides.")
+    return _read(_AGENT, AgentSpec, envelope)
+
+
+def plain(value: Mapping[str, Any]) -> dict[str, Any]:
+    """As it will be read from the file again. Raises RegistryError for what JSON has no form for."""
+    try:
+        copied: dict[str, Any] = json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise RegistryError(f"{value.get('spec_id')}: it cannot be written as JSON ({error}).") from error
+    return copied
+
+
+def _read(adapter: TypeAdapter[T], kind: type[Any], envelope: Mapping[str, Any]) -> T:
+    _refuse_unknown(kind, envelope)
+    try:
+        _ID_ALONE.validate_python(envelope.get("spec_id"))
+        return adapter.validate_python(dict(envelope))
+    except ValidationError as error:
+        raise RegistryError(_explained(error)) from error
+
+
+def _refuse_unknown(kind: type[Any], value: Any, place: str = "") -> None:
+    """Pydantic lets fields of a dataclass pass that it does not have; a restriction with a slip in it would be none."""
+    unknown = (
+        sorted(map(str, value.keys() - {each.name for each in fields(kind)})) if isinstance(value, Mapping) else ()
+    )
+    if unknown:
+        raise RegistryError(
+            f"{place}{', '.join(unknown)[:200]}: no such field. Known: {', '.join(kind.__match_args__)}"
+        )
+
+
+def _as_name(spec_id: str) -> str:
+    """An id as a name that every provider takes."""
+    return spec_id.replace(".", "_")[:64]
+
+
+def _check_schema(schema: Mapping[str, Any]) -> None:
+    try:
+        jsonschema_rs.meta.validate(dict(schema))
+    except ValueError as error:
+        raise RegistryError(f"params_schema: {str(error).splitlines()[0]}") from error
+    if schema.get("type", "object") != "object":
+        raise RegistryError("params_schema: it must describe an object, the arguments by name")
+
+
+def _explained(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_context=False)[0]
+    place = ".".join(str(part) for part in first["loc"]) or "spec_id"
+    more = f" ({error.error_count() - 1} more wrong)" if error.error_count() > 1 else ""
+    return f"{place}: {first['msg']}, not {str(first['input'])[:80]!r}{more}"

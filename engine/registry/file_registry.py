@@ -1,0 +1,285 @@
+"""`FileRegistry`: items of one kind in one JSON file, shared by every process on a home (REG-5).
+
+The file is the truth: ``{"items": {id: envelope}, "disabled": {id: when}}``. A writer holds a lock between processes,
+replaces the file in one step, and tells what changed before it lets go. Readers need no lock. A file that is not JSON
+of that shape is set aside under a name that says when, and what it held is not touched; an entry that does not fit is
+left out, stays in the file, and does not hold the others back.
+"""
+
+import json
+import os
+import secrets
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Generic, NoReturn, TypeVar
+
+from engine.contract.canonical import digest
+from engine.contract.context import Clock
+from engine.registry.static import RegistryError
+from engine.registry.updates import Happening, RegistryUpdates, Subject
+from engine.stores.atomic import remove_leftovers, write_atomic
+from engine.stores.locks import FileLock
+
+T = TypeVar("T")
+
+KEEPER = "files"  # of the registries, towards RegistryUpdates
+MOST_BYTES = 16 << 20
+_ASIDE = ".corrupt-"
+_OFF = "off:"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A registry's file as it is. disabled: id -> since when; also of tools that the file does not hold."""
+
+    items: Mapping[str, Any] = field(default_factory=dict)
+    disabled: Mapping[str, str] = field(default_factory=dict)
+
+    def as_json(self) -> bytes:
+        document = {"items": dict(self.items), "disabled": dict(self.disabled)}
+        return (json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode("utf-8")
+
+    @property
+    def states(self) -> dict[str, str]:
+        """What `RegistryUpdates` compares, of every item and of every name that is disabled."""
+        states = {name: f"on:{digest(envelope)}" for name, envelope in self.items.items()}
+        return states | {name: _OFF + states.get(name, "on:").removeprefix("on:") for name in self.disabled}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What could not be loaded: the id of an entry, or "" for the file, and why."""
+
+    file: Path
+    item_id: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.item_id + ': ' if self.item_id else ''}{self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class View(Generic[T]):
+    """A registry at one moment: what could be read, by id in order, what is disabled, and what is wrong."""
+
+    items: Mapping[str, T]
+    disabled: Mapping[str, str]
+    problems: tuple[Problem, ...]
+
+
+class Corrupt(RegistryError):
+    """A registry's file that cannot be read as one."""
+
+
+class FileRegistry(Generic[T]):
+    """One registry. Every method blocks, except `stale`; any thread may use it."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        folder: Path,
+        read: Callable[[Mapping[str, Any]], T],
+        updates: RegistryUpdates,
+        clock: Clock,
+        *,
+        claims: Callable[[T], Iterable[str]] = lambda item: (),  # noqa: ARG005 -- it claims none
+    ) -> None:
+        """read: the item in an envelope; raises RegistryError. claims: the names that only one item may have."""
+        self.subject: Subject = subject
+        self.path = folder / f"{subject}.json"
+        self._read_item = read
+        self._claims = claims
+        self._updates = updates
+        self._clock = clock
+        self._lock = FileLock(folder / f".{subject}.lock")
+        self._loading = threading.Lock()
+        self._view: View[T] | None = None
+        self._stamp: tuple[int, ...] | None = None
+
+    @property
+    def current(self) -> View[T] | None:
+        """What was read last."""
+        return self._view
+
+    def stale(self) -> bool:
+        """Whether the file is another one than the one last read. Takes microseconds."""
+        return self._view is None or self._stamp != _stamp_of(self.path)
+
+    def view(self) -> View[T]:
+        """What is registered now."""
+        with self._loading:
+            if self._view is None or self._stamp != _stamp_of(self.path):
+                try:
+                    document, self._stamp = _load(self.path)
+                except Corrupt:
+                    with self._lock.exclusive():
+                        self._load_or_set_aside()
+                    document, self._stamp = _load(self.path)
+                except OSError as error:
+                    problem = Problem(self.path, "", f"it cannot be read ({error.strerror}). Check its permissions.")
+                    known = self._view or View({}, {}, ())
+                    return replace(known, problems=(problem,))  # above all, what was disabled stays so
+                self._view = self._understood(document)
+            return self._view
+
+    def document(self) -> Document:
+        """The file, with what could not be understood. Raises StoreBusy, OSError."""
+        with self._lock.shared():
+            try:
+                return _load(self.path)[0]
+            except Corrupt as error:
+                raise RegistryError(f"{self.path}: {error}. It is set aside at the next start.") from error
+
+    def put(self, item_id: str, envelope: Mapping[str, Any]) -> T:
+        """Register an item, or replace it. Raises RegistryError for one that does not fit or whose name is taken."""
+        item = self._read_item(envelope)
+        with self._changing() as document:
+            others = self._understood(document).items
+            for other_id, other in others.items():
+                taken = sorted(set(self._claims(item)) & set(self._claims(other)))
+                if other_id != item_id and taken:
+                    raise RegistryError(f"{item_id}: the name {taken[0]!r} is {other_id}'s. Choose another.")
+            self._save(Document({**document.items, item_id: dict(envelope)}, document.disabled), {item_id})
+        return item
+
+    def remove(self, item_id: str) -> bool:
+        """Delete an item, and that it is disabled. False when there is none."""
+        with self._changing() as document:
+            if item_id not in document.items:
+                return False
+            items = {name: envelope for name, envelope in document.items.items() if name != item_id}
+            self._save(Document(items, {name: at for name, at in document.disabled.items() if name != item_id}))
+            return True
+
+    def set_disabled(self, item_id: str, disabled: bool) -> bool:
+        """Disable or enable; False when it was so already. The id need not be one of the file's."""
+        with self._changing() as document:
+            if (item_id in document.disabled) == disabled:
+                return False
+            others = {known: at for known, at in document.disabled.items() if known != item_id}
+            now = {item_id: self._clock.now().isoformat(timespec="seconds")} if disabled else {}
+            self._save(Document(document.items, others | now))
+            return True
+
+    def replace_all(self, document: Document) -> Document:
+        """Put another document in the place of the file, and tell every difference; the one it replaced."""
+        with self._changing() as before:
+            self._save(document)
+            return before
+
+    def reconcile(self) -> None:
+        """At a start: sweep what killed writers left, set a corrupt file aside, tell what was never told."""
+        with self._changing() as document:
+            remove_leftovers(self.path.parent)
+            self._tell(document, ())
+
+    @contextmanager
+    def _changing(self) -> Iterator[Document]:
+        """Alone with the file."""
+        self.path.parent.mkdir(mode=0o700, exist_ok=True)
+        with self._lock.exclusive():
+            yield self._load_or_set_aside()
+
+    def _save(self, document: Document, always: Iterable[str] = ()) -> None:
+        data = document.as_json()
+        if len(data) > MOST_BYTES:
+            raise RegistryError(f"{self.path}: it would pass {MOST_BYTES >> 20} MiB. Delete what is not used.")
+        write_atomic(self.path, data)
+        self._tell(document, frozenset(always))
+
+    def _tell(self, document: Document, always: Iterable[str]) -> None:
+        def gone(state: str) -> Happening:
+            return "upsert" if state == _OFF else "delete"  # a tool of another source was enabled again
+
+        off = document.disabled.keys()
+        chosen = frozenset(always)
+        self._updates.reconcile(KEEPER, self.subject, document.states, disabled=off, always=chosen, gone=gone)
+
+    def _load_or_set_aside(self) -> Document:
+        """The file, by whoever holds the lock. Of a damaged one, what was disabled is known from what was told."""
+        try:
+            return _load(self.path)[0]
+        except Corrupt:
+            now = self._clock.now()
+            told = self._updates.told(KEEPER, self.subject)
+            off = [name for name, state in told.items() if state.startswith(_OFF)]
+            document = Document({}, dict.fromkeys(off, now.isoformat(timespec="seconds")))
+            aside = self.path.with_name(f"{self.path.name}{_ASIDE}{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}")
+            try:
+                os.link(self.path, aside)
+            except OSError:  # a filesystem without links
+                self.path.rename(aside)
+            write_atomic(self.path, document.as_json())  # with links in one step: nobody finds nothing disabled
+            return document
+
+    def _understood(self, document: Document) -> View[T]:
+        items: dict[str, T] = {}
+        problems = [
+            Problem(self.path, "", f"a damaged one was set aside as {each.name}. Repair or remove that.")
+            for each in sorted(self.path.parent.glob(f"{self.path.name}{_ASIDE}*"))
+        ]
+        claimed: dict[str, str] = {}
+        for item_id, envelope in sorted(document.items.items()):
+            try:
+                item = self._fitting(item_id, envelope)
+            except RegistryError as error:
+                problems.append(Problem(self.path, item_id, f"left out: {error}"))
+                continue
+            owner = next((claimed[name] for name in self._claims(item) if name in claimed), None)
+            if owner is not None:
+                problems.append(Problem(self.path, item_id, f"left out: a name of it is {owner}'s"))
+                continue
+            claimed |= dict.fromkeys(self._claims(item), item_id)
+            items[item_id] = item
+        return View(items, dict(document.disabled), tuple(problems))
+
+    def _fitting(self, item_id: str, envelope: Any) -> T:
+        if not isinstance(envelope, dict):
+            raise RegistryError("it is no JSON object")
+        if envelope.get("spec_id") != item_id:
+            raise RegistryError(f"its spec_id is {str(envelope.get('spec_id'))[:80]!r}")
+        return self._read_item(envelope)
+
+
+def parse(data: bytes) -> Document:
+    """A registry's file. Raises Corrupt."""
+    if len(data) > MOST_BYTES:
+        raise Corrupt(f"it has more than {MOST_BYTES >> 20} MiB")
+    try:
+        found = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise Corrupt(f"it is not JSON: {error}") from error
+    items, disabled = (found.get("items"), found.get("disabled", {})) if isinstance(found, dict) else (None, None)
+    if not isinstance(items, dict) or not isinstance(disabled, dict):
+        raise Corrupt('it is not of the form {"items": {…}, "disabled": {…}}')
+    if not all(isinstance(when, str) for when in disabled.values()):
+        raise Corrupt("disabled does not say since when")
+    return Document(items, disabled)
+
+
+def _load(path: Path) -> tuple[Document, tuple[int, ...] | None]:
+    """The file and what it was stamped with. Raises Corrupt, OSError."""
+    try:
+        with path.open("rb") as stream:
+            stamp = _stamp(os.fstat(stream.fileno()))
+            return parse(stream.read(MOST_BYTES + 1)), stamp
+    except FileNotFoundError:
+        return Document(), None
+
+
+def _stamp_of(path: Path) -> tuple[int, ...] | None:
+    try:
+        return _stamp(path.stat())
+    except OSError:
+        return None
+
+
+def _stamp(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")

@@ -1,0 +1,124 @@
+"""`FileTools`: the tools of `registries/tools.json` as a source, and which tools of any source are disabled."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Mapping, Sequence
+
+from engine.contract.context import Clock
+from engine.contract.failure import FailureClass, refusal
+from engine.contract.guard import Guard, Request
+from engine.contract.source import Tool
+from engine.contract.spec import ToolSpec
+from engine.contract.turn import Turn
+from engine.registry.adapters import AdapterError, Adapters, AdapterTool
+from engine.registry.file_registry import FileRegistry, View
+
+LOOK_S = 0.2  # another process's change is seen within this; a look costs microseconds
+_log = logging.getLogger("knackbox.registry")
+
+
+class FileTools(Guard):
+    """A source of the registered tools, a guard that refuses disabled ones, and the switches of the registry.
+
+    For one event loop. What a process changes itself it sees at once.
+    """
+
+    name = "registered tools"
+
+    def __init__(self, registry: FileRegistry[ToolSpec], adapters: Adapters, clock: Clock) -> None:
+        self.registry = registry
+        self.adapters = adapters
+        self._clock = clock
+        self._look_at = 0.0
+        self._view: View[ToolSpec] = View({}, {}, ())
+        self._tools: tuple[AdapterTool, ...] = ()
+        self._named: Mapping[str, AdapterTool] = {}
+
+    @property
+    def disabled(self) -> Mapping[str, str]:
+        """Since when tools are disabled, by id; as this process knows it."""
+        return self._view.disabled
+
+    def names(self) -> frozenset[str]:
+        """Names and aliases that are taken, as this process knows it."""
+        return frozenset(self._named)
+
+    async def tools(self, turn: Turn) -> Sequence[Tool]:  # noqa: ARG002 -- the protocol's; every turn has the same
+        await self.refresh()
+        return self._tools
+
+    async def find(self, name: str) -> Tool | None:
+        if self._due():
+            await self.refresh()
+        found = self._named.get(name)
+        return found and (self.adapters.known(found.spec) or found)
+
+    async def refresh(self) -> None:
+        """Take over what changed; with it, adapters that were edited."""
+        view = await asyncio.to_thread(self.registry.view)
+        if view is not self._view:
+            self.take_over(view)
+            for why in (await self.adapters.reload_edited()).values():
+                if why:
+                    _log.warning("%s", why)
+
+    def take_over(self, view: View[ToolSpec]) -> None:
+        """Know what this view says."""
+        usable = []
+        named: dict[str, AdapterTool] = {}
+        for spec in view.items.values():
+            tool = AdapterTool(spec, self.adapters)
+            named |= dict.fromkeys((spec.name, *spec.aliases), tool)
+            try:
+                self.adapters.check(spec.adapter_path)
+            except AdapterError as error:
+                _log.warning("The registered tool %s is not offered: %s", spec.name, error)
+            else:
+                usable.append(tool)
+        self._named = named
+        self._tools = tuple(sorted(usable, key=lambda tool: tool.spec.name))
+        self._view = view
+        self.adapters.forget(view.items.values())
+
+    def admit(self, request: Request) -> Awaitable[None] | None:
+        """Raises ToolFailure, FATAL, for a tool that is disabled."""
+        if self._due():
+            return self._admit_later(request)
+        if self._view.disabled:
+            self._refuse(request.spec)
+        return None
+
+    async def _admit_later(self, request: Request) -> None:
+        await self.refresh()
+        self._refuse(request.spec)
+
+    def _refuse(self, spec: ToolSpec) -> None:
+        since = self._view.disabled.get(spec.id)
+        if since is not None:
+            remedy = f"`knackbox registry enable {spec.id}` enables it."
+            text = f"{spec.name} is disabled since {since}. Nothing was run. {remedy}"
+            raise refusal(text, "disabled", FailureClass.FATAL)
+
+    async def set_disabled(self, spec_id: str, disabled: bool) -> bool:
+        """Disable or enable a tool of any source, for every process; False when it was so."""
+        changed = await asyncio.to_thread(self.registry.set_disabled, spec_id, disabled)
+        await self.refresh()
+        return changed
+
+    async def delete(self, name: str) -> bool:
+        """Delete a registered tool. False when none has this name."""
+        await self.refresh()
+        found = self._named.get(name)
+        if found is None:
+            return False
+        deleted = await asyncio.to_thread(self.registry.remove, found.spec.id)
+        await self.refresh()
+        return deleted
+
+    def _due(self) -> bool:
+        """Whether it is time to look, and the file is another one."""
+        now = self._clock.monotonic()
+        if now < self._look_at:
+            return False
+        self._look_at = now + LOOK_S
+        return self.registry.stale() or self.registry.current is not self._view

@@ -1,0 +1,63 @@
+"""`SigningKey`: the Ed25519 key by which a home knows its own snapshots again (RFC 8032, by `cryptography`)."""
+
+import os
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from engine.registry.static import RegistryError
+
+_BYTES = 32
+_MODE = 0o600
+
+
+class SigningKey:
+    """The private key in a file that its owner alone can read, made when it is first asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @property
+    def exists(self) -> bool:
+        return self._path.exists()
+
+    def make(self) -> None:
+        """Make the key when there is none. Nobody else may be doing so: hold the lock of what is signed."""
+        if self.exists:
+            return
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        staged = self._path.with_name(f"{self._path.name}.new")
+        staged.unlink(missing_ok=True)  # of one who was killed here
+        descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
+        try:
+            os.write(descriptor, Ed25519PrivateKey.generate().private_bytes_raw())
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        staged.rename(self._path)
+
+    def sign(self, data: bytes) -> str:
+        """The signature in hexadecimal. Raises RegistryError, saying why, when the key cannot be used."""
+        return self._private().sign(data).hex()
+
+    def verifies(self, signature: str, data: bytes) -> bool:
+        """Whether this key signed exactly these bytes. Raises RegistryError as `sign`."""
+        public: Ed25519PublicKey = self._private().public_key()
+        try:
+            public.verify(bytes.fromhex(signature), data)
+        except (InvalidSignature, ValueError):
+            return False
+        return True
+
+    def _private(self) -> Ed25519PrivateKey:
+        try:
+            mode = self._path.stat().st_mode & 0o777
+            data = self._path.read_bytes()
+        except OSError as error:
+            raise RegistryError(f"{self._path}: the signing key cannot be read ({error.strerror}).") from error
+        if mode & ~_MODE:
+            raise RegistryError(f"{self._path}: others can read the signing key (mode {mode:o}). chmod 600 it.")
+        if len(data) != _BYTES:
+            raise RegistryError(f"{self._path}: it is no signing key. Bring back the one that was there.")
+        return Ed25519PrivateKey.from_private_bytes(data)

@@ -1,0 +1,177 @@
+"""Adapters: resolved late, only where the operator allows it, reloaded after a trial in a box. (REG-4)"""
+
+import sys
+
+import pytest
+
+from engine.registry.static import RegistryError
+from tests.registry.parts import HERE, NUMBERS, adder, engine
+
+pytestmark = pytest.mark.spec("REG-4")
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package of the operator's, on the path: write files into it."""
+    folder = tmp_path / "site" / "operators_own"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").touch()
+    monkeypatch.syspath_prepend(folder.parent)
+    yield folder
+    for name in [each for each in sys.modules if each.split(".")[0] == "operators_own"]:
+        del sys.modules[name]
+
+
+def tool(path: str, schema: object = None) -> dict[str, object]:
+    return {"spec_id": "it", "adapter_path": path, **({"params_schema": schema} if schema else {})}
+
+
+async def test_an_adapter_is_a_function_with_or_without_the_context_or_a_tool(tmp_path):
+    text = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    async with engine(tmp_path) as one:
+        await one.registries.register_tool(adder())
+        await one.registries.register_tool({"spec_id": "whose", "adapter_path": f"{HERE}:whose"})
+        await one.registries.register_tool({"spec_id": "loud", "adapter_path": f"{HERE}:shout", "params_schema": text})
+        for _ in range(2):  # resolving, and resolved
+            assert (await one.call("add", {"a": 1, "b": 2})).output == 3
+            assert (await one.call("whose", {})).output == "hello main"
+            assert (await one.call("loud", {"text": "a"})).output == "A"
+        refused = await one.call("add", {"a": "1"})
+        assert refused.failure is not None
+        assert refused.failure.reason == "invalid_arguments"
+        assert await one.registries.health() == {"add": "", "whose": "", "loud": ""}
+
+
+async def test_nothing_is_imported_before_the_first_call(tmp_path, package):
+    (package / "late.py").write_text("def run():\n    return 'now'\n")
+    for _ in range(2):  # registering, and a later start
+        async with engine(tmp_path / "home", "operators_own") as one:
+            await one.registries.register_tool(tool("operators_own.late:run"))
+            assert [each.spec.name for each in (await one.list_tools()).tools] == ["it"]
+            assert "operators_own.late" not in sys.modules
+    async with engine(tmp_path / "home", "operators_own") as one:
+        assert (await one.call("it", {})).output == "now"
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("import nothing_of_this_name\n", "ModuleNotFoundError"),
+        ("raise SystemExit(3)\n", "SystemExit"),
+        ("def run(:\n", "SyntaxError"),
+        ("other = 1\n", "has no 'run'"),
+        ("run = 7\n", "neither a tool nor a function"),
+        ("def run(needed):\n    pass\n", "needs needed, which its parameters do not require"),
+        ("class run:\n    pass\n", "neither a tool nor a function"),
+    ],
+)
+async def test_an_adapter_that_cannot_be_used_fails_its_calls_and_its_health_and_not_the_start(
+    tmp_path, package, source, why
+):
+    (package / "broken.py").write_text(source)
+    async with engine(tmp_path / "home", "operators_own") as one:
+        await one.registries.register_tool(tool("operators_own.broken:run"))
+    async with engine(tmp_path / "home", "operators_own") as one:
+        failed = await one.call("it", {})
+        assert failed.failure is not None
+        assert (failed.failure.reason, failed.failure.failure_class) == ("adapter_unavailable", "FATAL")
+        assert why in failed.error
+        assert why in (await one.registries.health())["it"]
+        (package / "broken.py").write_text("def run():\n    return 'repaired, and longer than before' + ' ' * 40\n")
+        if "operators_own.broken" not in sys.modules:  # an import that failed leaves nothing, so it is tried again
+            assert (await one.call("it", {})).success
+
+
+async def test_only_what_lies_below_a_configured_module_is_imported(tmp_path, package):
+    (package / "mine.py").write_text("def run():\n    return 1\n")
+    async with engine(tmp_path / "home", "operators_ow", "operators_own.other") as one:
+        for path in ("operators_own.mine:run", "os:system", "operators_ownx:run"):
+            with pytest.raises(RegistryError, match="adapter_prefixes"):
+                await one.registries.register_tool(tool(path))
+    async with engine(tmp_path / "home", "operators_own") as one:
+        await one.registries.register_tool(tool("operators_own.mine:run"))
+    async with engine(tmp_path / "home", "elsewhere") as one:  # the operator thought better of it
+        assert [each.spec.name for each in (await one.list_tools()).tools] == []
+        failed = await one.call("it", {})
+        assert "not below an allowed module" in failed.error
+        assert "operators_own.mine" not in sys.modules
+        assert "adapter_prefixes" in (await one.registries.health())["it"]
+
+
+@pytest.mark.parametrize("path", ["os", ":x", "a.b:", "a..b:c", "a b:c", "a:b.c", "../a:b", "a:__import__('os')"])
+async def test_what_is_no_path_of_an_attribute_is_refused(tmp_path, path):
+    async with engine(tmp_path, "a", "os") as one:
+        with pytest.raises(RegistryError, match="adapter_path"):
+            await one.registries.register_tool(tool(path))
+
+
+@pytest.mark.parametrize("how", ["module", "package", "link"])
+async def test_what_agents_wrote_is_never_imported_though_its_name_is_allowed(tmp_path, monkeypatch, how):
+    home, trace = tmp_path / "home", tmp_path / "ran"
+    code = f"open({str(trace)!r}, 'w').close()\ndef run():\n    return 1\n"
+    async with engine(home, "planted") as one:
+        one.services.home.workspace.mkdir(exist_ok=True)
+        work = one.services.home.workspace
+        if how == "module":
+            (work / "planted.py").write_text(code)
+        else:
+            (work / "planted").mkdir()
+            (work / "planted" / "__init__.py").write_text(code)
+        place = work
+        if how == "link":
+            place = tmp_path / "site"
+            place.mkdir()
+            (place / "planted").symlink_to(work / "planted")
+        monkeypatch.syspath_prepend(place)
+        await one.registries.register_tool(tool("planted:run"))
+        failed = await one.call("it", {})
+        assert "where agents may write" in failed.error
+        assert not trace.exists()
+        assert "planted" not in sys.modules
+
+
+async def test_an_edited_adapter_is_taken_over_after_a_trial_in_a_box_and_kept_out_when_that_fails(tmp_path, package):
+    file, trace = package / "edited.py", tmp_path / "ran"
+    (package / "beside.py").write_text("WORD = 'beside'\n")
+    file.write_text("def run():\n    return 'old'\n")
+    async with engine(tmp_path / "home", "operators_own") as one:
+        await one.registries.register_tool(tool("operators_own.edited:run"))
+        assert (await one.call("it", {})).output == "old"
+        assert await one.registries.reload_adapters() == {}
+
+        mark = f"try:\n    open({str(trace)!r}, 'w').close()\nexcept OSError:\n    pass\n"
+        file.write_text(f"{mark}raise RuntimeError('not yet')\n")
+        outcome = await one.registries.reload_adapters()
+        assert "fails in a box: RuntimeError: not yet" in outcome["operators_own.edited"]
+        assert not trace.exists()  # it ran in the box alone
+        assert (await one.call("it", {})).output == "old"
+
+        file.write_text(
+            "from engine.contract.context import CallContext\nfrom operators_own.beside import WORD\n\n\n"
+            "async def run(ctx: CallContext):\n    return f'new, {WORD}'\n"
+        )
+        assert await one.registries.reload_adapters() == {"operators_own.edited": ""}
+        assert (await one.call("it", {})).output == "new, beside"
+
+
+async def test_registering_a_tool_again_has_its_edited_adapter_reloaded_in_engines_that_run(tmp_path, package):
+    file = package / "again.py"
+    file.write_text("def run():\n    return 1\n")
+    async with engine(tmp_path / "home", "operators_own") as one, engine(tmp_path / "home", "operators_own") as other:
+        await other.registries.register_tool(tool("operators_own.again:run"))
+        assert (await one.list_tools()).tools
+        assert (await one.call("it", {})).output == 1
+        file.write_text("def run():\n    return 'two'\n")
+        await other.registries.register_tool(tool("operators_own.again:run"))
+        await one.list_tools()
+        assert (await one.call("it", {})).output == "two"
+
+
+async def test_the_schema_and_the_function_must_agree(tmp_path):
+    async with engine(tmp_path) as one:
+        await one.registries.register_tool(adder() | {"adapter_path": f"{HERE}:strange"})
+        assert "its parameters offer a, b, which its function lacks" in (await one.call("add", {"a": 1, "b": 2})).error
+        await one.registries.register_tool(
+            {"spec_id": "add", "adapter_path": f"{HERE}:number", "params_schema": NUMBERS}
+        )
+        assert "int is neither" in (await one.registries.health())["add"]

@@ -1,0 +1,64 @@
+"""News of what is registered. (REG-8)"""
+
+import json
+
+import pytest
+
+from acquired_skills.library import SkillLibrary
+from acquired_skills.skill import SkillState
+from engine.registry.updates import Update
+from tests.registry.parts import engine, settings, told
+from tests.skills.parts import proposal
+
+pytestmark = pytest.mark.spec("REG-8")
+
+
+async def test_every_change_of_a_skill_is_told_and_what_was_missed_at_the_next_start(tmp_path):
+    async with engine(tmp_path, packs=True) as one:
+        library = one.need(SkillLibrary)
+        await library.create(proposal())
+        await library.set_state("add_one", SkillState.DISABLED)
+        await library.set_state("add_one", SkillState.ACTIVE)
+        await library.delete("add_one")
+        await library.restore("add_one")
+        heard = ["upsert", "disable", "upsert", "delete", "upsert"]
+        assert told(one) == [(event, "add_one") for event in heard]
+    folder = tmp_path / "acquired_skills" / "add-one"
+    folder.rename(tmp_path / "elsewhere")  # as one who was killed after the folder, or a person
+    async with engine(tmp_path, packs=True) as one:
+        assert told(one)[5:] == [("delete", "add_one")]
+    (tmp_path / "elsewhere").rename(folder)
+    async with engine(tmp_path, packs=True) as one:
+        assert told(one)[6:] == [("upsert", "add_one")]
+    async with engine(tmp_path, packs=True) as one:
+        assert len(told(one)) == 7
+
+
+async def test_who_hears_of_a_change_finds_the_generation_of_tools_changed(tmp_path):
+    async with engine(tmp_path) as one:
+        before = one.tools_generation()
+        one.services.updates.tell("prompts", "upsert", "p")
+        assert one.tools_generation() == before
+        one.services.updates.tell("tools", "upsert", "t", "a-space")
+        assert one.tools_generation() > before
+        assert [each.payload["space_id"] for each in one.events.read()] == ["default", "a-space"]
+
+
+async def test_keepers_reconcile_only_what_is_theirs(tmp_path):
+    async with engine(tmp_path) as one:
+        updates = one.services.updates
+        updates.tell_all(
+            [Update("tools", "upsert", "a", state="1"), Update("tools", "upsert", "b", state="1")], keeper="x"
+        )
+        updates.tell_all([Update("tools", "upsert", "c", state="1")], keeper="y")
+        already = len(told(one))
+        updates.reconcile("x", "tools", {"a": "1", "d": "2"}, disabled={"d"})
+        assert told(one)[already:] == [("disable", "d"), ("delete", "b")]
+        assert updates.reconcile("x", "tools", {"a": "1", "d": "2"}, disabled={"d"}) == []
+        assert updates.told("y", "tools") == {"c": "1"}
+
+
+def test_settings_name_modules():
+    with pytest.raises(ValueError, match="not the name of a module"):
+        settings("not a module")
+    assert json.loads(settings("a.b").registry.model_dump_json()) == {"adapter_prefixes": ["a.b"]}
