@@ -22,6 +22,7 @@ from engine.dispatch.keyed import KeyedCalls
 from engine.dispatch.parts import Parts
 from engine.dispatch.pipeline import Pipeline
 from engine.policy.access import Access
+from engine.policy.allow_lists import AllowLists
 from engine.policy.annotation_log import AnnotationLog
 from engine.policy.approval import Approval, Approver
 from engine.policy.gate import EvalGate, Gate
@@ -92,6 +93,7 @@ class House:
     calls: CallLog
     events: EventLog
     chains: FallbackChains
+    allow_lists: AllowLists
     provides: Mapping[type, Any]
     features: frozenset[str]
     requirements: frozenset[str]
@@ -141,6 +143,8 @@ async def compose(
     vision, images = vision_of(settings), images_of(settings)
     workspace = await asyncio.to_thread(FolderWorkspace, settings.workspace or home.workspace)
     chains = FallbackChains(home.fallback_chains, registry.static_specs, otherwise=shipped_chains())
+    access = settings.access
+    lists = AllowLists(home.allow_lists, registry.static_specs, strict=access.strict, required=access.allow_list)
     provided = {SANDBOX: not isinstance(box, Refusing), IMAGE_CLIENT: images is not None}
     requirements = frozenset(name for name, there in provided.items() if there)
     discovery = Discovery(lambda: registry.sources, requirements, embedder)
@@ -175,6 +179,7 @@ async def compose(
         calls=calls,
         events=events,
         chains=chains,
+        allow_lists=lists,
         provides=provides,
         features=frozenset({VISION} if vision is not None else ()),
         requirements=requirements,

@@ -1,7 +1,7 @@
 """`Engine`: one object wired from configuration. Lists the tools of a turn, calls them, and closes what it opened."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +12,11 @@ from engine.app.config import load_settings
 from engine.app.home import Home
 from engine.app.services import Services
 from engine.app.settings import Settings
+from engine.contract.allowed import Allowed
 from engine.contract.context import Clock, no_progress
 from engine.contract.result import TagContext, ToolCall, ToolResult
 from engine.contract.source import ToolSource
-from engine.contract.spec import ToolSpec
+from engine.contract.spec import PermissionLevel, ToolSpec
 from engine.contract.turn import Turn
 from engine.dispatch.bind import BoundTool, bind_tools
 from engine.dispatch.tagged import Answered, answer_tags
@@ -25,6 +26,7 @@ from engine.stores.clock import SystemClock
 from engine.stores.event_log import EventLog
 from engine.stores.failure_log import FailureLog
 from engine.turn.active_list import ActiveList, active_list
+from engine.turn.resolver import TurnTools, turn_of_agent, turn_of_user
 from sandbox.contract import Sandbox
 
 T = TypeVar("T")
@@ -138,6 +140,74 @@ class Engine:
         listed = await active_list(self._house.registry.sources, turn, self._house.requirements)
         return bind_tools(listed.tools, self._house.pipeline, turn)
 
+    def resolve_allow_list(
+        self, name: str, *, local_mode: bool | None = None, exclude_embedding_tools: bool = False
+    ) -> Allowed:
+        """What an allow-list permits now, for `Turn.allowed`. Raises ConfigError when there is none of this name.
+
+        local_mode: nothing is to leave this machine; None: as configured.
+        """
+        local = self.settings.access.local_mode if local_mode is None else local_mode
+        return self._house.allow_lists.resolve_allow_list(
+            name, local_mode=local, embedding_ok=not exclude_embedding_tools
+        )
+
+    async def get_tools_for_agent(
+        self,
+        allow_list_id: str,
+        *,
+        local_mode: bool | None = None,
+        exclude_embedding_tools: bool = False,
+        include_deferred_tools: bool = True,
+        log_tool_annotations: bool = True,
+        turn: Turn | None = None,
+    ) -> TurnTools:
+        """What an agent of this allow-list may use: specs for its model, and callables bound to its turn.
+
+        exclude_embedding_tools: leave out what the list adds when embeddings may be used. turn: what else is known; its
+            own `allowed` holds as well. Raises ConfigError when there is no such list.
+        """
+        allowed = self.resolve_allow_list(
+            allow_list_id, local_mode=local_mode, exclude_embedding_tools=exclude_embedding_tools
+        )
+        return await self._tools_of(
+            turn_of_agent(
+                allowed,
+                turn,
+                include_deferred_tools=include_deferred_tools,
+                log_tool_annotations=log_tool_annotations,
+            )
+        )
+
+    async def get_discovery_tools_for_agent(
+        self,
+        allow_list_id: str,
+        *,
+        local_mode: bool | None = None,
+        exclude_embedding_tools: bool = False,
+        log_tool_annotations: bool = True,
+        turn: Turn | None = None,
+    ) -> TurnTools:
+        """As `get_tools_for_agent`, by the three tools that find, describe and execute the others (DISC-2)."""
+        return await self.get_tools_for_agent(
+            allow_list_id,
+            local_mode=local_mode,
+            exclude_embedding_tools=exclude_embedding_tools,
+            log_tool_annotations=log_tool_annotations,
+            turn=replace(turn or Turn(), use_tool_search_flow=True),
+        )
+
+    async def get_tools_for_user(
+        self, user_permission: PermissionLevel, allowed_modules: Iterable[str] | None = None, *, user: str = "local"
+    ) -> TurnTools:
+        """What a user may use: first the modules of the persona (None: all), then the permission (ACCESS-2)."""
+        return await self._tools_of(turn_of_user(user_permission, allowed_modules, user))
+
+    async def _tools_of(self, wanted: Turn) -> TurnTools:
+        turn = self._turn(wanted)
+        listed = await self.list_tools(turn)
+        return TurnTools(turn, listed, bind_tools(listed.tools, self._house.pipeline, turn))
+
     async def call(
         self,
         name: str,
@@ -165,9 +235,11 @@ class Engine:
 
     def _turn(self, turn: Turn | None) -> Turn:
         """The turn, with what our model clients can do, and no less careful than the configuration."""
-        features, band = self._house.features, self.settings.policy.band
+        features, band, widest = self._house.features, self.settings.policy.band, self.settings.access.allow_list
+        ceiling = self.resolve_allow_list(widest) if widest else None
         if turn is None:
-            return Turn(features=features, band=band)
-        if features <= turn.features and band == "GREEN":
+            return Turn(features=features, band=band, allowed=ceiling)
+        if features <= turn.features and band == "GREEN" and ceiling is None:
             return turn
-        return replace(turn, features=turn.features | features, band=tighter(band, turn.band))
+        allowed = ceiling if turn.allowed is None else turn.allowed.within(ceiling)
+        return replace(turn, features=turn.features | features, band=tighter(band, turn.band), allowed=allowed)

@@ -111,6 +111,18 @@ class PolicySettings(Section):
     on_gate_failure: OnGateFailure = "allow"
 
 
+class AccessSettings(Section):
+    """Which tools agents are given at all (ACCESS-3).
+
+    allow_list: the widest list any turn gets, whatever it asks for; "" for no bound. strict: a tool that nobody has is
+    an error in the own lists, not a warning. local_mode: nothing that an agent is given is to leave this machine.
+    """
+
+    allow_list: str = ""
+    strict: bool = True
+    local_mode: bool = False
+
+
 class EnvironmentSettings(Section):
     """Packages that skills declare (BOX-11). cap_bytes: most to keep on the disk. build_s: seconds to install a set."""
 
@@ -155,6 +167,7 @@ class Settings(Section):
     docker: DockerSettings = DockerSettings()
     kernels: KernelSettings = KernelSettings()
     policy: PolicySettings = PolicySettings()
+    access: AccessSettings = AccessSettings()
     packs: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
 
     @property

@@ -9,6 +9,7 @@ import typer
 
 from engine.app.engine import Engine
 from engine.contract.result import ToolResult
+from engine.contract.turn import Turn
 from engine.faces.cli.session import with_engine
 from engine.faces.cli.shared import Exit, Json, emit, emit_json, fail, read_input, say, wants_json, working
 
@@ -24,13 +25,15 @@ def call(
     args: Annotated[
         str, typer.Option("--args", metavar="JSON|@FILE", help="Its arguments, one JSON object; @- reads stdin.")
     ] = "{}",
+    allow_list: Annotated[str, typer.Option("--allow-list", help="As an agent of this allow-list.")] = "",
     as_json: Json = False,
 ) -> None:
     """Call one tool. Ends with 1 when the tool failed, with 2 when the name or the arguments are wrong."""
     arguments = parse_arguments(args)
 
     async def work(engine: Engine) -> ToolResult:
-        return await engine.call(name, arguments)
+        turn = Turn(allowed=engine.resolve_allow_list(allow_list)) if allow_list else None
+        return await engine.call(name, arguments, turn, progress=spinner.tell)
 
     with working(f"calling {name}") as spinner:
         result = with_engine(ctx, work, spinner)

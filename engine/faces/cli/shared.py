@@ -28,6 +28,7 @@ from engine.app.settings import Settings
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, for programs.")]
 
 SPINNER_AFTER_S = 1.0
+_TOLD = 100  # characters of what a tool reports
 
 
 class Exit(IntEnum):
@@ -113,8 +114,9 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str | Text]]) -
 class Spinner:
     """A sign of life on stderr, from a second on, and not while a person is asked something."""
 
-    def __init__(self, status: Status | None) -> None:
+    def __init__(self, status: Status | None, label: str = "") -> None:
         self._status = status
+        self._label = label
         self._lock = threading.Lock()
         self._due = False
         self._paused = 0
@@ -138,6 +140,13 @@ class Spinner:
                 self._paused -= 1
                 self._show()
 
+    def tell(self, message: str, fraction: float | None = None) -> None:
+        """Say how far it is, where a person is looking; a `Progress` of a call."""
+        if self._status is not None:
+            share = "" if fraction is None else f" {fraction:.0%}"
+            line = " ".join(message.split())[:_TOLD]
+            self._status.update(Text(f"{self._label}: {line}{share}" if line else f"{self._label}{share}"))
+
     def stop(self) -> None:
         with self._lock:
             self._due = False
@@ -158,7 +167,7 @@ def working(label: str) -> Iterator[Spinner]:
     if not console.is_terminal:
         yield Spinner(None)
         return
-    spinner = Spinner(console.status(label))
+    spinner = Spinner(console.status(label), label)
     timer = threading.Timer(SPINNER_AFTER_S, spinner.start)
     timer.daemon = True
     timer.start()
