@@ -1,7 +1,7 @@
 """`Engine`: one object wired from configuration. Lists the tools of a turn, calls them, and closes what it opened."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +14,13 @@ from engine.app.services import Services
 from engine.app.settings import Settings
 from engine.contract.allowed import Allowed
 from engine.contract.context import Clock, no_progress
+from engine.contract.events import CallEvent
 from engine.contract.result import TagContext, ToolCall, ToolResult
 from engine.contract.source import ToolSource
 from engine.contract.spec import PermissionLevel, ToolSpec
 from engine.contract.turn import Turn
 from engine.dispatch.bind import BoundTool, bind_tools
+from engine.dispatch.stream import stream
 from engine.dispatch.tagged import Answered, answer_tags
 from engine.policy.access import tighter
 from engine.stores.call_log import CallLog
@@ -223,6 +225,16 @@ class Engine:
         """
         call = ToolCall(name, arguments, call_id)
         return await self._house.pipeline.call(call, self._turn(turn), progress=progress)
+
+    def stream(
+        self, name: str, arguments: Mapping[str, Any], turn: Turn | None = None, *, call_id: str = ""
+    ) -> AsyncGenerator[CallEvent]:
+        """Call one tool and follow it: `Progress` and `Output` while it runs, and last its `ToolResult`.
+
+        A follower that is slow never holds the tool up: it gets a `Missed` in place of the oldest events. Closing the
+        iterator cancels the call; after a `break`, that is when it is closed (`contextlib.aclosing`) or collected.
+        """
+        return stream(lambda events: self.call(name, arguments, turn, call_id=call_id, progress=events))
 
     async def answer_tags(self, text: str, turn: Turn | None = None, context: TagContext | None = None) -> Answered:
         """Call what the lines of a model's answer ask for by their tags (TAG-2), and give the rest to show.

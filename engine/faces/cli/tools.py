@@ -17,6 +17,7 @@ app = typer.Typer(pretty_exceptions_enable=False)
 @app.command()
 def tools(
     ctx: typer.Context,
+    *,
     query: Annotated[
         str | None,
         typer.Option("--query", "-q", help="A message; of the learned skills only those that fit are shown."),
