@@ -42,6 +42,7 @@ from engine.stores.key_ledger import KeyLedger
 from engine.stores.records import Records
 from engine.stores.vectors import VectorStore
 from engine.stores.workspace import FolderWorkspace
+from engine.turn.assembly import Assembly
 from engine.turn.discovery import Discovery, DiscoverySource
 from sandbox.contract import Sandbox, SandboxError
 
@@ -83,7 +84,7 @@ class House:
     """The parts of one open engine.
 
     provides: services of the packs, by class. features: what its model clients can do.
-    requirements: what its configuration has for tools.
+    assembly: makes the lists of turns.
     """
 
     services: Services
@@ -96,7 +97,7 @@ class House:
     allow_lists: AllowLists
     provides: Mapping[type, Any]
     features: frozenset[str]
-    requirements: frozenset[str]
+    assembly: Assembly
 
     def need(self, kind: type[T]) -> T:
         """The service of this class. Raises MissingService, naming it, when no pack provides one."""
@@ -147,7 +148,8 @@ async def compose(
     lists = AllowLists(home.allow_lists, registry.static_specs, strict=access.strict, required=access.allow_list)
     provided = {SANDBOX: not isinstance(box, Refusing), IMAGE_CLIENT: images is not None}
     requirements = frozenset(name for name, there in provided.items() if there)
-    discovery = Discovery(lambda: registry.sources, requirements, embedder)
+    assembly = Assembly(requirements)
+    discovery = Discovery(lambda: registry.sources, assembly, embedder)
     provides = {**opened.provides, Discovery: discovery}
     binder = ContextBinder(box, workspace, clock, vision, images, provides)
     budget = RetryBudget()
@@ -182,7 +184,7 @@ async def compose(
         allow_lists=lists,
         provides=provides,
         features=frozenset({VISION} if vision is not None else ()),
-        requirements=requirements,
+        assembly=assembly,
     )
 
 

@@ -27,7 +27,7 @@ from engine.stores.call_log import CallLog
 from engine.stores.clock import SystemClock
 from engine.stores.event_log import EventLog
 from engine.stores.failure_log import FailureLog
-from engine.turn.active_list import ActiveList, active_list
+from engine.turn.active_list import ActiveList
 from engine.turn.resolver import TurnTools, turn_of_agent, turn_of_user
 from sandbox.contract import Sandbox
 
@@ -128,7 +128,7 @@ class Engine:
             acquired skills are listed that retrieval finds for it, without one all of them.
         """
         turn = self._turn(context if query is None else replace(context or Turn(), query=query))
-        return await active_list(self._house.registry.sources, turn, self._house.requirements)
+        return await self._house.assembly.active_list(self._house.registry.sources, turn)
 
     async def get_active_tool_definitions(
         self, context: Turn | None = None, query: str | None = None
@@ -138,9 +138,7 @@ class Engine:
 
     async def get_available_tools(self, context: Turn | None = None) -> dict[str, BoundTool]:
         """Name -> ``await f(**arguments) -> ToolResult`` for the tools of a turn, each bound to the live context."""
-        turn = self._turn(context)
-        listed = await active_list(self._house.registry.sources, turn, self._house.requirements)
-        return bind_tools(listed.tools, self._house.pipeline, turn)
+        return dict((await self._tools_of(context or Turn())).tools)
 
     def resolve_allow_list(
         self, name: str, *, local_mode: bool | None = None, exclude_embedding_tools: bool = False
