@@ -41,6 +41,8 @@ class Engine:
 
     def __init__(self, house: House) -> None:
         self._house = house
+        self._usual = Turn(features=house.features, band=house.services.settings.policy.band)
+        self._widest = house.services.settings.access.allow_list
 
     @classmethod
     @asynccontextmanager
@@ -245,11 +247,11 @@ class Engine:
 
     def _turn(self, turn: Turn | None) -> Turn:
         """The turn, with what our model clients can do, and no less careful than the configuration."""
-        features, band, widest = self._house.features, self.settings.policy.band, self.settings.access.allow_list
-        ceiling = self.resolve_allow_list(widest) if widest else None
+        widest, features, band = self._widest, self._usual.features, self._usual.band
         if turn is None:
-            return Turn(features=features, band=band, allowed=ceiling)
-        if features <= turn.features and band == "GREEN" and ceiling is None:
+            turn = self._usual
+        if not widest and features <= turn.features and (band == "GREEN" or turn is self._usual):
             return turn
+        ceiling = self.resolve_allow_list(widest) if widest else None
         allowed = ceiling if turn.allowed is None else turn.allowed.within(ceiling)
         return replace(turn, features=turn.features | features, band=tighter(band, turn.band), allowed=allowed)
