@@ -147,7 +147,7 @@ class Engine:
     ) -> Allowed:
         """What an allow-list permits now, for `Turn.allowed`. Raises ConfigError when there is none of this name.
 
-        local_mode: nothing is to leave this machine; None: as configured.
+        local_mode: for what is not to be sent to services elsewhere; None: as configured.
         """
         local = self.settings.access.local_mode if local_mode is None else local_mode
         return self._house.allow_lists.resolve_allow_list(

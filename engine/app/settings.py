@@ -115,7 +115,8 @@ class AccessSettings(Section):
     """Which tools agents are given at all (ACCESS-3).
 
     allow_list: the widest list any turn gets, whatever it asks for; "" for no bound. strict: a tool that nobody has is
-    an error in the own lists, not a warning. local_mode: nothing that an agent is given is to leave this machine.
+    an error in the own lists, not a warning. local_mode: lists leave out what they name for it, such as tools that send
+    what they are given to a service.
     """
 
     allow_list: str = ""

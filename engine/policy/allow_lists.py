@@ -58,7 +58,7 @@ class AllowLists:
     def resolve_allow_list(self, name: str, *, local_mode: bool = False, embedding_ok: bool = True) -> Allowed:
         """What a list permits, for `Turn.allowed`. The same object as long as nothing changed.
 
-        local_mode: nothing is to leave this machine. embedding_ok: embeddings may be used.
+        local_mode: for what is not to be sent to services elsewhere. embedding_ok: embeddings may be used.
         Raises ConfigError, naming the nearest, when there is no such list.
         """
         lists = self.lists()

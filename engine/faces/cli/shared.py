@@ -111,6 +111,11 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str | Text]]) -
     Console().print(table)
 
 
+def printable(text: str) -> str:
+    """The text without what a terminal would obey."""
+    return "".join(character for character in text if character.isprintable())
+
+
 class Spinner:
     """A sign of life on stderr, from a second on, and not while a person is asked something."""
 
@@ -144,7 +149,7 @@ class Spinner:
         """Say how far it is, where a person is looking; a `Progress` of a call."""
         if self._status is not None:
             share = "" if fraction is None else f" {fraction:.0%}"
-            line = " ".join(message.split())[:_TOLD]
+            line = printable(" ".join(message.split())[:_TOLD])
             self._status.update(Text(f"{self._label}: {line}{share}" if line else f"{self._label}{share}"))
 
     def stop(self) -> None:
