@@ -33,13 +33,10 @@ class FromThread:
     def _tell(self, told: Callable[[], None]) -> None:
         self._waiting.append(told)
         if not self._asked:
-            self._asked = True  # two threads may both ask: the second finds nothing to tell
+            self._asked = True
             self._loop.call_soon_threadsafe(self._drain)
 
     def _drain(self) -> None:
-        self._asked = False
+        self._asked = False  # first: what comes from now on asks again
         for _ in range(len(self._waiting)):
-            self._waiting.popleft()()
-        if self._waiting and not self._asked:
-            self._asked = True
-            self._loop.call_soon(self._drain)
+            self._loop.call_soon(self._waiting.popleft())  # each alone, since a listener may raise

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from builtin_tools.pack import TOOLS
@@ -153,6 +153,25 @@ def test_a_mistake_in_the_own_file_is_an_error_with_its_place(tmp_path: Path, te
     assert said in str(raised.value)
 
 
+FRAGMENTS = ["lists", "optional", "mine", ":", ": ", " ", "\n", "  ", "- ", "tools", "exclude", "include", "read_only"]
+FRAGMENTS += ["execute", "{", "}", "[", "]", ", ", "&a ", "*a", "<<", "!!x ", "? ", "| ", "#", "'", '"', "\t", "%", "1"]
+
+
+@given(some.lists(some.sampled_from(FRAGMENTS), max_size=40).map("".join))
+@settings(max_examples=40)
+def test_whatever_a_file_holds_it_is_read_or_refused_in_one_line(tmp_path_factory: Any, text: str) -> None:
+    path = tmp_path_factory.getbasetemp() / "fuzzed_lists.yaml"
+    for whole in (text, f"lists:\n  mine:\n    {text}", f"lists: {{mine: {{{text}}}}}"):
+        path.write_text(whole)
+        said = ""
+        try:
+            refuse_cycles(read_allow_lists(path, BUILT_IN))
+        except ConfigError as error:
+            said = str(error)
+        assert not said or said.startswith(f"{path}:")
+        assert "\n" not in said
+
+
 def test_what_a_missing_pack_would_bring_is_optional_or_merely_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -295,10 +314,10 @@ async def test_a_list_holds_for_a_skill_that_is_learned_after_the_turn_began(tmp
 
 
 async def test_the_configured_list_bounds_every_turn_and_no_edit_takes_it_away(tmp_path: Path) -> None:
-    settings = Settings.model_validate({"access": {"allow_list": "mine"}})
+    configured = Settings.model_validate({"access": {"allow_list": "mine"}})
     own = tmp_path / "allow_lists.yaml"
     own.write_text("lists: {mine: {tools: [read_note]}}")
-    async with Engine.open(tmp_path, settings=settings, sources=[NOTES], packs=False, environ={}) as engine:
+    async with Engine.open(tmp_path, settings=configured, sources=[NOTES], packs=False, environ={}) as engine:
         for turn in (None, Turn(), Turn(allowed=Allowed.of(["*"])), Turn(allowed=engine.resolve_allow_list("explore"))):
             assert not (await engine.call("write_note", {}, turn)).success
             assert (await engine.call("read_note", {}, turn)).success
@@ -308,7 +327,7 @@ async def test_the_configured_list_bounds_every_turn_and_no_edit_takes_it_away(t
         own.unlink()
         assert not (await engine.call("write_note", {})).success
     with pytest.raises(ConfigError, match="no allow-list 'mine'"):
-        async with Engine.open(tmp_path, settings=settings, packs=False, environ={}):
+        async with Engine.open(tmp_path, settings=configured, packs=False, environ={}):
             pass
 
 
@@ -319,8 +338,8 @@ def test_a_selection_of_nothing_holds_nothing() -> None:
 
 def test_local_mode_can_be_configured(tmp_path: Path) -> None:
     async def permitted() -> bool:
-        settings = Settings.model_validate({"access": {"local_mode": True}})
-        async with Engine.open(tmp_path, settings=settings, packs=False, environ={}) as engine:
+        configured = Settings.model_validate({"access": {"local_mode": True}})
+        async with Engine.open(tmp_path, settings=configured, packs=False, environ={}) as engine:
             jira = spec("jira.search")
             assert engine.resolve_allow_list("integration_jira", local_mode=False).permits(jira)
             return engine.resolve_allow_list("integration_jira").permits(jira)
