@@ -7,6 +7,7 @@ source gives in a list, which could change behind our back, is looked at every t
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import is_
 
 from engine.contract.source import Tool, ToolSource
 from engine.contract.turn import Turn
@@ -31,7 +32,8 @@ class _Part:
 class _Base:
     """The static tools of one set of answers. by_turn: what each kind of turn, without its query, is offered of them.
 
-    answers: kept, so that their identities cannot be given to other objects.
+    skills: of the skills beside them, what each kind was offered last, and of which skills. What is known by its
+    identity is kept, so that no other object can have it.
     """
 
     answers: tuple[Tools, ...]
@@ -40,6 +42,7 @@ class _Base:
     reserved: frozenset[str]
     names: frozenset[str]
     by_turn: OrderedDict[Turn, _Part] = field(default_factory=OrderedDict)
+    skills: OrderedDict[Turn, tuple[tuple[Tools, ...], _Part]] = field(default_factory=OrderedDict)
 
 
 class Assembly:
@@ -70,17 +73,11 @@ class Assembly:
         gathered = await gather(sources, turn, timeout_s=self._timeout_s)
         parts = [self._split(answer) for answer in gathered.answers]
         base = self._base(tuple(part.static for part in parts))
-        static = self._static(base, turn)
-        acquired, shadowing = beside(base.names, _joined([part.acquired for part in parts]), base.reserved)
-        composed = _joined([part.composed for part in parts])
-        unusable: list[Dropped] = []
-        if composed:
-            taken = base.names.union(tool.spec.name for tool in acquired)
-            composed_, unusable = beside(taken, composed, base.reserved)
-            acquired += composed_
-        skills, refused = offerable(acquired, turn, self._configured)
-        tools, off = enabled((*static.tools, *skills), self._disabled())
-        dropped = [*base.doubled, *shadowing, *unusable, *static.dropped, *refused, *off]
+        kind = replace(turn, query=None)
+        static = self._static(base, kind)
+        skills = self._skills(base, [part.acquired for part in parts], [part.composed for part in parts], kind)
+        tools, off = enabled((*static.tools, *skills.tools), self._disabled())
+        dropped = [*base.doubled, *static.dropped, *skills.dropped, *off]
         dropped.sort(key=_dropped_name)
         return ActiveList(tools, tuple(dropped), gathered.failed)
 
@@ -113,9 +110,8 @@ class Assembly:
             self._bases.move_to_end(key)
         return base
 
-    def _static(self, base: _Base, turn: Turn) -> _Part:
+    def _static(self, base: _Base, kind: Turn) -> _Part:
         """What this kind of turn is offered of the static tools."""
-        kind = replace(turn, query=None)
         part = base.by_turn.get(kind)
         if part is None:
             tools, dropped = offerable(base.tools, kind, self._configured)
@@ -124,6 +120,23 @@ class Assembly:
                 base.by_turn.popitem(last=False)
         else:
             base.by_turn.move_to_end(kind)
+        return part
+
+    def _skills(self, base: _Base, acquired: Sequence[Tools], composed: Sequence[Tools], kind: Turn) -> _Part:
+        """What this kind of turn is offered of the skills; the last answer for each kind is remembered."""
+        offered = (*acquired, *composed)
+        known = base.skills.get(kind)
+        if known is not None and len(known[0]) == len(offered) and all(map(is_, known[0], offered)):
+            base.skills.move_to_end(kind)
+            return known[1]
+        tools, shadowing = beside(base.names, _joined(acquired), base.reserved)
+        taken = base.names.union(tool.spec.name for tool in tools) if any(composed) else base.names
+        more, unusable = beside(taken, _joined(composed), base.reserved)
+        kept, refused = offerable([*tools, *more], kind, self._configured)
+        part = _Part(tuple(kept), (*shadowing, *unusable, *refused))
+        base.skills[kind] = (offered, part)
+        if len(base.skills) > _TURNS:
+            base.skills.popitem(last=False)
         return part
 
 
