@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 _HEADINGS = {
@@ -29,7 +30,7 @@ def show(
         table.add_column(heading.removesuffix("_ms").removesuffix("_us"), justify="left" if name in _TEXT else "right")
     for row in rows:
         if row["what"] == what:
-            table.add_row(*(_cell(row[name]) for name in names))
+            table.add_row(*(escape(_cell(row[name])) for name in names))
     console.print(table)
 
 

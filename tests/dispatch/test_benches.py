@@ -6,15 +6,18 @@ import pytest
 from rich.console import Console
 
 from bench import assembly, pipeline
-from bench.frameworks import FRAMEWORKS, REMEDY
+from bench.frameworks import FRAMEWORKS, REMEDY, Framework
 
 
 @pytest.mark.spec("CALL-10")
-def test_a_call_is_measured_beside_every_framework_that_is_there() -> None:
+def test_a_call_is_measured_beside_every_framework_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = Framework("missing: framework", "no_such_package_here", FRAMEWORKS[0].open)
+    monkeypatch.setattr(pipeline, "FRAMEWORKS", (*FRAMEWORKS, missing))
     shown = StringIO()
     rows = {row["way"]: row for row in pipeline.bench(20, Console(file=shown, width=200))}
     assert rows[pipeline.OURS]["count"] == 20
-    for each in FRAMEWORKS:
+    assert missing.absent
+    for each in (*FRAMEWORKS, missing):
         if each.absent:
             assert rows[f"{each.name}: {REMEDY}"]["count"] == 0
         else:

@@ -25,6 +25,7 @@ from tests.faces.cli import here
 pytestmark = pytest.mark.spec("ACCESS-3")
 
 BUILT_IN = {each.spec.name: each.spec for each in TOOLS}
+EXPLORE = AllowLists(Path("/nowhere"), lambda: BUILT_IN).resolve_allow_list("explore")
 SHIPPED_NAMES = {
     *("code_gen", "general_purpose", "supervisor", "execute", "explore"),
     *("integration_jira", "integration_github", "integration_confluence", "integration_linear"),
@@ -78,9 +79,8 @@ def test_a_supervisor_has_no_terminal_whatever_its_category_and_no_way_to_make_o
 def test_explore_never_holds_a_tool_that_does_not_say_it_is_read_only(
     category: str, read_only: bool, destructive: bool, origin: Origin, name: str
 ) -> None:
-    explore = AllowLists(Path("/nowhere"), lambda: BUILT_IN).resolve_allow_list("explore")
     hints = Annotations(read_only=read_only, destructive=destructive)
-    held = explore.permits(spec(name, category=category, annotations=hints, origin=origin))
+    held = EXPLORE.permits(spec(name, category=category, annotations=hints, origin=origin))
     assert held == (read_only and origin is Origin.STATIC and "." not in name)
 
 
