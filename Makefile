@@ -41,7 +41,7 @@ check: $(READY) ## lint, format, types, layers
 coverage: $(READY) ## the tests again, with a report of what they miss
 	@$(BIN)/python -m pytest -m "not services and not soak and not docker" --cov $(PYTEST_ARGS)
 
-bench: $(READY) ## a call, a box and a kernel beside their peers: time, boxes a second, memory
+bench: $(READY) ## calls, boxes, kernels beside their peers, lists of tools: time, boxes a second, memory
 	@$(BIN)/python -m bench $(BENCH_ARGS)
 
 soak: $(READY) ## long kill and leak runs; SOAK_RUNS and SOAK_SEED set the largest

@@ -14,6 +14,7 @@ from engine.contract.context import CallContext, Produced
 from engine.contract.failure import FailureClass, refusal
 from engine.contract.spec import Origin, ToolSpec
 from engine.dispatch.outcome import failure_of
+from engine.dispatch.pieces import pieces_for
 from sandbox.contract import Call, Destination, Job, Limits, Mount, Outcome, SandboxError
 
 GRACE_S = 2.0  # so that the box ends a call before the engine's own deadline does, and says why
@@ -35,7 +36,7 @@ class SkillTool:
         job = await self._job(ctx, arguments)
         began = ctx.clock.monotonic()
         try:
-            outcome = await ctx.sandbox.run(job)
+            outcome = await ctx.sandbox.run(job, on_output=pieces_for(ctx))
         except SandboxError:
             self._log(ctx, began, FailureClass.RETRYABLE)  # ours, not the skill's
             raise

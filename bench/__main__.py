@@ -3,6 +3,7 @@
 All ways take turns in one run on one machine, so that a drift of the machine's speed hits them alike.
 
 call: a skill called through the whole engine. boxes: the sandbox alone. kernels: beside stock Jupyter kernels.
+pipeline: a tool that does nothing, beside other frameworks. assembly: the list of a turn.
 Without any of them: all.
 """
 
@@ -12,11 +13,17 @@ import sys
 
 from rich.console import Console
 
-from bench import call
+from bench import assembly, call, pipeline
 from bench.boxes import command as boxes
 from bench.kernels import command as kernels
 
-_BENCHES = {"call": (call.bench, 40), "boxes": (boxes.bench, 40), "kernels": (kernels.bench, 40)}
+_BENCHES = {
+    "call": (call.bench, 40),
+    "boxes": (boxes.bench, 40),
+    "kernels": (kernels.bench, 40),
+    "pipeline": (pipeline.bench, 5000),
+    "assembly": (assembly.bench, 200),
+}
 
 
 def main(arguments: list[str] | None = None) -> int:

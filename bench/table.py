@@ -4,9 +4,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-_HEADINGS = {"at_once": "at once", "per_s": "per second", "pss_mib": "MiB", "of_process_1_mib": "of it process 1"}
+_HEADINGS = {
+    "first_us": "first of ten, p50",
+    "at_once": "at once",
+    "per_s": "per second",
+    "pss_mib": "MiB",
+    "of_process_1_mib": "of it process 1",
+}
 _TEXT = ("code", "way")
 
 
@@ -20,10 +27,10 @@ def show(
     )
     for name in names:
         heading = ratio if name == "ratio" else _HEADINGS.get(name, name)
-        table.add_column(heading.removesuffix("_ms"), justify="left" if name in _TEXT else "right")
+        table.add_column(heading.removesuffix("_ms").removesuffix("_us"), justify="left" if name in _TEXT else "right")
     for row in rows:
         if row["what"] == what:
-            table.add_row(*(_cell(row[name]) for name in names))
+            table.add_row(*(escape(_cell(row[name])) for name in names))
     console.print(table)
 
 

@@ -13,6 +13,7 @@ from builtin_tools.refusals import wrong_arguments
 from engine.contract.context import CallContext, Produced
 from engine.contract.spec import Annotations
 from engine.dispatch.outcome import raise_unless_ok
+from engine.dispatch.pieces import pieces_for
 from engine.registry.decorate import tool
 from sandbox.contract import Job, Language, Limits, Mount, Outcome
 
@@ -68,7 +69,7 @@ async def execute(
         workspace=Mount(ctx.workspace.root),
         limits=Limits(wall_s=timeout_s, cpu_s=timeout_s),
     )
-    outcome = raise_unless_ok(await ctx.sandbox.run(job), f"The {language} code")
+    outcome = raise_unless_ok(await ctx.sandbox.run(job, on_output=pieces_for(ctx)), f"The {language} code")
     return Produced(result(outcome), message(outcome), (f"executed:{language}",))
 
 

@@ -4,12 +4,12 @@ from functools import partial
 from typing import Any
 
 from builtin_tools.kernels.owner import Owner
-from builtin_tools.kernels.pieces import Pieces
 from builtin_tools.kernels.service import Kernels
 from builtin_tools.kernels.verdict import failure_of_cell
 from builtin_tools.workspace import folder_of
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import refusal
+from engine.dispatch.pieces import Pieces
 from sandbox.kernels.spec import TooManyKernels
 
 NOTHING = "Ran to its end and printed nothing."
@@ -28,7 +28,7 @@ async def run_cell(ctx: CallContext, code: str, kernel: str, imports: tuple[str,
             workspace,
             imports=imports,
             wall_s=timeout_s,
-            on_stream=Pieces(ctx.progress),
+            on_stream=Pieces(ctx),
         )
     except TooManyKernels as error:
         raise refusal(str(error), "too_many_kernels") from error

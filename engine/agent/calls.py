@@ -1,14 +1,15 @@
 """The tool calls of one response: dispatched, and every one of them answered, also when cancelled (CALL-1)."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pydantic_ai.messages import ToolCallPart, ToolReturnPart
 
-from engine.agent.events import CallFinished, CallStarted, OnEvent
+from engine.agent.events import CallFinished, CallProgress, CallStarted, OnEvent
 from engine.agent.host import Host
 from engine.agent.text_calls import problem_of
+from engine.contract.context import no_progress
 from engine.contract.failure import Failure, FailureClass
 from engine.contract.result import Audit, ToolCall, ToolResult
 from engine.contract.spec import ToolSpec
@@ -66,8 +67,12 @@ class CallRound:
     async def _one(self, index: int, host: Host, turn: Turn, on_event: OnEvent) -> None:
         call = self._calls[index]
         on_event(CallStarted(call))
+
+        def told(message: str, fraction: float | None = None) -> None:
+            on_event(CallProgress(call, message, fraction))
+
         try:
-            self._results[index] = await dispatch(host, turn, self._parts[index], call.name)
+            self._results[index] = await dispatch(host, turn, self._parts[index], call.name, told)
         except asyncio.CancelledError:
             self._results.setdefault(index, refused("cancelled", "Cancelled before it finished.", began=True))
             raise
@@ -83,7 +88,9 @@ class CallRound:
         return refused("cancelled", "Not run: the turn was cancelled before it began.")
 
 
-async def dispatch(host: Host, turn: Turn, part: ToolCallPart, name: str) -> ToolResult:
+async def dispatch(
+    host: Host, turn: Turn, part: ToolCallPart, name: str, progress: Callable[..., None] = no_progress
+) -> ToolResult:
     """One call; arguments that are not a JSON object are answered here, since nothing could validate them."""
     unreadable = problem_of(part)
     if unreadable:
@@ -95,7 +102,7 @@ async def dispatch(host: Host, turn: Turn, part: ToolCallPart, name: str) -> Too
         return refused(
             "invalid_arguments", f"{name}: the arguments must be one JSON object, but these are not: {given}"
         )
-    return await host.call(name, arguments, turn)
+    return await host.call(name, arguments, turn, progress=progress)
 
 
 def as_call(part: ToolCallPart, names: ProviderNames) -> ToolCall:

@@ -29,6 +29,15 @@ class CallStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class CallProgress:
+    """What the tool of a call reports while it runs. fraction: of the whole, 0 to 1, where it is known."""
+
+    call: ToolCall
+    message: str
+    fraction: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CallFinished:
     call: ToolCall
     result: ToolResult
@@ -41,7 +50,7 @@ class Replanned:
     reason: str
 
 
-Event = TurnStarted | TextPiece | CallStarted | CallFinished | Replanned
+Event = TurnStarted | TextPiece | CallStarted | CallProgress | CallFinished | Replanned
 OnEvent = Callable[[Event], None]
 
 

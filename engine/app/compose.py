@@ -24,6 +24,7 @@ from engine.dispatch.keyed import KeyedCalls
 from engine.dispatch.parts import Parts
 from engine.dispatch.pipeline import Pipeline
 from engine.policy.access import Access
+from engine.policy.allow_lists import AllowLists
 from engine.policy.annotation_log import AnnotationLog
 from engine.policy.approval import Approval, Approver
 from engine.policy.gate import EvalGate, Gate
@@ -46,6 +47,7 @@ from engine.stores.key_ledger import KeyLedger
 from engine.stores.records import Records
 from engine.stores.vectors import VectorStore
 from engine.stores.workspace import FolderWorkspace
+from engine.turn.assembly import Assembly
 from engine.turn.discovery import Discovery, DiscoverySource
 from sandbox.contract import Sandbox, SandboxError
 
@@ -87,7 +89,7 @@ class House:
     """The parts of one open engine.
 
     provides: services of the packs, by class. features: what its model clients can do.
-    requirements: what its configuration has for tools.
+    assembly: makes the lists of turns.
     """
 
     services: Services
@@ -99,9 +101,10 @@ class House:
     events: EventLog
     chains: FallbackChains
     modules: Modules
+    allow_lists: AllowLists
     provides: Mapping[type, Any]
     features: frozenset[str]
-    requirements: frozenset[str]
+    assembly: Assembly
 
     def need(self, kind: type[T]) -> T:
         """The service of this class. Raises MissingService, naming it, when no pack provides one."""
@@ -154,9 +157,12 @@ async def compose(
     vision, images = vision_of(settings), images_of(settings)
     workspace = await asyncio.to_thread(FolderWorkspace, settings.workspace or home.workspace)
     chains = FallbackChains(home.fallback_chains, registry.static_specs, otherwise=shipped_chains())
+    access = settings.access
+    lists = AllowLists(home.allow_lists, registry.static_specs, strict=access.strict, required=access.allow_list)
     provided = {SANDBOX: not isinstance(box, Refusing), IMAGE_CLIENT: images is not None}
     requirements = frozenset(name for name, there in provided.items() if there)
-    discovery = Discovery(lambda: registry.sources, requirements, embedder, lambda: registry.disabled)
+    assembly = Assembly(requirements, disabled=lambda: registry.disabled)
+    discovery = Discovery(lambda: registry.sources, assembly, embedder)
     provides = {**opened.provides, Discovery: discovery}
     binder = ContextBinder(box, workspace, clock, vision, images, provides)
     budget = RetryBudget()
@@ -190,9 +196,10 @@ async def compose(
         events=events,
         chains=chains,
         modules=modules,
+        allow_lists=lists,
         provides=provides,
         features=frozenset({VISION} if vision is not None else ()),
-        requirements=requirements,
+        assembly=assembly,
     )
 
 

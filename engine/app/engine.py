@@ -1,7 +1,7 @@
 """`Engine`: one object wired from configuration. Lists the tools of a turn, calls them, and closes what it opened."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -10,17 +10,19 @@ from typing import Any, TypeVar
 from engine.app.compose import House, People, compose
 from engine.app.config import load_settings
 from engine.app.home import Home
-from engine.app.modules import modules_of_guest
 from engine.app.services import Services
 from engine.app.settings import Settings
+from engine.app.turns import Turns
+from engine.contract.allowed import Allowed
 from engine.contract.context import Clock, no_progress
+from engine.contract.events import CallEvent
 from engine.contract.result import TagContext, ToolCall, ToolResult
 from engine.contract.source import ToolSource
-from engine.contract.spec import ToolSpec
+from engine.contract.spec import PermissionLevel, ToolSpec
 from engine.contract.turn import Turn
 from engine.dispatch.bind import BoundTool, bind_tools
+from engine.dispatch.stream import stream
 from engine.dispatch.tagged import Answered, answer_tags
-from engine.policy.access import tighter
 from engine.registry.registries import Registries
 from engine.registry.registry import Registry
 from engine.registry.updates import TOOLS_GENERATION
@@ -29,8 +31,9 @@ from engine.stores.call_log import CallLog
 from engine.stores.clock import SystemClock
 from engine.stores.event_log import EventLog
 from engine.stores.failure_log import FailureLog
-from engine.turn.active_list import ActiveList, active_list
+from engine.turn.active_list import ActiveList
 from engine.turn.agent_turn import turn_of
+from engine.turn.resolver import TurnTools, turn_of_agent, turn_of_user
 from sandbox.contract import Sandbox
 
 T = TypeVar("T")
@@ -41,6 +44,7 @@ class Engine:
 
     def __init__(self, house: House) -> None:
         self._house = house
+        self._turns = Turns(house.services.settings, house.features, house.allow_lists)
 
     @classmethod
     @asynccontextmanager
@@ -147,7 +151,7 @@ class Engine:
             acquired skills are listed that retrieval finds for it, without one all of them.
         """
         turn = self._turn(context if query is None else replace(context or Turn(), query=query))
-        return await self._listed(turn)
+        return await self._house.assembly.active_list(self._house.registry.sources, turn)
 
     async def get_active_tool_definitions(
         self, context: Turn | None = None, query: str | None = None
@@ -157,9 +161,72 @@ class Engine:
 
     async def get_available_tools(self, context: Turn | None = None) -> dict[str, BoundTool]:
         """Name -> ``await f(**arguments) -> ToolResult`` for the tools of a turn, each bound to the live context."""
-        turn = self._turn(context)
-        listed = await self._listed(turn)
-        return bind_tools(listed.tools, self._house.pipeline, turn)
+        return dict((await self._tools_of(context or Turn())).tools)
+
+    def resolve_allow_list(
+        self, name: str, *, local_mode: bool | None = None, exclude_embedding_tools: bool = False
+    ) -> Allowed:
+        """What an allow-list permits now, for `Turn.allowed`. Raises ConfigError when there is none of this name.
+
+        local_mode: for what is not to be sent to services elsewhere; None: as configured.
+        """
+        return self._turns.allow_list(name, local_mode=local_mode, embedding_ok=not exclude_embedding_tools)
+
+    async def get_tools_for_agent(
+        self,
+        allow_list_id: str,
+        *,
+        local_mode: bool | None = None,
+        exclude_embedding_tools: bool = False,
+        include_deferred_tools: bool = True,
+        log_tool_annotations: bool = True,
+        turn: Turn | None = None,
+    ) -> TurnTools:
+        """What an agent of this allow-list may use: specs for its model, and callables bound to its turn.
+
+        exclude_embedding_tools: leave out what the list adds when embeddings may be used. turn: what else is known; its
+            own `allowed` holds as well. Raises ConfigError when there is no such list.
+        """
+        allowed = self.resolve_allow_list(
+            allow_list_id, local_mode=local_mode, exclude_embedding_tools=exclude_embedding_tools
+        )
+        return await self._tools_of(
+            turn_of_agent(
+                allowed,
+                turn,
+                include_deferred_tools=include_deferred_tools,
+                log_tool_annotations=log_tool_annotations,
+            )
+        )
+
+    async def get_discovery_tools_for_agent(
+        self,
+        allow_list_id: str,
+        *,
+        local_mode: bool | None = None,
+        exclude_embedding_tools: bool = False,
+        log_tool_annotations: bool = True,
+        turn: Turn | None = None,
+    ) -> TurnTools:
+        """As `get_tools_for_agent`, by the three tools that find, describe and execute the others (DISC-2)."""
+        return await self.get_tools_for_agent(
+            allow_list_id,
+            local_mode=local_mode,
+            exclude_embedding_tools=exclude_embedding_tools,
+            log_tool_annotations=log_tool_annotations,
+            turn=replace(turn or Turn(), use_tool_search_flow=True),
+        )
+
+    async def get_tools_for_user(
+        self, user_permission: PermissionLevel, allowed_modules: Iterable[str] | None = None, *, user: str = "local"
+    ) -> TurnTools:
+        """What a user may use: first the modules of the persona (None: all), then the permission (ACCESS-2)."""
+        return await self._tools_of(turn_of_user(user_permission, allowed_modules, user))
+
+    async def _tools_of(self, wanted: Turn) -> TurnTools:
+        turn = self._turn(wanted)
+        listed = await self.list_tools(turn)
+        return TurnTools(turn, listed, bind_tools(listed.tools, self._house.pipeline, turn))
 
     async def call(
         self,
@@ -181,6 +248,16 @@ class Engine:
         """Cancel one call in flight; whoever awaits it gets a result whose end is ``killed``. False when none is."""
         return self._house.pipeline.cancel(call_id)
 
+    def stream(
+        self, name: str, arguments: Mapping[str, Any], turn: Turn | None = None, *, call_id: str = ""
+    ) -> AsyncGenerator[CallEvent]:
+        """Call one tool and follow it: `Progress` and `Output` while it runs, and last its `ToolResult`.
+
+        A follower that is slow never holds the tool up: it gets a `Missed` in place of the oldest events. Closing the
+        iterator cancels the call; after a `break`, that is when it is closed (`contextlib.aclosing`) or collected.
+        """
+        return stream(lambda events: self.call(name, arguments, turn, call_id=call_id, progress=events))
+
     async def answer_tags(self, text: str, turn: Turn | None = None, context: TagContext | None = None) -> Answered:
         """Call what the lines of a model's answer ask for by their tags (TAG-2), and give the rest to show.
 
@@ -190,18 +267,5 @@ class Engine:
         tools = await self.get_active_tool_definitions(chosen)
         return await answer_tags(text, tools, self._house.pipeline, chosen, context)
 
-    async def _listed(self, turn: Turn) -> ActiveList:
-        registry = self._house.registry
-        return await active_list(registry.sources, turn, self._house.requirements, disabled=lambda: registry.disabled)
-
     def _turn(self, turn: Turn | None) -> Turn:
-        """The turn, with what our model clients can do, and no less careful than the configuration."""
-        features, band = self._house.features, self.settings.policy.band
-        if turn is None:
-            return Turn(features=features, band=band)
-        modules = modules_of_guest(turn, self.settings.modules)
-        if modules is not turn.modules:
-            turn = replace(turn, modules=modules)
-        if features <= turn.features and band == "GREEN":
-            return turn
-        return replace(turn, features=turn.features | features, band=tighter(band, turn.band))
+        return self._turns.bounded(turn)

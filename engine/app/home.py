@@ -85,6 +85,11 @@ class Home:
         """The user's own chains; without the file, the ones that ship are used."""
         return self.root / "fallback_chains.yaml"
 
+    @property
+    def allow_lists(self) -> Path:
+        """The operator's own allow-lists, added to those that ship."""
+        return self.root / "allow_lists.yaml"
+
     def create(self) -> None:
         """Make the folder, readable by its owner only. Raises ConfigError when that cannot be done."""
         try:

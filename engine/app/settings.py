@@ -217,6 +217,19 @@ class RegistrySettings(Section):
     adapter_prefixes: tuple[Annotated[str, AfterValidator(_module)], ...] = ()
 
 
+class AccessSettings(Section):
+    """Which tools agents are given at all (ACCESS-3).
+
+    allow_list: the widest list any turn gets, whatever it asks for; "" for no bound. strict: a tool that nobody has is
+    an error in the own lists, not a warning. local_mode: lists leave out what they name for it, such as tools that send
+    what they are given to a service.
+    """
+
+    allow_list: str = ""
+    strict: bool = True
+    local_mode: bool = False
+
+
 class EnvironmentSettings(Section):
     """Packages that skills declare (BOX-11). cap_bytes: most to keep on the disk. build_s: seconds to install a set."""
 
@@ -265,6 +278,8 @@ class Settings(Section):
     modules: ModuleSettings = ModuleSettings()
     mcp_servers: Mapping[ModuleName, McpServerSettings] = Field(default_factory=dict)
     registry: RegistrySettings = RegistrySettings()
+
+    access: AccessSettings = AccessSettings()
     packs: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
 
     @model_validator(mode="after")

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from engine.contract.events import StreamName
 from engine.contract.result import TagContext
 from engine.contract.turn import Turn
 from sandbox.contract import Sandbox
@@ -74,13 +75,23 @@ def no_progress(message: str, fraction: float | None = None) -> None:
     """Where progress goes when nobody listens."""
 
 
+@runtime_checkable
+class HearsOutput(Protocol):
+    """A listener for progress that wants what a tool's code prints as well, as it is printed."""
+
+    def __call__(self, message: str, fraction: float | None = None) -> None: ...
+
+    def output(self, stream: StreamName, text: str) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class CallContext:
     """Everything one call is bound to.
 
     services: objects by their class, put there by the packs that own them (`ctx.need(SkillLibrary)`), so that
         the engine does not have to know them.
-    progress: tell whoever waits how far it is: ``progress("downloading", 0.4)``.
+    progress: tell whoever waits how far it is: ``progress("downloading", 0.4)``. Who is a `HearsOutput` is told
+        partial output apart from that.
     tag: of a call that was a line of the model's answer.
     if_unheard: what is to be done when the tool's result reaches nobody, because its waiter was cancelled after the
         tool had returned or raised. The tool appends to it; each is called in the event loop, and must be quick.

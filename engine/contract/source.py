@@ -43,7 +43,10 @@ class ToolSource(Protocol):
     def name(self) -> str: ...
 
     async def tools(self, turn: Turn) -> Sequence[Tool]:
-        """What it offers for this turn, in a stable order."""
+        """What it offers for this turn, in a stable order.
+
+        The very tuple it gave before says that nothing changed, and saves looking at it again; a list is always read.
+        """
         ...
 
     async def find(self, name: str) -> Tool | None:

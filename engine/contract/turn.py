@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from engine.contract.allowed import Allowed
 from engine.contract.spec import Band, PermissionLevel
 
 
@@ -12,7 +13,7 @@ class Turn:
     query: the latest message; acquired skills are retrieved for it. None lists them all.
     features: what the model client of this turn can do, such as ``"vision"``.
     caps: what the agent holds (`ToolSpec.caps_required`). modules: those of the persona; None allows all.
-    allowed: the names on the agent's allow-list; None allows all.
+    allowed: the tools of the agent's allow-list (`Allowed.of` makes one of names and globs); None allows all.
     use_tool_search_flow: offer three tools by which all others are found (DISC-2), instead of the others.
     log_tool_annotations: note what each call may do in the log of the process (ACCESS-10).
     band: how careful to be. GREEN runs tools of every safety class, AMBER none of class HIGH, RED only those of LOW.
@@ -26,7 +27,7 @@ class Turn:
     include_deferred_tools: bool = True
     caps: frozenset[str] = field(default_factory=frozenset)
     modules: frozenset[str] | None = None
-    allowed: frozenset[str] | None = None
+    allowed: Allowed | None = None
     band: Band = "GREEN"
     use_tool_search_flow: bool = False
     log_tool_annotations: bool = True

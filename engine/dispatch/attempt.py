@@ -11,6 +11,7 @@ from engine.contract.failure import Failure, FailureClass, ToolFailure
 from engine.contract.source import Tool
 from engine.dispatch.flight import Flight, Stop
 from engine.dispatch.flights import Flights
+from engine.dispatch.from_thread import FromThread
 from engine.dispatch.threads import WorkerThreads
 from engine.recovery.classify import Facts, classify
 from engine.recovery.retry import Retrier
@@ -93,9 +94,4 @@ def _for_thread(ctx: CallContext) -> CallContext:
     """The context for a worker thread: progress is told in the event loop, where its listeners live."""
     if ctx.progress is no_progress:
         return ctx
-    loop, listener = asyncio.get_running_loop(), ctx.progress
-
-    def progress(message: str, fraction: float | None = None) -> None:
-        loop.call_soon_threadsafe(listener, message, fraction)
-
-    return replace(ctx, progress=progress)
+    return replace(ctx, progress=FromThread(ctx.progress))

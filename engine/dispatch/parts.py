@@ -18,6 +18,9 @@ from engine.recovery.fallback import FallbackChains
 from engine.recovery.retry import Retrier
 from engine.registry.registry import Registry
 
+_ID_BYTES = 8
+_IDS_AT_ONCE = 256
+
 Observer = Callable[[ToolCall, ToolResult, Turn], None]
 
 
@@ -29,9 +32,22 @@ class FailureSink(Protocol):
     ) -> None: ...
 
 
-def new_call_id() -> str:
-    """64 random bits: enough to name the calls of one engine apart."""
-    return secrets.token_hex(8)
+class CallIds:
+    """Call it for 64 random bits in hexadecimal: enough to name the calls of one engine apart.
+
+    Drawn from the system for many calls at once: each draw lets go of the interpreter's lock, and getting it back from
+    the thread that writes audit rows takes longer than the rest of a call. For one event loop.
+    """
+
+    def __init__(self) -> None:
+        self._drawn: list[str] = []
+
+    def __call__(self) -> str:
+        if not self._drawn:
+            block = secrets.token_hex(_ID_BYTES * _IDS_AT_ONCE)
+            width = 2 * _ID_BYTES
+            self._drawn = [block[at : at + width] for at in range(0, len(block), width)]
+        return self._drawn.pop()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,5 +71,5 @@ class Parts:
     observers: Sequence[Observer] = ()
     retrier: Retrier = field(default_factory=Retrier)
     cap: OutputCap = field(default_factory=OutputCap)
-    new_id: Callable[[], str] = new_call_id
+    new_id: Callable[[], str] = field(default_factory=CallIds)
     stall_s: float = DEFAULT_STALL_S

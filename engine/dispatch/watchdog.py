@@ -14,10 +14,12 @@ _log = logging.getLogger("knackbox.dispatch")
 # An async tool that holds the loop this long delays every other call noticeably.
 DEFAULT_STALL_S = 1.0
 _TICKS = 4  # looks per stall time, so that a stall is noticed at most a quarter late
+# Looks without a call in flight before the thread sleeps: to wake it costs a call more than all its stages.
+_LINGERS = 40
 
 
 class StallWatchdog:
-    """A thread that asks the loop for a sign of life while calls are in flight, and sleeps while there are none.
+    """A thread that asks the loop for a sign of life while calls are in flight, and sleeps when there were none lately.
 
     Costs a call one attribute read. `reported` counts stalls, each logged once as a warning.
     """
@@ -55,8 +57,10 @@ class StallWatchdog:
         while not self._closed.is_set():
             self._wanted.wait()
             self._wanted.clear()
-            while len(self._flights) and not self._closed.is_set():
-                if not self._beats():
+            idle = 0
+            while idle < _LINGERS and not self._closed.is_set():
+                idle = 0 if len(self._flights) else idle + 1
+                if not idle and not self._beats():
                     return
                 self._closed.wait(self._stall_s / _TICKS)
             self.awake = False

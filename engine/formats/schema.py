@@ -36,7 +36,10 @@ class FormatError(ValueError):
 
 def object_schema(tool: ToolSpec) -> Schema:
     """The arguments as a plain object at the root. Raises FormatError when they are no object."""
-    schema = _inlined(dict(tool.parameters))
+    given = tool.parameters
+    if given.get("type") == "object" and "$ref" not in given and NOT_AT_THE_ROOT.isdisjoint(given):
+        return {"type": "object", "properties": {}, **given}  # as nearly all are
+    schema = _inlined(dict(given))
     kind = schema.get("type", "object")
     if kind != "object":
         raise FormatError(

@@ -11,6 +11,10 @@ _LEVELS: Mapping[str, int] = {"guest": 0, "user": 1, "admin": 2, "owner": 3}
 _SAFETY: Mapping[str, int] = {"LOW": 0, "MEDIUM": 1, "HIGH": 2}
 _BANDS: Mapping[str, int] = {"GREEN": 2, "AMBER": 1, "RED": 0}  # the highest safety class each lets run
 
+DISCOVERY_TOOLS = frozenset(
+    {"search_tools", "describe_tool", "execute_tool"}
+)  # static names, so nothing acquired is one
+
 
 def user_rank(level: str) -> int:
     """Of a user: a level nobody knows is the least."""
@@ -33,7 +37,7 @@ def why_not(spec: ToolSpec, turn: Turn) -> str:
         module, dot, _ = spec.name.partition(".")
         if dot and module not in turn.modules:
             return f"the module {module} is not one of this persona's"
-    if turn.allowed is not None and spec.name not in turn.allowed:
+    if turn.allowed is not None and not turn.allowed.permits(spec) and not _finds_others(spec, turn):
         return "it is not on this agent's allow-list"
     if spec.required_permission != "guest" and user_rank(turn.permission) < tool_rank(spec.required_permission):
         return f"it takes the permission {spec.required_permission}, and the user has {turn.permission}"
@@ -44,6 +48,11 @@ def why_not(spec: ToolSpec, turn: Turn) -> str:
     if turn.band != "GREEN" and _SAFETY.get(spec.safety_class, _SAFETY["HIGH"]) > _BANDS.get(turn.band, 0):
         return f"its safety class is {spec.safety_class}, and the band is {turn.band}"
     return ""
+
+
+def _finds_others(spec: ToolSpec, turn: Turn) -> bool:
+    """The three tools of the tool search flow come with the flow: they show and run nothing that is not allowed."""
+    return turn.use_tool_search_flow and spec.name in DISCOVERY_TOOLS
 
 
 class Access(Guard):

@@ -10,27 +10,20 @@ The format, per tool a list of alternatives, best first::
           mode: suggest                                   # or auto, only between read-only tools
 """
 
-import difflib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
-from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from engine.contract.failure import ConfigError
 from engine.contract.spec import ToolSpec
+from engine.formats.placed_yaml import Place, PlacedYaml, key_place, meant, value_place
 from engine.recovery.chain import Alternative, Chains, From, Mode
 
 _FIELDS = ("tool", "arguments", "note", "mode")
 _MODES = ("suggest", "auto")
-# A file a person edits is a few kilobytes; this bounds what a stray file can cost.
-_MOST_BYTES = 1 << 20
 _MOST_VALUES = 10_000
 _DEEPEST = 20
-
-Place = tuple[int, int]  # line and column, from 0
 
 Specs = Mapping[str, ToolSpec]
 Skipped = Callable[[str], None]
@@ -50,7 +43,7 @@ def read_chains(path: Path, specs: Specs, *, skipped: Skipped | None = None) -> 
 
 class _Reader:
     def __init__(self, path: Path, specs: Specs, skipped: Skipped | None) -> None:
-        self._path = path
+        self._file = PlacedYaml(path)
         self._specs = specs
         self._skipped = skipped
         self._values = 0
@@ -60,12 +53,12 @@ class _Reader:
         chains: dict[str, tuple[Alternative, ...]] = {}
         places: dict[tuple[str, str], Place] = {}
         for tool in document:
-            place = _key_place(document, tool)
+            place = key_place(document, tool)
             if not self._known(tool, place):
                 continue
             listed = document[tool]
             if not isinstance(listed, CommentedSeq):
-                self._refuse(_value_place(document, tool), f"{tool} needs a list of alternatives, each with a `tool`")
+                self._refuse(value_place(document, tool), f"{tool} needs a list of alternatives, each with a `tool`")
             alternatives = []
             for index, item in enumerate(listed):
                 alternative = self._alternative(tool, item, listed.lc.item(index))
@@ -78,70 +71,47 @@ class _Reader:
 
     def _document(self) -> CommentedMap:
         """The mapping below `chains`; empty for an empty file."""
-        loaded = self._parsed()
+        loaded = self._file.load()
         if loaded is None:
             return CommentedMap()
         if not isinstance(loaded, CommentedMap):
             self._refuse((0, 0), "the file needs one key, `chains`, holding tool names")
         for key in loaded:
             if key != "chains":
-                self._refuse(_key_place(loaded, key), f"unknown field {key!r}; the only one here is `chains`")
+                self._refuse(key_place(loaded, key), f"unknown field {key!r}; the only one here is `chains`")
         chains = loaded.get("chains")
         if chains is None:
             return CommentedMap()
         if not isinstance(chains, CommentedMap):
-            self._refuse(_value_place(loaded, "chains"), "`chains` needs tool names, each with a list of alternatives")
+            self._refuse(value_place(loaded, "chains"), "`chains` needs tool names, each with a list of alternatives")
         return chains
-
-    def _parsed(self) -> Any:
-        try:
-            data = self._path.read_bytes()
-        except OSError as error:
-            raise ConfigError(f"{self._path}: cannot be read: {error.strerror}.") from error
-        if len(data) > _MOST_BYTES:
-            self._refuse((0, 0), f"{len(data)} bytes is too large for a chains file (at most {_MOST_BYTES})")
-        try:
-            return YAML(typ="rt", pure=True).load(data.decode("utf-8"))
-        except UnicodeDecodeError as error:
-            line_start = data.rfind(b"\n", 0, error.start) + 1
-            place = (data.count(b"\n", 0, error.start), error.start - line_start)
-            self._refuse(place, "this is not UTF-8 text; save the file as UTF-8")
-        except MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            place = (mark.line, mark.column) if mark is not None else (0, 0)
-            self._refuse(place, f"not valid YAML: {_first_line(error.problem or error.context or error)}")
-        except (YAMLError, ValueError, RecursionError) as error:
-            self._refuse((0, 0), f"not valid YAML: {_first_line(error)}")
-        except (TypeError, AttributeError, LookupError, AssertionError, NotImplementedError) as error:
-            # What ruamel itself stumbles over instead of reporting, such as a mapping used as a key.
-            self._refuse((0, 0), f"YAML that cannot be used here: {_first_line(error)}")
 
     def _alternative(self, failed: str, item: Any, place: Place) -> Alternative | None:
         if not isinstance(item, CommentedMap):
             self._refuse(place, f"an alternative is a mapping with the fields {', '.join(_FIELDS)}")
         for key in item:
             if key not in _FIELDS:
-                known = f"{_meant(key, _FIELDS)}; known: {', '.join(_FIELDS)}"
-                self._refuse(_key_place(item, key), f"unknown field {key!r}{known}")
+                known = f"{meant(key, _FIELDS)}; known: {', '.join(_FIELDS)}"
+                self._refuse(key_place(item, key), f"unknown field {key!r}{known}")
         if "tool" not in item:
             self._refuse(place, "the field `tool` is missing")
         name, note = item["tool"], item.get("note", "")
-        if not self._known(name, _value_place(item, "tool")):
+        if not self._known(name, value_place(item, "tool")):
             return None
         if not isinstance(note, str):
-            self._refuse(_value_place(item, "note"), "note is a text")
+            self._refuse(value_place(item, "note"), "note is a text")
         arguments = self._arguments(failed, str(name), item)
         return Alternative(str(name), arguments, str(note).strip(), self._mode(failed, str(name), item))
 
     def _mode(self, failed: str, alternative: str, item: CommentedMap) -> Mode:
         mode = item.get("mode", "suggest")
         if mode not in _MODES:
-            self._refuse(_value_place(item, "mode"), f"mode is {mode!r}; use suggest or auto")
+            self._refuse(value_place(item, "mode"), f"mode is {mode!r}; use suggest or auto")
         if mode == "auto":
             for each in (failed, alternative):
                 if not self._specs[each].annotations.read_only:
                     problem = f"auto is only for read-only tools, and {each} is not; use suggest"
-                    self._refuse(_value_place(item, "mode"), problem)
+                    self._refuse(value_place(item, "mode"), problem)
         return cast("Mode", str(mode))
 
     def _arguments(self, failed: str, alternative: str, item: CommentedMap) -> dict[str, Any]:
@@ -150,16 +120,16 @@ class _Reader:
             return {}
         if not isinstance(given, CommentedMap):
             self._refuse(
-                _value_place(item, "arguments"), "arguments is a mapping: new argument to $old_argument or a value"
+                value_place(item, "arguments"), "arguments is a mapping: new argument to $old_argument or a value"
             )
         made: dict[str, Any] = {}
         for name, value in given.items():
-            self._refuse_unknown_argument(alternative, name, _key_place(given, name))
+            self._refuse_unknown_argument(alternative, name, key_place(given, name))
             if isinstance(value, str) and value.startswith("$") and not value.startswith("$$"):
-                self._refuse_unknown_argument(failed, value[1:], _value_place(given, name))
+                self._refuse_unknown_argument(failed, value[1:], value_place(given, name))
                 made[str(name)] = From(value[1:])
             else:
-                made[str(name)] = self._literal(value, _value_place(given, name))
+                made[str(name)] = self._literal(value, value_place(given, name))
         return made
 
     def _literal(self, value: Any, place: Place, depth: int = 0) -> Any:
@@ -168,7 +138,7 @@ class _Reader:
         if self._values > _MOST_VALUES or depth > _DEEPEST:
             self._refuse(place, f"arguments hold more than {_MOST_VALUES} values, or lie deeper than {_DEEPEST} levels")
         if isinstance(value, CommentedMap):
-            return {str(key): self._literal(value[key], _value_place(value, key), depth + 1) for key in value}
+            return {str(key): self._literal(value[key], value_place(value, key), depth + 1) for key in value}
         if isinstance(value, CommentedSeq):
             return [self._literal(each, place, depth + 1) for each in value]
         if value is None or isinstance(value, bool):
@@ -183,17 +153,17 @@ class _Reader:
     def _known(self, name: Any, place: Place) -> bool:
         if isinstance(name, str) and name in self._specs:
             return True
-        problem = f"unknown tool {name!r}{_meant(name, self._specs)}"
+        problem = f"unknown tool {name!r}{meant(name, self._specs)}"
         if self._skipped is None:
             self._refuse(place, problem)
-        self._skipped(self._placed(place, problem))
+        self._skipped(self._file.placed(place, problem))
         return False
 
     def _refuse_unknown_argument(self, tool: str, name: Any, place: Place) -> None:
         schema = self._specs[tool].parameters
         known = schema.get("properties", {})
         if name not in known and schema.get("additionalProperties", True) is False:
-            self._refuse(place, f"{tool} has no argument {name!r}{_meant(name, known)}")
+            self._refuse(place, f"{tool} has no argument {name!r}{meant(name, known)}")
 
     def _refuse_cycle(self, chains: Chains, places: Mapping[tuple[str, str], Place]) -> None:
         done: set[str] = set()
@@ -211,36 +181,5 @@ class _Reader:
         for tool in chains:
             visit(tool, ())
 
-    def _placed(self, place: Place, problem: str) -> str:
-        """`place` counts lines and columns from 0, as the parser does; people count from 1."""
-        return f"{self._path}:{place[0] + 1}:{place[1] + 1}: {problem}"
-
     def _refuse(self, place: Place, problem: str) -> NoReturn:
-        raise ConfigError(f"{self._placed(place, problem)}.")
-
-
-def _key_place(mapping: CommentedMap, key: Any) -> Place:
-    """Where a key stands; the mapping's own place for a key that came in by a merge (``<<``)."""
-    try:
-        line, column = mapping.lc.key(key)
-    except (KeyError, TypeError):
-        return mapping.lc.line, mapping.lc.col
-    return line, column
-
-
-def _value_place(mapping: CommentedMap, key: Any) -> Place:
-    """Where the value of a key stands; the mapping's own place for one that came in by a merge."""
-    try:
-        line, column = mapping.lc.value(key)
-    except (KeyError, TypeError):
-        return mapping.lc.line, mapping.lc.col
-    return line, column
-
-
-def _first_line(problem: object) -> str:
-    return str(problem).strip().split("\n", 1)[0]
-
-
-def _meant(name: Any, known: Any) -> str:
-    close = difflib.get_close_matches(str(name), [str(each) for each in known], 1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+        self._file.refuse(place, problem)

@@ -4,14 +4,32 @@ Static tools by name, then acquired skills by name, then composed ones by name: 
 so a provider's prompt cache keeps hitting, and the same inputs give the same bytes.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from engine.contract.source import Tool, ToolSource
+from engine.contract.source import Tool
 from engine.contract.spec import Origin
 from engine.contract.turn import Turn
-from engine.turn.availability import Dropped, available, by_search_alone, enabled, permitted, without_deferred
-from engine.turn.gather import SOURCE_TIMEOUT_S, SourceFailure, gather
+from engine.turn.availability import Dropped, Tools
+from engine.turn.gather import SourceFailure
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """What sources offer, by origin, each by name; tools of one name are in the order of their sources."""
+
+    static: Tools = ()
+    acquired: Tools = ()
+    composed: Tools = ()
+
+    @classmethod
+    def of(cls, tools: Iterable[Tool]) -> "Offered":
+        by_origin: dict[Origin, list[Tool]] = {origin: [] for origin in Origin}
+        for tool in tools:
+            by_origin[tool.spec.origin].append(tool)
+        for each in by_origin.values():
+            each.sort(key=_name)
+        return cls(*(tuple(by_origin[origin]) for origin in (Origin.STATIC, Origin.ACQUIRED, Origin.COMPOSED)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +41,7 @@ class ListContext:
     """
 
     turn: Turn
-    offered: tuple[Tool, ...] = ()
+    offered: Offered = field(default_factory=Offered)
     configured: frozenset[str] = field(default_factory=frozenset)
     reserved: frozenset[str] = field(default_factory=frozenset)
 
@@ -32,87 +50,72 @@ class ListContext:
 class ActiveList:
     """tools: in order, names unique. dropped: what exists and is not offered. failed: sources that gave nothing."""
 
-    tools: tuple[Tool, ...]
+    tools: Tools
     dropped: tuple[Dropped, ...] = ()
     failed: tuple[SourceFailure, ...] = ()
 
 
-async def active_list(
-    sources: Sequence[ToolSource],
-    turn: Turn,
-    configured: frozenset[str] = frozenset(),
-    *,
-    timeout_s: float = SOURCE_TIMEOUT_S,
-    disabled: Callable[[], Mapping[str, str]] = dict,
-) -> ActiveList:
-    """The tools of a turn, and what was left out and why. Never raises for what a source does.
-
-    The sources see the turn, so the one of acquired skills offers those that fit the query, or all without one.
-    disabled: since when tools are, by id; asked when the sources have answered.
-    """
-    gathered = await gather(sources, turn, timeout_s=timeout_s)
-    context = list_context(gathered.offered, turn, configured)
-    tools, doubled = static_tools(context)
-    tools, shadowing = append_acquired(tools, context)
-    tools, unusable = _append(tools, context, Origin.COMPOSED)
-    tools, off = enabled(tools, disabled())
-    tools, unavailable = available(tools, turn, configured)
-    tools, forbidden = permitted(tools, turn)
-    tools, deferred = without_deferred(tools, turn)
-    tools, hidden = by_search_alone(tools, turn)
-    dropped = [*doubled, *shadowing, *unusable, *off, *unavailable, *forbidden, *deferred, *hidden]
-    return ActiveList(tuple(tools), tuple(sorted(dropped, key=lambda each: each.name)), gathered.failed)
-
-
-def list_context(offered: tuple[Tool, ...], turn: Turn, configured: frozenset[str]) -> ListContext:
+def list_context(offered: Iterable[Tool], turn: Turn, configured: frozenset[str]) -> ListContext:
     """The context of a list, with the reserved names taken from what is offered."""
-    reserved = frozenset(
-        name for tool in offered if tool.spec.origin is Origin.STATIC for name in (tool.spec.name, *tool.spec.aliases)
-    )
-    return ListContext(turn, offered, configured, reserved)
+    by_origin = Offered.of(offered)
+    return ListContext(turn, by_origin, configured, reserved_names(by_origin.static))
 
 
-def static_tools(context: ListContext) -> tuple[list[Tool], list[Dropped]]:
+def reserved_names(static: Tools) -> frozenset[str]:
+    """Names and aliases."""
+    return frozenset(name for tool in static for name in (tool.spec.name, *tool.spec.aliases))
+
+
+def static_tools(offered: Tools) -> tuple[list[Tool], list[Dropped]]:
     """Built-ins and packs, sorted by name; of two of one name the first source's."""
-    return _unique([], _of(context, Origin.STATIC))
+    return _unique(frozenset(), offered)
 
 
 def append_acquired(active_tools: Sequence[Tool], context: ListContext) -> tuple[list[Tool], list[Dropped]]:
     """Acquired skills, sorted by name, after the static tools. One that would shadow a static tool is refused."""
-    return _append(active_tools, context, Origin.ACQUIRED)
+    tools, dropped = beside(_names(active_tools), context.offered.acquired, context.reserved)
+    return [*active_tools, *tools], dropped
 
 
 def register_composed_skills(active_tools: Sequence[Tool], context: ListContext) -> list[Tool]:
     """`active_tools` with the composed skills after them, sorted by name; names stay unique, nothing is shadowed."""
-    return _append(active_tools, context, Origin.COMPOSED)[0]
+    return [*active_tools, *beside(_names(active_tools), context.offered.composed, context.reserved)[0]]
 
 
-def _append(active_tools: Sequence[Tool], context: ListContext, origin: Origin) -> tuple[list[Tool], list[Dropped]]:
+def beside(taken: frozenset[str], tools: Tools, reserved: frozenset[str]) -> tuple[list[Tool], list[Dropped]]:
+    """Those of the skills that come after others: no name is a reserved one, or one that is taken."""
+    if not tools:
+        return [], []
     kept: list[Tool] = []
     dropped: list[Dropped] = []
-    for tool in _of(context, origin):
-        name = tool.spec.name
-        if name in context.reserved:
-            dropped.append(Dropped(name, f"its name shadows a static tool; rename the {origin} one"))
+    for tool in tools:
+        spec = tool.spec
+        if spec.name in reserved:
+            dropped.append(Dropped(spec.name, f"its name shadows a static tool; rename the {spec.origin} one"))
         else:
             kept.append(tool)
-    tools, doubled = _unique(active_tools, kept)
-    return tools, dropped + doubled
+    tools_, doubled = _unique(taken, kept)
+    return tools_, dropped + doubled
 
 
-def _unique(before: Sequence[Tool], more: Iterable[Tool]) -> tuple[list[Tool], list[Dropped]]:
-    tools = list(before)
-    taken = {tool.spec.name for tool in before}
+def _unique(taken: frozenset[str], tools: Iterable[Tool]) -> tuple[list[Tool], list[Dropped]]:
+    """Sorted tools, without names that are taken and without the second of a name."""
+    kept: list[Tool] = []
     dropped: list[Dropped] = []
-    for tool in more:
-        if tool.spec.name in taken:
-            dropped.append(Dropped(tool.spec.name, f"a second {tool.spec.origin} tool of this name"))
+    before = None
+    for tool in tools:
+        name = tool.spec.name
+        if name == before or name in taken:
+            dropped.append(Dropped(name, f"a second {tool.spec.origin} tool of this name"))
         else:
-            taken.add(tool.spec.name)
-            tools.append(tool)
-    return tools, dropped
+            before = name
+            kept.append(tool)
+    return kept, dropped
 
 
-def _of(context: ListContext, origin: Origin) -> list[Tool]:
-    """Stable: tools of one name stay in the order of their sources."""
-    return sorted((tool for tool in context.offered if tool.spec.origin is origin), key=lambda tool: tool.spec.name)
+def _names(tools: Iterable[Tool]) -> frozenset[str]:
+    return frozenset(tool.spec.name for tool in tools)
+
+
+def _name(tool: Tool) -> str:
+    return tool.spec.name

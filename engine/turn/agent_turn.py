@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from engine.contract.agent import AgentSpec
+from engine.contract.allowed import Allowed
 from engine.contract.turn import Turn
 from engine.policy.access import tighter
 
@@ -15,8 +16,8 @@ def turn_of(agent: AgentSpec, turn: Turn | None = None) -> Turn:
     base = turn or Turn()
     allowed = base.allowed
     if agent.allowed_tools is not None:
-        own = frozenset(agent.allowed_tools)
-        allowed = own if allowed is None else own & allowed
+        own = Allowed.of(agent.allowed_tools)
+        allowed = own if allowed is None else allowed.within(own)
     return replace(
         base,
         agent=agent.spec_id,

@@ -1,6 +1,10 @@
-"""Availability: which tools can work at all, given the model's features and the configuration, and why not."""
+"""Which of the tools that exist a turn is offered, and why not the others: one question of each stage to each tool.
 
-from collections.abc import Mapping, Sequence
+A stage asks nothing but the tool's spec, the turn (never its query) and the configuration, so that its answer for a
+tool that did not change can be remembered (`engine.turn.assembly`).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from engine.contract.source import Tool
@@ -9,6 +13,9 @@ from engine.contract.turn import Turn
 from engine.policy.access import why_not as denied
 
 DISCOVERY = "discovery"  # the category of the tools by which others are found
+
+Tools = tuple[Tool, ...]
+Stage = Callable[[ToolSpec, Turn, frozenset[str]], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +27,9 @@ class Dropped:
 
 
 def why_not(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> str:
-    """Why this tool cannot be offered; empty when it can."""
+    """Availability: why this tool cannot work; empty when it can."""
+    if not spec.requires and not spec.features:
+        return ""
     missing = [each for each in spec.requires if each not in configured]
     if missing:
         return f"not configured: {', '.join(missing)}"
@@ -30,55 +39,52 @@ def why_not(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> str:
     return ""
 
 
-def enabled(tools: Sequence[Tool], disabled: Mapping[str, str]) -> tuple[list[Tool], list[Dropped]]:
+def permitted(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> str:  # noqa: ARG001 -- a stage's
+    """Policy: why this turn's user and agent may not call the tool."""
+    return denied(spec, turn)
+
+
+def deferred(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> str:  # noqa: ARG001 -- a stage's
+    """Deferred tools are left out when the turn asks for that; they stay callable and discoverable."""
+    return "deferred, found by discovery" if spec.defer_loading and not turn.include_deferred_tools else ""
+
+
+def by_search_alone(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> str:  # noqa: ARG001 -- a stage's
+    """Only the tools of discovery, when the turn asks for that; the others stay callable and are found by them."""
+    return "found by discovery" if turn.use_tool_search_flow and spec.category != DISCOVERY else ""
+
+
+def enabled(tools: Tools, disabled: Mapping[str, str]) -> tuple[Tools, list[Dropped]]:
     """The tools that nobody disabled, in their order. disabled: since when, by id."""
     if not disabled:
-        return list(tools), []
-    kept = [tool for tool in tools if tool.spec.id not in disabled]
+        return tools, []
+    kept = tuple(tool for tool in tools if tool.spec.id not in disabled)
     off = [tool.spec for tool in tools if tool.spec.id in disabled]
     return kept, [Dropped(spec.name, f"disabled since {disabled[spec.id]}") for spec in off]
 
 
-def available(tools: Sequence[Tool], turn: Turn, configured: frozenset[str]) -> tuple[list[Tool], list[Dropped]]:
-    """The tools that can work, in their order, and those that cannot."""
+def stages_of(turn: Turn) -> tuple[Stage, ...]:
+    """The stages that have something to ask in this turn, in their order."""
+    stages: tuple[Stage, ...] = (why_not, permitted)
+    if not turn.include_deferred_tools:
+        stages += (deferred,)
+    if turn.use_tool_search_flow:
+        stages += (by_search_alone,)
+    return stages
+
+
+def offerable(tools: Iterable[Tool], turn: Turn, configured: frozenset[str]) -> tuple[list[Tool], list[Dropped]]:
+    """The tools no stage has anything against, in their order, and the others, each with what the first one said."""
+    stages = stages_of(turn)
     kept: list[Tool] = []
     dropped: list[Dropped] = []
     for tool in tools:
         spec = tool.spec
-        reason = why_not(spec, turn, configured) if spec.requires or spec.features else ""
-        if reason:
-            dropped.append(Dropped(spec.name, reason))
+        for stage in stages:
+            reason = stage(spec, turn, configured)
+            if reason:
+                dropped.append(Dropped(spec.name, reason))
+                break
         else:
             kept.append(tool)
-    return kept, dropped
-
-
-def permitted(tools: Sequence[Tool], turn: Turn) -> tuple[list[Tool], list[Dropped]]:
-    """The tools this turn's user and agent may call, in their order, and those they may not."""
-    kept: list[Tool] = []
-    dropped: list[Dropped] = []
-    for tool in tools:
-        reason = denied(tool.spec, turn)
-        if reason:
-            dropped.append(Dropped(tool.spec.name, reason))
-        else:
-            kept.append(tool)
-    return kept, dropped
-
-
-def by_search_alone(tools: Sequence[Tool], turn: Turn) -> tuple[list[Tool], list[Dropped]]:
-    """Leave only the tools of discovery when the turn asks for that; the others stay callable and are found by them."""
-    if not turn.use_tool_search_flow:
-        return list(tools), []
-    kept = [tool for tool in tools if tool.spec.category == DISCOVERY]
-    found = [tool for tool in tools if tool.spec.category != DISCOVERY]
-    return kept, [Dropped(tool.spec.name, "found by discovery") for tool in found]
-
-
-def without_deferred(tools: Sequence[Tool], turn: Turn) -> tuple[list[Tool], list[Dropped]]:
-    """Leave deferred tools out when the turn asks for that; they stay callable and discoverable."""
-    if turn.include_deferred_tools:
-        return list(tools), []
-    kept = [tool for tool in tools if not tool.spec.defer_loading]
-    dropped = [Dropped(tool.spec.name, "deferred, found by discovery") for tool in tools if tool.spec.defer_loading]
     return kept, dropped

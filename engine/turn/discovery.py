@@ -21,7 +21,7 @@ from engine.registry.static import StaticSource
 from engine.retrieval.index import Document, HybridIndex
 from engine.retrieval.memory import MemoryVectors
 from engine.stores.embedder import Embedder
-from engine.turn.active_list import active_list
+from engine.turn.assembly import Assembly
 from engine.turn.availability import DISCOVERY
 
 SOURCE = "discovery"
@@ -35,22 +35,20 @@ class Discovery:
     def __init__(
         self,
         sources: Callable[[], Sequence[ToolSource]],
-        requirements: frozenset[str],
+        assembly: Assembly,
         embedder: Callable[[], Embedder],
-        disabled: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         """sources: all but this one's own. embedder: called at the first search, in a thread: it takes a second."""
         self._sources = sources
-        self._requirements = requirements
+        self._assembly = assembly
         self._embedder = embedder
-        self._disabled = disabled
         self._index: HybridIndex | None = None
         self._lock = asyncio.Lock()
 
     async def allowed(self, turn: Turn) -> dict[str, ToolSpec]:
         """What may be called in this turn, by name: deferred tools and every listed skill among it."""
         everything = replace(turn, query=None, include_deferred_tools=True, use_tool_search_flow=False)
-        listed = await active_list(self._sources(), everything, self._requirements, disabled=self._disabled)
+        listed = await self._assembly.active_list(self._sources(), everything)
         return {each.spec.name: each.spec for each in listed.tools}
 
     async def search(self, query: str, turn: Turn, limit: int) -> list[ToolSpec]:

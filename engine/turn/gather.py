@@ -24,17 +24,17 @@ class SourceFailure:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """offered: per source, in the order of sources. failed: those that gave no answer."""
+    """answers: of the sources that gave one, in their order. failed: those that gave none."""
 
-    offered: tuple[Tool, ...]
+    answers: tuple[Sequence[Tool], ...]
     failed: tuple[SourceFailure, ...]
 
 
 async def gather(sources: Sequence[ToolSource], turn: Turn, *, timeout_s: float = SOURCE_TIMEOUT_S) -> Gathered:
     """What all sources offer, asked at the same time."""
     answers = await asyncio.gather(*(_ask(source, turn, timeout_s) for source in sources))
-    offered = [tool for answer in answers if not isinstance(answer, SourceFailure) for tool in answer]
-    return Gathered(tuple(offered), tuple(answer for answer in answers if isinstance(answer, SourceFailure)))
+    given = tuple(answer for answer in answers if not isinstance(answer, SourceFailure))
+    return Gathered(given, tuple(answer for answer in answers if isinstance(answer, SourceFailure)))
 
 
 async def _ask(source: ToolSource, turn: Turn, timeout_s: float) -> Sequence[Tool] | SourceFailure:

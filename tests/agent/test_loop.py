@@ -10,7 +10,16 @@ from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, Tool
 
 from engine.agent.budget import Budget, Finish
 from engine.agent.endpoint import ModelEndpoint
-from engine.agent.events import CallFinished, Event, Replanned, Report, TextPiece, TurnStarted
+from engine.agent.events import (
+    CallFinished,
+    CallProgress,
+    CallStarted,
+    Event,
+    Replanned,
+    Report,
+    TextPiece,
+    TurnStarted,
+)
 from engine.agent.loop import Conversation
 from engine.agent.model import ModelClient
 from engine.contract.failure import Failure, FailureClass
@@ -35,7 +44,9 @@ class Bench:
         self.queries.append(query if query is not None else context.query)
         return [spec for spec, _ in self.tools.values()]
 
-    async def call(self, name: str, arguments: Mapping[str, Any], turn: Turn | None = None) -> ToolResult:
+    async def call(
+        self, name: str, arguments: Mapping[str, Any], turn: Turn | None = None, *, progress: Any = None
+    ) -> ToolResult:
         self.called.append(name)
         if name not in self.tools:
             failure = Failure(FailureClass.DIAGNOSTIC, "unknown_tool")
@@ -361,6 +372,26 @@ async def test_events_name_every_call_and_its_result() -> None:
         await talk.run("go")
     finished = [(event.call.name, event.result.success) for event in seen if isinstance(event, CallFinished)]
     assert finished == [("double", True), ("missing", False)]
+
+
+@pytest.mark.spec("CALL-11")
+async def test_what_a_tool_reports_while_it_runs_is_an_event_of_its_call() -> None:
+    class Reporting(Bench):
+        async def call(
+            self, name: str, arguments: Mapping[str, Any], turn: Turn | None = None, *, progress: Any = None
+        ) -> ToolResult:
+            progress("half", 0.5)
+            return await super().call(name, arguments, turn)
+
+    seen: list[Event] = []
+    async with (
+        serving(calls(("double", {"x": 4})), says("8")) as model,
+        talking(model, Reporting(**tool("double", double)), on_event=seen.append) as talk,
+    ):
+        await talk.run("twice 4?")
+    of_call = [event for event in seen if isinstance(event, CallStarted | CallProgress | CallFinished)]
+    assert [type(event) for event in of_call] == [CallStarted, CallProgress, CallFinished]
+    assert of_call[1] == CallProgress(of_call[0].call, "half", 0.5)
 
 
 async def test_an_empty_answer_is_said_to_be_one() -> None:

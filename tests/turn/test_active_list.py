@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from engine.contract.spec import Origin, ToolSpec
 from engine.contract.turn import Turn
-from engine.turn.active_list import active_list, append_acquired, list_context, register_composed_skills
+from engine.turn.active_list import append_acquired, list_context, register_composed_skills
+from engine.turn.assembly import active_list
 from engine.turn.availability import Dropped, why_not
 
 SEES = frozenset({"vision"})

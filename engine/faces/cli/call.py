@@ -9,6 +9,7 @@ import typer
 
 from engine.app.engine import Engine
 from engine.contract.result import ToolResult
+from engine.contract.turn import Turn
 from engine.faces.cli.session import with_engine
 from engine.faces.cli.shared import Agent, Exit, Json, emit, emit_json, fail, read_input, say, wants_json, working
 
@@ -21,9 +22,11 @@ BAD_INPUT = frozenset({"invalid_arguments", "unknown_tool"})
 def call(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(help="The tool, as `knackbox tools` shows it.")],
+    *,
     args: Annotated[
         str, typer.Option("--args", metavar="JSON|@FILE", help="Its arguments, one JSON object; @- reads stdin.")
     ] = "{}",
+    allow_list: Annotated[str, typer.Option("--allow-list", help="As an agent of this allow-list.")] = "",
     agent: Agent = None,
     as_json: Json = False,
 ) -> None:
@@ -31,7 +34,10 @@ def call(
     arguments = parse_arguments(args)
 
     async def work(engine: Engine) -> ToolResult:
-        return await engine.call(name, arguments, await engine.turn_of(agent) if agent else None)
+        turn = Turn(allowed=engine.resolve_allow_list(allow_list) if allow_list else None)
+        if agent:
+            turn = await engine.turn_of(agent, turn)
+        return await engine.call(name, arguments, turn, progress=spinner.tell)
 
     with working(f"calling {name}") as spinner:
         result = with_engine(ctx, work, spinner)

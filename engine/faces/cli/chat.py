@@ -13,16 +13,17 @@ from rich.console import Console
 from rich.markup import escape
 
 from engine.agent.budget import Finish
-from engine.agent.events import CallFinished, CallStarted, Event, Replanned, Report, TextPiece
+from engine.agent.events import CallFinished, CallProgress, CallStarted, Event, Replanned, Report, TextPiece
 from engine.agent.loop import Conversation
 from engine.app.conversation import open_conversation
 from engine.app.engine import Engine
 from engine.faces.cli.session import with_engine
-from engine.faces.cli.shared import Agent, Exit, Json, emit, emit_json, say, wants_json
+from engine.faces.cli.shared import Agent, Exit, Json, emit, emit_json, printable, say, wants_json
 
 app = typer.Typer(pretty_exceptions_enable=False)
 
 SHOWN = 160  # characters of arguments and results in one line of the log
+MOST_TOLD = 20  # lines of what one call reports while it runs
 
 
 @app.command()
@@ -98,6 +99,7 @@ class Watcher:
         self._stream = stream
         self._err = Console(stderr=True, highlight=False)
         self._streamed = ""
+        self._told: dict[str, int] = {}  # how often each running call has reported
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -109,7 +111,14 @@ class Watcher:
                 self._break_line()
                 given = json.dumps(dict(call.arguments), ensure_ascii=False, default=str)
                 self._err.print(f"[dim]→ {escape(call.name)} {escape(shorten(given))}[/dim]")
+            case CallProgress(call, message, fraction):
+                told = self._told[call.id] = self._told.get(call.id, 0) + 1
+                if told <= MOST_TOLD:
+                    self._break_line()
+                    share = "" if fraction is None else f" {fraction:.0%}"
+                    self._err.print(f"[dim]… {escape(printable(shorten(message)))}{share}[/dim]")
             case CallFinished(call, result):
+                self._told.pop(call.id, None)
                 mark = "[green]✓[/green]" if result.success else "[red]✗[/red]"
                 took = f"{result.audit.duration_ms:.0f} ms"
                 self._err.print(f"[dim]{mark} {escape(call.name)} {took} {escape(shorten(result.text))}[/dim]")

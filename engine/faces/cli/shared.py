@@ -29,6 +29,7 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout,
 Agent = Annotated[str | None, typer.Option("--agent", metavar="ID", help="As this registered agent.")]
 
 SPINNER_AFTER_S = 1.0
+_TOLD = 100  # characters of what a tool reports
 
 
 class Exit(IntEnum):
@@ -111,11 +112,17 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str | Text]]) -
     Console().print(table)
 
 
+def printable(text: str) -> str:
+    """The text without what a terminal would obey."""
+    return "".join(character for character in text if character.isprintable())
+
+
 class Spinner:
     """A sign of life on stderr, from a second on, and not while a person is asked something."""
 
-    def __init__(self, status: Status | None) -> None:
+    def __init__(self, status: Status | None, label: str = "") -> None:
         self._status = status
+        self._label = label
         self._lock = threading.Lock()
         self._due = False
         self._paused = 0
@@ -139,6 +146,13 @@ class Spinner:
                 self._paused -= 1
                 self._show()
 
+    def tell(self, message: str, fraction: float | None = None) -> None:
+        """Say how far it is, where a person is looking; a `Progress` of a call."""
+        if self._status is not None:
+            share = "" if fraction is None else f" {fraction:.0%}"
+            line = printable(" ".join(message.split())[:_TOLD])
+            self._status.update(Text(f"{self._label}: {line}{share}" if line else f"{self._label}{share}"))
+
     def stop(self) -> None:
         with self._lock:
             self._due = False
@@ -159,7 +173,7 @@ def working(label: str) -> Iterator[Spinner]:
     if not console.is_terminal:
         yield Spinner(None)
         return
-    spinner = Spinner(console.status(label))
+    spinner = Spinner(console.status(label), label)
     timer = threading.Timer(SPINNER_AFTER_S, spinner.start)
     timer.daemon = True
     timer.start()

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 import typer
 
 from engine.app.engine import Engine
-from engine.contract.spec import ToolSpec
+from engine.contract.spec import PermissionLevel, ToolSpec
+from engine.contract.turn import Turn
 from engine.faces.cli.session import with_engine
 from engine.faces.cli.shared import Agent, Json, emit, emit_json, print_table, say, wants_json, working
 from engine.turn.active_list import ActiveList
@@ -16,10 +17,15 @@ app = typer.Typer(pretty_exceptions_enable=False)
 @app.command()
 def tools(
     ctx: typer.Context,
+    *,
     query: Annotated[
         str | None,
         typer.Option("--query", "-q", help="A message; of the learned skills only those that fit are shown."),
     ] = None,
+    allow_list: Annotated[str, typer.Option("--allow-list", help="Those of an agent with this allow-list.")] = "",
+    permission: Annotated[
+        PermissionLevel, typer.Option("--permission", help="Those of a user with this permission.")
+    ] = "owner",
     why: Annotated[bool, typer.Option("--why", help="Show also what is left out, and why.")] = False,
     agent: Agent = None,
     as_json: Json = False,
@@ -27,7 +33,9 @@ def tools(
     """The tools of a turn, in the order a model gets them."""
 
     async def work(engine: Engine) -> ActiveList:
-        return await engine.list_tools(await engine.turn_of(agent) if agent else None, query=query)
+        allowed = engine.resolve_allow_list(allow_list) if allow_list else None
+        turn = Turn(permission=permission, allowed=allowed)
+        return await engine.list_tools(await engine.turn_of(agent, turn) if agent else turn, query)
 
     with working("listing the tools"):
         found = with_engine(ctx, work)
