@@ -109,6 +109,7 @@ def skill_tool(skill: Skill, library: SkillLibrary) -> SkillTool:
         version=str(skill.version),
         origin=Origin.ACQUIRED,
         category="skill",
+        required_permission="user",
         requires=("sandbox",),
         side_effects=("workspace_write", "network") if skill.destinations else ("workspace_write",),
         timeout_s=skill.timeout_s + GRACE_S + (BUILD_S if skill.environment else 0),

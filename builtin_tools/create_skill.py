@@ -10,6 +10,7 @@ from engine.registry.decorate import tool
 
 
 @tool(
+    required_permission="user",
     category="skills",
     requires=("sandbox",),
     side_effects=("skill_write",),

@@ -22,6 +22,7 @@ MAX_RUN_S = 110  # under the deadline, so that the box itself ends the run and s
 
 
 @tool(
+    required_permission="user",
     category="execution",
     requires=("sandbox",),
     annotations=Annotations(destructive=True),

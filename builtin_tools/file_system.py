@@ -41,6 +41,7 @@ NEEDS: Mapping[Action, tuple[str, ...]] = {
 
 
 @tool(
+    required_permission="user",
     category="files",
     annotations=Annotations(destructive=True),
     side_effects=("filesystem_write", "network"),

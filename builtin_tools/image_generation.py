@@ -12,6 +12,7 @@ Size = Literal["1024x1024", "1536x1024", "1024x1536"]
 
 
 @tool(
+    required_permission="user",
     category="vision",
     requires=("image_client",),
     side_effects=("filesystem_write", "network"),

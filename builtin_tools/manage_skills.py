@@ -16,6 +16,7 @@ Action = Literal["list", "show", "delete", "restore", "disable", "enable", "roll
 
 
 @tool(
+    required_permission="user",
     category="skills",
     side_effects=("skill_write",),
     short_description="List, show, delete, disable, enable or roll back acquired skills.",

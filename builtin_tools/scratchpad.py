@@ -89,7 +89,13 @@ Key = Annotated[str, Field(min_length=1, max_length=MAX_KEY)]
 Value = Annotated[str, Field(max_length=MAX_VALUE)]
 
 
-@tool(category="memory", annotations=Annotations(idempotent=True), tier="low", side_effects=("records_write",))
+@tool(
+    category="memory",
+    annotations=Annotations(idempotent=True),
+    tier="low",
+    side_effects=("records_write",),
+    required_permission="user",
+)
 def scratchpad(
     ctx: CallContext, action: Literal["set", "get", "list", "clear"], key: Key | None = None, value: Value | None = None
 ) -> Produced:

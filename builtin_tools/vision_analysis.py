@@ -13,6 +13,7 @@ MAX_BYTES = 20 << 20  # what the large providers accept for one image
 
 
 @tool(
+    required_permission="user",
     category="vision",
     features=("vision",),
     annotations=Annotations(read_only=True, idempotent=True),

@@ -18,7 +18,7 @@ NONE = "There are no kernels; `execute` with stateful=true starts one."
 SUFFIX = ".ipynb"
 
 
-@tool(category="execution", requires=("sandbox",), side_effects=("filesystem_write",))
+@tool(category="execution", requires=("sandbox",), side_effects=("filesystem_write",), required_permission="user")
 async def kernels(
     ctx: CallContext,
     action: Literal["list", "variables", "interrupt", "stop", "export"],

@@ -169,7 +169,7 @@ async def compose(
     limits = await asyncio.to_thread(RateLimits, records, clock)
     lock = await asyncio.to_thread(EngineLock, home.engines)
     stack.callback(lock.close)
-    trail = AuditTrail(calls, events, clock)
+    trail = AuditTrail(calls, events)
     stack.push_async_callback(trail.aclose)
     guards: list[Guard] = [registries.tools, AnnotationLog(), Access(), Repeats(clock), Breakers(clock), limits, budget]
     guards += [trail, *asked_before(settings, people or People())]

@@ -19,7 +19,7 @@ class PolicyOverrides:
 class AgentSpec:
     """One agent.
 
-    allowed_tools: names of the tools it may call; None is every tool its turn offers, () is none.
+    allowed_tools: names and globs (`jira.*`) of the tools it may call; None is every tool its turn offers, () is none.
     default_prompt_id: of a registered prompt; "" without one. memory_spaces: globs of the spaces it may read.
     caps: what it holds (`ToolSpec.caps_required`).
     """

@@ -11,10 +11,11 @@ from engine.contract.turn import Turn
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A call whose tool is known and whose arguments are valid."""
+    """A call whose tool is known and whose arguments are valid. ts: when it began, UTC, ISO 8601."""
 
     call: ToolCall
     call_id: str
+    ts: str
     spec: ToolSpec
     turn: Turn
 

@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Awaitable
 from typing import Any
 
-from engine.contract.context import Clock
 from engine.contract.guard import Guard, Request
 from engine.contract.result import ToolCall, ToolResult
 from engine.contract.turn import Turn
@@ -35,10 +34,9 @@ class AuditTrail(Guard):
     A thread of its own writes: calls that never wait would keep a timer of the event loop from ever going off.
     """
 
-    def __init__(self, calls: CallLog, events: EventLog, clock: Clock) -> None:
+    def __init__(self, calls: CallLog, events: EventLog) -> None:
         self._calls = calls
         self._events = events
-        self._clock = clock
         self._waiting: deque[_Entry] = deque()
         self._writing = threading.Lock()
         self._wanted = threading.Event()
@@ -52,8 +50,8 @@ class AuditTrail(Guard):
         spec = request.spec
         if not spec.annotations.destructive and not spec.idempotency_key_fields:
             return None
-        ts, risk = self._clock.now().isoformat(), risk_of(spec, request.call.arguments)
-        return asyncio.to_thread(self._calls.write, [row_of_start(request, ts, risk)])
+        risk = risk_of(spec, request.call.arguments)
+        return asyncio.to_thread(self._calls.write, [row_of_start(request, risk)])
 
     def observe(self, call: ToolCall, result: ToolResult, turn: Turn) -> None:
         """Note a result; it is written soon. Blocks only when calls are made faster than they can be written."""

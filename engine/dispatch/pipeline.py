@@ -20,6 +20,7 @@ from engine.dispatch.parts import Parts
 from engine.dispatch.threads import WorkerThreads
 from engine.dispatch.validate import Validators
 from engine.dispatch.watchdog import StallWatchdog
+from engine.policy.access import why_not
 from engine.policy.risk import risk_of
 from engine.recovery.advise import advise
 from engine.recovery.chain import may_fall_back
@@ -95,7 +96,7 @@ class Pipeline:
 
     async def _run(self, flight: Flight, call: ToolCall, turn: Turn, progress: Callable[..., None]) -> Ended:
         """Every stage of a call that goes well. Raises what keeps it from that."""
-        tool = await self._look_up(flight)
+        tool = await self._look_up(flight, turn)
         self._validators.check(tool.spec, call.arguments)
         await self._admit(flight, call, turn)  # policies, limits, breakers, the record of what is destructive
         first = await self._first_with_its_key(flight)
@@ -131,13 +132,14 @@ class Pipeline:
         redirect = getattr(self._registry.find_static(call.name), "redirect", None)
         return (redirect(call) if redirect is not None else None) or call
 
-    async def _look_up(self, flight: Flight) -> Tool:
-        """The tool. Raises ToolFailure, naming the three nearest, when there is none of that name."""
+    async def _look_up(self, flight: Flight, turn: Turn) -> Tool:
+        """The tool. Raises ToolFailure, naming the three nearest that the turn may call, when there is none."""
         if self._closed:
             raise refusal("The engine is closed; nothing was run.", "closed", FailureClass.FATAL)
         tool = self._registry.find_static(flight.name) or await self._registry.find(flight.name)
         if tool is None:
-            near = await self._registry.nearest(flight.name)
+            asked = replace(turn, query=None)
+            near = await self._registry.nearest(flight.name, turn=asked, may_know=lambda spec: not why_not(spec, asked))
             hint = f" Nearest: {', '.join(near)}." if near else ""
             raise refusal(f"There is no tool called {flight.name!r}; nothing was run.{hint}", "unknown_tool")
         flight.spec = tool.spec
@@ -146,7 +148,7 @@ class Pipeline:
     async def _admit(self, flight: Flight, call: ToolCall, turn: Turn) -> None:
         """Ask every guard. Raises the ToolFailure of the first that refuses."""
         assert flight.spec is not None  # noqa: S101 -- for the type checker: it was looked up
-        flight.request = Request(call, flight.call_id, flight.spec, turn)
+        flight.request = Request(call, flight.call_id, flight.ts, flight.spec, turn)
         for guard in self._parts.guards:
             waiting = guard.admit(flight.request)
             if waiting is not None:

@@ -6,7 +6,7 @@ Three things change while it is open: tools are registered in this process (`reg
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from engine.contract.context import CallContext
@@ -211,12 +211,22 @@ class Registry:
         off = () if include_disabled else self.disabled
         return [found[name] for name in sorted(found) if found[name].spec.id not in off]
 
-    async def nearest(self, name: str, limit: int = 3) -> list[str]:
-        """The names (or aliases) most like this one, best first. A source that cannot answer is left out."""
-        names = set(self._static)
+    async def nearest(
+        self,
+        name: str,
+        limit: int = 3,
+        *,
+        turn: Turn | None = None,
+        may_know: Callable[[ToolSpec], bool] = lambda _: True,
+    ) -> list[str]:
+        """The names (or aliases) most like this one, best first. A source that cannot answer is left out.
+
+        turn: who asks. may_know: whether they may be told of a tool.
+        """
+        names = {called for called, tool in self._static.items() if may_know(tool.spec)}
         for source in self._changing:
             try:
-                tools = await source.tools(Turn())
+                tools = [tool for tool in await source.tools(turn or Turn()) if may_know(tool.spec)]
             except Exception as error:  # noqa: BLE001 - a hint must not hide the error it belongs to
                 _log.warning("Tool source %r gave no names to compare with: %s", source.name, error)
                 continue

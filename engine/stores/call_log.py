@@ -13,6 +13,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    UniqueConstraint,
     delete,
     desc,
     func,
@@ -29,12 +30,13 @@ _SWEEP_EVERY = 1_000  # rows between two sweeps
 _ARGUMENT_CHARACTERS = 2_000
 STARTED = "started"  # the end of a call whose result was never written: its engine died
 
+_KEY = frozenset(("id", "call_id", "ts"))
 _SCHEMA = MetaData()
 _CALLS = Table(
-    "calls",
+    "call_log",
     _SCHEMA,
     Column("id", Integer, primary_key=True, autoincrement=True),
-    Column("call_id", String(200), nullable=False, unique=True),
+    Column("call_id", String(200), nullable=False),
     Column("ts", String(40), nullable=False),
     Column("tool", String(200), nullable=False, index=True),
     Column("user", String(200), nullable=False),
@@ -48,6 +50,7 @@ _CALLS = Table(
     Column("failure_class", String(20), nullable=True),
     Column("reason", String(200), nullable=True),
     Column("side_effects", Text, nullable=False),
+    UniqueConstraint("call_id", "ts"),  # ids are the callers' own, and models use theirs again
 )
 
 
@@ -66,8 +69,8 @@ class CallLog:
             return
         with self._records.begin() as connection:
             put = self._records.insert(_CALLS)
-            new = {column.name: put.excluded[column.name] for column in _CALLS.columns if column.name != "id"}
-            connection.execute(put.on_conflict_do_update(index_elements=["call_id"], set_=new), rows)
+            new = {column.name: put.excluded[column.name] for column in _CALLS.columns if column.name not in _KEY}
+            connection.execute(put.on_conflict_do_update(index_elements=["call_id", "ts"], set_=new), rows)
             self._since_sweep += len(rows)
             if self._since_sweep >= _SWEEP_EVERY:
                 self._since_sweep = 0
@@ -104,12 +107,12 @@ def row_of(call: ToolCall, result: ToolResult, turn: Turn) -> dict[str, Any]:
     }
 
 
-def row_of_start(request: Request, ts: str, risk: str) -> dict[str, Any]:
+def row_of_start(request: Request, risk: str) -> dict[str, Any]:
     """A call that is about to run: what is left of it when its engine dies."""
     return {
         **_who(request.turn),
         **_what(request.call, request.spec.name, request.call_id),
-        "ts": ts,
+        "ts": request.ts,
         "risk": risk,
         "end": STARTED,
         "success": None,

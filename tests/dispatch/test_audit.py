@@ -48,7 +48,7 @@ class Trail:
         self.records = Records.open(f"sqlite:///{folder}/records.db")
         self.calls = CallLog(self.records)
         self.events = EventLog(self.records, SystemClock())
-        self.trail = AuditTrail(self.calls, self.events, SystemClock())
+        self.trail = AuditTrail(self.calls, self.events)
         self.events.subscribe("test")
 
     def parts(self) -> dict[str, Any]:
@@ -81,6 +81,20 @@ async def test_every_call_becomes_a_row_and_every_executed_one_an_event(tmp_path
 
 
 @pytest.mark.spec("CALL-10")
+async def test_an_id_that_a_model_uses_again_hides_no_earlier_call(tmp_path: Path, kept: Trail) -> None:
+    async with house(tmp_path, [add, burn], **kept.parts()) as h:
+        for name, arguments in (("add", {"a": 1, "b": 2}), ("burn", {}), ("burn", {})):
+            await h.pipeline.call(ToolCall(name, arguments, "call_0"), Turn())
+        await kept.trail.flush()
+    rows = sorted(kept.calls.recent(), key=lambda row: row["ts"])
+    assert [(row["tool"], row["end"], row["call_id"]) for row in rows] == [
+        ("add", "ok", "call_0"),
+        ("burn", "ok", "call_0"),
+        ("burn", "ok", "call_0"),
+    ]
+
+
+@pytest.mark.spec("CALL-10")
 async def test_rows_of_many_calls_are_written_together_without_anybody_asking(tmp_path: Path, kept: Trail) -> None:
     async with house(tmp_path, [add], **kept.parts()) as h:
         for n in range(200):
@@ -97,13 +111,13 @@ async def test_what_cannot_be_written_is_kept_and_tried_again(tmp_path: Path, ke
     kept.records.close()
     broken = CallLog(Records.open(f"sqlite:///{tmp_path}/other.db"))
     with sqlite3.connect(tmp_path / "other.db") as database:
-        database.execute("ALTER TABLE calls RENAME TO gone")
-    trail = AuditTrail(broken, kept.events, SystemClock())
+        database.execute("ALTER TABLE call_log RENAME TO gone")
+    trail = AuditTrail(broken, kept.events)
     async with house(tmp_path, [add], observers=(trail.observe,)) as h:
         assert (await h.call("add", a=1, b=2)).success
         await trail.flush()
         with sqlite3.connect(tmp_path / "other.db") as database:
-            database.execute("ALTER TABLE gone RENAME TO calls")
+            database.execute("ALTER TABLE gone RENAME TO call_log")
         await trail.flush()
     assert len(broken.recent()) == 1
     broken._records.close()
@@ -112,7 +126,7 @@ async def test_what_cannot_be_written_is_kept_and_tried_again(tmp_path: Path, ke
 @pytest.mark.spec("CALL-10")
 async def test_a_destructive_call_that_cannot_be_put_on_record_does_not_run(tmp_path: Path, kept: Trail) -> None:
     with sqlite3.connect(tmp_path / "records.db") as database:
-        database.execute("DROP TABLE calls")
+        database.execute("DROP TABLE call_log")
     async with house(tmp_path, [burn, add], guards=(kept.trail,)) as h:
         assert not (await h.call("burn")).success
         assert (await h.call("add", a=1, b=1)).success
@@ -147,7 +161,7 @@ def test_of_a_destructive_call_something_is_left_when_its_engine_is_killed(tmp_p
         assert victim.stdout.readline() == "burning\n"
         victim.send_signal(signal.SIGKILL)
     with sqlite3.connect(tmp_path / "records.db") as database:
-        assert database.execute("SELECT call_id, tool, end FROM calls").fetchall() == [("the-call", "burn", STARTED)]
+        assert database.execute("SELECT call_id, tool, end FROM call_log").fetchall() == [("the-call", "burn", STARTED)]
     shown = subprocess.run(
         [sys.executable, "-m", "engine.faces.cli.main", "--home", str(tmp_path), "audit"],
         cwd=REPOSITORY,
@@ -165,7 +179,7 @@ async def test_closing_an_engine_writes_what_is_waiting(tmp_path: Path) -> None:
     async with Engine.open(tmp_path, sources=sources, packs=False, environ={}) as engine:
         await engine.call("add", {"a": 1, "b": 2}, call_id="last")
     with sqlite3.connect(tmp_path / "records.db") as database:
-        assert database.execute("SELECT call_id, end FROM calls").fetchall() == [("last", "ok")]
+        assert database.execute("SELECT call_id, end FROM call_log").fetchall() == [("last", "ok")]
     with sqlite3.connect(tmp_path / "events.db") as database:
         ((payload,),) = database.execute("SELECT payload FROM events").fetchall()
     assert json.loads(payload)["call_id"] == "last"

@@ -135,6 +135,22 @@ async def test_an_unknown_tool_is_a_result_that_names_the_three_nearest(tmp_path
         assert len(result.error.split("Nearest: ")[1].split(", ")) == 3
 
 
+@pytest.mark.spec("CALL-4", "ACCESS-1")
+async def test_a_wrong_name_tells_nobody_of_tools_that_are_not_theirs(tmp_path):
+    @tool(required_permission="admin")
+    async def erase_everything() -> None:
+        """Erase."""
+
+    @tool()
+    async def erase_line() -> None:
+        """Erase one line."""
+
+    async with house(tmp_path, [erase_everything, erase_line]) as h:
+        result = await h.pipeline.call(ToolCall("erase", {}), Turn(permission="guest"))
+        assert "Nearest: erase_line." in result.error
+        assert "erase_everything" not in result.error
+
+
 @pytest.mark.spec("CALL-5")
 async def test_the_engine_stamps_time_tool_attempts_and_end(tmp_path):
     clock = ManualClock()

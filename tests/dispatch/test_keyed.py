@@ -132,7 +132,7 @@ async def test_keys_are_apart_by_user_tool_and_version(tmp_path: Path, desk: Des
 def test_a_key_is_made_of_fields_or_of_their_digests_and_of_nothing_else() -> None:
     def key(fields: tuple[str, ...], **arguments: Any) -> Key:
         spec = ToolSpec("t", "Does.", idempotency_key_fields=fields)
-        return key_of(Request(ToolCall("t", arguments), "id", spec, TURN))
+        return key_of(Request(ToolCall("t", arguments), "id", "now", spec, TURN))
 
     assert key(("a",), a=1, b=2) == key(("a",), a=1, b=3)
     assert key(("a",), a=1) != key(("a",), a=2)
