@@ -171,14 +171,15 @@ async def compose(
     stack.callback(lock.close)
     trail = AuditTrail(calls, events)
     stack.push_async_callback(trail.aclose)
-    guards: list[Guard] = [registries.tools, AnnotationLog(), Access(), Repeats(clock), Breakers(clock), limits, budget]
-    guards += [trail, *asked_before(settings, people or People())]
+    guards: list[Guard] = [Repeats(clock), Breakers(clock), limits, budget, trail]
+    guards += asked_before(settings, people or People())
     parts = Parts(
         registry,
         binder,
         clock,
         chains=chains,
         failures=failures,
+        doors=(AnnotationLog(), registries.tools, Access()),
         guards=guards,
         keyed=KeyedCalls(await asyncio.to_thread(KeyLedger, records, lock, clock)),
         observers=(trail.observe,),

@@ -11,7 +11,7 @@ from engine.contract.turn import Turn
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A call whose tool is known and whose arguments are valid. ts: when it began, UTC, ISO 8601."""
+    """A call whose tool is known. ts: when it began, UTC, ISO 8601."""
 
     call: ToolCall
     call_id: str

@@ -8,15 +8,19 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
+from sqlalchemy.exc import OperationalError
+
+from engine.contract.failure import ConfigError
 from engine.contract.guard import Guard, Request
 from engine.contract.result import ToolCall, ToolResult
 from engine.contract.turn import Turn
 from engine.policy.risk import risk_of
 from engine.stores.call_log import CallLog, row_of, row_of_start
 from engine.stores.event_log import EventLog
+from engine.stores.locks import StoreBusy
 
 _log = logging.getLogger("knackbox.dispatch")
 
@@ -25,6 +29,8 @@ FLUSH_S = 0.05
 _AFTER_FAILURE_S = 1.0
 _MOST_WAITING = 10_000  # rows that may wait: some 10 MB
 
+# What goes by: a busy or unreachable database, a full disk.
+_PASSING = (StoreBusy, ConfigError, OSError, OperationalError)
 _Entry = tuple[ToolCall, ToolResult, Turn]
 
 
@@ -97,16 +103,31 @@ class AuditTrail(Guard):
             if not entries:
                 return
             try:
-                self._calls.write([row_of(*entry) for entry in entries])
-                executed = [(ACTION_EXECUTED, _payload(*entry)) for entry in entries if entry[1].audit.attempts]
-                self._events.append_all(executed)
-            except Exception:  # noqa: BLE001 - whatever the stores raise; the calls themselves went well
+                self._write(entries)
+            except _PASSING:
                 self._waiting.extendleft(reversed(entries))
                 if not self._failing:
                     _log.exception("The call log cannot be written; its rows are kept and tried again.")
                 self._failing = True
+            except Exception:  # noqa: BLE001 - something in these rows; it must not stand in the way of the others
+                self._one_by_one(entries)
             else:
                 self._failing = False
+
+    def _write(self, entries: Sequence[_Entry]) -> None:
+        self._calls.write([row_of(*entry) for entry in entries])
+        executed = [(ACTION_EXECUTED, _payload(*entry)) for entry in entries if entry[1].audit.attempts]
+        self._events.append_all(executed)
+
+    def _one_by_one(self, entries: Sequence[_Entry]) -> None:
+        for entry in entries:
+            try:
+                self._write([entry])
+            except _PASSING:
+                self._waiting.append(entry)
+            except Exception:  # noqa: BLE001 - it would fail the same way for ever
+                self._lost += 1
+                _log.exception("A row of the call log cannot be written and is left out: %a", entry[0].name[:100])
 
     def _make_room(self) -> None:
         if not self._failing:

@@ -64,11 +64,12 @@ def _deepest(error: ValidationError) -> ValidationError:
 
 def _unexpected(name: str, path: list[str | int], known: list[str], instance: Any) -> str:
     value = given(instance[name]) if isinstance(instance, dict) and name in instance else "a value"
+    shown = _dotted([*path, _cut(name, _EXPECTED_CHARACTERS)])
     if not known:
-        return f"`{_dotted([*path, name])}`: given {value}, expected no arguments."
+        return f"`{shown}`: given {value}, expected no arguments."
     meant = nearest(name, known, 1)[0]
     return (
-        f"`{_dotted([*path, name])}` is not known: given {value}, expected only "
+        f"`{shown}` is not known: given {value}, expected only "
         f"{_cut(', '.join(known), _EXPECTED_CHARACTERS)} (nearest: {meant})."
     )
 

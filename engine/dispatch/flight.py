@@ -26,7 +26,7 @@ class Flight:
     deadline: on the event loop's clock; infinite outside of the run stage.
     stopping: set from the moment the engine asks the task to stop until `take_back`. out_of_time: the deadline
     did it. started: the tool itself was entered. settled: the tool is done, so it is too late to cancel.
-    request: what guards are asked about, once the tool is known and the arguments are valid. admitted: how many of
+    request: what guards are asked about, once the tool is known. admitted: how many of
     them said yes. keyed: it holds its key, and what comes of it must be kept. ctx: what the tool was given, once it is
     about to run.
     """

@@ -55,7 +55,8 @@ class Parts:
     """What a pipeline is made of. Only registry, bind and clock have no sensible default.
 
     chains: None runs without fallbacks. failures: None keeps no log of failures.
-    guards: each may refuse a call, in this order, and hears how those it admitted have ended.
+    doors: who may call the tool at all; asked before its arguments are looked at. guards: each may refuse a call whose
+        arguments are valid. Both are asked in this order, and hear how those they admitted have ended.
     keyed: makes a call with a key happen once; None runs it as any other.
     observers: each is told of every call and its result, once, in the event loop: be quick. What one raises is
         logged and changes nothing. Cancelled waiters get no result, observers do.
@@ -66,6 +67,7 @@ class Parts:
     clock: Clock
     chains: FallbackChains | None = None
     failures: FailureSink | None = None
+    doors: Sequence[Guard] = ()
     guards: Sequence[Guard] = ()
     keyed: KeyedCalls | None = None
     observers: Sequence[Observer] = ()

@@ -2,13 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
 from engine.contract.context import no_progress
 from engine.contract.failure import FailureClass, refusal
-from engine.contract.guard import Request
+from engine.contract.guard import Guard, Request
 from engine.contract.result import Audit, ToolCall, ToolResult
 from engine.contract.source import Tool
 from engine.contract.turn import Turn
@@ -20,7 +20,7 @@ from engine.dispatch.parts import Parts
 from engine.dispatch.threads import WorkerThreads
 from engine.dispatch.validate import Validators
 from engine.dispatch.watchdog import StallWatchdog
-from engine.policy.access import why_not
+from engine.policy.access import DENIED, denial, no_module, why_not
 from engine.policy.risk import risk_of
 from engine.recovery.advise import advise
 from engine.recovery.chain import may_fall_back
@@ -43,6 +43,7 @@ class Pipeline:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._asked = (*parts.doors, *parts.guards)
         self._registry = parts.registry
         self._bind = parts.bind
         self._clock = parts.clock
@@ -97,8 +98,10 @@ class Pipeline:
     async def _run(self, flight: Flight, call: ToolCall, turn: Turn, progress: Callable[..., None]) -> Ended:
         """Every stage of a call that goes well. Raises what keeps it from that."""
         tool = await self._look_up(flight, turn)
+        flight.request = Request(call, flight.call_id, flight.ts, tool.spec, turn)
+        await self._admit(flight, self._parts.doors)  # who may call it at all; others hear nothing of its arguments
         self._validators.check(tool.spec, call.arguments)
-        await self._admit(flight, call, turn)  # policies, limits, breakers, the record of what is destructive
+        await self._admit(flight, self._parts.guards)  # limits, breakers, the record of what is destructive, people
         first = await self._first_with_its_key(flight)
         if first is not None:
             return replayed(first)
@@ -136,7 +139,12 @@ class Pipeline:
         """The tool. Raises ToolFailure, naming the three nearest that the turn may call, when there is none."""
         if self._closed:
             raise refusal("The engine is closed; nothing was run.", "closed", FailureClass.FATAL)
-        tool = self._registry.find_static(flight.name) or await self._registry.find(flight.name)
+        tool = self._registry.find_static(flight.name)
+        if tool is None:
+            reason = no_module(flight.name, turn)
+            if reason:  # a module that is not theirs is neither asked nor started
+                raise refusal(denial(flight.name, reason), DENIED, FailureClass.FATAL)
+            tool = await self._registry.find(flight.name)
         if tool is None:
             asked = replace(turn, query=None)
             near = await self._registry.nearest(flight.name, turn=asked, may_know=lambda spec: not why_not(spec, asked))
@@ -145,11 +153,10 @@ class Pipeline:
         flight.spec = tool.spec
         return tool
 
-    async def _admit(self, flight: Flight, call: ToolCall, turn: Turn) -> None:
-        """Ask every guard. Raises the ToolFailure of the first that refuses."""
-        assert flight.spec is not None  # noqa: S101 -- for the type checker: it was looked up
-        flight.request = Request(call, flight.call_id, flight.ts, flight.spec, turn)
-        for guard in self._parts.guards:
+    async def _admit(self, flight: Flight, guards: Sequence[Guard]) -> None:
+        """Ask these guards. Raises the ToolFailure of the first that refuses."""
+        assert flight.request is not None  # noqa: S101 -- for the type checker: it was looked up
+        for guard in guards:
             waiting = guard.admit(flight.request)
             if waiting is not None:
                 await waiting
@@ -237,7 +244,7 @@ class Pipeline:
     def _seal(self, flight: Flight, call: ToolCall, turn: Turn, ended: Ended) -> ToolResult:
         """The result with its audit, told to the guards that admitted the call and to every observer."""
         if flight.request is not None:
-            for guard in self._parts.guards[: flight.admitted]:
+            for guard in self._asked[: flight.admitted]:
                 guard.ended(flight.request, ended.cause, ran=flight.started)
         duration_ms = (self._clock.monotonic() - flight.t0) * 1000.0
         name = flight.spec.name if flight.spec is not None else flight.name

@@ -7,6 +7,8 @@ from engine.contract.guard import Guard, Request
 from engine.contract.spec import Band, ToolSpec
 from engine.contract.turn import Turn
 
+DENIED = "denied"  # the reason of such a failure
+
 _LEVELS: Mapping[str, int] = {"guest": 0, "user": 1, "admin": 2, "owner": 3}
 _SAFETY: Mapping[str, int] = {"LOW": 0, "MEDIUM": 1, "HIGH": 2}
 _BANDS: Mapping[str, int] = {"GREEN": 2, "AMBER": 1, "RED": 0}  # the highest safety class each lets run
@@ -31,12 +33,24 @@ def tighter(one: Band, other: Band) -> Band:
     return min(one, other, key=lambda band: _BANDS.get(band, -1))
 
 
+def no_module(name: str, turn: Turn) -> str:
+    """Why no tool of this name may be called, whatever it is: its module is not the persona's (ACCESS-2)."""
+    if turn.modules is None:
+        return ""
+    module, dot, _ = name.partition(".")
+    return f"the module {module} is not one of this persona's" if dot and module not in turn.modules else ""
+
+
+def denial(name: str, reason: str) -> str:
+    """What is said to whoever called it."""
+    return f"{name} may not be called: {reason}. Nothing was run."
+
+
 def why_not(spec: ToolSpec, turn: Turn) -> str:
     """Why the tool may not be called in this turn; "" when it may. Modules first, then the permission (ACCESS-2)."""
-    if turn.modules is not None:
-        module, dot, _ = spec.name.partition(".")
-        if dot and module not in turn.modules:
-            return f"the module {module} is not one of this persona's"
+    missing = no_module(spec.name, turn)
+    if missing:
+        return missing
     if turn.allowed is not None and not turn.allowed.permits(spec) and not _finds_others(spec, turn):
         return "it is not on this agent's allow-list"
     if spec.required_permission != "guest" and user_rank(turn.permission) < tool_rank(spec.required_permission):
@@ -62,5 +76,4 @@ class Access(Guard):
         """Raises ToolFailure, FATAL: a denial is not to be worked around."""
         reason = why_not(request.spec, request.turn)
         if reason:
-            text = f"{request.spec.name} may not be called: {reason}. Nothing was run."
-            raise refusal(text, "denied", FailureClass.FATAL)
+            raise refusal(denial(request.spec.name, reason), DENIED, FailureClass.FATAL)

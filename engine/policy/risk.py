@@ -21,7 +21,7 @@ _EFFECTS: Mapping[str, Risk] = {
 }
 
 
-def risk_of(spec: ToolSpec, arguments: Mapping[str, Any]) -> Risk:
+def risk_of(spec: ToolSpec, arguments: Any) -> Risk:
     """The highest of what the tool's class, annotations, possible effects and this call's arguments say."""
     hints = spec.annotations
     found = [spec.safety_class if spec.safety_class in _ORDER else "HIGH"]
@@ -30,6 +30,8 @@ def risk_of(spec: ToolSpec, arguments: Mapping[str, Any]) -> Risk:
     elif hints.destructive:
         found.append("MEDIUM")
     found += [_EFFECTS[effect] for effect in spec.side_effects if effect in _EFFECTS]
+    if not isinstance(arguments, Mapping):  # nobody has looked at them yet
+        return max(found, key=_ORDER.index)
     for argument, risks in spec.meta.get(RISK_ARGUMENTS, {}).items():
         said = risks.get(str(arguments.get(argument)))
         if said in _ORDER:

@@ -4,6 +4,7 @@ import heapq
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 
+_LONGEST = 200  # characters of a name that are compared
 # Only these many, the best by shared letter pairs, are compared in full (difflib is about 20 us a pair).
 _SHORT_LIST = 40
 
@@ -14,7 +15,7 @@ def nearest(name: str, names: Iterable[str], limit: int = 3) -> list[str]:
     A first pass counts shared pairs of letters (Dice), a second compares the best ones with difflib's ratio.
     Equal scores are ordered by name.
     """
-    wanted = name.lower()
+    wanted = name[:_LONGEST].lower()
     pairs = _pairs(wanted)
     short_list = heapq.nsmallest(_SHORT_LIST, set(names), key=lambda each: (-_dice(pairs, _pairs(each.lower())), each))
     matcher = SequenceMatcher(b=wanted, autojunk=False)

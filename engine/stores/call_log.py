@@ -28,6 +28,7 @@ from engine.stores.records import Records
 KEPT = 100_000  # rows
 _SWEEP_EVERY = 1_000  # rows between two sweeps
 _ARGUMENT_CHARACTERS = 2_000
+_NAME_CHARACTERS = 150
 STARTED = "started"  # the end of a call whose result was never written: its engine died
 
 _KEY = frozenset(("id", "call_id", "ts"))
@@ -102,7 +103,7 @@ def row_of(call: ToolCall, result: ToolResult, turn: Turn) -> dict[str, Any]:
         "attempts": audit.attempts,
         "duration_ms": audit.duration_ms,
         "failure_class": failure.failure_class.value if failure is not None else None,
-        "reason": failure.reason if failure is not None else None,
+        "reason": storable(failure.reason) if failure is not None else None,
         "side_effects": json.dumps(result.side_effects),
     }
 
@@ -125,9 +126,18 @@ def row_of_start(request: Request, risk: str) -> dict[str, Any]:
 
 
 def _who(turn: Turn) -> dict[str, Any]:
-    return {"user": turn.user, "agent": turn.agent}
+    return {"user": storable(turn.user), "agent": storable(turn.agent)}
 
 
 def _what(call: ToolCall, tool: str, call_id: str) -> dict[str, Any]:
-    arguments = json.dumps(call.arguments, ensure_ascii=False, default=repr)
-    return {"call_id": call_id, "tool": tool, "arguments": arguments[:_ARGUMENT_CHARACTERS]}
+    arguments = json.dumps(call.arguments, default=repr)  # in ASCII: half a character cannot be written otherwise
+    return {
+        "call_id": storable(call_id),
+        "tool": storable(tool),
+        "arguments": arguments[:_ARGUMENT_CHARACTERS],
+    }
+
+
+def storable(text: str) -> str:
+    """A short form of it that any database takes: callers choose names and ids."""
+    return text[:_NAME_CHARACTERS].encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")

@@ -94,6 +94,41 @@ async def test_an_id_that_a_model_uses_again_hides_no_earlier_call(tmp_path: Pat
     ]
 
 
+@pytest.mark.spec("CALL-10", "CALL-13")
+async def test_what_no_database_takes_is_written_in_another_form_and_stops_no_other_row(
+    tmp_path: Path, kept: Trail
+) -> None:
+    async with house(tmp_path, [add], **kept.parts()) as h:
+        await h.pipeline.call(ToolCall("add", {"a": "\ud800"}, "one\0"), Turn(user="\udfff"))
+        await h.pipeline.call(ToolCall("no\ud800tool", {"\ud800": "\0"}, "\ud800"), Turn())
+        await h.pipeline.call(ToolCall("add", {"a": 1, "b": 2}, "three"), Turn())
+        await kept.trail.flush()
+    rows = sorted(kept.calls.recent(), key=lambda row: row["ts"])
+    assert [(row["tool"], row["call_id"]) for row in rows] == [
+        ("add", "one\\0"),
+        ("no\\ud800tool", "\\ud800"),
+        ("add", "three"),
+    ]
+    assert rows[0]["user"] == "\\udfff"
+    assert len(kept.events.fetch("test")) == 1
+
+
+@pytest.mark.spec("CALL-10")
+async def test_a_row_that_cannot_be_written_at_all_is_left_out_and_the_others_are_not(
+    tmp_path: Path, kept: Trail, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Unwritable:
+        def __repr__(self) -> str:
+            raise ValueError("no form of it")
+
+    async with house(tmp_path, [add], **kept.parts()) as h:
+        await h.pipeline.call(ToolCall("add", {"a": Unwritable(), "b": 2}, "bad"), Turn())
+        await h.pipeline.call(ToolCall("add", {"a": 1, "b": 2}, "good"), Turn())
+        await kept.trail.flush()
+    assert [row["call_id"] for row in kept.calls.recent()] == ["good"]
+    assert "cannot be written and is left out" in caplog.text
+
+
 @pytest.mark.spec("CALL-10")
 async def test_rows_of_many_calls_are_written_together_without_anybody_asking(tmp_path: Path, kept: Trail) -> None:
     async with house(tmp_path, [add], **kept.parts()) as h:

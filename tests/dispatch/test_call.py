@@ -5,6 +5,7 @@ import sys
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import ClassVar
 
 import pytest
 
@@ -13,6 +14,7 @@ from engine.contract.failure import FailureClass, ToolFailure
 from engine.contract.result import ToolCall
 from engine.contract.turn import Turn
 from engine.dispatch.bind import bind_tools
+from engine.policy.access import Access
 from engine.registry.decorate import tool
 from engine.stores.failure_log import FailureLog
 from engine.stores.records import Records
@@ -133,6 +135,51 @@ async def test_an_unknown_tool_is_a_result_that_names_the_three_nearest(tmp_path
         assert "'exceute'" in result.error
         assert "Nearest: execute, " in result.error
         assert len(result.error.split("Nearest: ")[1].split(", ")) == 3
+
+
+@pytest.mark.spec("ACCESS-1", "DISC-1")
+async def test_who_may_not_call_a_tool_hears_nothing_of_its_arguments(tmp_path):
+    @tool(required_permission="admin")
+    async def open_vault(combination: str) -> None:
+        """Open."""
+
+    async with house(tmp_path, [open_vault], doors=(Access(),)) as h:
+        denied = await h.pipeline.call(ToolCall("open_vault", {"zz": 1}), Turn(permission="guest"))
+        assert denied.failure.reason == "denied"
+        assert "combination" not in denied.error
+        told = await h.pipeline.call(ToolCall("open_vault", {"zz": 1}), Turn())
+        assert "combination" in told.error
+
+
+@pytest.mark.spec("ACCESS-2", "MOD-2")
+async def test_a_module_that_is_not_the_personas_is_not_even_asked_for_a_tool(tmp_path):
+    class Elsewhere:
+        name = "elsewhere"
+        asked: ClassVar[list[str]] = []
+
+        async def tools(self, turn):
+            return ()
+
+        async def find(self, name):
+            self.asked.append(name)
+
+    async with house(tmp_path, [], sources=[Elsewhere()]) as h:
+        denied = await h.pipeline.call(ToolCall("mail.send", {}), Turn(modules=frozenset(("weather",))))
+        assert (denied.failure.reason, Elsewhere.asked) == ("denied", [])
+        assert "Nearest" not in denied.error
+        await h.pipeline.call(ToolCall("weather.today", {}), Turn(modules=frozenset(("weather",))))
+        assert Elsewhere.asked == ["weather.today"]
+
+
+@pytest.mark.spec("CALL-12")
+async def test_the_name_of_an_unknown_argument_is_cut(tmp_path):
+    @tool()
+    async def look(path: str) -> None:
+        """Look."""
+
+    async with house(tmp_path, [look]) as h:
+        result = await h.call("look", **{"p" * 200_000: 1})
+        assert len(result.error) < 3_000
 
 
 @pytest.mark.spec("CALL-4", "ACCESS-1")
