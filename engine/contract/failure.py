@@ -81,3 +81,7 @@ class ToolNotFound(LookupError):
 
 class ConfigError(Exception):
     """Something a person wrote cannot be used. The message says what, where, and what to do."""
+
+
+class UnknownName(ConfigError):
+    """Somebody asked for a thing by a name that nothing has: an allow-list, an agent. The message names the nearest."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from engine.contract.allowed import EVERY_CATEGORY, Allowed
-from engine.contract.failure import ConfigError
+from engine.contract.failure import ConfigError, UnknownName
 from engine.policy.allow_lists_file import AllowList, Specs, read_allow_lists
 from engine.registry.nearest import nearest
 
@@ -44,29 +44,29 @@ class AllowLists:
 
     def lists(self) -> Mapping[str, AllowList]:
         """All lists now in force, by name."""
-        if self._lists is None:
-            self._read()
-        elif self._look() != self._stamp:
+        lists = self._lists
+        if lists is None or self._look() != self._stamp:
             try:
-                self._read()
+                lists = self._read()
             except ConfigError as error:
                 self._stamp = self._look()
+                lists = self._lists = lists or read_allow_lists(SHIPPED, self._specs(), unknown=_missing)
                 self.problem = str(error)
                 _log.warning("%s The allow-lists stay as they were before this edit.", error)
-        return self._lists or {}
+        return lists
 
     def resolve_allow_list(self, name: str, *, local_mode: bool = False, embedding_ok: bool = True) -> Allowed:
         """What a list permits, for `Turn.allowed`. The same object as long as nothing changed.
 
         local_mode: for what is not to be sent to services elsewhere. embedding_ok: embeddings may be used.
-        Raises ConfigError, naming the nearest, when there is no such list.
+        Raises UnknownName, a ConfigError, when there is no such list.
         """
         lists = self.lists()
         asked = (name, local_mode, embedding_ok)
         found = self._resolved.get(asked)
         if found is None:
             if name not in lists:
-                raise self._no(name, lists)
+                raise UnknownName(self._no(name, lists))
             found = self._resolved[asked] = _allowed(name, lists, local_mode=local_mode, embedding_ok=embedding_ok)
         return found
 
@@ -76,7 +76,7 @@ class AllowLists:
         every = EVERY_CATEGORY in wanted
         return frozenset(name for name, spec in self._specs().items() if every or spec.category in wanted)
 
-    def _read(self) -> None:
+    def _read(self) -> Mapping[str, AllowList]:
         """Take both files over, or neither. Raises ConfigError."""
         stamp, specs = self._look(), self._specs()
         lists = read_allow_lists(SHIPPED, specs, unknown=_missing)
@@ -84,12 +84,13 @@ class AllowLists:
             lists |= read_allow_lists(self._own, specs, unknown=None if self._strict else _log.warning)
         refuse_cycles(lists)
         if self._required and self._required not in lists:
-            raise self._no(self._required, lists)
+            raise ConfigError(self._no(self._required, lists))
         self._lists, self._stamp, self._resolved, self.problem = lists, stamp, {}, ""
+        return lists
 
-    def _no(self, name: str, lists: Mapping[str, AllowList]) -> ConfigError:
+    def _no(self, name: str, lists: Mapping[str, AllowList]) -> str:
         near = ", ".join(nearest(name, lists))
-        return ConfigError(f"There is no allow-list {name!r}. Nearest: {near}. Your own go to {self._own}.")
+        return f"There is no allow-list {name!r}. Nearest: {near}. Your own go to {self._own}."
 
     def _look(self) -> _Stamp | None:
         try:

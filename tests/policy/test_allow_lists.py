@@ -13,7 +13,7 @@ from builtin_tools.pack import TOOLS
 from engine import Engine
 from engine.app.settings import Settings
 from engine.contract.allowed import Allowed, Selection
-from engine.contract.failure import ConfigError
+from engine.contract.failure import ConfigError, UnknownName
 from engine.contract.spec import Annotations, Origin, ToolSpec
 from engine.contract.turn import Turn
 from engine.policy.allow_lists import SHIPPED, AllowLists, refuse_cycles
@@ -201,6 +201,15 @@ def test_the_own_file_adds_overrides_and_is_read_again_when_it_changes(
     assert found.problem == ""
 
 
+def test_an_own_file_that_is_bad_from_the_first_look_on_leaves_those_that_ship(tmp_path: Path) -> None:
+    found = AllowLists(tmp_path / "allow_lists.yaml", lambda: BUILT_IN)
+    (tmp_path / "allow_lists.yaml").write_text("lists: {mine: {tools: [excute]}}")
+    assert "file_system" in names(found.resolve_allow_list("execute"))
+    assert "did you mean 'execute'" in found.problem
+    with pytest.raises(UnknownName, match="no allow-list 'mine'"):
+        found.resolve_allow_list("mine")
+
+
 def test_a_list_nobody_made_is_an_error_that_names_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no allow-list 'explor'. Nearest: explore"):
         lists(tmp_path).resolve_allow_list("explor")
@@ -359,6 +368,6 @@ def test_the_command_line_lists_and_calls_as_an_agent_or_a_user_would(
     assert (denied.code, "not on this agent's allow-list" in denied.err) == (1, True)
     assert here(capfd, *home, *execute, "--allow-list", "execute").out == "42\n"
     unknown = here(capfd, *home, "tools", "--allow-list", "explor")
-    assert (unknown.code, unknown.err.count("\n"), "Nearest: explore" in unknown.err) == (3, 1, True)
+    assert (unknown.code, unknown.err.count("\n"), "Nearest: explore" in unknown.err) == (2, 1, True)
     assert here(capfd, *home, "tools", "--permission", "guest", "--json").last["tools"]
     assert here(capfd, *home, "tools", "--permission", "root").code == 2

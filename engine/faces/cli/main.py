@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
-from engine.contract.failure import ConfigError
+from engine.contract.failure import ConfigError, UnknownName
 from engine.faces.cli.lazy import LazyGroup, Own
 from engine.faces.cli.shared import Exit, Options, log_to_stderr, say
 from engine.stores.locks import StoreBusy
@@ -111,6 +111,9 @@ def run(arguments: Sequence[str]) -> int:
         message = " ".join(error.format_message().split())
         if message:
             say(f"{message.rstrip('.?')}.{suggestion(message)} See knackbox --help.")
+        return int(Exit.USAGE)
+    except UnknownName as error:
+        say(" ".join(str(error).split()))
         return int(Exit.USAGE)
     except (ConfigError, SandboxError, StoreBusy) as error:
         say(" ".join(str(error).split()))
