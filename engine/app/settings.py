@@ -221,8 +221,8 @@ class AccessSettings(Section):
     """Which tools agents are given at all (ACCESS-3).
 
     allow_list: the widest list any turn gets, whatever it asks for; "" for no bound. strict: a tool that nobody has is
-    an error in the own lists, not a warning. local_mode: lists take what they say for it: their `exclude_in_local` is left
-    out, their `add_when_non_local` is not added; what one names outright stays.
+    an error in the own lists, not a warning. local_mode: lists take what they say for it (without what they exclude in
+    local mode, nor what they add otherwise); what one names outright stays.
     """
 
     allow_list: str = ""
