@@ -50,7 +50,7 @@ class Provenance:
         return self._key.exists or self._head.exists() or self.path.exists()
 
     def begin(self) -> None:
-        """Make the key and the head of an empty log, when there is no key. Raises RegistryError when there are lines."""
+        """Make the key and the head of an empty log. Raises RegistryError for lines whose key is missing."""
         if self._key.exists:
             return
         _, problems = self.read()
