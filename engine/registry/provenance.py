@@ -1,8 +1,9 @@
 """`Provenance`: who took or restored which snapshot, when: a log whose lines are chained by hash and signed (REG-10).
 
 Each line holds the hash of the line before, so none can be changed, left out or put elsewhere; a signed head holds the
-number of lines, so none can be cut off the end. Only who has the key could write another history, and who kept an old
-head and an old log could show those: keep snapshots elsewhere, too, where that matters.
+number of lines, so none can be cut off the end. The head is there before the first line and as soon as the key is, so
+one that is missing was taken away. Only who has the key could write another history, and who kept an old head and an
+old log could show those: keep snapshots elsewhere, too, where that matters.
 """
 
 import hashlib
@@ -13,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from engine.registry.signing import SigningKey
+from engine.registry.signing import Sign, SigningKey
 from engine.registry.static import RegistryError
 from engine.stores.atomic import write_atomic
 
@@ -43,6 +44,20 @@ class Provenance:
         self._head = folder / "provenance.head"
         self._key = key
 
+    @property
+    def exists(self) -> bool:
+        """Whether anything of a log is there: its key, its head or a line."""
+        return self._key.exists or self._head.exists() or self.path.exists()
+
+    def begin(self) -> None:
+        """Make the key and the head of an empty log. Raises RegistryError for lines whose key is missing."""
+        if self._key.exists:
+            return
+        _, problems = self.read()
+        if problems:
+            raise RegistryError(f"Nothing is added to a log that is not whole: {problems[0]}")
+        self._key.make(lambda sign: self._write_head(0, _START, sign))
+
     def append(self, ts: str, who: str, action: Action, snapshot: str, digest: str) -> Entry:
         """Put one line at the end, on the disk when this returns. Raises RegistryError when the log is not whole."""
         entries, problems = self.read()
@@ -60,7 +75,7 @@ class Provenance:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        self._write_head(entry.n, _hash(line))
+        self._write_head(entry.n, _hash(line), self._key.sign)
         return entry
 
     def read(self) -> tuple[list[Entry], list[str]]:
@@ -68,6 +83,8 @@ class Provenance:
         entries: list[Entry] = []
         previous = _START
         lines = self._lines()
+        if not self._key.exists:  # nor is anything known of a head: a first writer that was killed leaves one
+            return [], [f"{self.path}: the key of this log is missing. Bring it back."] if lines else []
         for n, line in enumerate(lines, 1):
             entry = self._verified(line)
             if entry is None or entry.n != n or entry.previous != previous:
@@ -91,7 +108,7 @@ class Provenance:
             entry = Entry(**found)
             same = _canonical({**asdict(entry), "signature": signature}) == line
             genuine = same and self._key.verifies(signature, _canonical(asdict(entry)))
-        except (ValueError, TypeError, AttributeError, KeyError):
+        except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
             return None
         return entry if genuine else None
 
@@ -102,18 +119,19 @@ class Provenance:
             n, at = int(head["n"]), str(head["hash"])
             genuine = self._key.verifies(str(head["signature"]), _canonical({"n": n, "hash": at}))
         except FileNotFoundError:
-            return [] if len(lines) <= 1 else [f"{self._head}: it is missing."]
-        except (ValueError, TypeError, KeyError):
+            return [f"{self._head}: it is missing. Bring it back, or move log, snapshots and key away to begin anew."]
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             genuine = False
         if not genuine:
             return [f"{self._head}: it is not as it was written."]
         if not n <= len(lines) <= n + 1:
             return [f"{self.path}: it has {len(lines)} lines, and had {n}."]
-        return [] if _hash(lines[n - 1]) == at else [f"{self.path}: line {n} is not the one that was written."]
+        found = _hash(lines[n - 1]) if n else _START
+        return [] if found == at else [f"{self.path}: line {n} is not the one that was written."]
 
-    def _write_head(self, n: int, at: str) -> None:
+    def _write_head(self, n: int, at: str, sign: Sign) -> None:
         said = {"n": n, "hash": at}
-        write_atomic(self._head, _canonical({**said, "signature": self._key.sign(_canonical(said))}))
+        write_atomic(self._head, _canonical({**said, "signature": sign(_canonical(said))}))
 
 
 def _canonical(value: dict[str, Any]) -> bytes:

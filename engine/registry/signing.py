@@ -1,6 +1,7 @@
 """`SigningKey`: the Ed25519 key by which a home knows its own snapshots again (RFC 8032, by `cryptography`)."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
@@ -10,6 +11,8 @@ from engine.registry.static import RegistryError
 
 _BYTES = 32
 _MODE = 0o600
+
+Sign = Callable[[bytes], str]
 
 
 class SigningKey:
@@ -22,19 +25,25 @@ class SigningKey:
     def exists(self) -> bool:
         return self._path.exists()
 
-    def make(self) -> None:
-        """Make the key when there is none. Nobody else may be doing so: hold the lock of what is signed."""
+    def make(self, first: Callable[[Sign], None]) -> None:
+        """Make the key when there is none. Nobody else may be doing so: hold the lock of what is signed.
+
+        first: writes what the new key signs first. The key is in its place only after that, so wherever there is a key,
+        there was this, too.
+        """
         if self.exists:
             return
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         staged = self._path.with_name(f"{self._path.name}.new")
         staged.unlink(missing_ok=True)  # of one who was killed here
+        key = Ed25519PrivateKey.generate()
         descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
         try:
-            os.write(descriptor, Ed25519PrivateKey.generate().private_bytes_raw())
+            os.write(descriptor, key.private_bytes_raw())
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+        first(lambda data: key.sign(data).hex())
         staged.rename(self._path)
 
     def sign(self, data: bytes) -> str:

@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from engine.registry.updates import Subject
 from engine.stores.atomic import remove_leftovers, write_atomic
 from engine.stores.locks import FileLock
 
+_MOST_LEVELS = 100  # what is taken must be readable again, however deep the stack of its reader
 _ID = re.compile(r"^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{12}$")
 
 
@@ -36,8 +37,7 @@ class Snapshots:
         self._files = files
         self._clock = clock
         self._lock = FileLock(folder / ".snapshots.lock")
-        self._key = SigningKey(folder / "signing_key")
-        self._log = Provenance(folder, self._key)
+        self._log = Provenance(folder, SigningKey(folder / "signing_key"))
 
     def take(self, who: str) -> Entry:
         """Write down all three registries as they are. Raises RegistryError, StoreBusy, OSError."""
@@ -51,7 +51,7 @@ class Snapshots:
 
     def verify(self) -> list[str]:
         """Everything that is not as it was written: lines of the log, snapshots; none where all is well."""
-        if not self._key.exists and not self._folder.exists():
+        if not self._log.exists and not self._folder.exists():
             return []
         with self._lock.shared():
             entries, problems = self._log.read()
@@ -95,10 +95,10 @@ class Snapshots:
         return Restored(snapshot, before.snapshot)
 
     def _take(self, who: str) -> Entry:
-        self._key.make()
+        parts = [f'"{subject}": {_encoded(registry)}' for subject, registry in self._files.items()]
+        data = ("{\n" + ",\n".join(parts) + "\n}\n").encode("ascii")
+        self._log.begin()
         remove_leftovers(self._folder)
-        documents = {subject: asdict(registry.document()) for subject, registry in self._files.items()}
-        data = (json.dumps(documents, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode("utf-8")
         digest = hashlib.sha256(data).hexdigest()
         snapshot = f"{self._clock.now():%Y%m%dT%H%M%SZ}-{digest[:12]}"
         write_atomic(self._folder / f"{snapshot}.json", data)  # two of one second and one content are one file
@@ -120,3 +120,27 @@ class Snapshots:
 
     def _now(self) -> str:
         return self._clock.now().isoformat(timespec="seconds")
+
+
+def _encoded(registry: FileRegistry[Any]) -> str:
+    """A registry's file in JSON and ASCII: it may hold half a character, which UTF-8 cannot. Raises RegistryError."""
+    document = registry.document()
+    for item_id, envelope in document.items.items():
+        if _too_deep(envelope):
+            raise RegistryError(
+                f"{registry.path}: no snapshot can be taken of {item_id[:80]!r}: "
+                f"it is nested more than {_MOST_LEVELS} deep. Take it out of the file."
+            )
+    return json.dumps({"items": dict(document.items), "disabled": dict(document.disabled)}, indent=2, sort_keys=True)
+
+
+def _too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(_MOST_LEVELS):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, dict | list)
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+    return any(isinstance(each, dict | list) for each in level)

@@ -97,6 +97,25 @@ def all_but_the_key(root):
     (root / "provenance.head").unlink()
 
 
+def all_but_the_first_line_and_the_head(root):
+    first = (root / "provenance.jsonl").read_bytes().splitlines(keepends=True)[0]
+    (root / "provenance.jsonl").write_bytes(first)
+    (root / "provenance.head").unlink()
+    kept_snapshot = json.loads(first)["snapshot"]
+    for path in snapshots(root):
+        if path.stem != kept_snapshot:
+            path.unlink()
+
+
+def no_key_and_no_snapshots(root):
+    shutil.rmtree(root / "snapshots")
+    (root / "signing_key").unlink()
+
+
+def deep_head(root):
+    (root / "provenance.head").write_text("[" * 100_000)
+
+
 def snapshots(root):
     return sorted((root / "snapshots").glob("*.json"))
 
@@ -111,7 +130,12 @@ TAMPERING = {
     "no snapshot": lambda root: snapshots(root)[-1].unlink(),
     "one snapshot for another": lambda root: shutil.copy(snapshots(root)[0], snapshots(root)[-1]),
     "a snapshot of nobody": lambda root: shutil.copy(snapshots(root)[0], root / "snapshots" / "mine.json"),
+    "an endless number in the head": lambda root: (root / "provenance.head").write_text('{"n": 1e999}'),
+    "a head nested deeply": deep_head,
     "all but the key": all_but_the_key,
+    "all but the first line and its snapshot": all_but_the_first_line_and_the_head,
+    "no key": lambda root: (root / "signing_key").unlink(),
+    "no key and no snapshots": no_key_and_no_snapshots,
     "the end cut off": cut_last_line,
     "the end and its snapshot cut off": cut_last_line_and_its_snapshot,
     "the middle cut out": drop_middle_line,
@@ -126,7 +150,17 @@ async def test_every_change_is_noticed(kept, how):
     assert kept.registries.snapshots.verify() != []
 
 
-@pytest.mark.parametrize("how", ["a bit of the log", "another name", "the end cut off"])
+NOT_WHOLE = [
+    "a bit of the log",
+    "another name",
+    "the end cut off",
+    "all but the key",
+    "all but the first line and its snapshot",
+    "no key",
+]
+
+
+@pytest.mark.parametrize("how", NOT_WHOLE)
 async def test_nothing_is_restored_or_added_by_a_log_that_is_not_whole(kept, how, tmp_path):
     first = kept.registries.snapshots.entries()[0].snapshot
     TAMPERING[how](folder(kept))
@@ -162,6 +196,48 @@ async def test_a_line_that_a_killed_writer_never_finished_is_no_line(kept):
         stream.write(b'{"n": 5, "ts"')
     assert kept.registries.snapshots.verify() == []
     assert kept.registries.snapshots.take("ann").n == entry.n + 1
+    assert kept.registries.snapshots.verify() == []
+
+
+async def test_a_first_snapshot_that_was_killed_before_its_line_is_simply_taken_again(kept, tmp_path):
+    async with engine(tmp_path / "new") as other:
+        root = folder(other)
+        root.mkdir(exist_ok=True)
+        shutil.copy(folder(kept) / "provenance.head", root)  # killed before the key was in its place
+        shutil.copy(folder(kept) / "signing_key", root / "signing_key.new")
+        assert other.registries.snapshots.take("ann").n == 1
+        assert other.registries.snapshots.verify() == []
+
+
+async def test_the_length_of_the_log_is_signed_from_the_first_snapshot_on(tmp_path):
+    async with engine(tmp_path) as one:
+        entry = one.registries.snapshots.take("ann")
+        assert one.registries.snapshots.verify() == []
+        (folder(one) / "provenance.head").unlink()
+        assert "is missing" in one.registries.snapshots.verify()[0]
+        with pytest.raises(RegistryError, match=r"not whole.*to begin anew"):
+            one.registries.snapshots.restore(entry.snapshot, "eve")
+
+
+async def test_a_value_that_is_no_unicode_text_is_in_the_snapshot(kept, tmp_path):
+    path = tmp_path / "registries" / "prompts.json"
+    path.write_text(r'{"items": {"p": {"spec_id": "p", "description": "\ud800"}}, "disabled": {"\udfff": "now"}}')
+    entry = kept.registries.snapshots.take("ann")
+    held = json.loads((folder(kept) / "snapshots" / f"{entry.snapshot}.json").read_bytes())
+    assert held["prompts"] == on_disk(tmp_path, "prompts")
+    assert kept.registries.snapshots.verify() == []
+
+
+@pytest.mark.parametrize("levels", [101, 700])
+async def test_an_entry_nested_too_deeply_is_refused_by_name_and_leaves_nothing(kept, tmp_path, levels):
+    path = tmp_path / "registries" / "prompts.json"
+    path.write_text('{"items": {"p": ' + "[" * 100 + "]" * 100 + "}}")
+    assert kept.registries.snapshots.take("ann").n == 4
+    before = snapshots(folder(kept))
+    path.write_text('{"items": {"p": ' + "[" * levels + "]" * levels + "}}")
+    with pytest.raises(RegistryError, match=r"prompts\.json: no snapshot can be taken of 'p': it is nested"):
+        kept.registries.snapshots.take("ann")
+    assert snapshots(folder(kept)) == before
     assert kept.registries.snapshots.verify() == []
 
 
