@@ -33,6 +33,7 @@ from engine.stores.event_log import EventLog
 from engine.stores.failure_log import FailureLog
 from engine.turn.active_list import ActiveList
 from engine.turn.agent_turn import turn_of
+from engine.turn.discovery import Discovery
 from engine.turn.resolver import TurnTools, turn_of_agent, turn_of_user
 from sandbox.contract import Sandbox
 
@@ -158,6 +159,11 @@ class Engine:
     ) -> list[ToolSpec]:
         """The specs of `list_tools`, in an order that is the same for the same inputs."""
         return [tool.spec for tool in (await self.list_tools(context, query)).tools]
+
+    async def describe(self, name: str, turn: Turn | None = None) -> ToolSpec:
+        """The tool of this name that may be called in the turn, a deferred one, too. Raises ToolFailure, naming the
+        nearest, when there is none."""
+        return await self.need(Discovery).describe(name, self._turn(turn))
 
     async def get_available_tools(self, context: Turn | None = None) -> dict[str, BoundTool]:
         """Name -> ``await f(**arguments) -> ToolResult`` for the tools of a turn, each bound to the live context."""

@@ -94,9 +94,11 @@ class HttpApprover:
             raise Problem(HTTPStatus.CONFLICT, "This was answered already; an answer counts once.")
         raise Problem(HTTPStatus.NOT_FOUND, "Nothing of this id waits for you: it is unknown, or it is over.")
 
-    def answer(self, caller: Caller, approval_id: str, answer: ApprovalAnswer) -> None:
-        """Raises Problem as `find` does, and 409 when the digest is of something else."""
-        waiting = self.find(caller, approval_id)
+    async def answer(self, caller: Caller, approval_id: str, answer: ApprovalAnswer) -> None:
+        """Raises Problem as `find` does, and 409 when the digest is of something else or who asked has no token now."""
+        if not await asyncio.to_thread(self.find(caller, approval_id).call.stands):
+            raise Problem(HTTPStatus.CONFLICT, "The token that asked was removed or changed. The call will not run.")
+        waiting = self.find(caller, approval_id)  # again: it may have been answered meanwhile
         if not secrets.compare_digest(answer.digest.encode(), waiting.request.digest.encode()):
             raise Problem(HTTPStatus.CONFLICT, "The digest is not that of the waiting call. Read it again.")
         del self._waiting[approval_id]

@@ -1,8 +1,9 @@
 """`Calls`: the calls that run for HTTP clients, by whom, and what each has to tell before its result."""
 
 import asyncio
+import logging
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextvars import ContextVar
 from http import HTTPStatus
 from typing import Any
@@ -19,6 +20,9 @@ from engine.faces.http.tokens import Caller
 
 RETRY_AFTER_S = 1
 CLOSE_S = 15.0  # for the tools of abandoned calls to stop
+LOOK_S = 1.0  # between looks whether the tokens of running calls are still there
+
+_log = logging.getLogger(__name__)
 
 _PRESENT: ContextVar["Running | None"] = ContextVar("knackbox_http_call", default=None)
 
@@ -32,8 +36,9 @@ class Running:
     """One call. call_id: as its client knows it. engine_id: as the engine does; never chosen by a client, since a
     chosen one could take the place of another call's record."""
 
-    def __init__(self, caller: Caller, call_id: str, engine_id: str) -> None:
+    def __init__(self, caller: Caller, call_id: str, engine_id: str, holds: Callable[[Caller], bool]) -> None:
         self.caller = caller
+        self._holds = holds
         self.call_id = call_id
         self.engine_id = engine_id
         self.news = News()
@@ -42,6 +47,10 @@ class Running:
     def begin(self, task: "asyncio.Task[ToolResult]") -> None:
         self._task = task
         task.add_done_callback(lambda _: self.news.stir())
+
+    def stands(self) -> bool:
+        """Whether the token that asked for it is still there, and is the same caller's. It may block."""
+        return self._holds(self.caller)
 
     async def told(self, quiet_s: float) -> AsyncIterator[list[Piece]]:
         """What there is to tell, as it comes, until the call is done; nothing after so many seconds without any."""
@@ -78,10 +87,12 @@ class Running:
 class Calls:
     """All that run, for one event loop."""
 
-    def __init__(self, engine: Engine, most: int) -> None:
-        """most: at once, for each token."""
+    def __init__(self, engine: Engine, most: int, holds: Callable[[Caller], bool]) -> None:
+        """most: at once, for each token. holds: whether a caller's token is still there; it may block."""
         self._engine = engine
         self._most = most
+        self._holds = holds
+        self._watching: asyncio.Task[None] | None = None
         self._running: dict[Running, asyncio.Task[ToolResult]] = {}
         self._stopping = False
 
@@ -103,7 +114,7 @@ class Calls:
             text = f"{self._most} calls of this token run already (`calls_per_token` of [http]). Wait for one to end."
             raise Problem(HTTPStatus.TOO_MANY_REQUESTS, text, {"Retry-After": str(RETRY_AFTER_S)})
         engine_id = secrets.token_hex(16)
-        running = Running(caller, call_id or engine_id, engine_id)
+        running = Running(caller, call_id or engine_id, engine_id, self._holds)
         if self._find(caller.user, running.call_id) is not None:
             raise Problem(HTTPStatus.CONFLICT, f"A call {running.call_id} of this user runs already. Take another id.")
         token = _PRESENT.set(running)
@@ -116,6 +127,8 @@ class Calls:
         self._running[running] = task
         task.add_done_callback(lambda _: self._running.pop(running))
         running.begin(task)
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.ensure_future(self._watch())
         return running
 
     def cancel(self, caller: Caller, call_id: str) -> bool:
@@ -134,9 +147,28 @@ class Calls:
         self.stop()
         if self._running:
             await asyncio.wait(list(self._running.values()), timeout=CLOSE_S)
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait([self._watching])
+
+    async def _watch(self) -> None:
+        """While calls run: cancel those whose token was removed or changed."""
+        while self._running:
+            await asyncio.sleep(LOOK_S)
+            try:
+                revoked = await asyncio.to_thread(_revoked, list(self._running))
+            except Exception:  # noqa: BLE001 -- whatever the records raise; they may be back at the next look
+                _log.exception("Whether the tokens of running calls are still there could not be looked up.")
+                continue
+            for running in revoked:
+                self._engine.cancel(running.engine_id)
 
     def _find(self, user: str, call_id: str) -> Running | None:
         return next((each for each in self._running if (each.caller.user, each.call_id) == (user, call_id)), None)
+
+
+def _revoked(calls: Iterable[Running]) -> list[Running]:
+    return [each for each in calls if not each.stands()]
 
 
 async def _until_gone(request: Request) -> None:

@@ -144,6 +144,7 @@ def check_json(content_type: str, body: bytes) -> None:
         raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Send the body as Content-Type: application/json.")
     try:
         value = json.loads(body.decode("utf-8"), parse_constant=_no_number, parse_float=_finite)
+        _check_characters(value, body)
     except (ValueError, RecursionError) as error:
         said = "nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())[:200]
         raise Problem(HTTPStatus.BAD_REQUEST, f"The body is not valid JSON: {said}.") from None
@@ -171,6 +172,16 @@ def _no_number(text: str) -> NoReturn:
 def _finite(text: str) -> float:
     number = float(text)
     return number if math.isfinite(number) else _no_number(text[:40])
+
+
+def _check_characters(value: Any, body: bytes) -> None:
+    """Raises ValueError for half of a surrogate pair: it is no character, and cannot be stored or sent on."""
+    if b"\\u" not in body:  # no other way leads there through UTF-8
+        return
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("half of a surrogate pair (\\ud800 to \\udfff) stands alone") from None
 
 
 def _inside(value: Any) -> Iterator[Any]:

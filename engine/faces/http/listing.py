@@ -19,7 +19,6 @@ from engine.formats.gemini import tools_to_gemini_format
 from engine.formats.mcp import tools_to_mcp_format
 from engine.formats.openai import tools_to_openai_format, tools_to_responses_format
 from engine.formats.schema import FormatError
-from engine.turn.discovery import Discovery
 
 Specs = Sequence[ToolSpec]
 
@@ -42,7 +41,7 @@ def tool_routes(served: Served) -> APIRouter:
     async def tool(name: Annotated[str, Path(max_length=400)], caller: Who) -> Response:
         """All about one tool that the caller may call."""
         try:
-            spec = await served.engine.need(Discovery).describe(name, Turn(**who(caller)))
+            spec = await served.engine.describe(name, Turn(**who(caller)))
         except ToolFailure as failure:
             raise Problem(HTTPStatus.NOT_FOUND, str(failure)) from failure
         return Json(spec_to_json(spec))

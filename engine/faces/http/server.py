@@ -28,7 +28,8 @@ _ANSWER_S = 10  # for clients to take the answers of calls that a stop has ended
 
 
 class PromptProtocol(H11Protocol):
-    """uvicorn's, with a limit to the time that the head of a request takes: it has one between requests alone."""
+    """uvicorn's, with a limit to the time that the head of a request takes: it has one between requests alone; and it
+    reads on while a request is answered, since only who reads sees that the client is gone."""
 
     _late: asyncio.TimerHandle | None = None
 
@@ -37,11 +38,29 @@ class PromptProtocol(H11Protocol):
         self._late = self.loop.call_later(HEAD_S, transport.close)
 
     def data_received(self, data: bytes) -> None:
+        if self._answering():
+            self.transport.abort()
+            return
         super().data_received(data)
+        if self._answering():
+            self._read_on()
         if self.conn.their_state is not h11.IDLE:
             self._in_time()
         elif self._late is None and self.conn.trailing_data[0]:
             self._late = self.loop.call_later(HEAD_S, self.transport.close)
+
+    def _answering(self) -> bool:
+        """Whether all of a request is there, and not all of its answer."""
+        unanswered = self.cycle is not None and not self.cycle.response_complete
+        return unanswered and self.conn.their_state not in (h11.SEND_BODY, h11.ERROR)
+
+    def _read_on(self) -> None:
+        """uvicorn stops reading at a request sent before its turn, and at one that asks for another protocol. Not
+        here: whoever sends ahead is cut off, which cancels the call that runs for it."""
+        if self.conn.trailing_data[0]:
+            self.transport.abort()
+        else:
+            self.flow.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._in_time()
@@ -97,7 +116,7 @@ async def serve(
     approver = HttpApprover()
     async with open_engine(People(approver=approver)) as engine:
         tokens = await asyncio.to_thread(Tokens, engine.services.records)
-        async with aclosing(Calls(engine, settings.calls_per_token)) as calls:
+        async with aclosing(Calls(engine, settings.calls_per_token, tokens.holds)) as calls:
             served = Served(engine, calls, approver, settings.module_name)
             app = build_app(served, tokens.find, names, BodyLimits(settings.body_bytes, settings.body_s))
             await HttpServer(_config(app, settings), calls, started).serve([listening])

@@ -48,7 +48,7 @@ class Caller:
 
     name: of the token. modules: those its calls may reach; None allows all. caps: what its agent holds.
     approves: it may answer for calls of its user that wait for a person, never for its own; with the permission admin
-        or owner, for those of all users.
+        or owner, for those of all users. sha256: of the token itself, when it was found by one.
     """
 
     name: str
@@ -58,6 +58,7 @@ class Caller:
     modules: frozenset[str] | None = None
     caps: frozenset[str] = field(default_factory=frozenset)
     approves: bool = False
+    sha256: str = field(default="", compare=False, repr=False)
 
 
 class Tokens:
@@ -110,6 +111,11 @@ class Tokens:
                 found = caller
         return found
 
+    def holds(self, caller: Caller) -> bool:
+        """Whether the token by which this caller was found is still there, for the same caller. One that was made anew
+        under its name is another."""
+        return any(kept == caller.sha256 and known == caller for kept, known in self._current())
+
     def _current(self) -> list[tuple[str, Caller]]:
         with self._lock:
             generation = self._records.generation(GENERATION)  # read first: a change after it is seen next time
@@ -149,4 +155,5 @@ def _caller_of(row: dict[str, Any]) -> Caller:
         modules=None if modules is None else frozenset(modules),
         caps=frozenset(json.loads(row["caps"])),
         approves=row["approves"],
+        sha256=row["sha256"],
     )

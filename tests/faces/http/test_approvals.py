@@ -17,7 +17,7 @@ from engine.contract.turn import Turn
 from engine.faces.http.answers import Problem
 from engine.faces.http.approve import HttpApprover
 from engine.faces.http.calls import Calls
-from engine.faces.http.tokens import Caller
+from engine.faces.http.tokens import Caller, Tokens
 from engine.policy.approval import ApprovalAnswer
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
@@ -172,6 +172,46 @@ async def test_a_stream_tells_that_its_call_waits(server: Server) -> None:
                     break
 
 
+@pytest.mark.parametrize("anew", [False, True])
+async def test_a_yes_to_a_call_whose_token_is_gone_runs_nothing(tmp_path: Path, anew: bool) -> None:
+    """Without the look of once a second, which would mostly come first."""
+    ran: list[int] = []
+
+    @tool(annotations=Annotations(requires_confirmation=True))
+    async def spend(amount: int) -> None:
+        """Spend."""
+        ran.append(amount)
+
+    settings = Settings.model_validate({"policy": {"approval": "confirmation", "approval_expires_s": DEADLINE_S}})
+    approver = HttpApprover()
+    async with Engine.open(
+        tmp_path,
+        settings=settings,
+        sources=[StaticSource("tests", [spend])],
+        packs=False,
+        environ={},
+        people=People(approver=approver),
+    ) as engine:
+        tokens = Tokens(engine.services.records)
+        asker = tokens.find(tokens.add(AGENT))
+        assert asker is not None
+        async with aclosing(Calls(engine, 3, tokens.holds)) as calls:
+            running = calls.start(asker, "spend", {"amount": 1}, Turn(user="pat"))
+            pieces = await anext(each async for each in running.told(DEADLINE_S) if each)
+            tokens.remove(AGENT.name)
+            if anew:
+                tokens.add(AGENT)
+            question = pieces[0][1]
+            with pytest.raises(Problem) as refused:
+                await approver.answer(PERSON, question["id"], ApprovalAnswer(True, question["digest"]))
+            assert refused.value.status == 409
+            assert "removed" in str(refused.value.detail)
+            async for _ in running.told(DEADLINE_S):
+                pass
+            assert running.taken().audit.end == "killed"
+    assert ran == []
+
+
 async def test_a_question_that_nobody_answers_in_time_is_a_no(tmp_path: Path) -> None:
     ran: list[int] = []
 
@@ -190,14 +230,14 @@ async def test_a_question_that_nobody_answers_in_time_is_a_no(tmp_path: Path) ->
         environ={},
         people=People(approver=approver),
     ) as engine:
-        async with aclosing(Calls(engine, 3)) as calls:
+        async with aclosing(Calls(engine, 3, lambda _: True)) as calls:
             running = calls.start(AGENT, "spend", {"amount": 1}, Turn(user="pat"))
             told = [piece async for pieces in running.told(DEADLINE_S) for piece in pieces]
             assert running.taken().failure is not None
             assert "nobody approved it" in running.taken().error
             asked = told[0][1]
             with pytest.raises(Problem) as late:
-                approver.answer(PERSON, asked["id"], ApprovalAnswer(True, asked["digest"]))
+                await approver.answer(PERSON, asked["id"], ApprovalAnswer(True, asked["digest"]))
             assert late.value.status == 404
         elsewhere = await engine.call("spend", {"amount": 2})
         assert "did not come over HTTP" in elsewhere.error

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import secrets
 import socket
 from collections.abc import AsyncIterator
 from typing import Any
@@ -112,6 +113,65 @@ async def test_a_client_that_goes_away_cancels_its_call(server: Server) -> None:
         await until(lambda: server.note("gone") == "begun")
         waiting.cancel()
         await until(lambda: server.note("gone") == "cancelled")
+
+
+@pytest.mark.parametrize("path", ["/api/call", "/api/call/stream"])
+@pytest.mark.parametrize(
+    ("header", "ahead"),
+    [
+        ("", b""),
+        ("", b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+        ("", b"x"),
+        ("Connection: close\r\n", b"x"),
+        ("Connection: Upgrade\r\nUpgrade: h2c\r\n", b""),
+        ("Connection: Upgrade\r\nUpgrade: h2c\r\n", b"x"),
+    ],
+)
+async def test_nothing_sent_ahead_hides_that_a_client_goes_away(
+    server: Server, path: str, header: str, ahead: bytes
+) -> None:
+    note = f"ahead-{secrets.token_hex(4)}"
+    body = json.dumps({"name": "linger", "arguments": {"note": note}}).encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {server.token(ME)}\r\n{header}"
+    head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as one:
+        one.sendall(head.encode() + body)
+        await until(lambda: server.note(note) == "begun")
+        one.sendall(ahead)
+    await until(lambda: server.note(note) == "cancelled")
+
+
+async def test_a_request_sent_ahead_costs_the_connection_at_once(server: Server) -> None:
+    body = json.dumps({"name": "linger", "arguments": {"note": "at-once"}}).encode()
+    head = f"POST /api/call HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {server.token(ME)}\r\n"
+    head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(head.encode() + body)
+    await until(lambda: server.note("at-once") == "begun")
+    writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    async with asyncio.timeout(DEADLINE_S):
+        assert await reader.read() == b""
+    await until(lambda: server.note("at-once") == "cancelled")
+    writer.close()
+
+
+@pytest.mark.parametrize("anew", [False, True])
+async def test_removing_a_token_cancels_its_calls_and_no_others(server: Server, anew: bool) -> None:
+    removed, note = Caller(f"removed-{anew}", "cy"), f"removed-{anew}"
+    async with server.client(removed) as client, server.client(ME) as other:
+        ending, staying = (
+            asyncio.ensure_future(each.post("/api/call", json={"name": "linger", "arguments": {"note": name}, **more}))
+            for each, name, more in ((client, note, {}), (other, f"{note}-other", {"call_id": note}))
+        )
+        await until(lambda: server.note(note) == server.note(f"{note}-other") == "begun")
+        assert await asyncio.to_thread(server.tokens.remove, removed.name)
+        if anew:
+            await asyncio.to_thread(server.tokens.add, removed)
+        assert (await ending).json()["audit"]["end"] == "killed"
+        assert server.note(note) == "cancelled"
+        assert server.note(f"{note}-other") == "begun"
+        assert (await other.delete(f"/api/calls/{note}")).status_code == 204
+        await staying
 
 
 async def test_one_cancels_ones_own_call_and_nobody_elses(server: Server) -> None:

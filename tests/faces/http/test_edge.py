@@ -113,6 +113,9 @@ async def test_a_simple_post_of_a_form_is_refused(server: Server, kind: str) -> 
         b"[" * 9_000 + b"]" * 9_000,
         b'{"name": "echo", "arguments": {"value": ' + b"[" * 70 + b"]" * 70 + b"}}",
         b"\x00",
+        rb'{"name": "echo", "arguments": {"value": "\ud800"}}',
+        rb'{"name": "echo", "arguments": {"value": [{"\udfff": 1}]}}',
+        rb'{"name": "\ud83d\ud83d\ude00", "arguments": {}}',
     ],
 )
 async def test_a_body_that_no_tool_could_take_is_refused(server: Server, body: bytes) -> None:
@@ -120,6 +123,13 @@ async def test_a_body_that_no_tool_could_take_is_refused(server: Server, body: b
         answer = await client.post("/api/call", content=body, headers={"Content-Type": "application/json"})
         assert answer.status_code == 400
         assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_a_whole_surrogate_pair_is_a_character(server: Server) -> None:
+    async with server.client(ME) as client:
+        body = rb'{"name": "echo", "arguments": {"value": "\ud83d\ude00 \\ud800"}}'
+        answer = await client.post("/api/call", content=body, headers={"Content-Type": "application/json"})
+        assert answer.json()["output"] == "\U0001f600 \\ud800"
 
 
 async def test_what_a_tool_gives_back_cannot_break_the_answer(server: Server) -> None:
@@ -167,8 +177,19 @@ async def test_a_body_of_somebody_without_a_token_is_not_read(server: Server) ->
 
 async def test_a_head_that_does_not_come_is_given_up(server: Server) -> None:
     whole = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+    async def after_one() -> bytes:
+        async with asyncio.timeout(DEADLINE_S):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(whole)
+            said = await reader.readuntil(b"}")  # all of the answer; a head before that would be sent ahead
+            writer.write(b"GET /heal")
+            said += await reader.read()
+            writer.close()
+            return said
+
     nothing, half, second = await asyncio.gather(
-        raw(server, [b""]), raw(server, [b"GET /health HTTP/1.1\r\nHos"]), raw(server, [whole, b"GET /heal"])
+        raw(server, [b""]), raw(server, [b"GET /health HTTP/1.1\r\nHos"]), after_one()
     )
     assert nothing == half == b""
     assert second.count(b"HTTP/1.1 200") == 1

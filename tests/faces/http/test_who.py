@@ -1,18 +1,31 @@
 """Who a request comes from is the token's to say, and nothing in the request can change it."""
 
+import asyncio
 import hmac
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from engine import Engine
+from engine.app.compose import People
 from engine.app.home import Home
+from engine.app.settings import Settings
 from engine.contract.failure import ConfigError
+from engine.contract.spec import Annotations
 from engine.faces.http import tokens as module
+from engine.faces.http.app import build_app
+from engine.faces.http.approve import HttpApprover
+from engine.faces.http.calls import Calls
+from engine.faces.http.edge import BodyLimits, Names
+from engine.faces.http.served import Served
 from engine.faces.http.tokens import PREFIX, Caller, Tokens
+from engine.registry.decorate import tool
+from engine.registry.static import StaticSource
 from engine.stores.records import Records
-from tests.faces.http.servers import PLAIN, Server
+from tests.faces.http.servers import DEADLINE_S, PLAIN, Server
 
 pytestmark = [pytest.mark.spec("FACE-3")]
 
@@ -78,8 +91,9 @@ async def test_a_guest_is_neither_shown_nor_given_what_takes_more(server: Server
         assert (await client.post("/refresh-tools")).status_code == 403
     async with server.client(ADMIN) as client:
         assert (await call(client, "admins_alone"))["output"] == "done"
-        rows = (await client.get("/api/audit", params={"limit": 5})).json()["calls"]
-        assert len(rows) == 5
+        async with asyncio.timeout(DEADLINE_S):  # rows of what only reads come a little later
+            while len((await client.get("/api/audit", params={"limit": 5})).json()["calls"]) != 5:
+                await asyncio.sleep(0.01)
         assert (await client.post("/refresh-tools")).status_code == 200
 
 
@@ -89,6 +103,58 @@ async def test_a_band_can_only_be_made_tighter(server: Server) -> None:
         assert answer.json()["failure"]["reason"] == "denied"
         shown = (await client.get("/api/tools", params={"band": "RED"})).json()["tools"]
         assert "dangerous" not in {each["name"] for each in shown}
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [{"access": {"allow_list": "few"}}, {"policy": {"band": "RED"}}],
+    ids=["ceiling", "band"],
+)
+async def test_what_the_operator_forbids_to_all_is_not_described_either(tmp_path: Path, limits: dict[str, Any]) -> None:
+    (tmp_path / "allow_lists.yaml").write_text("lists:\n  few:\n    tools: [plain]\n")
+
+    @tool(annotations=Annotations(read_only=True))
+    async def plain() -> None:
+        """Do no harm."""
+
+    @tool(safety_class="HIGH")
+    async def forbidden() -> None:
+        """Do what nobody may here."""
+
+    approver = HttpApprover()
+    async with Engine.open(
+        tmp_path,
+        settings=Settings.model_validate(limits),
+        sources=[StaticSource("tests", [plain, forbidden])],
+        packs=False,
+        environ={},
+        people=People(approver=approver),
+    ) as engine:
+        tokens = Tokens(engine.services.records)
+        served = Served(engine, Calls(engine, 1, tokens.holds), approver, "here")
+        app = build_app(served, tokens.find, Names(frozenset({"localhost"})), BodyLimits(1_000, 1.0))
+        headers = {"Authorization": f"Bearer {tokens.add(ADMIN)}"}
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as client:
+            assert (await client.get("/api/tools/plain")).json()["name"] == "plain"
+            assert (await client.get("/api/tools/forbidden")).status_code == 404
+            assert "forbidden" not in (await client.get("/api/tools")).text
+
+
+def test_a_caller_holds_as_long_as_the_very_token_does(tmp_path: Path) -> None:
+    records = Records.open(f"sqlite:///{tmp_path / 'records.db'}")
+    tokens = Tokens(records)
+    found = tokens.find(tokens.add(GUEST))
+    assert found is not None
+    assert tokens.holds(found)
+    assert not tokens.holds(GUEST)  # found by no token
+    assert not tokens.holds(replace(found, permission="owner"))
+    tokens.remove(GUEST.name)
+    assert not tokens.holds(found)
+    again = tokens.find(tokens.add(GUEST))
+    assert again == found
+    assert not tokens.holds(found)
+    records.close()
 
 
 @pytest.mark.parametrize(
