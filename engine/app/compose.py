@@ -34,6 +34,7 @@ from engine.recovery.budget import RetryBudget
 from engine.recovery.fallback import FallbackChains, shipped_chains
 from engine.recovery.repeats import Repeats
 from engine.recovery.retry import Retrier
+from engine.registry.file_agents import FileAgents
 from engine.registry.registries import Registries
 from engine.registry.registry import Registry
 from engine.registry.updates import RegistryUpdates
@@ -95,6 +96,8 @@ class House:
     services: Services
     registry: Registry
     registries: Registries
+    agents: FileAgents
+    trail: AuditTrail
     pipeline: Pipeline
     failures: FailureLog
     calls: CallLog
@@ -171,8 +174,9 @@ async def compose(
     stack.callback(lock.close)
     trail = AuditTrail(calls, events)
     stack.push_async_callback(trail.aclose)
-    guards: list[Guard] = [registries.tools, AnnotationLog(), Access(), Repeats(clock), Breakers(clock), limits, budget]
-    guards += [trail, *asked_before(settings, people or People())]
+    agents = FileAgents(registries.agents, clock)
+    guards: list[Guard] = [agents, registries.tools, AnnotationLog(), Access(), Repeats(clock), Breakers(clock), limits]
+    guards += [budget, trail, *asked_before(settings, people or People())]
     parts = Parts(
         registry,
         binder,
@@ -190,6 +194,8 @@ async def compose(
         services=services,
         registry=registry,
         registries=registries,
+        agents=agents,
+        trail=trail,
         pipeline=pipeline,
         failures=failures,
         calls=calls,

@@ -11,6 +11,7 @@ from engine.app.home import Home
 from engine.contract.failure import ConfigError
 from engine.faces.http import tokens as module
 from engine.faces.http.tokens import PREFIX, Caller, Tokens
+from engine.stores.clock import SystemClock
 from engine.stores.records import Records
 from tests.faces.http.servers import PLAIN, Server
 
@@ -139,11 +140,11 @@ def test_a_token_is_kept_as_a_hash_and_nowhere_else(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.create()
     records = Records.open(home.records_url)
-    tokens = Tokens(records)
+    tokens = Tokens(records, SystemClock())
     made = tokens.add(ANNA)
     assert tokens.find(made) == ANNA
     assert len(made) >= len(PREFIX) + 43
-    again = Tokens(other := Records.open(home.records_url))
+    again = Tokens(other := Records.open(home.records_url), SystemClock())
     assert again.find(made) == ANNA
     assert tokens.remove("anna")
     assert not tokens.remove("anna")
@@ -161,7 +162,7 @@ def test_a_token_is_kept_as_a_hash_and_nowhere_else(tmp_path: Path) -> None:
 
 def test_every_token_is_compared_in_constant_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     records = Records.open(f"sqlite:///{tmp_path / 'records.db'}")
-    tokens = Tokens(records)
+    tokens = Tokens(records, SystemClock())
     made = [tokens.add(Caller(name, "user")) for name in ("a", "b", "c")]
     compared: list[tuple[str, str]] = []
     real = hmac.compare_digest
@@ -183,13 +184,13 @@ def test_every_token_is_compared_in_constant_time(tmp_path: Path, monkeypatch: p
 def test_a_name_that_is_none_makes_no_token(tmp_path: Path, name: str) -> None:
     records = Records.open(f"sqlite:///{tmp_path / 'records.db'}")
     with pytest.raises(ConfigError, match="cannot name a token"):
-        Tokens(records).add(Caller(name, "user"))
+        Tokens(records, SystemClock()).add(Caller(name, "user"))
     records.close()
 
 
 def test_a_name_that_is_taken_and_a_user_that_cannot_be_shown_are_refused(tmp_path: Path) -> None:
     records = Records.open(f"sqlite:///{tmp_path / 'records.db'}")
-    tokens = Tokens(records)
+    tokens = Tokens(records, SystemClock())
     tokens.add(Caller("one", "user"))
     with pytest.raises(ConfigError, match="a token called one already"):
         tokens.add(Caller("one", "other"))
