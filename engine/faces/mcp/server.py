@@ -98,12 +98,24 @@ async def serve_stdio(
     open_engine: Callable[[People], AbstractAsyncContextManager[Engine]],
     turn_of: Callable[[Engine], Awaitable[Turn]] = usual_turn,
 ) -> None:
-    """Serve one client on stdin and stdout until it closes them. open_engine: is told who approves calls.
+    """Serve one client on stdin and stdout until it closes them. Raises what the two raise.
 
-    turn_of: whose calls they are; what it raises ends the serving.
-
-    The streams are taken first, so that nothing printed while the engine opens can get into the protocol.
+    open_engine: is told who approves calls. turn_of: that of every call.
     """
+    try:
+        await _serve(open_engine, turn_of)
+    except BaseExceptionGroup as group:
+        # The SDK's task groups wrap what goes through them; one plain error is told better without them.
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+            error = error.exceptions[0]
+        raise error from error.__cause__
+
+
+async def _serve(
+    open_engine: Callable[[People], AbstractAsyncContextManager[Engine]], turn_of: Callable[[Engine], Awaitable[Turn]]
+) -> None:
+    """The streams are taken first, so that nothing printed while the engine opens can get into the protocol."""
     approver = McpApprover()
     async with (
         stdio_server() as (read, write),
