@@ -88,9 +88,10 @@ async def test_a_turn_is_as_narrow_as_the_agent_it_names(tmp_path: Path) -> None
 async def test_a_registered_agent_has_its_own_caps_whatever_the_turn_claims(tmp_path: Path) -> None:
     async with opened(tmp_path) as engine:
         await engine.registries.register_agent({"spec_id": "keeper"})
-        assert "does not hold keys" in (
-            await engine.call("unlock", {}, Turn(agent="keeper", caps=frozenset({"keys"})))
-        ).error
+        assert (
+            "does not hold keys"
+            in (await engine.call("unlock", {}, Turn(agent="keeper", caps=frozenset({"keys"})))).error
+        )
 
 
 async def test_the_house_may_be_narrower_still(tmp_path: Path) -> None:

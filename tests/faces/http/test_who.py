@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import text
 
 from engine.app.home import Home
 from engine.contract.failure import ConfigError
@@ -13,6 +14,7 @@ from engine.faces.http import tokens as module
 from engine.faces.http.tokens import PREFIX, Caller, Tokens
 from engine.stores.clock import SystemClock
 from engine.stores.records import Records
+from tests.dispatch.house import ManualClock
 from tests.faces.http.servers import PLAIN, Server
 
 pytestmark = [pytest.mark.spec("FACE-3")]
@@ -177,6 +179,14 @@ def test_every_token_is_compared_in_constant_time(tmp_path: Path, monkeypatch: p
         tokens.find(given)
         assert len(compared) == 3
         assert all(given not in pair for pair in compared)
+    records.close()
+
+
+def test_when_a_token_was_made_is_on_record_by_the_given_clock(tmp_path: Path) -> None:
+    records = Records.open(f"sqlite:///{tmp_path / 'records.db'}")
+    Tokens(records, ManualClock()).add(GUEST)
+    with records.read() as connection:
+        assert connection.execute(text("select made from http_tokens")).scalar() == "2026-01-02T03:04:05+00:00"
     records.close()
 
 
