@@ -6,6 +6,7 @@ registered is a name and no more.
 """
 
 import asyncio
+import logging
 from collections.abc import Mapping
 
 from engine.contract.agent import AgentSpec
@@ -14,6 +15,10 @@ from engine.contract.failure import FailureClass, refusal
 from engine.contract.guard import Guard, Request
 from engine.registry.file_registry import FileRegistry, View
 from engine.registry.file_tools import LOOK_S
+from engine.registry.static import RegistryError
+from engine.stores.locks import StoreBusy
+
+_log = logging.getLogger("knackbox.registry")
 
 
 class FileAgents(Guard):
@@ -28,10 +33,10 @@ class FileAgents(Guard):
         self._clock = clock
         self._look_at = 0.0
         self._saves = registry.saves
+        self._view: View[AgentSpec] | None = None
         self._agents: Mapping[str, AgentSpec] = {}
         self._refused: Mapping[str, str] = {}
-        if registry.current is not None:
-            self._take_over(registry.current)
+        self._take_over()
 
     def find(self, name: str) -> AgentSpec | None:
         """The registered agent of this name; None for another name, and for one that may not act."""
@@ -43,7 +48,7 @@ class FileAgents(Guard):
 
     def due(self) -> bool:
         """Whether there is something new to take over."""
-        if self._saves != self._registry.saves:
+        if self._saves != self._registry.saves or self._registry.current is not self._view:
             return True
         now = self._clock.monotonic()
         if now < self._look_at:
@@ -52,11 +57,14 @@ class FileAgents(Guard):
         return self._registry.stale()
 
     async def refresh(self) -> None:
-        """Take over what changed."""
+        """Take over what changed. Where the file cannot be read, what is known holds, and it is looked at again."""
         saves = self._registry.saves  # before the file is read: what is saved meanwhile is seen next time
-        view = await asyncio.to_thread(self._registry.view)
+        try:
+            await asyncio.to_thread(self._registry.view)
+        except (OSError, StoreBusy, RegistryError) as error:
+            _log.warning("The registered agents cannot be looked at; those known so far hold. %s", error)
         self._saves = saves
-        self._take_over(view)
+        self._take_over()
 
     def admit(self, request: Request) -> None:
         """Raises ToolFailure, FATAL, for the call of an agent that may not act."""
@@ -64,7 +72,11 @@ class FileAgents(Guard):
         if why is not None:
             raise refusal(f"{why} Nothing was run.", "agent_refused", FailureClass.FATAL)
 
-    def _take_over(self, view: View[AgentSpec]) -> None:
+    def _take_over(self) -> None:
+        """The newest that anybody in this process has read, so that no slower reader puts an older one in its place."""
+        view = self._view = self._registry.current
+        if view is None:
+            return
         refused = {
             problem.item_id: f"The agent {problem.item_id} cannot be read ({problem.reason}); repair {problem.file}."
             for problem in view.problems

@@ -137,6 +137,9 @@ async def test_what_another_process_registers_bounds_the_calls_of_this_one(tmp_p
             while (await engine.call("other", {}, AS_KEEPER)).success:
                 await asyncio.sleep(0.01)
         assert await names(engine, AS_KEEPER) == {"look", "unlock", "launch"}
+        await elsewhere.registries.register_agent(KEEPER | {"allowed_tools": ["look"]})
+        assert await engine.registries.problems() == []  # the file is read for another reason
+        assert not (await engine.call("launch", {}, AS_KEEPER)).success
 
 
 async def test_an_agent_whose_entry_cannot_be_read_is_not_set_free(tmp_path: Path) -> None:
