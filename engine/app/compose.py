@@ -34,6 +34,7 @@ from engine.recovery.budget import RetryBudget
 from engine.recovery.fallback import FallbackChains, shipped_chains
 from engine.recovery.repeats import Repeats
 from engine.recovery.retry import Retrier
+from engine.registry.file_agents import FileAgents
 from engine.registry.registries import Registries
 from engine.registry.registry import Registry
 from engine.registry.updates import RegistryUpdates
@@ -95,6 +96,8 @@ class House:
     services: Services
     registry: Registry
     registries: Registries
+    agents: FileAgents
+    trail: AuditTrail
     pipeline: Pipeline
     failures: FailureLog
     calls: CallLog
@@ -171,6 +174,7 @@ async def compose(
     stack.callback(lock.close)
     trail = AuditTrail(calls, events)
     stack.push_async_callback(trail.aclose)
+    agents = FileAgents(registries.agents, clock)
     guards: list[Guard] = [Repeats(clock), Breakers(clock), limits, budget, trail]
     guards += asked_before(settings, people or People())
     parts = Parts(
@@ -179,7 +183,7 @@ async def compose(
         clock,
         chains=chains,
         failures=failures,
-        doors=(AnnotationLog(), registries.tools, Access()),
+        doors=(agents, AnnotationLog(), registries.tools, Access()),
         guards=guards,
         keyed=KeyedCalls(await asyncio.to_thread(KeyLedger, records, lock, clock)),
         observers=(trail.observe,),
@@ -191,6 +195,8 @@ async def compose(
         services=services,
         registry=registry,
         registries=registries,
+        agents=agents,
+        trail=trail,
         pipeline=pipeline,
         failures=failures,
         calls=calls,

@@ -1,5 +1,6 @@
 """`Engine`: one object wired from configuration. Lists the tools of a turn, calls them, and closes what it opened."""
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -45,7 +46,7 @@ class Engine:
 
     def __init__(self, house: House) -> None:
         self._house = house
-        self._turns = Turns(house.services.settings, house.features, house.allow_lists)
+        self._turns = Turns(house.services.settings, house.features, house.allow_lists, house.agents)
 
     @classmethod
     @asynccontextmanager
@@ -129,7 +130,10 @@ class Engine:
         return self._house.registries
 
     async def turn_of(self, agent: str, turn: Turn | None = None) -> Turn:
-        """The turn of a registered agent. Raises RegistryError when there is none of this id."""
+        """The turn of a registered agent. Raises RegistryError when there is none of this id, or it is disabled.
+
+        `Turn(agent=...)` is bounded by the same; it takes a name that nobody registered for a name alone.
+        """
         return turn_of(await self._house.registries.agent(agent), turn)
 
     @property
@@ -151,19 +155,24 @@ class Engine:
         context: what is known of the turn. query: the latest message, instead of the turn's own; with one, only those
             acquired skills are listed that retrieval finds for it, without one all of them.
         """
-        turn = self._turn(context if query is None else replace(context or Turn(), query=query))
+        turn = await self._turns.bounded(context if query is None else replace(context or Turn(), query=query))
         return await self._house.assembly.active_list(self._house.registry.sources, turn)
+
+    async def describe_tool(self, name: str, turn: Turn | None = None) -> ToolSpec:
+        """The tool of this name that may be called in the turn, a deferred one, too. Raises ToolFailure, naming the
+        nearest, when there is none."""
+        return await self.need(Discovery).describe(name, await self._turns.bounded(turn))
+
+    async def audit(self, limit: int = 50) -> list[dict[str, Any]]:
+        """The calls on record, the newest first, with those that have just ended."""
+        await self._house.trail.flush()
+        return await asyncio.to_thread(self.calls.recent, limit)
 
     async def get_active_tool_definitions(
         self, context: Turn | None = None, query: str | None = None
     ) -> list[ToolSpec]:
         """The specs of `list_tools`, in an order that is the same for the same inputs."""
         return [tool.spec for tool in (await self.list_tools(context, query)).tools]
-
-    async def describe(self, name: str, turn: Turn | None = None) -> ToolSpec:
-        """The tool of this name that may be called in the turn, a deferred one, too. Raises ToolFailure, naming the
-        nearest, when there is none."""
-        return await self.need(Discovery).describe(name, self._turn(turn))
 
     async def get_available_tools(self, context: Turn | None = None) -> dict[str, BoundTool]:
         """Name -> ``await f(**arguments) -> ToolResult`` for the tools of a turn, each bound to the live context."""
@@ -230,7 +239,7 @@ class Engine:
         return await self._tools_of(turn_of_user(user_permission, allowed_modules, user))
 
     async def _tools_of(self, wanted: Turn) -> TurnTools:
-        turn = self._turn(wanted)
+        turn = await self._turns.bounded(wanted)
         listed = await self.list_tools(turn)
         return TurnTools(turn, listed, bind_tools(listed.tools, self._house.pipeline, turn))
 
@@ -248,7 +257,7 @@ class Engine:
         progress: told what the tool reports while it runs: ``progress(message, fraction)``.
         """
         call = ToolCall(name, arguments, call_id)
-        return await self._house.pipeline.call(call, self._turn(turn), progress=progress)
+        return await self._house.pipeline.call(call, await self._turns.bounded(turn), progress=progress)
 
     def cancel(self, call_id: str) -> bool:
         """Cancel one call in flight; whoever awaits it gets a result whose end is ``killed``. False when none is."""
@@ -269,9 +278,6 @@ class Engine:
 
         context: what the tools find as `ctx.tag`. Raises TagError when two tools of the turn claim one prefix.
         """
-        chosen = self._turn(turn)
+        chosen = await self._turns.bounded(turn)
         tools = await self.get_active_tool_definitions(chosen)
         return await answer_tags(text, tools, self._house.pipeline, chosen, context)
-
-    def _turn(self, turn: Turn | None) -> Turn:
-        return self._turns.bounded(turn)

@@ -8,23 +8,40 @@ from engine.contract.allowed import Allowed
 from engine.contract.turn import Turn
 from engine.policy.access import tighter
 from engine.policy.allow_lists import AllowLists
+from engine.registry.file_agents import FileAgents
+from engine.turn.agent_turn import turn_of
+
+NOTHING = Allowed()  # selects no tool
 
 
 class Turns:
     """Of one engine."""
 
-    def __init__(self, settings: Settings, features: frozenset[str], allow_lists: AllowLists) -> None:
-        """features: what our model clients can do."""
+    def __init__(
+        self, settings: Settings, features: frozenset[str], allow_lists: AllowLists, agents: FileAgents
+    ) -> None:
+        """features: what our model clients can do. agents: those that are registered."""
         self._settings = settings
         self._allow_lists = allow_lists
+        self._agents = agents
         self._usual = Turn(features=features, band=settings.policy.band)
         self._widest = settings.access.allow_list
 
-    def bounded(self, turn: Turn | None) -> Turn:
-        """The turn, with what our model clients can do, and no less careful than the configuration."""
+    async def bounded(self, turn: Turn | None) -> Turn:
+        """The turn, with what our model clients can do, and no less careful than the configuration.
+
+        That of a registered agent offers no more than the agent may call, and has its caps. That of one which may not
+        act offers nothing; what it calls is refused by the guard, with the reason.
+        """
+        if self._agents.due():
+            await self._agents.refresh()
+        return self._bounded(turn)
+
+    def _bounded(self, turn: Turn | None) -> Turn:
         features, band = self._usual.features, self._usual.band
         if turn is None:
             turn = self._usual
+        turn = self._of_agent(turn)
         modules = modules_of_guest(turn, self._settings.modules)
         if modules is not turn.modules:
             turn = replace(turn, modules=modules)
@@ -33,6 +50,14 @@ class Turns:
         ceiling = self.allow_list(self._widest) if self._widest else None
         allowed = ceiling if turn.allowed is None else turn.allowed.within(ceiling)
         return replace(turn, features=turn.features | features, band=tighter(band, turn.band), allowed=allowed)
+
+    def _of_agent(self, turn: Turn) -> Turn:
+        agent = self._agents.find(turn.agent)
+        if agent is not None:
+            return turn_of(agent, turn)
+        if self._agents.refused(turn.agent):
+            return replace(turn, allowed=NOTHING, use_tool_search_flow=False)
+        return turn
 
     def allow_list(self, name: str, *, local_mode: bool | None = None, embedding_ok: bool = True) -> Allowed:
         """What an allow-list permits now. Raises ConfigError when there is none of this name.

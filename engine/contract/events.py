@@ -31,4 +31,14 @@ class Missed:
     events: int
 
 
-CallEvent = Progress | Output | Missed | ToolResult
+@dataclass(frozen=True, slots=True)
+class Awaiting:
+    """The call waits for a person's yes. id: of the question. digest: of what would run. expires: UTC, ISO 8601."""
+
+    id: str
+    digest: str
+    expires: str
+
+
+Told = Progress | Output | Awaiting | Missed
+CallEvent = Told | ToolResult

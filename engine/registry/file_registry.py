@@ -86,18 +86,24 @@ class FileRegistry(Generic[T]):
         clock: Clock,
         *,
         claims: Callable[[T], Iterable[str]] = lambda item: (),  # noqa: ARG005 -- it claims none
+        lost_are_disabled: bool = False,
     ) -> None:
-        """read: the item in an envelope; raises RegistryError. claims: the names that only one item may have."""
+        """read: the item in an envelope; raises RegistryError. claims: the names that only one item may have.
+
+        lost_are_disabled: of a damaged file; for items that restrict somebody, who would be free without them.
+        """
         self.subject: Subject = subject
         self.path = folder / f"{subject}.json"
         self._read_item = read
         self._claims = claims
+        self._lost_are_disabled = lost_are_disabled
         self._updates = updates
         self._clock = clock
         self._lock = FileLock(folder / f".{subject}.lock")
         self._loading = threading.Lock()
         self._view: View[T] | None = None
         self._stamp: tuple[int, ...] | None = None
+        self.saves = 0  # by this process, so that others in it need not look at the file to know
 
     @property
     def current(self) -> View[T] | None:
@@ -188,6 +194,7 @@ class FileRegistry(Generic[T]):
         if len(data) > MOST_BYTES:
             raise RegistryError(f"{self.path}: it would pass {MOST_BYTES >> 20} MiB. Delete what is not used.")
         write_atomic(self.path, data)
+        self.saves += 1
         self._tell(document, frozenset(always))
 
     def _tell(self, document: Document, always: Iterable[str]) -> None:
@@ -205,7 +212,7 @@ class FileRegistry(Generic[T]):
         except Corrupt:
             now = self._clock.now()
             told = self._updates.told(KEEPER, self.subject)
-            off = [name for name, state in told.items() if state.startswith(_OFF)]
+            off = [name for name, state in told.items() if self._lost_are_disabled or state.startswith(_OFF)]
             document = Document({}, dict.fromkeys(off, now.isoformat(timespec="seconds")))
             aside = self.path.with_name(f"{self.path.name}{_ASIDE}{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}")
             try:

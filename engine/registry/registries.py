@@ -35,7 +35,7 @@ class Registries:
         self._find = find
         tools = FileRegistry("tools", folder, read_tool, updates, clock, claims=_names)
         self.prompts = FileRegistry("prompts", folder, read_prompt, updates, clock)
-        self.agents = FileRegistry("agents", folder, read_agent, updates, clock)
+        self.agents = FileRegistry("agents", folder, read_agent, updates, clock, lost_are_disabled=True)
         self.tools = FileTools(tools, adapters, clock)
         self.snapshots = Snapshots(folder, self.files, clock)
 

@@ -15,6 +15,7 @@ from engine.contract.result import ToolCall
 from engine.contract.source import Tool, ToolSource
 from engine.contract.spec import Annotations, ToolSpec
 from engine.contract.turn import Turn
+from engine.formats.spec_json import spec_to_json
 from engine.registry.decorate import tool
 from engine.registry.nearest import nearest
 from engine.registry.static import StaticSource
@@ -97,19 +98,7 @@ async def describe_tool(ctx: CallContext, name: str) -> dict[str, Any]:
         name: The tool's exact name.
     """
     spec = await ctx.need(Discovery).describe(name, ctx.turn)
-    hints = spec.annotations
-    return {
-        "name": spec.name,
-        "description": spec.description,
-        "parameters": dict(spec.parameters),
-        "annotations": {
-            "read_only": hints.read_only,
-            "destructive": hints.destructive,
-            "idempotent": hints.idempotent,
-            "requires_confirmation": hints.requires_confirmation,
-        },
-        "side_effects": list(spec.side_effects),
-    }
+    return spec_to_json(spec, "name", "description", "parameters", "annotations", "side_effects")
 
 
 @tool(category=DISCOVERY)

@@ -51,6 +51,24 @@ def counts_in_a_thread(ctx: CallContext, to: int) -> int:
     return to
 
 
+@tool()
+async def counts_in_its_own_thread(ctx: CallContext, to: int) -> int:
+    """Count in a thread that the engine knows nothing of.
+
+    Args:
+        to: how far.
+    """
+
+    def count() -> None:
+        for number in range(to):
+            ctx.progress(f"at {number}")
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    await asyncio.to_thread(thread.join)
+    return to
+
+
 class Waits:
     """A tool that waits until it is cancelled, and says so."""
 
@@ -78,7 +96,7 @@ async def fails(ctx: CallContext) -> str:
 
 
 def opened(tmp_path: Path, *more: object):
-    sources = [StaticSource("mine", [counts, counts_in_a_thread, fails, *more])]
+    sources = [StaticSource("mine", [counts, counts_in_a_thread, counts_in_its_own_thread, fails, *more])]
     return Engine.open(tmp_path, sources=sources, packs=False, environ={})
 
 
@@ -93,10 +111,11 @@ async def test_progress_comes_in_order_and_the_result_last(tmp_path: Path) -> No
         assert events == [Progress(f"at {number}", number / 4) for number in range(4)]
         assert isinstance(result, ToolResult)
         assert result.output == 4
-        *events, result = await followed(engine, "counts_in_a_thread", to=4)
-        assert events == [Progress(f"at {number}") for number in range(4)]
-        assert isinstance(result, ToolResult)
-        assert result.success
+        for name in ("counts_in_a_thread", "counts_in_its_own_thread"):
+            *events, result = await followed(engine, name, to=4)
+            assert events == [Progress(f"at {number}") for number in range(4)]
+            assert isinstance(result, ToolResult)
+            assert result.success
 
 
 async def test_a_failure_a_refusal_and_an_unknown_name_are_results_too(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from engine.faces.cli.shared import (
 from engine.faces.http.listen import listen, names_of, url_of
 from engine.faces.http.server import serve as serve_http
 from engine.faces.http.tokens import Caller, Tokens
+from engine.stores.clock import SystemClock
 from engine.stores.records import Records
 
 T = TypeVar("T")
@@ -89,9 +90,13 @@ def add(
     *,
     permission: Annotated[PermissionLevel, typer.Option("--permission", help="Of its user.")] = "user",
     user: Annotated[str, typer.Option("--user", help="Whom it stands for; its name by default.")] = "",
-    agent: Annotated[str, typer.Option("--agent", help="Which agent of that user.")] = "main",
+    agent: Annotated[
+        str, typer.Option("--agent", help="Which agent of that user; a registered one is bounded by its entry.")
+    ] = "main",
     module: Annotated[list[str] | None, typer.Option("--module", help="May reach this module; repeat it.")] = None,
-    cap: Annotated[list[str] | None, typer.Option("--cap", help="What its agent holds; repeat it.")] = None,
+    cap: Annotated[
+        list[str] | None, typer.Option("--cap", help="What its agent holds, unless that is registered; repeat it.")
+    ] = None,
     approves: Annotated[bool, typer.Option("--approves", help="May approve calls of its user's other tokens.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -163,4 +168,4 @@ def with_tokens(home: Home, work: Callable[[Tokens], T]) -> T:
     """Do something with the tokens of a home. Raises ConfigError."""
     home.create()
     with closing(Records.open(home.records_url)) as records:
-        return work(Tokens(records))
+        return work(Tokens(records, SystemClock()))

@@ -29,6 +29,7 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout,
 Agent = Annotated[str | None, typer.Option("--agent", metavar="ID", help="As this registered agent.")]
 
 SPINNER_AFTER_S = 1.0
+_WIDE = 100_000  # columns where nobody looks: what reads a table there wants its cells whole
 _TOLD = 100  # characters of what a tool reports
 
 
@@ -109,7 +110,7 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str | Text]]) -
         table.add_column(heading, overflow="fold")
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else _WIDE).print(table)
 
 
 def printable(text: str) -> str:

@@ -5,11 +5,14 @@ from typing import Annotated, Any
 import typer
 
 from engine.app.engine import Engine
-from engine.contract.spec import PermissionLevel, ToolSpec
+from engine.contract.spec import PermissionLevel
 from engine.contract.turn import Turn
 from engine.faces.cli.session import with_engine
 from engine.faces.cli.shared import Agent, Json, emit, emit_json, print_table, say, wants_json, working
+from engine.formats.spec_json import spec_to_json
 from engine.turn.active_list import ActiveList
+
+SHOWN = ("name", "description", "parameters", "origin", "category", "version", "annotations")
 
 app = typer.Typer(pretty_exceptions_enable=False)
 
@@ -47,29 +50,11 @@ def tools(
 
 def as_object(found: ActiveList, *, why: bool) -> dict[str, Any]:
     """With `why`, also `dropped` and `failed`: name and reason of each."""
-    shown: dict[str, Any] = {"tools": [describe(tool.spec) for tool in found.tools]}
+    shown: dict[str, Any] = {"tools": [spec_to_json(tool.spec, *SHOWN) for tool in found.tools]}
     if why:
         shown["dropped"] = [{"name": each.name, "reason": each.reason} for each in found.dropped]
         shown["failed"] = [{"source": each.source, "reason": each.reason} for each in found.failed]
     return shown
-
-
-def describe(spec: ToolSpec) -> dict[str, Any]:
-    hints = spec.annotations
-    return {
-        "name": spec.name,
-        "description": spec.description,
-        "parameters": spec.parameters,
-        "origin": spec.origin.value,
-        "category": spec.category,
-        "version": spec.version,
-        "annotations": {
-            "read_only": hints.read_only,
-            "destructive": hints.destructive,
-            "idempotent": hints.idempotent,
-            "requires_confirmation": hints.requires_confirmation,
-        },
-    }
 
 
 def show(found: ActiveList, *, why: bool) -> None:

@@ -8,10 +8,11 @@ import asyncio
 import secrets
 from collections import deque
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Any
 
+from engine.contract.events import Awaiting
 from engine.faces.http.answers import Problem
 from engine.faces.http.calls import Running, present
 from engine.faces.http.tokens import Caller
@@ -70,10 +71,10 @@ class HttpApprover:
             raise PermissionError("the call did not come over HTTP")
         if len(self._waiting) >= _MOST_WAITING:
             raise PermissionError(f"{_MOST_WAITING} calls wait for an answer already")
-        expires = datetime.now(UTC) + timedelta(seconds=request.expires_s)
+        expires = call.clock.now() + timedelta(seconds=request.expires_s)
         waiting = Waiting(secrets.token_urlsafe(18), call, request, expires)
         self._waiting[waiting.id] = waiting
-        call.news.tell("approval", {"id": waiting.id, "digest": request.digest, "expires": expires.isoformat()})
+        call.events.put(Awaiting(waiting.id, request.digest, expires.isoformat()))
         try:
             return await waiting.answer
         finally:

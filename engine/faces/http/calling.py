@@ -1,7 +1,7 @@
 """Routes of calls: one call with its answer, or with its news as they come; cancelling; who called what."""
 
-import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import asdict
 from http import HTTPStatus
 from typing import Annotated
 
@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from engine.contract.events import Awaiting, Missed, Output, Progress
 from engine.faces.http.answers import Json, Problem, result_to_json, to_json
 from engine.faces.http.bodies import AuditList, CallAnswer, CallBody
 from engine.faces.http.calls import Running
@@ -61,10 +62,12 @@ def call_routes(served: Served) -> APIRouter:
         """The calls of all users, the newest first; for admins and owners."""
         if user_rank(who.permission) < user_rank("admin"):
             raise Problem(HTTPStatus.FORBIDDEN, "The audit takes the permission admin.")
-        return Json({"calls": await asyncio.to_thread(served.engine.calls.recent, limit)})
+        return Json({"calls": await served.engine.audit(limit)})
 
     return routes
 
+
+NAMES: Mapping[type, str] = {Progress: "progress", Output: "output", Awaiting: "approval", Missed: "missed"}
 
 # The schema is that of one event.
 _EVENT_STREAM = {
@@ -72,7 +75,7 @@ _EVENT_STREAM = {
         "schema": {
             "type": "object",
             "properties": {
-                "event": {"enum": ["call", "approval", "progress", "output", "missed", "result"]},
+                "event": {"enum": ["call", *NAMES.values(), "result"]},
                 "data": {"type": "string", "contentMediaType": "application/json"},
             },
             "required": ["event", "data"],
@@ -101,7 +104,7 @@ async def events(running: Running) -> AsyncIterator[str]:
     """What a call tells, as it comes, and its result."""
     yield event("call", {"call_id": running.call_id})
     async for pieces in running.told(QUIET_S):
-        yield "".join(event(*piece) for piece in pieces) or ": still running\n\n"
+        yield "".join(event(NAMES[type(piece)], asdict(piece)) for piece in pieces) or ": still running\n\n"
     yield event("result", result_to_json(running.call_id, running.taken()))
 
 

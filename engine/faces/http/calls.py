@@ -11,11 +11,12 @@ from typing import Any
 from starlette.requests import Request
 
 from engine.app.engine import Engine
-from engine.contract.context import no_progress
+from engine.contract.context import Clock, no_progress
+from engine.contract.events import Told
 from engine.contract.result import ToolResult
 from engine.contract.turn import Turn
+from engine.dispatch.stream import EventBuffer
 from engine.faces.http.answers import Problem
-from engine.faces.http.news import News, Piece
 from engine.faces.http.tokens import Caller
 
 RETRY_AFTER_S = 1
@@ -36,29 +37,35 @@ class Running:
     """One call. call_id: as its client knows it. engine_id: as the engine does; never chosen by a client, since a
     chosen one could take the place of another call's record."""
 
-    def __init__(self, caller: Caller, call_id: str, engine_id: str, holds: Callable[[Caller], bool]) -> None:
+    def __init__(
+        self, caller: Caller, call_id: str, engine_id: str, *, holds: Callable[[Caller], bool], clock: Clock
+    ) -> None:
         self.caller = caller
         self._holds = holds
         self.call_id = call_id
         self.engine_id = engine_id
-        self.news = News()
+        self.clock = clock
+        self.events = EventBuffer()
         self._task: asyncio.Task[ToolResult] | None = None
 
     def begin(self, task: "asyncio.Task[ToolResult]") -> None:
         self._task = task
-        task.add_done_callback(lambda _: self.news.stir())
+        task.add_done_callback(lambda _: self.events.stir())
 
     def stands(self) -> bool:
         """Whether the token that asked for it is still there, and is the same caller's. It may block."""
         return self._holds(self.caller)
 
-    async def told(self, quiet_s: float) -> AsyncIterator[list[Piece]]:
-        """What there is to tell, as it comes, until the call is done; nothing after so many seconds without any."""
+    async def told(self, quiet_s: float) -> AsyncIterator[list[Told]]:
+        """What there is to tell, as it comes, until the call is done; an empty list when it was quiet for so long."""
         assert self._task is not None  # noqa: S101 -- for the type checker: it has begun
         while not self._task.done():
-            yield self.news.take()
-            await self.news.wait(quiet_s)
-        yield self.news.take()
+            quiet = not await self.events.wait(quiet_s)
+            told = self.events.take_all()
+            if told or quiet:
+                yield told
+        if told := self.events.take_all():
+            yield told
 
     async def result(self, request: Request) -> ToolResult | None:
         """What came of it; None when the client went away first, which cancels the call."""
@@ -106,7 +113,7 @@ class Calls:
         *,
         followed: bool = False,
     ) -> Running:
-        """Begin a call. followed: somebody reads its news. Raises Problem when the token has too many calls, or its
+        """Begin a call. followed: somebody reads its events. Raises Problem when the token has too many calls, or its
         user has one of this id."""
         if self._stopping:
             raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "The server is stopping; nothing was run.")
@@ -114,12 +121,13 @@ class Calls:
             text = f"{self._most} calls of this token run already (`calls_per_token` of [http]). Wait for one to end."
             raise Problem(HTTPStatus.TOO_MANY_REQUESTS, text, {"Retry-After": str(RETRY_AFTER_S)})
         engine_id = secrets.token_hex(16)
-        running = Running(caller, call_id or engine_id, engine_id, self._holds)
+        clock = self._engine.services.clock
+        running = Running(caller, call_id or engine_id, engine_id, holds=self._holds, clock=clock)
         if self._find(caller.user, running.call_id) is not None:
             raise Problem(HTTPStatus.CONFLICT, f"A call {running.call_id} of this user runs already. Take another id.")
         token = _PRESENT.set(running)
         try:
-            listener = running.news if followed else no_progress
+            listener = running.events if followed else no_progress
             called = self._engine.call(name, arguments, turn, call_id=engine_id, progress=listener)
             task = asyncio.ensure_future(called)
         finally:

@@ -1,7 +1,6 @@
 """Routes of tools: those of a turn in a provider's format, and all about one."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -19,6 +18,7 @@ from engine.formats.gemini import tools_to_gemini_format
 from engine.formats.mcp import tools_to_mcp_format
 from engine.formats.openai import tools_to_openai_format, tools_to_responses_format
 from engine.formats.schema import FormatError
+from engine.formats.spec_json import spec_to_json
 
 Specs = Sequence[ToolSpec]
 
@@ -41,23 +41,12 @@ def tool_routes(served: Served) -> APIRouter:
     async def tool(name: Annotated[str, Path(max_length=400)], caller: Who) -> Response:
         """All about one tool that the caller may call."""
         try:
-            spec = await served.engine.describe(name, Turn(**who(caller)))
+            spec = await served.engine.describe_tool(name, Turn(**who(caller)))
         except ToolFailure as failure:
             raise Problem(HTTPStatus.NOT_FOUND, str(failure)) from failure
         return Json(spec_to_json(spec))
 
     return routes
-
-
-def spec_to_json(spec: ToolSpec) -> dict[str, Any]:
-    """Every field of a spec."""
-    return {
-        **{name: getattr(spec, name) for name in spec.__dataclass_fields__},
-        "parameters": dict(spec.parameters),
-        "annotations": asdict(spec.annotations),
-        "tag": None if spec.tag is None else asdict(spec.tag),
-        "meta": dict(spec.meta),
-    }
 
 
 def _specs(specs: Specs) -> list[dict[str, Any]]:

@@ -115,7 +115,7 @@ async def serve(
     """Serve until a signal asks to stop. open_engine: is told who approves calls. started: called when it answers."""
     approver = HttpApprover()
     async with open_engine(People(approver=approver)) as engine:
-        tokens = await asyncio.to_thread(Tokens, engine.services.records)
+        tokens = await asyncio.to_thread(Tokens, engine.services.records, engine.services.clock)
         async with aclosing(Calls(engine, settings.calls_per_token, tokens.holds)) as calls:
             served = Served(engine, calls, approver, settings.module_name)
             app = build_app(served, tokens.find, names, BodyLimits(settings.body_bytes, settings.body_s))

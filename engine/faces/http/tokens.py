@@ -10,12 +10,12 @@ import re
 import secrets
 import threading
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Boolean, Column, MetaData, String, Table, Text, delete, select
 from sqlalchemy.exc import IntegrityError
 
+from engine.contract.context import Clock
 from engine.contract.failure import ConfigError
 from engine.contract.spec import PermissionLevel
 from engine.stores.records import Records
@@ -64,8 +64,9 @@ class Caller:
 class Tokens:
     """In the records, so that every process on one home sees at once what was added or removed. Methods block."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: Records, clock: Clock) -> None:
         self._records = records
+        self._clock = clock
         self._lock = threading.Lock()
         self._seen: int | None = None
         self._known: list[tuple[str, Caller]] = []
@@ -83,7 +84,9 @@ class Tokens:
         token = PREFIX + secrets.token_urlsafe(_BYTES)
         try:
             with self._records.begin() as connection:
-                connection.execute(_TOKENS.insert().values(_row_of(caller, _hash(token))))
+                connection.execute(
+                    _TOKENS.insert().values(_row_of(caller, _hash(token), self._clock.now().isoformat()))
+                )
                 self._records.bump(GENERATION, connection)
         except IntegrityError:
             raise ConfigError(
@@ -131,7 +134,7 @@ def _hash(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _row_of(caller: Caller, sha256: str) -> dict[str, Any]:
+def _row_of(caller: Caller, sha256: str, made: str) -> dict[str, Any]:
     return {
         "name": caller.name,
         "sha256": sha256,
@@ -141,7 +144,7 @@ def _row_of(caller: Caller, sha256: str) -> dict[str, Any]:
         "modules": json.dumps(None if caller.modules is None else sorted(caller.modules)),
         "caps": json.dumps(sorted(caller.caps)),
         "approves": caller.approves,
-        "made": datetime.now(UTC).isoformat(),
+        "made": made,
     }
 
 

@@ -1,8 +1,9 @@
 """A tool's progress, carried from whatever thread reports it to the client that asked for it."""
 
-import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable
+
+from engine.contract.events import Progress
+from engine.dispatch.stream import EventBuffer
 
 KEPT = 64  # of unsent reports; older ones are dropped, since only the latest says how far it is
 SMALLEST_STEP = 1e-6  # the protocol wants progress that grows with every notification
@@ -16,31 +17,29 @@ class ProgressRelay:
     def __init__(self, send: Send) -> None:
         """send: progress, total (1.0 when the fraction is known) and message of one notification."""
         self._send = send
-        self._loop = asyncio.get_running_loop()
-        self._waiting: deque[tuple[str, float | None]] = deque(maxlen=KEPT)
-        self._news = asyncio.Event()
+        self._events = EventBuffer(KEPT)
         self._finished = False
         self._reached = 0.0
 
     def __call__(self, message: str = "", fraction: float | None = None) -> None:
         """From any thread."""
-        self._waiting.append((message, fraction))
-        self._loop.call_soon_threadsafe(self._news.set)
+        self._events(message, fraction)
 
     def finish(self) -> None:
         """No more reports will come; `forward` ends when what came is sent. On the event loop's thread."""
         self._finished = True
-        self._news.set()
+        self._events.stir()
 
     async def forward(self) -> None:
         while True:
-            while self._waiting:
-                message, fraction = self._waiting.popleft()
-                await self._send(self._next(fraction), None if fraction is None else 1.0, message or None)
-            if self._finished:
+            finished = self._finished
+            for event in self._events.take_all():
+                if isinstance(event, Progress):
+                    total = None if event.fraction is None else 1.0
+                    await self._send(self._next(event.fraction), total, event.message or None)
+            if finished:
                 return
-            await self._news.wait()
-            self._news.clear()
+            await self._events.wait()
 
     def _next(self, fraction: float | None) -> float:
         self._reached = max(self._reached + SMALLEST_STEP, fraction or 0.0)

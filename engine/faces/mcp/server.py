@@ -1,7 +1,7 @@
 """The engine as an MCP server: list, call, progress, cancellation, and news of changed tools. Official SDK, stdio."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, aclosing
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -39,14 +39,13 @@ INSTRUCTIONS = (
 Context = ServerRequestContext[dict[str, object]]
 
 
-def build_server(engine: Engine, approver: McpApprover) -> tuple[Server[dict[str, object]], ToolChanges]:
+def build_server(engine: Engine, approver: McpApprover, turn: Turn) -> tuple[Server[dict[str, object]], ToolChanges]:
     """A server over an open engine, and its watcher, which whoever runs the server has to keep running.
 
-    approver: the one the engine was opened with.
+    approver: the one the engine was opened with. turn: that of every call.
     """
     bus = InMemorySubscriptionBus()
     changes = ToolChanges(engine.events, bus)
-    turn = Turn()
 
     async def list_tools(_: Context, params: PaginatedRequestParams | None) -> ListToolsResult:  # noqa: ARG001 -- one page
         return ListToolsResult(tools=tools_to_mcp_format(await engine.get_active_tool_definitions(turn)))
@@ -91,18 +90,39 @@ async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
-async def serve_stdio(open_engine: Callable[[People], AbstractAsyncContextManager[Engine]]) -> None:
-    """Serve one client on stdin and stdout until it closes them. open_engine: is told who approves calls.
+async def usual_turn(_: Engine) -> Turn:
+    return Turn()
 
-    The streams are taken first, so that nothing printed while the engine opens can get into the protocol.
+
+async def serve_stdio(
+    open_engine: Callable[[People], AbstractAsyncContextManager[Engine]],
+    turn_of: Callable[[Engine], Awaitable[Turn]] = usual_turn,
+) -> None:
+    """Serve one client on stdin and stdout until it closes them. Raises what the two raise.
+
+    open_engine: is told who approves calls. turn_of: that of every call.
     """
+    try:
+        await _serve(open_engine, turn_of)
+    except BaseExceptionGroup as group:
+        # The SDK's task groups wrap what goes through them; one plain error is told better without them.
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+            error = error.exceptions[0]
+        raise error from error.__cause__
+
+
+async def _serve(
+    open_engine: Callable[[People], AbstractAsyncContextManager[Engine]], turn_of: Callable[[Engine], Awaitable[Turn]]
+) -> None:
+    """The streams are taken first, so that nothing printed while the engine opens can get into the protocol."""
     approver = McpApprover()
     async with (
         stdio_server() as (read, write),
         open_engine(People(approver=approver)) as engine,
         aclosing(approver),
     ):
-        server, changes = build_server(engine, approver)
+        server, changes = build_server(engine, approver, await turn_of(engine))
         options = server.create_initialization_options(NotificationOptions(tools_changed=True))
         async with anyio.create_task_group() as group:
             group.start_soon(changes.watch)

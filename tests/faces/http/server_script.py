@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,25 @@ async def shout(ctx: CallContext, pieces: int) -> int:
     return pieces
 
 
+@tool(annotations=READS, timeout_s=60)
+async def from_a_thread(ctx: CallContext, go: str) -> str:
+    """Report from a thread of its own; it ends when a file is there."""
+
+    def report() -> None:
+        ctx.progress("in a thread", 0.5)
+
+    threading.Thread(target=report).start()
+    while not (await asyncio.to_thread((ctx.workspace.root / go).exists)):
+        await asyncio.sleep(0.01)
+    return "heard"
+
+
+@tool(annotations=Annotations(destructive=True))
+async def erase() -> str:
+    """Erase something, which is on record before it runs."""
+    return "erased"
+
+
 @tool(annotations=Annotations(requires_confirmation=True), timeout_s=60)
 async def pay(amount: int) -> str:
     """Pay an amount."""
@@ -107,7 +127,7 @@ async def paid() -> list[int]:
     return PAID
 
 
-TOOLS = [whoami, echo, odd, admins_alone, dangerous, with_keys, linger, steps, shout, pay, paid]
+TOOLS = [whoami, echo, odd, admins_alone, dangerous, with_keys, linger, steps, shout, from_a_thread, erase, pay, paid]
 
 
 async def main(home: Home) -> None:

@@ -14,6 +14,7 @@ import httpx
 
 from engine.app.home import Home
 from engine.faces.http.tokens import Caller, Tokens
+from engine.stores.clock import SystemClock
 from engine.stores.records import Records
 from tests.faces.cli import REPOSITORY, command
 
@@ -60,7 +61,7 @@ def running(root: Path, config: str = "", *, words: list[str] | None = None) -> 
     home.create()
     home.config.write_text(config)
     records = Records.open(home.records_url)
-    tokens = Tokens(records)
+    tokens = Tokens(records, SystemClock())
     with (
         (home.root / "stderr").open("w") as errors,
         subprocess.Popen(

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from engine.faces.http.tokens import Caller, Tokens
 from engine.policy.approval import ApprovalAnswer
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
+from tests.dispatch.house import ManualClock
 from tests.faces.http.servers import DEADLINE_S, Server
 
 pytestmark = [pytest.mark.spec("ACCESS-8")]
@@ -228,6 +230,7 @@ async def test_a_question_that_nobody_answers_in_time_is_a_no(tmp_path: Path) ->
         sources=[StaticSource("tests", [spend])],
         packs=False,
         environ={},
+        clock=ManualClock(),
         people=People(approver=approver),
     ) as engine:
         async with aclosing(Calls(engine, 3, lambda _: True)) as calls:
@@ -235,7 +238,8 @@ async def test_a_question_that_nobody_answers_in_time_is_a_no(tmp_path: Path) ->
             told = [piece async for pieces in running.told(DEADLINE_S) for piece in pieces]
             assert running.taken().failure is not None
             assert "nobody approved it" in running.taken().error
-            asked = told[0][1]
+            asked = asdict(told[0])
+            assert asked["expires"] == "2026-01-02T03:04:05.100000+00:00"  # by the engine's clock
             with pytest.raises(Problem) as late:
                 await approver.answer(PERSON, asked["id"], ApprovalAnswer(True, asked["digest"]))
             assert late.value.status == 404

@@ -5,12 +5,19 @@ import json
 import secrets
 import socket
 from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from engine import Engine
+from engine.contract.turn import Turn
+from engine.faces.http.calls import Calls
 from engine.faces.http.tokens import Caller
+from engine.registry.decorate import tool
+from engine.registry.static import StaticSource
 from tests.faces.http.servers import DEADLINE_S, Server
 
 pytestmark = [pytest.mark.spec("FACE-3")]
@@ -79,6 +86,60 @@ async def test_a_tool_that_tells_much_at_once_is_not_held_up_and_what_was_missed
     assert missed + sum(name == "output" for name, _ in told) == 2000
     assert missed > 0
     assert [data["text"] for name, data in told if name == "output"][-1] == "1999\r\n\r\nevent: result"
+
+
+async def test_a_stream_has_no_comments_but_those_of_quiet_times(server: Server) -> None:
+    body = {"name": "steps", "arguments": {"count": 3}}
+    async with server.client(ME) as client:
+        for _ in range(5):
+            said = (await client.post("/api/call/stream", json=body)).text
+            assert [line for line in said.split("\n") if line.startswith(":")] == []
+            assert said.count("event: ") == 5
+
+
+async def test_a_client_is_told_that_a_quiet_call_still_runs(tmp_path: Path) -> None:
+    heard = asyncio.Event()
+
+    @tool(timeout_s=DEADLINE_S)
+    async def quiet() -> str:
+        """Say nothing until it is enough."""
+        await heard.wait()
+        return "done"
+
+    async with (
+        Engine.open(tmp_path, sources=[StaticSource("tests", [quiet])], packs=False, environ={}) as engine,
+        aclosing(Calls(engine, 3)) as calls,
+    ):
+        running = calls.start(ME, "quiet", {}, Turn(), followed=True)
+        told = []
+        async for pieces in running.told(0.01):
+            told.append(pieces)
+            if len(told) == 3:
+                heard.set()
+        assert not any(told)
+        assert len(told) >= 3
+        assert running.taken().output == "done"
+
+
+async def test_what_a_tool_reports_from_a_thread_of_its_own_comes_while_it_runs(server: Server) -> None:
+    body = {"name": "from_a_thread", "arguments": {"go": "heard-it"}}
+    async with server.client(ME) as client, client.stream("POST", "/api/call/stream", json=body) as stream:
+        async with asyncio.timeout(DEADLINE_S):
+            async for name, data in events(stream):
+                if name == "progress":
+                    assert data == {"message": "in a thread", "fraction": 0.5}
+                    (server.home.workspace / "heard-it").touch()  # it ends only because it was heard
+                elif name == "result":
+                    assert data["output"] == "heard"
+
+
+@pytest.mark.spec("CALL-10")
+async def test_the_audit_shows_how_a_call_ended_as_soon_as_it_has(server: Server) -> None:
+    async with server.client(Caller("auditor", "ada", "admin")) as client:
+        for _ in range(5):
+            result = (await client.post("/api/call", json={"name": "erase"})).json()
+            rows = (await client.get("/api/audit", params={"limit": 10})).json()["calls"]
+            assert [row["end"] for row in rows if row["call_id"] == result["audit"]["call_id"]] == ["ok"]
 
 
 async def test_a_stream_that_is_left_cancels_its_call(server: Server) -> None:

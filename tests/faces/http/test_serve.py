@@ -22,6 +22,7 @@ from engine.contract.failure import ConfigError
 from engine.faces.cli.serve import first_token
 from engine.faces.http.listen import listen, names_of, url_of
 from engine.faces.http.tokens import Caller, Tokens
+from engine.stores.clock import SystemClock
 from engine.stores.records import Records
 from tests.crash.test_kill_the_engine import children_of, processes_with, wait_until
 from tests.faces.cli import REPOSITORY, apart, command, here
@@ -37,7 +38,7 @@ def a_token(root: Path) -> None:
     home = Home(root)
     home.create()
     with contextlib.closing(Records.open(home.records_url)) as records:
-        Tokens(records).add(Caller("there", "nobody"))
+        Tokens(records, SystemClock()).add(Caller("there", "nobody"))
 
 
 async def boxed(server: Server, mark: str) -> "tuple[httpx.AsyncClient, asyncio.Task[Any]]":
@@ -204,6 +205,6 @@ def test_a_first_token_is_made_and_shown_once_to_a_person_at_a_terminal(tmp_path
     shown = re.search(r"knackbox_[\w-]{43}", said.decode().replace("\r\n", ""))
     assert shown
     with contextlib.closing(Records.open(Home(tmp_path).records_url)) as records:
-        tokens = Tokens(records)
+        tokens = Tokens(records, SystemClock())
         assert tokens.find(shown[0]) == Caller("first", "local")
         assert first_token(tokens, HttpSettings(), remote=False) == ""

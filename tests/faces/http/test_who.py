@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import text
 
 from engine import Engine
 from engine.app.compose import People
@@ -24,7 +25,9 @@ from engine.faces.http.served import Served
 from engine.faces.http.tokens import PREFIX, Caller, Tokens
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
+from engine.stores.clock import SystemClock
 from engine.stores.records import Records
+from tests.dispatch.house import ManualClock
 from tests.faces.http.servers import DEADLINE_S, PLAIN, Server
 
 pytestmark = [pytest.mark.spec("FACE-3")]
@@ -205,11 +208,11 @@ def test_a_token_is_kept_as_a_hash_and_nowhere_else(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.create()
     records = Records.open(home.records_url)
-    tokens = Tokens(records)
+    tokens = Tokens(records, SystemClock())
     made = tokens.add(ANNA)
     assert tokens.find(made) == ANNA
     assert len(made) >= len(PREFIX) + 43
-    again = Tokens(other := Records.open(home.records_url))
+    again = Tokens(other := Records.open(home.records_url), SystemClock())
     assert again.find(made) == ANNA
     assert tokens.remove("anna")
     assert not tokens.remove("anna")
@@ -227,7 +230,7 @@ def test_a_token_is_kept_as_a_hash_and_nowhere_else(tmp_path: Path) -> None:
 
 def test_every_token_is_compared_in_constant_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     records = Records.open(f"sqlite:///{tmp_path / 'records.db'}")
-    tokens = Tokens(records)
+    tokens = Tokens(records, SystemClock())
     made = [tokens.add(Caller(name, "user")) for name in ("a", "b", "c")]
     compared: list[tuple[str, str]] = []
     real = hmac.compare_digest
@@ -245,17 +248,25 @@ def test_every_token_is_compared_in_constant_time(tmp_path: Path, monkeypatch: p
     records.close()
 
 
+def test_when_a_token_was_made_is_on_record_by_the_given_clock(tmp_path: Path) -> None:
+    records = Records.open(f"sqlite:///{tmp_path / 'records.db'}")
+    Tokens(records, ManualClock()).add(GUEST)
+    with records.read() as connection:
+        assert connection.execute(text("select made from http_tokens")).scalar() == "2026-01-02T03:04:05+00:00"
+    records.close()
+
+
 @pytest.mark.parametrize("name", ["", "a/b", "a b", "-a", "a" * 65, "é", "a\n"])
 def test_a_name_that_is_none_makes_no_token(tmp_path: Path, name: str) -> None:
     records = Records.open(f"sqlite:///{tmp_path / 'records.db'}")
     with pytest.raises(ConfigError, match="cannot name a token"):
-        Tokens(records).add(Caller(name, "user"))
+        Tokens(records, SystemClock()).add(Caller(name, "user"))
     records.close()
 
 
 def test_a_name_that_is_taken_and_a_user_that_cannot_be_shown_are_refused(tmp_path: Path) -> None:
     records = Records.open(f"sqlite:///{tmp_path / 'records.db'}")
-    tokens = Tokens(records)
+    tokens = Tokens(records, SystemClock())
     tokens.add(Caller("one", "user"))
     with pytest.raises(ConfigError, match="a token called one already"):
         tokens.add(Caller("one", "other"))

@@ -1,0 +1,27 @@
+"""A tool's spec as JSON for whoever reads it: a model that asks about a tool, a command, an HTTP client."""
+
+from dataclasses import asdict, fields
+from typing import Any
+
+from engine.contract.spec import ToolSpec
+
+_NAMES = tuple(each.name for each in fields(ToolSpec))
+
+
+def spec_to_json(spec: ToolSpec, *names: str) -> dict[str, Any]:
+    """These fields of the spec; without any names, all of them."""
+    return {name: _plain(spec, name) for name in names or _NAMES}
+
+
+def _plain(spec: ToolSpec, name: str) -> Any:
+    value = getattr(spec, name)
+    match name:
+        case "parameters" | "meta":
+            return dict(value)
+        case "annotations":
+            return asdict(value)
+        case "tag":
+            return None if value is None else asdict(value)
+        case "origin":
+            return value.value
+    return list(value) if isinstance(value, tuple) else value

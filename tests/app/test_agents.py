@@ -1,0 +1,171 @@
+"""A turn that names a registered agent is bounded by what is registered, whoever made it. (REG-7, ACCESS-5)"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import Engine
+from engine.app.settings import Settings
+from engine.contract.failure import FailureClass, ToolFailure
+from engine.contract.turn import Turn
+from engine.registry.decorate import tool
+from engine.registry.static import StaticSource
+
+pytestmark = pytest.mark.spec("REG-7", "ACCESS-5")
+
+DEADLINE_S = 20
+KEEPER = {"spec_id": "keeper", "allowed_tools": ["look", "unlock", "launch"], "caps": ["keys"]}
+CAREFUL = KEEPER | {"policy_overrides": {"band_floor": "RED"}}
+AS_KEEPER = Turn(agent="keeper")
+SEARCHING = Turn(agent="keeper", use_tool_search_flow=True)
+
+
+@tool()
+async def look() -> str:
+    """Look."""
+    return "seen"
+
+
+@tool(caps_required=("keys",))
+async def unlock() -> str:
+    """Unlock."""
+    return "open"
+
+
+@tool(safety_class="HIGH")
+async def launch() -> str:
+    """Launch."""
+    return "up"
+
+
+@tool()
+async def other() -> str:
+    """Do something else."""
+    return "done"
+
+
+@asynccontextmanager
+async def opened(home: Path, **options: Any) -> AsyncIterator[Engine]:
+    source = StaticSource("mine", [look, unlock, launch, other])
+    async with Engine.open(home, sources=[source], packs=False, environ={}, **options) as engine:
+        yield engine
+
+
+async def names(engine: Engine, turn: Turn | None = None) -> set[str]:
+    return {spec.name for spec in await engine.get_active_tool_definitions(turn)}
+
+
+async def test_a_turn_is_as_narrow_as_the_agent_it_names(tmp_path: Path) -> None:
+    async with opened(tmp_path) as engine:
+        assert "other" in await names(engine, AS_KEEPER)  # a name that nobody registered
+        await engine.registries.register_agent(CAREFUL)
+        assert await names(engine, AS_KEEPER) == {"look", "unlock"}
+        assert (await engine.call("unlock", {}, AS_KEEPER)).output == "open"
+        assert "band is RED" in (await engine.call("launch", {}, AS_KEEPER)).error
+        for call in (
+            engine.call("other", {}, AS_KEEPER),
+            engine.call("execute_tool", {"name": "other", "tool_args": {}}, SEARCHING),
+            engine.call("other", {}, await engine.turn_of("keeper")),
+        ):
+            refused = await call
+            assert refused.failure is not None
+            assert refused.failure.failure_class is FailureClass.FATAL
+            assert "allow-list" in refused.error
+        found = await engine.call("search_tools", {}, SEARCHING)
+        assert {each["name"] for each in found.output} == {"look", "unlock"}
+        assert set(await engine.get_available_tools(AS_KEEPER)) == {"look", "unlock"}
+        assert (await engine.describe_tool("look", AS_KEEPER)).name == "look"
+        with pytest.raises(ToolFailure, match="no tool called 'other'"):
+            await engine.describe_tool("other", AS_KEEPER)
+        assert (await engine.call("other", {}, Turn(agent="somebody"))).success
+
+
+async def test_a_registered_agent_has_its_own_caps_whatever_the_turn_claims(tmp_path: Path) -> None:
+    async with opened(tmp_path) as engine:
+        await engine.registries.register_agent({"spec_id": "keeper"})
+        assert (
+            "does not hold keys"
+            in (await engine.call("unlock", {}, Turn(agent="keeper", caps=frozenset({"keys"})))).error
+        )
+
+
+async def test_the_house_may_be_narrower_still(tmp_path: Path) -> None:
+    (tmp_path / "allow_lists.yaml").write_text("lists:\n  lookers:\n    tools: [look, other]\n")
+    settings = Settings.model_validate({"access": {"allow_list": "lookers"}})
+    async with opened(tmp_path, settings=settings) as engine:
+        await engine.registries.register_agent(KEEPER)
+        assert await names(engine) == {"look", "other"}
+        assert await names(engine, AS_KEEPER) == {"look"}
+        with pytest.raises(ToolFailure):
+            await engine.describe_tool("unlock", AS_KEEPER)
+
+
+async def test_the_agent_of_calls_that_name_none_can_be_registered_too(tmp_path: Path) -> None:
+    async with opened(tmp_path) as engine:
+        await engine.registries.register_agent(KEEPER | {"spec_id": "main"})
+        assert await names(engine) == {"look", "unlock", "launch"}
+        assert not (await engine.call("other", {})).success
+
+
+async def test_an_agent_that_is_disabled_is_offered_nothing_and_calls_nothing(tmp_path: Path) -> None:
+    async with opened(tmp_path) as engine:
+        await engine.registries.register_agent(KEEPER)
+        before = await engine.turn_of("keeper")
+        await asyncio.to_thread(engine.registries.agents.set_disabled, "keeper", True)
+        for turn in (AS_KEEPER, SEARCHING, before):
+            assert await names(engine, turn) == set()
+            refused = await engine.call("look", {}, turn)
+            assert refused.failure is not None
+            assert refused.failure.failure_class is FailureClass.FATAL
+            assert "agent keeper is disabled since" in refused.error
+            assert "registry enable keeper --kind agent" in refused.error
+        assert (await engine.call("look", {})).success
+        await asyncio.to_thread(engine.registries.agents.set_disabled, "keeper", False)
+        assert (await engine.call("look", {}, AS_KEEPER)).success
+
+
+async def test_what_another_process_registers_bounds_the_calls_of_this_one(tmp_path: Path) -> None:
+    async with opened(tmp_path) as engine, opened(tmp_path) as elsewhere:
+        assert (await engine.call("other", {}, AS_KEEPER)).success
+        await elsewhere.registries.register_agent(KEEPER)
+        async with asyncio.timeout(DEADLINE_S):
+            while (await engine.call("other", {}, AS_KEEPER)).success:
+                await asyncio.sleep(0.01)
+        assert await names(engine, AS_KEEPER) == {"look", "unlock", "launch"}
+        await elsewhere.registries.register_agent(KEEPER | {"allowed_tools": ["look"]})
+        assert await engine.registries.problems() == []  # the file is read for another reason
+        assert not (await engine.call("launch", {}, AS_KEEPER)).success
+
+
+async def test_an_agent_whose_entry_cannot_be_read_is_not_set_free(tmp_path: Path) -> None:
+    async with opened(tmp_path) as engine:
+        await engine.registries.register_agent(KEEPER)
+    file = tmp_path / "registries" / "agents.json"
+    document = json.loads(file.read_text())
+    document["items"]["keeper"]["alowed_tools"] = document["items"]["keeper"].pop("allowed_tools")
+    file.write_text(json.dumps(document))
+    async with opened(tmp_path) as engine:
+        assert "agent keeper cannot be read" in (await engine.call("other", {}, AS_KEEPER)).error
+        assert await names(engine, AS_KEEPER) == set()
+
+
+@pytest.mark.spec("REG-5")
+@pytest.mark.parametrize("running", [True, False])
+async def test_the_agents_of_a_damaged_file_are_not_set_free(tmp_path: Path, running: bool) -> None:
+    async with opened(tmp_path) as engine:
+        await engine.registries.register_agent(KEEPER)
+        file = tmp_path / "registries" / "agents.json"
+        file.write_text("{")
+        if running:
+            async with asyncio.timeout(DEADLINE_S):
+                while (await engine.call("look", {}, AS_KEEPER)).success:
+                    await asyncio.sleep(0.01)
+    for _ in range(2):
+        async with opened(tmp_path) as engine:
+            assert "agent keeper is disabled since" in (await engine.call("other", {}, AS_KEEPER)).error
+            assert (await engine.call("other", {})).success
