@@ -28,7 +28,7 @@ async def open_conversation(
     default prompt joins the instructions. stream: whether text is sent to `on_event` as it comes.
     """
     system = instructions.SYSTEM
-    if agent is not None:
+    if agent:
         turn = await engine.turn_of(agent, turn)
         system = f"{system}\n{await engine.registries.instructions(agent)}".rstrip() + "\n"
     limits = engine.settings.budget
