@@ -38,9 +38,7 @@ def chat(
 
     async def work(engine: Engine) -> Report | None:
         watcher = Watcher(stream=not json_wanted)
-        async with open_conversation(
-            engine, agent=agent, on_event=watcher, stream=not json_wanted
-        ) as conversation:
+        async with open_conversation(engine, agent=agent, on_event=watcher, stream=not json_wanted) as conversation:
             if message is None and sys.stdin.isatty():
                 await dialogue(conversation, watcher)
                 return None
