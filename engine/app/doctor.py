@@ -18,7 +18,7 @@ from engine.app.plugins import COMMANDS, SANDBOXES, TOOL_SOURCES, find, own
 from engine.app.sandboxes import open_sandbox, told_to_sandboxes
 from engine.app.settings import Settings
 from engine.contract.failure import ConfigError
-from engine.registry.file_registry import Corrupt, parse
+from engine.registry.file_registry import Corrupt, parse, set_aside
 from engine.stores.embedder import WordLlamaEmbedder
 from sandbox.contract import Sandbox, SandboxError, State
 from sandbox.environments.environments import Environments, EnvironmentsConfig
@@ -165,7 +165,12 @@ def registries(home: Home) -> Iterator[Check]:
             remedy = "It is set aside at the next start; repair it before, or restore a snapshot."
             yield Check("home", f"registered {path.stem}", BROKEN, required=False, detail=str(error), remedy=remedy)
         else:
-            yield Check("home", f"registered {path.stem}", OK, required=False, detail=held)
+            aside = ", ".join(each.name for each in set_aside(path))
+            if aside:
+                held += f"; damaged, and set aside: {aside}"
+            remedy = "Repair or remove what was set aside." if aside else ""
+            state = BROKEN if aside else OK
+            yield Check("home", f"registered {path.stem}", state, required=False, detail=held, remedy=remedy)
 
 
 def sqlite_file(name: str, file: Path, remedy: str) -> Check:

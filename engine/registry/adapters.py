@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -24,10 +24,12 @@ from engine.contract.failure import FailureClass, refusal
 from engine.contract.source import Tool
 from engine.contract.spec import ToolSpec
 from engine.registry.callable import as_tool
+from engine.registry.daemon_thread import in_daemon_thread
 from engine.registry.static import RegistryError
 from engine.registry.trial_import import TrialImport
 
 PATIENCE_S = 5.0
+IMPORT_SHARE = 0.9  # of a tool's time: so who waits for an import in vain learns that nothing was run
 
 
 class AdapterError(RegistryError):
@@ -36,11 +38,12 @@ class AdapterError(RegistryError):
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """A module in use. stamp: of the file it was made from."""
+    """A module in use. stamp: of the file it was made from. seen: of the file as it was tried last."""
 
     module: ModuleType
     file: Path | None
     stamp: tuple[int, int] | None
+    seen: tuple[int, int] | None
 
 
 class Adapters:
@@ -93,24 +96,32 @@ class Adapters:
                 "Add its package to adapter_prefixes in [registry] of config.toml."
             )
 
-    async def reload_edited(self) -> dict[str, str]:
+    def edited(self) -> bool:
+        """Whether the file of any adapter is another one than was tried last. Takes microseconds for each."""
+        return any(each.file is not None and _stamp(each.file) != each.seen for each in list(self._modules.values()))
+
+    async def reload_edited(self, *, again: bool = True) -> dict[str, str]:
         """Take over every adapter whose file was edited; what became of each, by module: "" is well, else why not.
 
         The new source is imported in a box first. Where that fails, or the import here does, the old one stays.
+        again: try those, too, that were tried as they are now and not taken.
         """
         outcome = {}
         for name, loaded in list(self._modules.items()):
-            if loaded.file is not None and await asyncio.to_thread(_stamp, loaded.file) != loaded.stamp:
-                outcome[name] = await self._reload(name, loaded, loaded.file)
+            if loaded.file is None:
+                continue
+            stamp = await asyncio.to_thread(_stamp, loaded.file)
+            if stamp != (loaded.stamp if again else loaded.seen):
+                outcome[name] = await self._reload(name, loaded, loaded.file, stamp)
         return outcome
 
-    async def _reload(self, name: str, loaded: _Loaded, file: Path) -> str:
+    async def _reload(self, name: str, loaded: _Loaded, file: Path, stamp: tuple[int, int] | None) -> str:
         try:
-            stamp = await asyncio.to_thread(_stamp, file)
             source = await asyncio.to_thread(file.read_bytes)
             await self._trial.run(name, file, source)
-            await asyncio.to_thread(self._swap, name, loaded, source, stamp)
+            await in_daemon_thread(partial(self._swap, name, loaded, source, stamp))
         except (RegistryError, OSError) as error:
+            self._modules[name] = replace(loaded, seen=stamp)
             return f"the edited {name} is not used: {error} The one in use stays."
         return ""
 
@@ -122,7 +133,7 @@ class Adapters:
             module = importlib.util.module_from_spec(spec)
             _guarded(name, lambda: exec(compile(source, str(loaded.file), "exec"), module.__dict__))  # noqa: S102 -- the operator's code
             sys.modules[name] = module
-            self._modules[name] = _Loaded(module, loaded.file, stamp)
+            self._modules[name] = _Loaded(module, loaded.file, stamp, stamp)
             for key, (each, _) in list(self._tools.items()):
                 if each.adapter_path.partition(":")[0] == name:
                     self._tools.pop(key, None)
@@ -153,7 +164,8 @@ class Adapters:
             module = _guarded(path, partial(importlib.import_module, path))
         origin = found.origin if found is not None and found.has_location else None
         file = Path(origin) if origin and origin.endswith(".py") else None  # what is not source cannot be tried
-        loaded = self._modules[name] = _Loaded(module, file, stamp if file is not None else None)
+        stamp = stamp if file is not None else None
+        loaded = self._modules[name] = _Loaded(module, file, stamp, stamp)
         return loaded
 
     def _refuse_forbidden(self, name: str, found: ModuleSpec) -> None:
@@ -176,9 +188,15 @@ class AdapterTool:
     adapters: Adapters
 
     async def run(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
-        """Raises ToolFailure, FATAL and not started, when the adapter cannot be used."""
+        """Raises ToolFailure, FATAL and not started, when the adapter cannot be used or its import takes too long."""
+        patience = IMPORT_SHARE * self.spec.timeout_s
         try:
-            tool = await asyncio.to_thread(self.adapters.resolve, self.spec)
+            async with asyncio.timeout(patience):
+                tool = await in_daemon_thread(partial(self.adapters.resolve, self.spec))
+        except TimeoutError as error:
+            text = f"{self.spec.name} cannot run yet: its adapter {self.spec.adapter_path} was not imported within "
+            text += f"{patience:g} s of its time. Nothing was run. The import goes on; try again later."
+            raise refusal(text, "adapter_unavailable", FailureClass.FATAL) from error
         except RegistryError as error:
             text = f"{self.spec.name} cannot run: {error} Nothing was run."
             raise refusal(text, "adapter_unavailable", FailureClass.FATAL) from error

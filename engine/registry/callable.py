@@ -1,14 +1,15 @@
 """`as_tool`: a function that somebody wrote elsewhere, under a spec that somebody wrote for it."""
 
-import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from engine.contract.context import CallContext
 from engine.contract.source import Tool
 from engine.contract.spec import ToolSpec
+from engine.registry.daemon_thread import in_daemon_thread
 from engine.registry.static import RegistryError
 
 _CONTEXT = "ctx"
@@ -28,14 +29,14 @@ class CallableTool:
 
 @dataclass(frozen=True, slots=True)
 class BlockingCallableTool:
-    """A sync function. Dispatch runs it in its worker threads."""
+    """A sync function. Dispatch runs it in its worker threads; `run` alone in one of its own."""
 
     spec: ToolSpec
     function: Callable[..., Any]
     takes_context: bool
 
     async def run(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
-        return await asyncio.to_thread(self.run_blocking, ctx, arguments)
+        return await in_daemon_thread(partial(self.run_blocking, ctx, arguments))
 
     def run_blocking(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
         return self.function(ctx, **arguments) if self.takes_context else self.function(**arguments)

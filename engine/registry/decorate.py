@@ -3,11 +3,11 @@
 Nothing is registered by importing a file: the decorator only returns the tool, and a pack hands it to a source.
 """
 
-import asyncio
 import inspect
 import re
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NotRequired, Protocol, cast, get_type_hints, overload, runtime_checkable
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
@@ -17,8 +17,9 @@ from typing_extensions import TypedDict  # pydantic needs this one before Python
 from engine.contract.context import CallContext
 from engine.contract.failure import FailureClass, ToolFailure
 from engine.contract.spec import DERIVED, Annotations, Cost, PermissionLevel, SafetyClass, Tag, Tier, ToolSpec
-from engine.formats.tags import TagError, TagRegistry
+from engine.registry.daemon_thread import in_daemon_thread
 from engine.registry.docstring import split_docstring
+from engine.registry.static import RegistryError, check_tag
 
 # What every provider accepts as a function name; dots are for remote modules, which are not decorated functions.
 _NAME = re.compile(r"^[a-zA-Z][a-zA-Z0-9_-]{0,63}$")
@@ -28,7 +29,7 @@ Function = Callable[..., Any]
 
 @runtime_checkable
 class BlockingTool(Protocol):
-    """A tool whose work blocks. Dispatch runs it in its own worker threads; `run` alone uses asyncio's."""
+    """A tool whose work blocks. Dispatch runs it in its own worker threads; `run` alone in a daemon thread."""
 
     @property
     def spec(self) -> ToolSpec: ...
@@ -63,7 +64,7 @@ class BlockingFunctionTool:
     arguments: TypeAdapter[dict[str, Any]]
 
     async def run(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
-        return await asyncio.to_thread(self.run_blocking, ctx, arguments)
+        return await in_daemon_thread(partial(self.run_blocking, ctx, arguments))
 
     def run_blocking(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
         """Raises ToolFailure (DIAGNOSTIC, not started) when an argument does not fit its annotation."""
@@ -167,11 +168,10 @@ def _refuse_unusable(spec: ToolSpec) -> None:
         raise TypeError(f"Tool {spec.name!r} has no description: give the function a docstring.")
     if spec.timeout_s <= 0:
         raise TypeError(f"Tool {spec.name!r}: timeout_s must be more than 0 seconds.")
-    if spec.tag is not None:
-        try:
-            TagRegistry([spec])
-        except TagError as error:
-            raise TypeError(str(error)) from error
+    try:
+        check_tag(spec)
+    except RegistryError as error:
+        raise TypeError(str(error)) from error
 
 
 def _parameters(function: Function) -> tuple[bool, dict[str, inspect.Parameter]]:

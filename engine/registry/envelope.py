@@ -4,7 +4,6 @@ What comes from a file is checked before it is a spec. A tool's envelope has ten
 those stands in the envelope's `meta` under its own name, and keys of `meta` that nobody knows stay the spec's `meta`.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields
 from typing import Annotated, Any, TypeVar
@@ -15,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 from engine.contract.agent import AgentSpec, PolicyOverrides
 from engine.contract.prompt import PromptSpec
 from engine.contract.spec import DERIVED, Annotations, Cost, PermissionLevel, SafetyClass, Tag, Tier, ToolSpec
-from engine.registry.static import RegistryError
+from engine.contract.strict_json import JsonError, read_json, write_json
+from engine.registry.static import RegistryError, check_tag
 
 T = TypeVar("T")
 
@@ -85,7 +85,7 @@ def read_tool(envelope: Mapping[str, Any]) -> ToolSpec:
         raise RegistryError(_explained(error)) from error
     _check_schema(read.params_schema)
     said = {name: getattr(read.meta, name) for name in _Meta.model_fields if name not in {"name", "annotations"}}
-    return ToolSpec(
+    spec = ToolSpec(
         name=read.meta.name or _as_name(read.spec_id),
         id=read.spec_id,
         version=read.version,
@@ -100,6 +100,8 @@ def read_tool(envelope: Mapping[str, Any]) -> ToolSpec:
         meta=dict(read.meta.model_extra or {}),
         **{**said, "description": said["description"] or f"The tool {read.spec_id}."},
     )
+    check_tag(spec)
+    return spec
 
 
 def write_tool(spec: ToolSpec) -> dict[str, Any]:
@@ -145,9 +147,9 @@ def read_agent(envelope: Mapping[str, Any]) -> AgentSpec:
 def plain(value: Mapping[str, Any]) -> dict[str, Any]:
     """As it will be read from the file again. Raises RegistryError for what JSON has no form for."""
     try:
-        copied: dict[str, Any] = json.loads(json.dumps(value, allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise RegistryError(f"{value.get('spec_id')}: it cannot be written as JSON ({error}).") from error
+        copied: dict[str, Any] = read_json(write_json(value))
+    except JsonError as error:
+        raise RegistryError(f"{str(value.get('spec_id'))[:100]}: it cannot be written as JSON ({error}).") from error
     return copied
 
 
@@ -155,6 +157,9 @@ def _read(adapter: TypeAdapter[T], kind: type[Any], envelope: Mapping[str, Any])
     _refuse_unknown(kind, envelope)
     try:
         _ID_ALONE.validate_python(envelope.get("spec_id"))
+    except ValidationError as error:
+        raise RegistryError(_explained(error, "spec_id")) from error
+    try:
         return adapter.validate_python(dict(envelope))
     except ValidationError as error:
         raise RegistryError(_explained(error)) from error
@@ -185,8 +190,11 @@ def _check_schema(schema: Mapping[str, Any]) -> None:
         raise RegistryError("params_schema: it must describe an object, the arguments by name")
 
 
-def _explained(error: ValidationError) -> str:
+def _explained(error: ValidationError, whole: str = "the entry") -> str:
+    """The first thing wrong. whole: what was read, for what is wrong with all of it. Of what was given, one value."""
     first = error.errors(include_url=False, include_context=False)[0]
-    place = ".".join(str(part) for part in first["loc"]) or "spec_id"
+    place = ".".join(str(part) for part in first["loc"])[:200] or whole
+    given = first["input"]
+    shown = f", not {str(given)[:80]!r}" if given is None or isinstance(given, str | int | float) else ""
     more = f" ({error.error_count() - 1} more wrong)" if error.error_count() > 1 else ""
-    return f"{place}: {first['msg']}, not {str(first['input'])[:80]!r}{more}"
+    return f"{place}: {first['msg']}{shown}{more}"

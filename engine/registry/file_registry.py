@@ -6,7 +6,7 @@ of that shape is set aside under a name that says when, and what it held is not 
 left out, stays in the file, and does not hold the others back.
 """
 
-import json
+import logging
 import os
 import secrets
 import threading
@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, TypeVar
 
 from engine.contract.canonical import digest
 from engine.contract.context import Clock
+from engine.contract.strict_json import JsonError, read_json, write_json
 from engine.registry.static import RegistryError
 from engine.registry.updates import Happening, RegistryUpdates, Subject
 from engine.stores.atomic import remove_leftovers, write_atomic
@@ -29,6 +30,7 @@ KEEPER = "files"  # of the registries, towards RegistryUpdates
 MOST_BYTES = 16 << 20
 _ASIDE = ".corrupt-"
 _OFF = "off:"
+_log = logging.getLogger("knackbox.registry")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,8 @@ class Document:
     disabled: Mapping[str, str] = field(default_factory=dict)
 
     def as_json(self) -> bytes:
-        document = {"items": dict(self.items), "disabled": dict(self.disabled)}
-        return (json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode("utf-8")
+        """What `parse` makes it of again. Raises JsonError."""
+        return write_json({"items": dict(self.items), "disabled": dict(self.disabled)}).encode("utf-8")
 
     @property
     def states(self) -> dict[str, str]:
@@ -137,19 +139,25 @@ class FileRegistry(Generic[T]):
             try:
                 return _load(self.path)[0]
             except Corrupt as error:
-                raise RegistryError(f"{self.path}: {error}. It is set aside at the next start.") from error
+                raise RegistryError(f"{self.path}: {error}. `knackbox registry list` sets it aside.") from error
 
     def put(self, item_id: str, envelope: Mapping[str, Any]) -> T:
         """Register an item, or replace it. Raises RegistryError for one that does not fit or whose name is taken."""
-        item = self._read_item(envelope)
+        return self.put_all({item_id: envelope})[item_id]
+
+    def put_all(self, envelopes: Mapping[str, Mapping[str, Any]]) -> dict[str, T]:
+        """Register or replace all of these items, by id, or none. Raises RegistryError as `put`."""
+        items = {item_id: self._read_item(envelope) for item_id, envelope in envelopes.items()}
         with self._changing() as document:
-            others = self._understood(document).items
-            for other_id, other in others.items():
-                taken = sorted(set(self._claims(item)) & set(self._claims(other)))
-                if other_id != item_id and taken:
-                    raise RegistryError(f"{item_id}: the name {taken[0]!r} is {other_id}'s. Choose another.")
-            self._save(Document({**document.items, item_id: dict(envelope)}, document.disabled), {item_id})
-        return item
+            known = {**self._understood(document).items, **items}
+            for item_id, item in items.items():
+                for other_id, other in known.items():
+                    taken = sorted(set(self._claims(item)) & set(self._claims(other)))
+                    if other_id != item_id and taken:
+                        raise RegistryError(f"{item_id}: the name {taken[0]!r} is {other_id}'s. Choose another.")
+            added = {item_id: dict(envelope) for item_id, envelope in envelopes.items()}
+            self._save(Document({**document.items, **added}, document.disabled), items)
+        return items
 
     def remove(self, item_id: str) -> bool:
         """Delete an item, and that it is disabled. False when there is none."""
@@ -190,7 +198,10 @@ class FileRegistry(Generic[T]):
             yield self._load_or_set_aside()
 
     def _save(self, document: Document, always: Iterable[str] = ()) -> None:
-        data = document.as_json()
+        try:
+            data = document.as_json()
+        except JsonError as error:
+            raise RegistryError(f"{self.path}: it cannot be written ({error}).") from error
         if len(data) > MOST_BYTES:
             raise RegistryError(f"{self.path}: it would pass {MOST_BYTES >> 20} MiB. Delete what is not used.")
         write_atomic(self.path, data)
@@ -209,7 +220,7 @@ class FileRegistry(Generic[T]):
         """The file, by whoever holds the lock. Of a damaged one, what was disabled is known from what was told."""
         try:
             return _load(self.path)[0]
-        except Corrupt:
+        except Corrupt as error:
             now = self._clock.now()
             told = self._updates.told(KEEPER, self.subject)
             off = [name for name, state in told.items() if self._lost_are_disabled or state.startswith(_OFF)]
@@ -220,13 +231,14 @@ class FileRegistry(Generic[T]):
             except OSError:  # a filesystem without links
                 self.path.rename(aside)
             write_atomic(self.path, document.as_json())  # with links in one step: nobody finds nothing disabled
+            _log.warning("%s: %s. It was set aside as %s; repair or remove that.", self.path, error, aside.name)
             return document
 
     def _understood(self, document: Document) -> View[T]:
         items: dict[str, T] = {}
         problems = [
             Problem(self.path, "", f"a damaged one was set aside as {each.name}. Repair or remove that.")
-            for each in sorted(self.path.parent.glob(f"{self.path.name}{_ASIDE}*"))
+            for each in set_aside(self.path)
         ]
         claimed: dict[str, str] = {}
         for item_id, envelope in sorted(document.items.items()):
@@ -256,8 +268,8 @@ def parse(data: bytes) -> Document:
     if len(data) > MOST_BYTES:
         raise Corrupt(f"it has more than {MOST_BYTES >> 20} MiB")
     try:
-        found = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+        found = read_json(data)
+    except JsonError as error:
         raise Corrupt(f"it is not JSON: {error}") from error
     items, disabled = (found.get("items"), found.get("disabled", {})) if isinstance(found, dict) else (None, None)
     if not isinstance(items, dict) or not isinstance(disabled, dict):
@@ -265,6 +277,11 @@ def parse(data: bytes) -> Document:
     if not all(isinstance(when, str) for when in disabled.values()):
         raise Corrupt("disabled does not say since when")
     return Document(items, disabled)
+
+
+def set_aside(path: Path) -> list[Path]:
+    """The damaged files that this one took the place of, the oldest first."""
+    return sorted(path.parent.glob(f"{path.name}{_ASIDE}*"))
 
 
 def _load(path: Path) -> tuple[Document, tuple[int, ...] | None]:
@@ -286,7 +303,3 @@ def _stamp_of(path: Path) -> tuple[int, ...] | None:
 
 def _stamp(found: os.stat_result) -> tuple[int, ...]:
     return found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")

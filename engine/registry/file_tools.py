@@ -14,6 +14,7 @@ from engine.registry.adapters import AdapterError, Adapters, AdapterTool
 from engine.registry.file_registry import FileRegistry, View
 
 LOOK_S = 0.2  # another process's change is seen within this; a look costs microseconds
+EDITED_S = 1.0  # the same for edited adapters, of which every file is looked at
 _log = logging.getLogger("knackbox.registry")
 
 
@@ -30,6 +31,9 @@ class FileTools(Guard):
         self.adapters = adapters
         self._clock = clock
         self._look_at = 0.0
+        self._edited_at = 0.0
+        self._edited = False
+        self._reloading = False
         self._view: View[ToolSpec] = View({}, {}, ())
         self._tools: tuple[AdapterTool, ...] = ()
         self._named: Mapping[str, AdapterTool] = {}
@@ -54,13 +58,23 @@ class FileTools(Guard):
         return found and (self.adapters.known(found.spec) or found)
 
     async def refresh(self) -> None:
-        """Take over what changed; with it, adapters that were edited."""
+        """Take over what changed, and adapters that were edited."""
         view = await asyncio.to_thread(self.registry.view)
-        if view is not self._view:
+        changed = view is not self._view
+        if changed:
             self.take_over(view)
-            for why in (await self.adapters.reload_edited()).values():
+        if (changed or self._adapters_edited()) and not self._reloading:
+            await self._reload(again=changed)
+
+    async def _reload(self, *, again: bool) -> None:
+        """again: try those once more that were not taken. Calls that come meanwhile use what is loaded."""
+        self._reloading, self._edited = True, False
+        try:
+            for why in (await self.adapters.reload_edited(again=again)).values():
                 if why:
                     _log.warning("%s", why)
+        finally:
+            self._reloading = False
 
     def take_over(self, view: View[ToolSpec]) -> None:
         """Know what this view says."""
@@ -116,9 +130,16 @@ class FileTools(Guard):
         return deleted
 
     def _due(self) -> bool:
-        """Whether it is time to look, and the file is another one."""
+        """Whether it is time to look, and the file is another one, or an adapter was edited."""
         now = self._clock.monotonic()
         if now < self._look_at:
             return False
         self._look_at = now + LOOK_S
-        return self.registry.stale() or self.registry.current is not self._view
+        return self.registry.stale() or self.registry.current is not self._view or self._adapters_edited()
+
+    def _adapters_edited(self) -> bool:
+        now = self._clock.monotonic()
+        if now >= self._edited_at and not self._reloading:
+            self._edited_at = now + EDITED_S
+            self._edited = self.adapters.edited()
+        return self._edited

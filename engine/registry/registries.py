@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from engine.contract.prompt import PromptSpec
 from engine.contract.source import Tool
 from engine.contract.spec import ToolSpec
 from engine.registry.adapters import Adapters
+from engine.registry.daemon_thread import in_daemon_thread
 from engine.registry.envelope import plain, read_agent, read_prompt, read_tool, write_tool
 from engine.registry.file_registry import FileRegistry, Problem
 from engine.registry.file_tools import FileTools
@@ -21,6 +23,7 @@ from engine.registry.static import RegistryError
 from engine.registry.updates import RegistryUpdates, Subject
 
 _log = logging.getLogger("knackbox.registry")
+_GLOB = frozenset("*?[")  # as in `Allowed.of`
 
 Find = Callable[[str], Awaitable[Tool | None]]
 
@@ -33,7 +36,7 @@ class Registries:
         self.folder = folder
         self._adapters = adapters
         self._find = find
-        tools = FileRegistry("tools", folder, read_tool, updates, clock, claims=_names)
+        tools = FileRegistry("tools", folder, read_tool, updates, clock, claims=_claims)
         self.prompts = FileRegistry("prompts", folder, read_prompt, updates, clock)
         self.agents = FileRegistry("agents", folder, read_agent, updates, clock, lost_are_disabled=True)
         self.tools = FileTools(tools, adapters, clock)
@@ -48,8 +51,9 @@ class Registries:
         for registry in self.files.values():
             await asyncio.to_thread(registry.reconcile)
         await self.tools.refresh()
-        for problem in await self.problems():
-            _log.warning("%s", problem)
+        left_out = [f"{each.file.name}: {each.item_id}" for each in await self.problems() if each.item_id]
+        if left_out:
+            _log.warning("%s: left out. `knackbox registry list` says why.", ", ".join(left_out)[:500])
 
     async def problems(self) -> list[Problem]:
         """What could not be loaded, and why."""
@@ -62,10 +66,63 @@ class Registries:
         tool: a spec with an `adapter_path`, or an envelope. Raises RegistryError when it does not fit, its adapter is
         not below an allowed module, or a name of it is taken.
         """
-        spec = tool if isinstance(tool, ToolSpec) else read_tool(tool)
+        await self.tools.refresh()
+        item_id, envelope = await self._envelope("tools", tool)
+        registered = await asyncio.to_thread(self.tools.registry.put, item_id, envelope)
+        await self.tools.refresh()
+        return registered
+
+    async def register_prompt(self, prompt: PromptSpec | Mapping[str, Any]) -> PromptSpec:
+        """Register a prompt, or replace the one of its id. Raises RegistryError."""
+        return await asyncio.to_thread(self.prompts.put, *await self._envelope("prompts", prompt))
+
+    async def register_agent(self, agent: AgentSpec | Mapping[str, Any]) -> AgentSpec:
+        """Register an agent, or replace the one of its id. Raises RegistryError.
+
+        A prompt or tool that it names and that there is not is said in the log, for it may come later.
+        """
+        registered = await asyncio.to_thread(self.agents.put, *await self._envelope("agents", agent))
+        await self._warn_of_unknown([registered])
+        return registered
+
+    async def register_all(self, entries: Sequence[tuple[Subject, Mapping[str, Any]]]) -> list[str]:
+        """Register envelopes of several kinds, or replace those of the same ids; their ids, in order.
+
+        All are checked before any is written, and each registry is written in one step. Raises RegistryError that
+        says which entry does not fit; nothing was registered then.
+        """
+        await self.tools.refresh()
+        ids: list[str] = []
+        wanted: dict[Subject, dict[str, dict[str, Any]]] = {"tools": {}, "prompts": {}, "agents": {}}
+        for number, (subject, entry) in enumerate(entries, 1):
+            where = f"entry {number} ({str(entry.get('spec_id'))[:100]}): " if len(entries) > 1 else ""
+            try:
+                item_id, envelope = await self._envelope(subject, entry)
+            except RegistryError as error:
+                raise RegistryError(f"{where}{str(error).rstrip('.')}. Nothing was registered.") from error
+            if item_id in wanted[subject]:
+                raise RegistryError(f"{where}its id stands twice. Nothing was registered.")
+            wanted[subject][item_id] = envelope
+            ids.append(item_id)
+        # Tools first: only their names can be another's in the file, and nothing is written then.
+        for subject, envelopes in wanted.items():
+            if envelopes:
+                await asyncio.to_thread(self.files[subject].put_all, envelopes)
+        await self.tools.refresh()
+        await self._warn_of_unknown([read_agent(each) for each in wanted["agents"].values()])
+        return ids
+
+    async def _envelope(self, subject: Subject, given: Any) -> tuple[str, dict[str, Any]]:
+        """The id and the envelope of a spec or an envelope, checked. Raises RegistryError."""
+        if subject == "prompts":
+            prompt = given if isinstance(given, PromptSpec) else read_prompt(given)
+            return prompt.spec_id, plain(asdict(prompt))
+        if subject == "agents":
+            agent = given if isinstance(given, AgentSpec) else read_agent(given)
+            return agent.spec_id, plain(asdict(agent))
+        spec = given if isinstance(given, ToolSpec) else read_tool(given)
         envelope = write_tool(spec)
         self._adapters.check(spec.adapter_path)
-        await self.tools.refresh()
         for called in _names(spec):
             other = await self._find(called)
             if other is not None and (other.spec.id != spec.id or not other.spec.adapter_path):
@@ -73,19 +130,19 @@ class Registries:
                     f"{spec.id} cannot be registered: the name {called!r} is claimed by {other.spec.name!r}. "
                     "Rename it or remove the alias."
                 )
-        registered = await asyncio.to_thread(self.tools.registry.put, spec.id, envelope)
-        await self.tools.refresh()
-        return registered
+        return spec.id, envelope
 
-    async def register_prompt(self, prompt: PromptSpec | Mapping[str, Any]) -> PromptSpec:
-        """Register a prompt, or replace the one of its id. Raises RegistryError."""
-        spec = prompt if isinstance(prompt, PromptSpec) else read_prompt(prompt)
-        return await asyncio.to_thread(self.prompts.put, spec.spec_id, plain(asdict(spec)))
-
-    async def register_agent(self, agent: AgentSpec | Mapping[str, Any]) -> AgentSpec:
-        """Register an agent, or replace the one of its id. Raises RegistryError."""
-        spec = agent if isinstance(agent, AgentSpec) else read_agent(agent)
-        return await asyncio.to_thread(self.agents.put, spec.spec_id, plain(asdict(spec)))
+    async def _warn_of_unknown(self, agents: Sequence[AgentSpec]) -> None:
+        prompts = (await asyncio.to_thread(self.prompts.view)).items
+        for agent in agents:
+            if agent.default_prompt_id and agent.default_prompt_id not in prompts:
+                _log.warning("%s: there is no prompt %s yet.", agent.spec_id, agent.default_prompt_id[:100])
+            for name in agent.allowed_tools or ():
+                if _GLOB & set(name):
+                    continue
+                found = await self._find(name)
+                if found is None or found.spec.name != name:
+                    _log.warning("%s: there is no tool %s yet; allowed_tools go by name.", agent.spec_id, name[:100])
 
     async def prompt(self, spec_id: str) -> PromptSpec:
         """Raises RegistryError when there is none of this id, or it is disabled."""
@@ -95,11 +152,19 @@ class Registries:
         """Raises RegistryError when there is none of this id, or it is disabled."""
         return await asyncio.to_thread(_enabled, self.agents, spec_id)
 
+    async def instructions(self, agent: str) -> str:
+        """An agent's own: its default prompt, without values for its variables; "" when it has none.
+
+        Raises RegistryError when the agent or the prompt is not there, or is disabled.
+        """
+        prompt_id = (await self.agent(agent)).default_prompt_id
+        return (await self.prompt(prompt_id)).render({}) if prompt_id else ""
+
     async def health(self) -> dict[str, str]:
         """Every registered tool by id, resolved: "" where its adapter can be used, else why not."""
         await self.tools.refresh()
         specs = (await asyncio.to_thread(self.tools.registry.view)).items
-        return {spec_id: await asyncio.to_thread(self._broken, spec) for spec_id, spec in specs.items()}
+        return {spec_id: await in_daemon_thread(partial(self._broken, spec)) for spec_id, spec in specs.items()}
 
     async def reload_adapters(self) -> dict[str, str]:
         """Take over edited adapters, by module: "" where the new source is in use, else why the old one stays."""
@@ -115,6 +180,11 @@ class Registries:
 
 def _names(spec: ToolSpec) -> tuple[str, ...]:
     return (spec.name, *spec.aliases)
+
+
+def _claims(spec: ToolSpec) -> tuple[str, ...]:
+    """The names, and the prefix of its tag, with the colon that no name has."""
+    return (*_names(spec), *([f"{spec.tag.tag_prefix}:"] if spec.tag is not None else ()))
 
 
 def _enabled(registry: FileRegistry[Any], spec_id: str) -> Any:

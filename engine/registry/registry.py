@@ -15,7 +15,7 @@ from engine.contract.source import Tool, ToolSource
 from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
 from engine.registry.nearest import nearest
-from engine.registry.static import RegistryError, StaticSource
+from engine.registry.static import RegistryError, StaticSource, check_tag
 from engine.registry.updates import Happening, RegistryUpdates
 
 _log = logging.getLogger("knackbox.registry")
@@ -164,7 +164,11 @@ class Registry:
         return [tool.spec.name for tool in await self.all_tools(include_disabled=True)]
 
     async def register(self, tool: Tool) -> None:
-        """Add a tool to this process, until it is deleted. Raises RegistryError when a name or alias is taken."""
+        """Add a tool to this process, until it is deleted.
+
+        Raises RegistryError when a name, an alias or the prefix of its tag is taken, or its tag cannot be used.
+        """
+        check_tag(tool.spec)
         for called in (tool.spec.name, *tool.spec.aliases):
             other = await self.find(called)
             if other is not None:
@@ -172,6 +176,13 @@ class Registry:
                     f"{tool.spec.name} cannot be registered: the name {called!r} is claimed by {other.spec.name!r}. "
                     "Rename it, remove the alias, or delete the other one first."
                 )
+        if tool.spec.tag is not None:
+            for each in await self.all_tools(include_disabled=True):
+                if each.spec.tag is not None and each.spec.tag.tag_prefix == tool.spec.tag.tag_prefix:
+                    raise RegistryError(
+                        f"{tool.spec.name} cannot be registered: its tag's prefix {tool.spec.tag.tag_prefix!r} is that "
+                        f"of {each.spec.name!r}. Choose another."
+                    )
         self._set_registered([*self._own(), tool])
         await self._tell("upsert", tool.spec.id)
 

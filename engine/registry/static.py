@@ -5,7 +5,9 @@ from types import MappingProxyType
 
 from engine.contract.failure import ConfigError
 from engine.contract.source import Tool
+from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
+from engine.formats.tags import TagError, TagRegistry
 
 
 class RegistryError(ConfigError):
@@ -46,3 +48,11 @@ class StaticSource:
 
     async def find(self, name: str) -> Tool | None:
         return self._entries.get(name)
+
+
+def check_tag(spec: ToolSpec) -> None:
+    """Raises RegistryError for a tag that cannot be used: one such would spoil the reading of every answer."""
+    try:
+        TagRegistry([spec])
+    except TagError as error:
+        raise RegistryError(str(error)) from error

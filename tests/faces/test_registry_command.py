@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.agent.scripted_model import says
 from tests.faces.cli import here
+from tests.faces.test_commands import model_server
 
 pytestmark = pytest.mark.spec("REG-1", "REG-4", "REG-5", "REG-7", "REG-10", "FACE-1")
 
@@ -98,3 +100,60 @@ def test_a_broken_adapter_or_file_fails_the_health_check_and_nothing_else(
     assert "no module tests.registry.no_such" in ran.last["tools"]["add"]
     assert "agents.json.corrupt-" in ran.last["problems"][0]
     assert here(capfd, "call", "replan", *REPLAN).code == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ([], "at least one"),
+        ({"spec_id": "invoice_total"}, "Say --kind"),
+        ({"spec_id": "x", "desc": "shared by prompts and agents"}, "Say --kind"),
+        ({"spec_id": "x", "template": "hi", "caps": []}, "several kinds"),
+        ([ADD, {"spec_id": "x", "adapter_path": 7}], "entry 2 (x)"),
+        ([PROMPT, ADD, {"spec_id": "x"}], "Nothing was registered"),
+    ],
+)
+def test_what_is_not_clear_or_not_whole_is_refused_and_nothing_is_registered(
+    tmp_path: Path, given: object, why: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "bad.json").write_text(json.dumps(given))
+    ran = here(capfd, "registry", "register", str(tmp_path / "bad.json"))
+    assert (ran.code, ran.out) == (2, "")
+    assert why in ran.err
+    found = here(capfd, "registry", "list", "--json").last
+    assert found["tools"] == found["prompts"] == found["agents"] == []
+
+
+def test_a_list_says_what_each_item_is_and_of_a_damaged_file_once(
+    tmp_path: Path, home: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert here(capfd, "registry", "register", str(tmp_path / "all.json")).code == 0
+    listed = here(capfd, "registry", "list", "--json").last
+    assert listed["tools"] == [
+        {"id": "add", "disabled": None, "name": "add", "version": "1", "adapter_path": ADD["adapter_path"]}
+    ]
+    assert "Hello {name}" in here(capfd, "registry", "list").out
+    (home / "registries" / "tools.json").write_text('{"items": 1e999}')
+    assert "1e999" in here(capfd, "tools").err
+    assert "corrupt" not in here(capfd, "tools").err
+    assert here(capfd, "registry", "list").err.count("tools.json.corrupt-") == 1
+    ran = here(capfd, "registry", "health")
+    assert (ran.out, ran.err.count("tools.json.corrupt-")) == ("", 1)
+    doctor = {each["name"]: each for each in here(capfd, "doctor", "--json").last["checks"]}
+    assert "tools.json.corrupt-" in doctor["registered tools"]["detail"]
+
+
+@pytest.mark.spec("LOOP-1")
+def test_the_default_prompt_of_an_agent_joins_its_instructions(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    voice = {"spec_id": "voice", "template": "Speak like {who}."}
+    (tmp_path / "two.json").write_text(json.dumps([voice, AGENT | {"default_prompt_id": "voice"}]))
+    assert here(capfd, "registry", "register", str(tmp_path / "two.json")).code == 0
+    with model_server(monkeypatch, says("Done.")) as model:
+        assert here(capfd, "chat", "Hello", "--agent", "smith").out == "Done.\n"
+        assert "Speak like {who}." in json.dumps(model.requests[0]["messages"])
+        assert here(capfd, "chat", "Hello").code == 0
+        assert "Speak like" not in json.dumps(model.requests[1]["messages"])
+        here(capfd, "registry", "disable", "voice", "--kind", "prompt")
+        assert "disabled since" in here(capfd, "chat", "Hello", "--agent", "smith").err

@@ -1,6 +1,9 @@
 """Adapters: resolved late, only where the operator allows it, reloaded after a trial in a box. (REG-4)"""
 
+import asyncio
+import subprocess
 import sys
+import time
 
 import pytest
 
@@ -175,3 +178,81 @@ async def test_the_schema_and_the_function_must_agree(tmp_path):
             {"spec_id": "add", "adapter_path": f"{HERE}:number", "params_schema": NUMBERS}
         )
         assert "int is neither" in (await one.registries.health())["add"]
+
+
+async def test_an_edited_adapter_is_taken_over_by_itself_and_one_that_does_not_import_is_tried_once(
+    tmp_path, package, caplog
+):
+    file = package / "watched.py"
+    file.write_text("def run():\n    return 'old'\n")
+    async with engine(tmp_path / "home", "operators_own") as one:
+        await one.registries.register_tool(tool("operators_own.watched:run"))
+        assert (await one.call("it", {})).output == "old"
+        file.write_text("def run():\n    return 'new'\n")
+        deadline = time.monotonic() + 60
+        while (await one.call("it", {})).output != "new":  # nothing else is registered or listed
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.02)
+        file.write_text("raise RuntimeError('not yet')\n")
+        while "not yet" not in caplog.text:
+            assert time.monotonic() < deadline
+            await one.list_tools()
+            await asyncio.sleep(0.02)
+        assert not one.registries.tools.adapters.edited()  # it is not tried again as it is
+        assert (await one.call("it", {})).output == "new"
+        assert "not yet" in (await one.registries.reload_adapters())["operators_own.watched"]  # unless asked
+        file.write_text("def run():\n    return 'mended'\n")
+        assert one.registries.tools.adapters.edited()
+
+
+async def test_an_import_that_takes_too_long_runs_nothing_and_says_so(tmp_path, package):
+    trace = tmp_path / "ran"
+    (package / "slow.py").write_text(
+        f"import time\ntime.sleep(2)\n\n\ndef run():\n    open({str(trace)!r}, 'w').close()\n    return 'in the end'\n"
+    )
+    async with engine(tmp_path / "home", "operators_own") as one:
+        await one.registries.register_tool(tool("operators_own.slow:run") | {"timeout_ms": 500})
+        late = await one.call("it", {})
+        assert late.failure is not None
+        assert (late.failure.reason, late.failure.may_have_started) == ("adapter_unavailable", False)
+        assert "Nothing was run" in late.error
+        assert not trace.exists()
+        deadline = time.monotonic() + 30
+        while (await one.registries.health())["it"]:  # the import went on
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.05)
+        assert not trace.exists()
+
+
+HANGS = """
+import asyncio, sys
+from tests.registry.parts import engine
+
+async def main():
+    async with engine({home!r}, "operators_own") as one:
+        await one.registries.register_tool(
+            {{"spec_id": "it", "adapter_path": {path!r}, "timeout_ms": 500}}
+        )
+        print((await one.call("it", {{}})).failure.may_have_started, flush=True)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "started"),
+    [
+        ("import time\ntime.sleep(600)\n", "False"),
+        ("import time\n\n\ndef run():\n    time.sleep(600)\n", "True"),
+    ],
+)
+def test_neither_an_import_nor_a_first_call_that_hangs_keeps_the_process_from_ending(
+    tmp_path, package, source, started
+):
+    (package / "hangs.py").write_text(source)
+    code = f"import sys; sys.path.insert(0, {str(package.parent)!r})\n"
+    code += HANGS.format(home=str(tmp_path / "home"), path="operators_own.hangs:run")
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )  # far less than it hangs
+    assert (done.returncode, done.stdout.strip()) == (0, started), done.stderr

@@ -111,6 +111,10 @@ def test_a_spec_survives_the_way_to_the_file_and_back(spec):
         ({"meta": {"annotations": {"destructve": True}}}, "meta.annotations.destructve: no such field"),
         ({"meta": {"tag": {"tag_prefix": "X", "strip": True}}}, "meta.tag.strip: no such field"),
         ({"meta": []}, "meta"),
+        ({"params_schema": {"maximum": float("inf")}}, "params_schema"),
+        ({"meta": {"tag": {"tag_prefix": "SUM", "arg_pattern": "("}}}, "add: "),
+        ({"meta": {"tag": {"tag_prefix": "a:b"}}}, "prefix"),
+        ({"meta": {"tag": {"tag_prefix": "SUM", "arg_groups": []}}}, "add: "),
         ({"meta": {"description": "x" * 20_001}}, "meta.description"),
     ],
 )
@@ -187,7 +191,7 @@ async def test_a_running_engine_calls_what_another_process_registered_without_li
 @pytest.mark.parametrize(
     "damage",
     [b"", b"{", b'{"items": {"a": ', b"\xff\xfe", b"[]", b'{"items": []}', b'{"items": {}, "disabled": {"a": 1}}',
-     b'{"items": {"a": NaN}}', b"[" * 100_000],
+     b'{"items": {"a": NaN}}', b'{"items": {"a": 1e999}}', b'{"items": {}, "items": {}}', b"[" * 100_000],
 )  # fmt: skip
 async def test_a_damaged_file_is_set_aside_by_name_and_the_rest_loads(tmp_path, damage):
     async with engine(tmp_path) as one:
@@ -205,6 +209,96 @@ async def test_a_damaged_file_is_set_aside_by_name_and_the_rest_loads(tmp_path, 
         assert told(one) == [("upsert", "add"), ("delete", "add")]
         await one.registries.register_tool(adder())
         assert listed(await one.list_tools()) == ["add"]
+
+
+@pytest.mark.spec("REG-5")
+async def test_why_a_file_was_set_aside_is_said_once_and_its_name_by_who_asks(tmp_path, caplog):
+    async with engine(tmp_path) as one:
+        await one.registries.register_tool(adder())
+    (tmp_path / "registries" / "tools.json").write_text('{"items": {"add": }}')
+    for times in (1, 0):
+        caplog.clear()
+        async with engine(tmp_path) as one:
+            await one.list_tools()
+            (problem,) = await one.registries.problems()
+        assert "tools.json.corrupt-" in str(problem)
+        assert caplog.text.count("line 1 column 19") == times
+        assert caplog.text.count("tools.json.corrupt-") == times
+
+
+@pytest.mark.spec("REG-5")
+async def test_no_value_that_is_accepted_makes_a_file_that_cannot_be_read(tmp_path):
+    async with engine(tmp_path) as one:
+        await one.registries.register_tool(adder())
+        refused = 0
+        deep: dict[str, object] = {}
+        for depth in range(40):  # at some depth an entry alone is well, and in its file, deeper by two, is not
+            deep = {"properties": {"a": deep}}
+            try:
+                await one.registries.register_tool(adder(f"deep{depth}") | {"params_schema": deep})
+            except RegistryError:
+                refused += 1
+            assert parse((tmp_path / "registries" / "tools.json").read_bytes())
+        assert refused
+        for schema in ({"maximum": 10**200}, {"title": "\ud800"}):
+            with pytest.raises(RegistryError):
+                await one.registries.register_tool(adder("odd") | {"params_schema": schema})
+        assert "add" in listed(await one.list_tools())
+
+
+@pytest.mark.spec("REG-5", "TAG-1")
+async def test_a_prefix_of_a_tag_is_one_tools_in_the_file(tmp_path):
+    one_group = {"tag_prefix": "SUM", "arg_groups": ["a"]}
+    async with engine(tmp_path) as one:
+        await one.registries.register_tool(adder(tag=one_group))
+        with pytest.raises(RegistryError, match="'SUM:' is add's"):
+            await one.registries.register_tool(adder("plus", tag=one_group))
+
+
+@pytest.mark.spec("REG-5")
+async def test_of_several_entries_all_are_registered_or_none(tmp_path):
+    async with engine(tmp_path) as one:
+        bad = [
+            ([adder(), {"spec_id": "bad"}], r"entry 3 \(bad\): adapter_path"),
+            ([adder(), adder()], r"entry 3 \(add\): its id stands twice"),
+            ([adder(), adder("other", aliases=["add"])], "is add's|is other's"),
+        ]
+        for tools, why in bad:
+            with pytest.raises(RegistryError, match=why):
+                await one.registries.register_all([("agents", {"spec_id": "a"}), *(("tools", each) for each in tools)])
+            assert told(one) == told(one, "agents") == []
+        assert await one.registries.register_all([("agents", {"spec_id": "a"}), ("tools", adder())]) == ["a", "add"]
+        assert (told(one), told(one, "agents")) == ([("upsert", "add")], [("upsert", "a")])
+
+
+@pytest.mark.spec("REG-7")
+async def test_an_agent_that_names_what_is_not_there_is_registered_and_that_is_said(tmp_path, caplog):
+    agent = AgentSpec("smith", allowed_tools=("add", "later", "jira.*"), default_prompt_id="voice")
+    async with engine(tmp_path) as one:
+        await one.registries.register_tool(adder())
+        await one.registries.register_agent(agent)
+        assert [each.getMessage() for each in caplog.records if "smith" in each.getMessage()] == [
+            "smith: there is no prompt voice yet.",
+            "smith: there is no tool later yet; allowed_tools go by name.",
+        ]
+        with pytest.raises(RegistryError, match="no prompt 'voice'"):
+            await one.registries.instructions("smith")
+        await one.registries.register_prompt(PromptSpec("voice", "Be terse, {name}."))
+        assert await one.registries.instructions("smith") == "Be terse, {name}."
+
+
+@pytest.mark.spec("REG-5")
+async def test_what_is_wrong_with_an_entry_is_said_without_the_entry(tmp_path):
+    async with engine(tmp_path) as one:
+        for register, given_ in (
+            (one.registries.register_prompt, {"spec_id": "p", "template": "{a}" + "x" * 5000, "variables": ["b"]}),
+            (one.registries.register_prompt, {"spec_id": "p", "desc": "x" * 5000}),
+            (one.registries.register_tool, {"spec_id": "p", "params_schema": {"x": "x" * 5000}}),
+        ):
+            with pytest.raises(RegistryError) as refused:
+                await register(given_)
+            assert "xxx" not in str(refused.value)
+            assert not str(refused.value).startswith("spec_id")
 
 
 @pytest.mark.spec("REG-1", "REG-5")

@@ -1,12 +1,14 @@
 """What exists, by name, over several sources."""
 
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.contract.failure import ConfigError, ToolNotFound
+from engine.contract.spec import Tag
 from engine.registry.decorate import tool
 from engine.registry.nearest import nearest
 from engine.registry.registry import Registry
@@ -99,3 +101,17 @@ def test_the_nearest_of_many_names_are_found_in_reasonable_work():
     before = time.process_time()
     assert nearest("roman_numerals", names)[0] == "roman_numeral"
     assert time.process_time() - before < 5
+
+
+@pytest.mark.spec("REG-1", "TAG-1")
+async def test_a_tool_whose_tag_cannot_be_used_or_is_anothers_is_not_registered():
+    def tagged(name, tag):
+        made = named(name)
+        return replace(made, spec=replace(made.spec, parameters={"properties": {"text": {}}}, tag=tag))
+
+    registry = Registry([StaticSource("mine", [tagged("first", Tag("FIRST", arg_groups=("text",)))])])
+    for tag in (Tag("X", arg_pattern="("), Tag("a:b"), Tag("X", arg_groups=()), Tag("FIRST", arg_groups=("text",))):
+        with pytest.raises(RegistryError, match="second"):
+            await registry.register(tagged("second", tag))
+    await registry.register(tagged("second", Tag("SECOND", arg_groups=("text",))))
+    assert await registry.all_primary_names() == ["first", "second"]

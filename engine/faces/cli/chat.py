@@ -38,8 +38,7 @@ def chat(
 
     async def work(engine: Engine) -> Report | None:
         watcher = Watcher(stream=not json_wanted)
-        turn = await engine.turn_of(agent) if agent else None
-        async with open_conversation(engine, turn=turn, on_event=watcher, stream=not json_wanted) as conversation:
+        async with open_conversation(engine, agent=agent, on_event=watcher, stream=not json_wanted) as conversation:
             if message is None and sys.stdin.isatty():
                 await dialogue(conversation, watcher)
                 return None

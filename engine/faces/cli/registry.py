@@ -2,19 +2,34 @@
 
 import asyncio
 import getpass
-import json
 from collections.abc import Callable, Coroutine
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from enum import StrEnum
 from typing import Annotated, Any, TypeVar
 
 import typer
 
 from engine.app.engine import Engine
+from engine.contract.agent import AgentSpec
 from engine.contract.failure import ToolNotFound
+from engine.contract.prompt import PromptSpec
+from engine.contract.spec import ToolSpec
+from engine.contract.strict_json import JsonError, read_json
 from engine.faces.cli.session import with_engine
-from engine.faces.cli.shared import Exit, Json, emit, emit_json, fail, print_table, read_input, say, wants_json, working
-from engine.registry.registries import Registries
+from engine.faces.cli.shared import (
+    Exit,
+    Json,
+    emit,
+    emit_json,
+    fail,
+    print_table,
+    printable,
+    read_input,
+    say,
+    wants_json,
+    working,
+)
+from engine.registry.envelope import ToolEnvelope
 from engine.registry.static import RegistryError
 from engine.registry.updates import Subject
 
@@ -28,6 +43,7 @@ app = typer.Typer(
 )
 
 
+SHOWN = 60  # characters of a description or template in a list
 _SUBJECTS: dict[str, Subject] = {"tool": "tools", "prompt": "prompts", "agent": "agents"}
 
 
@@ -44,6 +60,13 @@ class Kind(StrEnum):
         return _SUBJECTS[self.value]
 
 
+_FIELDS: dict[Kind, frozenset[str]] = {
+    Kind.TOOL: frozenset(ToolEnvelope.model_fields),
+    Kind.PROMPT: frozenset(each.name for each in fields(PromptSpec)),
+    Kind.AGENT: frozenset(each.name for each in fields(AgentSpec)),
+}
+
+
 Name = Annotated[str, typer.Argument(help="The name of a tool, or the id of a prompt or agent.")]
 OfKind = Annotated[Kind, typer.Option("--kind", help="Of what.")]
 
@@ -56,7 +79,10 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
         shown: dict[str, Any] = {}
         for subject, registry in engine.registries.files.items():
             view = await asyncio.to_thread(registry.view)
-            shown[subject] = [{"id": item_id, "disabled": view.disabled.get(item_id)} for item_id in view.items]
+            shown[subject] = [
+                {"id": item_id, "disabled": view.disabled.get(item_id), **told(item)}
+                for item_id, item in view.items.items()
+            ]
             shown[f"disabled_{subject}"] = dict(view.disabled)
         shown["problems"] = [str(problem) for problem in await engine.registries.problems()]
         return shown
@@ -66,19 +92,43 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
         emit_json(found)
         return
     rows = [
-        (kind.value, item["id"], f"disabled since {item['disabled']}" if item["disabled"] else "")
+        (
+            kind.value,
+            item["id"],
+            item["name"],
+            item.get("version", ""),
+            shorten(item.get("adapter_path") or item.get("desc") or item.get("template", "")),
+            f"disabled since {item['disabled']}" if item["disabled"] else "",
+        )
         for kind in Kind
         for item in found[kind.subject]
     ]
     registered = {item["id"] for item in found["tools"]}
     disabled = found["disabled_tools"].items()
-    rows += [("tool", name, f"disabled since {at}") for name, at in disabled if name not in registered]
+    rows += [("tool", name, "", "", "", f"disabled since {at}") for name, at in disabled if name not in registered]
     if rows:
-        print_table(("what", "id", "state"), rows)
+        print_table(("what", "id", "name", "version", "about", "state"), rows)
     else:
         say("nothing is registered.")
     for problem in found["problems"]:
         say(problem)
+
+
+def told(item: ToolSpec | PromptSpec | AgentSpec) -> dict[str, str]:
+    """What a list says of an item beside its id."""
+    match item:
+        case ToolSpec():
+            return {"name": item.name, "version": item.version, "adapter_path": item.adapter_path}
+        case PromptSpec():
+            return {"name": "", "template": item.template, "desc": item.desc}
+        case AgentSpec():
+            return {"name": item.display_name, "desc": item.desc}
+
+
+def shorten(text: str) -> str:
+    """One line of what may be many."""
+    line = printable(" ".join(text.split()))
+    return line if len(line) <= SHOWN else line[: SHOWN - 1] + "…"
 
 
 @app.command()
@@ -88,17 +138,22 @@ def register(
     kind: Annotated[Kind | None, typer.Option("--kind", help="Of what; else as its fields say.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Register tools, prompts or agents, or replace those of the same ids."""
+    """Register tools, prompts or agents, or replace those of the same ids. When one does not fit, none."""
     try:
-        given = json.loads(read_input(file, "register"))
-    except ValueError as error:
+        given = read_json(read_input(file, "register"))
+    except JsonError as error:
         fail(f"{file}: not valid JSON: {error}.", Exit.USAGE)
     envelopes = given if isinstance(given, list) else [given]
-    if not all(isinstance(each, dict) for each in envelopes):
-        fail(f"{file}: it must be one JSON object, or a list of them.", Exit.USAGE)
+    if not envelopes or not all(isinstance(each, dict) for each in envelopes):
+        fail(f"{file}: it must be one JSON object, or a list of at least one.", Exit.USAGE)
+    try:
+        entries = [(kind or kind_of(each), each) for each in envelopes]
+    except RegistryError as error:
+        fail(f"{file}: {error}", Exit.USAGE)
 
     async def work(engine: Engine) -> list[dict[str, str]]:
-        return [await _register(engine.registries, kind or kind_of(each), each) for each in envelopes]
+        ids = await engine.registries.register_all([(each.subject, envelope) for each, envelope in entries])
+        return [{"kind": each.value, "id": item_id} for (each, _), item_id in zip(entries, ids, strict=True)]
 
     done = _done(ctx, work, "registering")
     if wants_json(ctx, as_json):
@@ -109,20 +164,17 @@ def register(
 
 
 def kind_of(envelope: dict[str, Any]) -> Kind:
-    """By the field that only a tool, or only a prompt, has."""
-    if "adapter_path" in envelope:
-        return Kind.TOOL
-    return Kind.PROMPT if "template" in envelope else Kind.AGENT
-
-
-async def _register(registries: Registries, kind: Kind, envelope: dict[str, Any]) -> dict[str, str]:
-    if kind is Kind.TOOL:
-        spec_id = (await registries.register_tool(envelope)).id
-    elif kind is Kind.PROMPT:
-        spec_id = (await registries.register_prompt(envelope)).spec_id
-    else:
-        spec_id = (await registries.register_agent(envelope)).spec_id
-    return {"kind": kind.value, "id": spec_id}
+    """By the fields that only one kind has. Raises RegistryError where those of none, or of several, are there."""
+    kinds = []
+    for kind, own in _FIELDS.items():
+        others = frozenset[str]().union(*(known for other, known in _FIELDS.items() if other is not kind))
+        if envelope.keys() & (own - others):
+            kinds.append(kind)
+    if len(kinds) != 1:
+        said = "has fields of several kinds" if kinds else "has no field that says of what kind it is"
+        what = str(envelope.get("spec_id"))[:100]
+        raise RegistryError(f"{what} {said}. Say --kind tool, prompt or agent. Nothing was registered.")
+    return kinds[0]
 
 
 @app.command()
@@ -178,7 +230,10 @@ def health(ctx: typer.Context, as_json: Json = False) -> None:
     if wants_json(ctx, as_json):
         emit_json({"ok": good, "tools": tools, "problems": problems})
     else:
-        print_table(("tool", "adapter"), [(spec_id, why or "ok") for spec_id, why in tools.items()])
+        if tools:
+            print_table(("tool", "adapter"), [(spec_id, why or "ok") for spec_id, why in tools.items()])
+        else:
+            say("no tool is registered.")
         for problem in problems:
             say(problem)
     raise typer.Exit(int(Exit.OK if good else Exit.FAILED))

@@ -1,0 +1,66 @@
+"""One JSON reader and one writer: what either lets through, the other takes. (REG-5)"""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.contract.strict_json import DEEPEST, MOST_DIGITS, JsonError, read_json, write_json
+
+pytestmark = pytest.mark.spec("REG-5")
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**40), 10**40) | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@given(JSON)
+def test_what_is_written_is_read_as_it_was(value):
+    assert read_json(write_json(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"a": NaN}', "NaN is no JSON number"),
+        ("[-Infinity]", "-Infinity is no JSON number"),
+        ('{"maximum": 1e999}', "1e999 is no JSON number"),
+        ("[-1e999]", "-1e999"),
+        ('{"a": 1, "b": 2, "a": 3}', "the key 'a' stands twice"),
+        ("[" * (DEEPEST + 1) + "]" * (DEEPEST + 1), "nested more than"),
+        ("[" * 200_000, "nested more than"),
+        ("1" * (MOST_DIGITS + 1), "digits"),
+        (r'"\ud800"', "lone surrogate"),
+        (r'{"\uDFFF": 1}', "lone surrogate"),
+        ('{"a": }', "line 1 column 7"),
+        (b"\xff", "utf-8"),
+        ("", "Expecting value"),
+    ],
+)
+def test_what_could_not_be_written_again_or_is_read_in_two_ways_is_refused(text, why):
+    with pytest.raises(JsonError, match=why) as refused:
+        read_json(text)
+    assert len(str(refused.value)) < 400
+    assert "\n" not in str(refused.value)
+
+
+def test_what_is_just_within_the_bounds_is_read():
+    assert read_json("[" * DEEPEST + "]" * DEEPEST)
+    assert read_json("9" * MOST_DIGITS) == int("9" * MOST_DIGITS)
+    assert read_json(json.dumps("😀")) == "😀"  # two escapes that are one character
+
+
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), {1: "a", "1": "b"}, {"a": {1}}, "\ud800", 10**200, {(): 1}]
+)
+def test_what_could_not_be_read_is_not_written(value):
+    nested = []
+    for _ in range(DEEPEST):
+        nested = [nested]
+    for refused in (value, nested):
+        with pytest.raises(JsonError):
+            write_json(refused)
