@@ -36,18 +36,24 @@ def schema_problem(schema: Mapping[str, Any]) -> str:
 
     Says nothing about whether it compiles. References must be JSON pointers within the schema.
     """
-    if too_deep(schema, MOST_DEPTH):
-        return f"it is nested deeper than {MOST_DEPTH} levels"
-    try:
-        if len(json.dumps(schema, default=_plain)) > MOST_BYTES:
-            return f"it is larger than {MOST_BYTES >> 10} KiB"
-    except (TypeError, ValueError):
-        return "it is not JSON"
+    if problem := size_problem(schema):
+        return problem
     try:
         _Work(schema).measure()
     except _Unusable as error:
         return str(error)
     return ""
+
+
+def size_problem(schema: Mapping[str, Any]) -> str:
+    """As `schema_problem`, of its depth and size alone."""
+    if too_deep(schema, MOST_DEPTH):
+        return f"it is nested deeper than {MOST_DEPTH} levels"
+    try:
+        large = len(json.dumps(schema, default=_plain)) > MOST_BYTES
+    except (TypeError, ValueError):
+        return "it is not JSON"
+    return f"it is larger than {MOST_BYTES >> 10} KiB" if large else ""
 
 
 def too_deep(value: Any, levels: int) -> bool:
