@@ -171,12 +171,19 @@ class Modules:
             took_ms = (self._clock.monotonic() - began) * 1000
             self._catalogue.adopt(name, cached, offer, answered=True)
             log.info("module_discovered module=%s tools=%d ms=%.0f", name, len(offer.specs), took_ms)
-            await self._cache.save(name, cached, self._ttl_s)
+            await self._keep(name, cached)
         await self._tell(name)
 
     def _failed(self, name: str, event: str, error: str, *, denied: bool = False) -> None:
         self._catalogue.failed(name, error, denied=denied)
         log.warning("%s module=%s error=%s", event, name, error)
+
+    async def _keep(self, name: str, cached: Cached) -> None:
+        """Never fails: what was fetched counts, whether it can be kept or not."""
+        try:
+            await self._cache.save(name, cached, self._ttl_s)
+        except Exception as error:  # noqa: BLE001 -- see above
+            log.warning("The manifest of the module %s is not kept: %s.", name, first_of(error))
 
     async def _take_cached(self, name: str) -> None:
         """Never fails: what is cached of one module must not cost the others."""

@@ -126,13 +126,13 @@ def stubborn() -> None:
 
 
 def lists_much(size: int) -> None:
-    """Offer 100 tools with schemas of this size and descriptions ten times as long, and two with unusable schemas."""
+    """Offer 100 tools with long descriptions and schemas of this size, and two whose schemas are unusable."""
     deep: dict[str, object] = {}
     for _ in range(100):
-        deep = {"not": deep}
+        deep = {"type": "object", "not": deep}
     schemas = {f"pid{number}": {"type": "object", "description": "y" * size} for number in range(100)}
-    for name, schema in {**schemas, "deep": deep, "large": {"description": "x" * 100_000}}.items():
-        server.add_tool(pid, name=name, description="x" * 10 * size)
+    for name, schema in {**schemas, "deep": deep, "large": {"type": "object", "description": "x" * 100_000}}.items():
+        server.add_tool(pid, name=name, description="x" * 9_000)
         server._tool_manager._tools[name].parameters = schema  # it would make one of the function
 
 
