@@ -19,7 +19,7 @@ from engine.stores.atomic import remove_leftovers, write_atomic
 
 TTL_S = 3600.0
 MOST_BYTES = 4 << 20
-MOST_DEPTH = 64
+MOST_DEPTH = 72  # a schema as deep as one may be, within a listing
 _SKEW = timedelta(seconds=60)  # clocks of two machines differ; a manifest from further ahead is not believed
 _YEARS = range(2000, 2201)  # others are no time a manifest was fetched, and overflow when they are reckoned with
 _log = logging.getLogger("knackbox.modules")
