@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
 
@@ -155,6 +156,11 @@ def _module_name(name: str) -> str:
 def _http_url(url: str) -> str:
     if not re.fullmatch(r"https?://[^\s/?#]+[^\s?#]*", url):
         raise ValueError(f"{url!r} is not an http or https URL")
+    if "@" in urlsplit(url).netloc:  # every request is logged with its URL
+        raise ValueError(
+            "a user or password in a URL would be logged; take it out, and give a token in module_tokens "
+            "(an MCP server takes headers)"
+        )
     return url
 
 

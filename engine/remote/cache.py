@@ -7,18 +7,21 @@ import asyncio
 import json
 import logging
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from engine.formats.bounded_schema import too_deep
 from engine.stores.atomic import remove_leftovers, write_atomic
 
 TTL_S = 3600.0
 MOST_BYTES = 4 << 20
+MOST_DEPTH = 72  # a schema as deep as one may be, within a listing
 _SKEW = timedelta(seconds=60)  # clocks of two machines differ; a manifest from further ahead is not believed
+_YEARS = range(2000, 2201)  # others are no time a manifest was fetched, and overflow when they are reckoned with
 _log = logging.getLogger("knackbox.modules")
 
 
@@ -40,10 +43,17 @@ class Cached:
 
     def fresh(self, now: datetime, ttl_s: float) -> bool:
         """Whether it still counts."""
-        return self.fetched_at - _SKEW <= now < self.fetched_at + timedelta(seconds=ttl_s)
+        return -_SKEW.total_seconds() <= (now - self.fetched_at).total_seconds() < ttl_s
 
     def encoded(self) -> bytes:
-        return json.dumps({**asdict(self), "fetched_at": self.fetched_at.isoformat()}).encode()
+        """Raises ValueError for what `decoded` would refuse."""
+        if too_deep(self.manifest, MOST_DEPTH):
+            raise ValueError(f"it is nested deeper than {MOST_DEPTH} levels")
+        stored = {"identity": self.identity, "fetched_at": self.fetched_at.isoformat(), "manifest": self.manifest}
+        data = json.dumps(stored).encode()
+        if len(data) > MOST_BYTES:
+            raise ValueError(f"it is larger than {MOST_BYTES >> 20} MiB")
+        return data
 
     @classmethod
     def decoded(cls, data: bytes) -> "Cached":
@@ -54,7 +64,12 @@ class Cached:
             stored = _Stored.model_validate(json.loads(data))
         except (ValidationError, RecursionError) as error:
             raise ValueError("it has not the form of a cached manifest") from error
-        return cls(stored.identity, datetime.fromisoformat(stored.fetched_at).astimezone(UTC), stored.manifest)
+        if too_deep(stored.manifest, MOST_DEPTH):
+            raise ValueError(f"it is nested deeper than {MOST_DEPTH} levels")
+        fetched_at = datetime.fromisoformat(stored.fetched_at)
+        if fetched_at.year not in _YEARS:
+            raise ValueError(f"it says that it was fetched in the year {fetched_at.year}")
+        return cls(stored.identity, fetched_at.astimezone(UTC), stored.manifest)
 
 
 class ManifestCache(Protocol):
@@ -83,14 +98,14 @@ class FileCache:
             return Cached.decoded(data)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001 -- see ManifestCache
             _log.warning("The cached manifest %s is not used: %s. It is replaced by the next one.", path, error)
             return None
 
     async def save(self, name: str, cached: Cached, ttl_s: float) -> None:  # noqa: ARG002 -- age is judged by the reader
         try:
             await asyncio.to_thread(self._save, self._path(name), cached)
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001 -- see ManifestCache
             _log.warning("The manifest of the module %s could not be cached: %s.", name, error)
 
     def _save(self, path: Path, cached: Cached) -> None:

@@ -76,9 +76,11 @@ class Catalogue:
     def refusal(self, name: str) -> ToolFailure:
         """Why nothing of it can be called. A denial is final, anything else may pass."""
         entry = self._entries[name]
-        text = f"The module {name} cannot be used: {entry.error or 'it has not been asked yet'}. Nothing was run."
         if entry.denied:
+            text = f"The module {name} cannot be used: {entry.error}. Nothing was run."
             return refusal(text, "denied", FailureClass.FATAL)
+        # What went wrong names hosts and commands: it is in the log and in `states`, and no caller's business.
+        text = f"The module {name} does not answer. Nothing was run."
         return refusal(text, "module_unreachable", FailureClass.RETRYABLE)
 
     def newer(self, name: str, cached: Cached) -> bool:

@@ -17,7 +17,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from engine.contract.context import Clock
 from engine.contract.failure import FailureClass, refusal
 from engine.remote.module import log
-from engine.remote.text import one_line
+from engine.remote.text import first_of
 
 START_S = 60.0  # for a server to start and shake hands; who waits for it may give up sooner
 HEALTHY_S = 30.0  # after this long a connection that breaks was a good one
@@ -57,7 +57,8 @@ class McpConnection:
         try:
             return await asyncio.shield(ready)  # who waits may give up; the server goes on starting
         except Exception as error:
-            text = f"The module {self._name} cannot be reached: {first_of(error)}. Nothing was run."
+            # Why is in the log: a caller has no business with commands, paths and addresses.
+            text = f"The module {self._name} does not answer. Nothing was run."
             raise refusal(text, "unreachable", FailureClass.RETRYABLE) from error
 
     def drop(self) -> None:
@@ -149,10 +150,3 @@ class McpConnection:
 async def _ended(task: "asyncio.Task[None]") -> None:
     task.cancel()
     await asyncio.wait([task])
-
-
-def first_of(error: BaseException) -> str:
-    """The first error of a group, in one line: the SDK's tasks raise in groups."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return one_line(str(error)) or type(error).__name__

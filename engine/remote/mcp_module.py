@@ -1,6 +1,7 @@
 """`McpModule`: an MCP server as a module (MOD-6), by the official SDK's client: a command, or a streamable HTTP URL."""
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -16,7 +17,6 @@ from mcp_types import (
     CallToolResult,
     InputRequiredResult,
     PaginatedRequestParams,
-    Tool,
 )
 from pydantic import TypeAdapter, ValidationError
 
@@ -25,14 +25,14 @@ from engine.contract.context import CallContext, Clock
 from engine.contract.failure import FailureClass, ToolFailure
 from engine.contract.spec import PermissionLevel, ToolSpec
 from engine.remote.http_module import DENIED, ERROR_BYTES, GRACE_S, not_let_in
-from engine.remote.mcp_connection import McpConnection, first_of
+from engine.remote.mcp_connection import McpConnection
 from engine.remote.mcp_content import produced, text_of
 from engine.remote.mcp_http import Bounded, http_streams
 from engine.remote.mcp_process import Command, process_streams
-from engine.remote.mcp_tools import MOST_TOOLS, listing_of, read_listing
+from engine.remote.mcp_tools import LISTING_BYTES, MOST_TOOLS, kept_of, listing_of, read_listing
 from engine.remote.module import ManifestError, Offer, split_name, timed_out
 from engine.remote.states import Kind
-from engine.remote.text import clean, one_line
+from engine.remote.text import clean, first_of, one_line
 
 MOST_PAGES = 32
 _ANSWER: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(CallToolResult | InputRequiredResult)
@@ -89,7 +89,8 @@ class McpModule:
     async def fetch(self) -> Any:
         """Its list of tools, all pages. Raises ManifestError, ToolFailure and MCPError."""
         client = await self._client()
-        tools: list[Tool] = []
+        listed: list[dict[str, Any]] = []
+        size = 0
         cursor: str | None = None
         for _ in range(MOST_PAGES):
             try:
@@ -99,12 +100,16 @@ class McpModule:
             except MCPError as error:
                 self._drop_if_gone(error)
                 raise
-            tools += page.tools
-            cursor = page.next_cursor
-            if len(tools) > MOST_TOOLS:
+            if len(listed) + len(page.tools) > MOST_TOOLS:
                 raise ManifestError(f"it lists more than {MOST_TOOLS} tools")
+            for tool in await asyncio.to_thread(kept_of, page.tools):  # what a page has beyond that is let go
+                size += len(json.dumps(tool))
+                if size > LISTING_BYTES:
+                    raise ManifestError(f"its list of tools is larger than {LISTING_BYTES >> 20} MiB")
+                listed.append(tool)
+            cursor = page.next_cursor
             if cursor is None:
-                return listing_of(tools, client.instructions)
+                return listing_of(listed, client.instructions)
         raise ManifestError(f"its list of tools has more than {MOST_PAGES} pages")
 
     def read(self, manifest: Any) -> Offer:

@@ -11,11 +11,13 @@ from mcp_types import Tool
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from engine.contract.spec import Annotations, PermissionLevel, ToolSpec
+from engine.formats.bounded_schema import size_problem
 from engine.remote.module import LONGEST_TOOL_NAME, ManifestError, Offer
 from engine.remote.schemas import SchemaError, usable_schema
 from engine.remote.text import clean, one_line
 
 MOST_TOOLS = 256
+LISTING_BYTES = 1 << 20  # of all that is kept of one server, as JSON; well within what a cache takes
 DESCRIPTION = 4_000
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
@@ -50,6 +52,7 @@ class Listed(BaseModel):
     description: str | None = None
     input_schema: Annotated[dict[str, Any], Field(alias="inputSchema")]
     annotations: Hints | None = None
+    left_out: Annotated[str, Field(alias="leftOut")] = ""  # why its schema was not kept
 
 
 class Listing(BaseModel):
@@ -61,11 +64,28 @@ class Listing(BaseModel):
     tools: Annotated[list[Listed], Field(max_length=MOST_TOOLS)]
 
 
-def listing_of(tools: list[Tool], instructions: str | None) -> dict[str, Any]:
+def kept_of(tools: list[Tool]) -> list[dict[str, Any]]:
+    """What is kept of tools as a server lists them: what we use, cut to what can be used."""
+    return [_kept(each) for each in tools]
+
+
+def listing_of(kept: list[dict[str, Any]], instructions: str | None) -> dict[str, Any]:
     """The manifest of what a server listed."""
-    kept = {"name", "description", "input_schema", "annotations"}
-    listed = [each.model_dump(mode="json", by_alias=True, exclude_none=True, include=kept) for each in tools]
-    return {"description": (instructions or "")[: 2 * DESCRIPTION], "tools": listed}
+    return {"description": (instructions or "")[: 2 * DESCRIPTION], "tools": kept}
+
+
+def _kept(tool: Tool) -> dict[str, Any]:
+    hints = {"read_only_hint", "destructive_hint", "idempotent_hint"}
+    kept: dict[str, Any] = {
+        "name": tool.name[: 2 * LONGEST_TOOL_NAME],  # one that is too long stays so, and is left out for it
+        "description": (tool.description or "")[: 2 * DESCRIPTION],
+        "inputSchema": tool.input_schema,
+    }
+    if tool.annotations is not None:
+        kept["annotations"] = tool.annotations.model_dump(by_alias=True, exclude_none=True, include=hints)
+    if problem := size_problem(tool.input_schema):
+        kept |= {"inputSchema": {}, "leftOut": f"its parameter schema cannot be used: {problem}"}
+    return kept
 
 
 def read_listing(module: str, manifest: Any, *, timeout_s: float, permission: PermissionLevel, trusted: bool) -> Offer:
@@ -82,6 +102,8 @@ def read_listing(module: str, manifest: Any, *, timeout_s: float, permission: Pe
         name = f"{module}.{tool.name}"
         if not _NAME.fullmatch(tool.name) or len(name) > LONGEST_TOOL_NAME:
             dropped[one_line(name, LONGEST_TOOL_NAME)] = "its name cannot be a tool's"
+        elif tool.left_out:
+            dropped[name] = one_line(tool.left_out)
         elif name in specs:
             dropped[name] = "it is listed twice; the first one counts"
         else:

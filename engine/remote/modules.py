@@ -18,7 +18,7 @@ from engine.remote.cache import TTL_S, Cached, ManifestCache
 from engine.remote.catalogue import Catalogue
 from engine.remote.module import ManifestError, RemoteModule, log, split_name
 from engine.remote.states import ModuleState
-from engine.remote.text import one_line
+from engine.remote.text import first_of, one_line
 
 DISCOVERY_S = 10.0  # for one module
 PATIENCE_S = 2.0  # of a list
@@ -72,8 +72,10 @@ class Modules:
         is not configured.
         """
         asked = self._catalogue.names if names is None else sorted(set(names))
-        for name in asked:
-            self._refuse_unknown(name)
+        for name in asked:  # an operator asks this, and may know what is configured
+            if name not in self._catalogue:
+                configured = ", ".join(self._catalogue.names[:20]) or "none"
+                raise refusal(f"Unknown module: {one_line(name, 64)}. Configured: {configured}.", "unknown_module")
         await self.load()
         if asked:
             await asyncio.wait([self._ask(name) for name in asked])
@@ -91,10 +93,7 @@ class Modules:
             now = self._generation()
             if now == self._seen:
                 return
-            cached = await asyncio.gather(*(self._cache.load(name) for name in self._catalogue.names))
-            for name, each in zip(self._catalogue.names, cached, strict=True):
-                if each is not None and self._catalogue.newer(name, each):
-                    await self._adopt_cached(name, each)
+            await asyncio.gather(*(self._take_cached(name) for name in self._catalogue.names))
             self._seen = now
 
     async def tools(self, turn: Turn) -> Sequence[Tool]:
@@ -113,7 +112,8 @@ class Modules:
         if "." not in name or not self._catalogue.names:
             return None
         module, _ = split_name(name)
-        self._refuse_unknown(module)
+        if module not in self._catalogue:  # who calls may be anybody, and is not told what is configured
+            raise refusal(f"Unknown module: {one_line(module, 64)}", "unknown_module")
         await self.load()
         if self._catalogue.due(module):
             await asyncio.wait([self._ask(module)])
@@ -134,11 +134,6 @@ class Modules:
             if isinstance(error, BaseException):
                 log.warning("The module %s did not close: %s", module.name, one_line(str(error)))
         await self._cache.aclose()
-
-    def _refuse_unknown(self, module: str) -> None:
-        if module not in self._catalogue:
-            configured = ", ".join(self._catalogue.names[:20]) or "none"
-            raise refusal(f"Unknown module: {one_line(module, 64)}. Configured: {configured}.", "unknown_module")
 
     async def _wait_a_little(self, names: Sequence[str]) -> None:
         """Ask these, and wait until each has answered or had its time, which began when it was first asked."""
@@ -169,23 +164,36 @@ class Modules:
             self._failed(name, "module_unreachable", f"no manifest within {DISCOVERY_S:g} s")
         except Exception as error:  # noqa: BLE001 -- whatever keeps one module away, the others and the turn go on
             denied = isinstance(error, ToolFailure) and error.failure_class is FailureClass.FATAL
-            self._failed(name, "module_unreachable", one_line(str(error)) or type(error).__name__, denied=denied)
+            # What a caller is told of a connection that failed leaves out why; the state and the log do not.
+            why = error.__cause__ if isinstance(error, ToolFailure) and not denied else None
+            self._failed(name, "module_unreachable", first_of(why or error), denied=denied)
         else:
             took_ms = (self._clock.monotonic() - began) * 1000
             self._catalogue.adopt(name, cached, offer, answered=True)
             log.info("module_discovered module=%s tools=%d ms=%.0f", name, len(offer.specs), took_ms)
-            await self._cache.save(name, cached, self._ttl_s)
+            await self._keep(name, cached)
         await self._tell(name)
 
     def _failed(self, name: str, event: str, error: str, *, denied: bool = False) -> None:
         self._catalogue.failed(name, error, denied=denied)
         log.warning("%s module=%s error=%s", event, name, error)
 
-    async def _adopt_cached(self, name: str, cached: Cached) -> None:
+    async def _keep(self, name: str, cached: Cached) -> None:
+        """Never fails: what was fetched counts, whether it can be kept or not."""
         try:
+            await self._cache.save(name, cached, self._ttl_s)
+        except Exception as error:  # noqa: BLE001 -- see above
+            log.warning("The manifest of the module %s is not kept: %s.", name, first_of(error))
+
+    async def _take_cached(self, name: str) -> None:
+        """Never fails: what is cached of one module must not cost the others."""
+        try:
+            cached = await self._cache.load(name)
+            if cached is None or not self._catalogue.newer(name, cached):
+                return
             offer = await asyncio.to_thread(self._catalogue.module(name).read, cached.manifest)
-        except ManifestError as error:
-            log.warning("The cached manifest of the module %s is not used: %s.", name, one_line(str(error)))
+        except Exception as error:  # noqa: BLE001 -- see above
+            log.warning("The cached manifest of the module %s is not used: %s.", name, first_of(error))
         else:
             self._catalogue.adopt(name, cached, offer, answered=False)
             await self._tell(name)
@@ -193,10 +201,10 @@ class Modules:
     async def _tell(self, name: str) -> None:
         """Tell which tools a module has, if that is not what was told last."""
         async with self._telling:
-            truth = self._catalogue.truth(name)
-            if truth == self._told.get(name):
-                return
             try:
+                truth = self._catalogue.truth(name)
+                if truth == self._told.get(name):
+                    return
                 await asyncio.to_thread(self._changed, name, truth)
             except Exception as error:  # noqa: BLE001 -- a store that is busy must not cost the tools
                 log.warning("The change of the tools of the module %s could not be told: %s", name, error)

@@ -3,7 +3,6 @@
 import logging
 
 import redis.asyncio as redis
-from redis.exceptions import RedisError
 
 from engine.contract.failure import ConfigError
 from engine.remote.cache import MOST_BYTES, Cached
@@ -27,14 +26,14 @@ class RedisCache:
             # One byte more than is taken, so that what is too large is known without being read.
             data = await self._redis.getrange(_key(name), 0, MOST_BYTES)
             return Cached.decoded(data if isinstance(data, bytes) else data.encode()) if data else None
-        except (RedisError, OSError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001 -- see ManifestCache
             _log.warning("Redis gave no usable manifest of the module %s: %s.", name, error)
             return None
 
     async def save(self, name: str, cached: Cached, ttl_s: float) -> None:
         try:
             await self._redis.set(_key(name), cached.encoded(), px=max(int(ttl_s * 1000), 1))
-        except (RedisError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 -- see ManifestCache
             _log.warning("Redis did not take the manifest of the module %s: %s.", name, error)
 
     async def aclose(self) -> None:

@@ -8,5 +8,12 @@ def clean(text: str, limit: int) -> str:
     return kept if len(kept) <= limit else f"{kept[: limit - 1]}…"
 
 
+def first_of(error: BaseException) -> str:
+    """What an error says, in one line; of a group, as tasks raise them, the first one's."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return one_line(str(error)) or type(error).__name__
+
+
 def one_line(text: str, limit: int = 300) -> str:
     return " ".join(clean(text, limit).split())

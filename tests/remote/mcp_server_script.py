@@ -125,6 +125,17 @@ def stubborn() -> None:
     os.dup2(os.open("/dev/null", os.O_RDONLY), 9)
 
 
+def lists_much(size: int) -> None:
+    """Offer 100 tools with long descriptions and schemas of this size, and two whose schemas are unusable."""
+    deep: dict[str, object] = {}
+    for _ in range(100):
+        deep = {"type": "object", "not": deep}
+    schemas = {f"pid{number}": {"type": "object", "description": "y" * size} for number in range(100)}
+    for name, schema in {**schemas, "deep": deep, "large": {"type": "object", "description": "x" * 100_000}}.items():
+        server.add_tool(pid, name=name, description="x" * 9_000)
+        server._tool_manager._tools[name].parameters = schema  # it would make one of the function
+
+
 if __name__ == "__main__":
     with (FOLDER / "starts").open("a") as stream:
         stream.write(f"{os.getpid()}\n")
@@ -132,6 +143,8 @@ if __name__ == "__main__":
         sys.exit("it does not start today")
     if (FOLDER / "stubborn").exists():
         stubborn()
+    if (FOLDER / "lists much").exists():
+        lists_much(int((FOLDER / "lists much").read_text()))
     if sys.argv[1] == "stdio":
         server.run("stdio")
         if (FOLDER / "stubborn").exists():

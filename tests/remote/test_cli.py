@@ -48,7 +48,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.spec("MOD-2", "FACE-1")
 def test_modules_are_listed_refreshed_and_checked(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with served(WEATHER) as weather, served(CLOCK) as clock:
-        services = f'weather = "{weather}"\nclock = "{clock}"\ngone = "http://user:pw@127.0.0.1:9"'
+        services = f'weather = "{weather}"\nclock = "{clock}"\ngone = "http://127.0.0.1:9"'
         (home / "config.toml").write_text(f"[modules.module_services]\n{services}\n")
         listed = here(capfd, "modules", "list", "--json")
         assert [each["reachable"] for each in listed.last["modules"]] == [None, None, None]
@@ -58,7 +58,6 @@ def test_modules_are_listed_refreshed_and_checked(home: Path, capfd: pytest.Capt
         assert states["weather"]["tools"] == ["weather.now", "weather.set.alarm"]
         assert states["clock"]["left_out"][0][0] == "clock.odd"
         assert states["gone"]["reachable"] is False
-        assert "pw" not in refreshed.out + refreshed.err
         assert here(capfd, "modules", "refresh", "weather").code == 0
         assert here(capfd, "modules", "refresh", "clock").code == 0
         checked = here(capfd, "modules", "check", "clock")
@@ -75,7 +74,6 @@ def test_modules_are_listed_refreshed_and_checked(home: Path, capfd: pytest.Capt
         "gone",
         "weather",
     }
-    assert "pw" not in doctor.out
 
 
 @pytest.mark.spec("MOD-2")
@@ -106,6 +104,8 @@ def test_modules_come_from_the_file_and_from_the_environment(home: Path) -> None
     [
         ('[modules.module_services]\n"a.b" = "http://a"\n', "cannot name a module"),
         ('[modules.module_services]\na = "ftp://a"\n', "not an http or https URL"),
+        ('[modules.module_services]\na = "http://me:s3cret@a"\n', "give a token in module_tokens"),
+        ('[mcp_servers.a]\nurl = "https://s3cret@a/mcp"\n', "takes headers"),
         ('[modules]\nmodule_tokens = {a = "s3cret"}\n', "module_services does not"),
         ('[mcp_servers.a]\ncommand = "x"\nurl = "http://a"\n', "either a command or a url"),
         ("[mcp_servers.a]\n", "either a command or a url"),

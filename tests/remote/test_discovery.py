@@ -15,7 +15,10 @@ from engine import Engine
 from engine.app.settings import Settings
 from engine.contract.failure import FailureClass, ToolFailure
 from engine.contract.turn import Turn
+from engine.remote import cache
 from engine.remote import modules as rules
+from engine.remote.cache import Cached
+from engine.remote.http_module import HttpModule
 from engine.remote.states import ModuleState
 from tests.remote.elsewhere import (
     WEATHER,
@@ -84,6 +87,9 @@ LIES: dict[str, Answer] = {
     "no list": answered({"module_name": "liar", "tools": {"liar.a": {}}}),
     "no json": raw(200, b"welcome"),
     "nested without end": raw(200, b'{"module_name":' + b"[" * 100_000),
+    "nested deep where nobody looks": raw(
+        200, b'{"module_name":"liar","tools":[{"name":"liar.fine"}],"x":' + b"[" * 500 + b"]" * 500 + b"}"
+    ),
     "huge": raw(200, b" " * (2 << 20)),
     "endless": endless,
     "breaks off": cut_off,
@@ -120,15 +126,11 @@ async def test_a_module_that_fails_or_lies_is_skipped_and_logged_and_the_others_
 
 @pytest.mark.spec("MOD-1")
 async def test_a_tool_whose_schema_cannot_be_used_is_left_out_alone(tmp_path: Path) -> None:
-    deep: dict[str, Any] = {}
-    for _ in range(200):
-        deep = {"properties": {"a": deep}}
     bad = {
         "m.type": {"type": "object", "properties": {"a": {"type": "strng"}}},
         "m.array": {"type": "array"},
         "m.fetch": {"$ref": "http://127.0.0.1:9/schema.json"},
         "m.look": {"properties": {"a": {"pattern": "(?=x)y"}}},
-        "m.deep": deep,
         "m.large": {"description": "x" * 100_000},
         "m.twice": [{"name": "a"}, {"name": "a"}],
         "m.word": [{"name": "a", "type": "whatever"}],
@@ -185,7 +187,8 @@ async def test_a_module_that_never_answers_costs_its_time_and_is_left_in_peace_t
     clock = Watch()
     async with elsewhere() as server, engine_of(tmp_path, clock, m=server.url) as engine:
         result = await engine.call("m.a", {})
-        assert "no manifest within 0.1 s" in result.error
+        assert result.error.startswith("The module m does not answer.")
+        assert engine.modules.states()[0].error == "no manifest within 0.1 s"
         await engine.call("m.b", {})
         await names(engine)
         assert len(server.asked) == 1
@@ -255,6 +258,88 @@ async def test_a_damaged_cache_is_as_none(tmp_path: Path, damage: str) -> None:
         async with engine_of(tmp_path, weather=server.url) as engine:
             assert len(await names(engine)) == 2
         assert json.loads(file.read_text())["manifest"]["module_name"] == "weather"
+
+
+@pytest.mark.spec("MOD-3")
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"fetched_at": "0001-01-01T00:00:00+14:00"},
+        {"fetched_at": "9999-12-31T23:59:59-14:00"},
+        {"fetched_at": "1999-12-31T00:00:00+00:00"},
+        {"manifest": json.loads("[" * 500 + "]" * 500)},
+    ],
+    ids=["before time", "after time", "long ago", "deep"],
+)
+async def test_a_poisoned_manifest_in_the_cache_takes_no_module_away(tmp_path: Path, more: dict[str, Any]) -> None:
+    async with elsewhere(WEATHER) as one, elsewhere(manifest_of("m", tool_of("m.a"))) as two:
+        services = {"weather": one.url, "m": two.url}
+        async with engine_of(tmp_path, **services) as engine:
+            await names(engine)
+            file = engine.services.home.manifests / "weather.json"
+        file.write_text(json.dumps({**json.loads(file.read_text()), **more}))
+        async with engine_of(tmp_path, **services) as engine:
+            assert (await engine.call("m.a", {})).success
+            assert await names(engine) == {"weather.now", "weather.set.alarm", "m.a"}
+            assert [state.reachable for state in await engine.modules.refresh()] == [True, True]
+            assert len(two.asked_for("/manifest")) == 2  # once before; the second time by the refresh
+
+
+@pytest.mark.spec("MOD-2", "MOD-3")
+async def test_a_cache_that_fails_in_any_way_costs_no_module(tmp_path: Path) -> None:
+    class Failing:
+        async def load(self, name: str) -> Cached | None:
+            if name == "weather":
+                raise OverflowError("date value out of range")
+            return None
+
+        async def save(self, name: str, cached: Cached, ttl_s: float) -> None:
+            raise RecursionError(name)
+
+        async def aclose(self) -> None:
+            pass
+
+    told: list[str] = []
+    async with elsewhere(WEATHER) as one, elsewhere(manifest_of("m", tool_of("m.a"))) as two:
+        modules = rules.Modules(
+            [HttpModule("weather", one.url, timeout_s=DEADLINE_S), HttpModule("m", two.url, timeout_s=DEADLINE_S)],
+            Failing(),
+            Watch(),
+            changed=lambda name, _: told.append(name),
+            generation=lambda: 1,
+        )
+        try:
+            found = await modules.tools(Turn())
+        finally:
+            await modules.aclose()
+    assert [tool.spec.name for tool in found] == ["m.a", "weather.now", "weather.set.alarm"]
+    assert sorted(told) == ["m", "weather"]
+
+
+@pytest.mark.spec("MOD-2", "MOD-3")
+async def test_a_manifest_too_large_to_be_kept_is_used_and_told_and_never_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "MOST_BYTES", 100)
+    async with elsewhere(WEATHER) as server, engine_of(tmp_path, weather=server.url) as engine:
+        before = len(happened(engine))
+        assert len(await names(engine)) == 2
+        assert len(happened(engine)) == before + 2
+        assert not (engine.services.home.manifests / "weather.json").exists()
+
+
+@pytest.mark.spec("MOD-2")
+async def test_a_caller_is_not_told_why_a_module_does_not_answer_and_the_operator_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with elsewhere() as server, engine_of(tmp_path, m=server.url) as engine:
+        server.manifest = raw(500, b"oracle at 10.1.2.3 is down")
+        result = await engine.call("m.a", {})
+        (state,) = engine.modules.states()
+    assert result.error.startswith("The module m does not answer. Nothing was run.")
+    assert "oracle" not in result.error
+    assert "oracle" in state.error
+    assert "oracle" in caplog.text
 
 
 @pytest.mark.spec("MOD-3")

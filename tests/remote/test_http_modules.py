@@ -105,6 +105,7 @@ async def test_a_tool_of_an_unknown_module_is_refused_by_the_modules_name(tmp_pa
     async with with_weather(tmp_path) as (engine, server):
         result = await engine.call("wether.now", CITY)
         assert result.error.startswith("Unknown module: wether")
+        assert "weather" not in result.error  # who guesses at names is not told those that are configured
         assert failed(result) == (FailureClass.DIAGNOSTIC, "unknown_module", False)
         assert server.asked == []
         nothing = await engine.call("weather.", CITY)

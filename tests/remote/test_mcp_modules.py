@@ -20,6 +20,7 @@ from engine.contract.result import ToolResult
 from engine.contract.spec import Annotations
 from engine.remote import mcp_http, mcp_process
 from engine.remote import modules as rules
+from engine.remote.mcp_tools import LISTING_BYTES
 from tests.remote.elsewhere import elsewhere, endless, raw
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -163,7 +164,12 @@ async def test_what_cannot_be_started_says_so(tmp_path: Path) -> None:
     async with engine_of(tmp_path, far={"command": "/nonexistent/server"}) as engine:
         result = await engine.call("far.echo", {"text": "hi"})
         assert failed(result) == (FailureClass.RETRYABLE, "module_unreachable", False)
-        assert "/nonexistent/server" in result.error
+        assert result.error.startswith("The module far does not answer. Nothing was run.")
+        assert "nonexistent" not in result.error  # a caller has no business with the operator's paths
+        (state,) = engine.modules.states()
+        assert "/nonexistent/server" in state.error
+        again = await engine.call("far.echo", {"text": "hi"})
+        assert "nonexistent" not in again.error
         assert "\n" not in result.error.strip()
 
 
@@ -289,3 +295,30 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(DEADLINE_S):
         while not condition():
             await asyncio.sleep(0.02)
+
+
+@pytest.mark.spec("MOD-6", "MOD-3")
+async def test_of_a_long_list_what_is_kept_is_cut_and_schemas_nobody_can_use_cost_their_tools_alone(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "lists much").write_text("1000")
+    async with engine_of(tmp_path, far=stdio(tmp_path)) as engine:
+        found = {spec.name: spec for spec in await engine.get_active_tool_definitions()}
+        (state,) = engine.modules.states()
+        kept = engine.services.home.manifests / "far.json"
+        assert kept.stat().st_size < LISTING_BYTES + 64 * 1024
+    assert len(found["far.pid99"].description) == 4_000
+    assert {name: "deeper" in why or "larger" in why for name, why in state.left_out} == {
+        "far.deep": True,
+        "far.large": True,
+    }
+
+
+@pytest.mark.spec("MOD-6", "MOD-3")
+async def test_a_list_larger_than_is_kept_is_refused_and_nothing_of_it_is_cached(tmp_path: Path) -> None:
+    (tmp_path / "lists much").write_text("20000")
+    async with engine_of(tmp_path, far=stdio(tmp_path)) as engine:
+        assert not [spec for spec in await engine.get_active_tool_definitions() if spec.name.startswith("far.")]
+        (state,) = engine.modules.states()
+        assert "larger than 1 MiB" in state.error
+        assert not (engine.services.home.manifests / "far.json").exists()

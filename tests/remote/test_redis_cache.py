@@ -80,7 +80,9 @@ async def test_engines_on_two_homes_share_a_manifest_which_redis_forgets_in_time
 async def test_what_is_no_manifest_in_redis_is_as_none(tmp_path: Path) -> None:
     async with redis_server(tmp_path) as port, redis.Redis(port=port) as client, elsewhere(WEATHER) as server:
         forged = {"identity": "x", "fetched_at": "yesterday", "manifest": WEATHER}
-        for number, bad in enumerate([b"{", json.dumps(forged).encode(), b" " * (MOST_BYTES + 1), b"\xff"]):
+        early = {**forged, "fetched_at": "0001-01-01T00:00:00+14:00"}  # overflows in UTC
+        damaged = [b"{", b" " * (MOST_BYTES + 1), b"\xff", *(json.dumps(each).encode() for each in (forged, early))]
+        for number, bad in enumerate(damaged):
             await client.set(KEY, bad)
             async with engine_of(tmp_path / str(number), server.url, port) as engine:
                 assert len(await listed(engine)) == 2
