@@ -1,0 +1,249 @@
+"""How much work a JSON Schema from elsewhere can cause: a small one may take a validator longer than anyone waits.
+
+What is counted is how many subschemas a chain of values nested `CHAIN` deep can be held against. A value in breadth
+adds no more than its own size, since two members of an object are two places; what multiplies is several subschemas at
+one place. So an ordinary recursive schema (a tree, an expression, any JSON value) passes, and one that holds the same
+member against itself twice, which doubles with every level, does not, whether through `$ref`s alone or with the value.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+MOST_BYTES = 64 * 1024
+MOST_DEPTH = 64
+MOST_WORK = 10_000  # subschemas a chain of values is held against
+CHAIN = 64
+_MOST_STEPS = 500_000  # of this counting itself, which takes no more than a second or so
+
+_LISTS = ("allOf", "anyOf", "oneOf")
+_SINGLES = ("not", "if", "then", "else")
+_BY_NAME = ("dependentSchemas", "dependencies")
+_NOT_LOCAL = ("$dynamicRef", "$recursiveRef")  # where these lead is known only while validating
+_INDEX = re.compile(r"0|[1-9][0-9]{0,5}")
+
+
+class _Unusable(Exception):
+    """Why, one line."""
+
+
+def schema_problem(schema: Mapping[str, Any]) -> str:
+    """Why this schema may not be used, as the end of a sentence about it ("it is ..."); "" when it may be.
+
+    Says nothing about whether it compiles. References must be JSON pointers within the schema.
+    """
+    if too_deep(schema, MOST_DEPTH):
+        return f"it is nested deeper than {MOST_DEPTH} levels"
+    try:
+        if len(json.dumps(schema, default=_plain)) > MOST_BYTES:
+            return f"it is larger than {MOST_BYTES >> 10} KiB"
+    except (TypeError, ValueError):
+        return "it is not JSON"
+    try:
+        _Work(schema).measure()
+    except _Unusable as error:
+        return str(error)
+    return ""
+
+
+def too_deep(value: Any, levels: int) -> bool:
+    """Whether lists and objects are nested deeper than this. Recurses no deeper itself."""
+    if not isinstance(value, Mapping | list | tuple):
+        return False
+    inner = value.values() if isinstance(value, Mapping) else value
+    return levels == 0 or any(too_deep(each, levels - 1) for each in inner)
+
+
+@dataclass(slots=True)
+class _Inside:
+    """What the values inside an object, or a list, are held against: how often, by the id of the subschema.
+
+    everywhere: every value in it. at: what the value of this name or at this index adds, below zero where
+    `everywhere` does not hold for it (`additionalProperties` leaves out what `properties` names).
+    """
+
+    everywhere: Counter[int] = field(default_factory=Counter)
+    at: dict[str | int, Counter[int]] = field(default_factory=dict)
+
+    def add(self, other: "_Inside", times: int) -> None:
+        _add(self.everywhere, other.everywhere, times)
+        for key, counts in other.at.items():
+            _add(self.at.setdefault(key, Counter()), counts, times)
+
+    def size(self) -> int:
+        return len(self.everywhere) + sum(len(counts) for counts in self.at.values())
+
+    def most(self, work: Mapping[int, int]) -> int:
+        shared = sum(work[each] * times for each, times in self.everywhere.items())
+        named = (sum(work[each] * times for each, times in counts.items()) for counts in self.at.values())
+        return shared + max(max(named, default=0), 0)
+
+
+@dataclass(slots=True)
+class _Place:
+    """What one value is held against: itself how often, and what is inside it."""
+
+    count: int = 1
+    members: _Inside = field(default_factory=_Inside)
+    items: _Inside = field(default_factory=_Inside)
+
+
+class _Work:
+    """The counting, for one schema."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._root = schema
+        old = str(schema.get("$schema", ""))[:100]
+        self._ids = ("$id", "id") if "draft-04" in old or "draft-03" in old else ("$id",)
+        self._places: dict[int, _Place | None] = {}  # None: being looked at
+        self._heads: dict[int, Mapping[str, Any]] = {}  # what values further inside are held against
+        self._left = _MOST_STEPS
+
+    def measure(self) -> None:
+        """Raises _Unusable."""
+        todo = [id(self._root)]
+        self._heads[todo[0]] = self._root
+        places: dict[int, _Place] = {}
+        while todo:
+            head = todo.pop()
+            before = len(self._heads)
+            places[head] = self._place(self._heads[head], MOST_DEPTH)
+            todo += list(self._heads)[before:]
+        work = {head: place.count for head, place in places.items()}
+        for _ in range(CHAIN):
+            self._spend(sum(1 + place.members.size() + place.items.size() for place in places.values()))
+            longer = {
+                head: place.count + max(place.members.most(work), place.items.most(work))
+                for head, place in places.items()
+            }
+            _bound(max(longer.values()))
+            if longer == work:
+                return
+            work = longer
+
+    def _place(self, schema: Mapping[str, Any], levels: int) -> _Place:
+        """levels: of subschemas of one value, which a validator follows by recursion."""
+        if id(schema) in self._places:
+            known = self._places[id(schema)]
+            if known is None:
+                raise _Unusable("a $ref in it leads back to itself without going into the value")
+            return known
+        if levels == 0:
+            raise _Unusable(f"its $refs are followed deeper than {MOST_DEPTH} levels for one value")
+        self._refuse_elsewhere(schema)
+        self._places[id(schema)] = None
+        place = self._own(schema)
+        # A validator looks for what was evaluated by going through the same subschemas once more.
+        times = 2 if "unevaluatedProperties" in schema or "unevaluatedItems" in schema else 1
+        for each in self._same_value(schema):
+            inner = self._place(each, levels - 1)
+            self._spend(1 + inner.members.size() + inner.items.size())
+            place.count += inner.count * times
+            _bound(place.count)
+            place.members.add(inner.members, times)
+            place.items.add(inner.items, times)
+        self._places[id(schema)] = place
+        return place
+
+    def _same_value(self, schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        """The subschemas the same value is held against."""
+        if isinstance(reference := schema.get("$ref"), str):
+            yield from _schemas([self._pointed_at(reference)])
+        for key in _LISTS:
+            yield from _schemas(schema.get(key))
+        for key in _SINGLES:
+            yield from _schemas([schema.get(key)])
+        for key in _BY_NAME:
+            named = schema.get(key)
+            yield from _schemas(list(named.values()) if isinstance(named, Mapping) else None)
+
+    def _own(self, schema: Mapping[str, Any]) -> _Place:
+        """The place with what this subschema itself says of the values inside."""
+        place = _Place()
+        named = schema.get("properties")
+        self._inside(place.members, named if isinstance(named, Mapping) else {}, schema.get("additionalProperties"))
+        patterns = schema.get("patternProperties")
+        everywhere = list(patterns.values()) if isinstance(patterns, Mapping) else []
+        everywhere += [schema.get("propertyNames"), schema.get("unevaluatedProperties")]
+        for each in everywhere:
+            self._inside(place.members, {}, each)
+        items = schema.get("items")
+        first = items if isinstance(items, list) else schema.get("prefixItems")
+        rest = schema.get("additionalItems") if isinstance(items, list) else items
+        self._inside(place.items, dict(enumerate(first)) if isinstance(first, list) else {}, rest)
+        for key in ("contains", "unevaluatedItems"):
+            self._inside(place.items, {}, schema.get(key))
+        return place
+
+    def _inside(self, inside: _Inside, named: Mapping[Any, Any], rest: Any) -> None:
+        """named: subschemas of the values of these names. rest: of all others."""
+        self._spend(1 + len(named))
+        others = self._head(rest)
+        if others is not None:
+            inside.everywhere[others] += 1
+        for name, each in named.items():
+            counts = inside.at.setdefault(name, Counter())
+            if others is not None:
+                counts[others] -= 1
+            if (head := self._head(each)) is not None:
+                counts[head] += 1
+
+    def _head(self, schema: Any) -> int | None:
+        if not isinstance(schema, Mapping):
+            return None  # true and false are no work
+        self._heads.setdefault(id(schema), schema)
+        return id(schema)
+
+    def _pointed_at(self, reference: str) -> Any:
+        """What a JSON pointer (RFC 6901) within the schema leads to."""
+        if reference != "#" and not reference.startswith("#/"):
+            raise _Unusable(f"its $ref {reference[:80]!r} is no JSON pointer within it (#/...)")
+        found: Any = self._root
+        for step in unquote(reference).split("/")[1:]:
+            name = step.replace("~1", "/").replace("~0", "~")
+            if isinstance(found, Mapping) and name in found:
+                found = found[name]
+            elif isinstance(found, list) and _INDEX.fullmatch(name) and int(name) < len(found):
+                found = found[int(name)]
+            else:
+                raise _Unusable(f"its $ref {reference[:80]!r} leads nowhere")
+            if isinstance(found, Mapping):
+                self._refuse_elsewhere(found)
+        return found
+
+    def _refuse_elsewhere(self, schema: Mapping[str, Any]) -> None:
+        for key in _NOT_LOCAL:
+            if isinstance(schema.get(key), str):
+                raise _Unusable(f"it has a {key}, which is not followed")
+        if schema is not self._root and any(isinstance(schema.get(key), str) for key in self._ids):
+            raise _Unusable("a subschema of it has an $id, which would change where its $refs lead")
+
+    def _spend(self, steps: int) -> None:
+        self._left -= steps
+        if self._left < 0:
+            raise _Unusable("it is too intricate to tell how long validating by it takes")
+
+
+def _schemas(found: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(found, list):
+        yield from (each for each in found if isinstance(each, Mapping))
+
+
+def _add(counts: Counter[int], more: Mapping[int, int], times: int) -> None:
+    for each, count in more.items():
+        counts[each] += count * times
+
+
+def _bound(work: int) -> None:
+    if work > MOST_WORK:
+        raise _Unusable(f"one value may have to be held against more than {MOST_WORK:,} of its subschemas")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(type(value).__name__)
