@@ -79,7 +79,7 @@ async def admit(
     facts = facts_of(outcome.value)  # the verdict has held it against what it must be
     returned = facts.get("returned", {})
     compared = await compare(
-        returned.get("calls", []), returned.get("made", 0), neighbours, sandbox, effort.doubles_s
+        returned.get("calls", []), returned.get("missed", 0), neighbours, sandbox, effort.doubles_s
     )
     if compared.double:
         raise SkillRefused(proposal.name, [_doubled(compared)])
@@ -162,8 +162,8 @@ def _doubled(compared: Compared) -> Problem:
     """A skill that there is already does all that the tests ask for (SKILL-8)."""
     return Problem(
         "duplicate",
-        f"The skill `{compared.double}` answers already as this one does, in {compared.calls} different calls that "
-        "these tests make: call that one. If yours does something else, add a test that shows it with plain values.",
+        f"The skill `{compared.double}` answers already as this one does, whatever these tests ask ({compared.calls} "
+        "different calls): call that one. If yours does something else, add a test that shows it, with plain values.",
     )
 
 

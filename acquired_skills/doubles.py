@@ -13,7 +13,7 @@ from acquired_skills.in_box.files import ASKED, PYDANTIC, PYTEST, box_files
 from acquired_skills.preload import preload_for
 from sandbox.contract import Call, Job, Limits, Sandbox
 
-ENOUGH = 3  # recorded calls to judge by; with fewer, every call that was made must have been recorded
+ENOUGH = 3  # recorded calls to judge by; with fewer, there must have been no others
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,14 @@ class Compared:
 
 
 async def compare(
-    calls: Sequence[Mapping[str, Any]], made: int, neighbours: Sequence[Neighbour], sandbox: Sandbox, seconds: float
+    calls: Sequence[Mapping[str, Any]], missed: int, neighbours: Sequence[Neighbour], sandbox: Sandbox, seconds: float
 ) -> Compared:
     """Ask the neighbours, the nearest first, until one answers every call as the new skill did.
 
-    calls: recorded (`acquired_skills.facts.Recorded`). made: how many calls the tests made. seconds: for all of them,
+    calls: recorded (`acquired_skills.facts.Recorded`). missed: how many more the tests made. seconds: for all of them,
     shared evenly. Raises SandboxError when no box can run.
     """
-    if not calls or (len(calls) < ENOUGH and len(calls) < made):
+    if not calls or (len(calls) < ENOUGH and missed):
         return Compared()
     for number, neighbour in enumerate(neighbours, 1):
         if await _answers_alike(neighbour, calls, sandbox, seconds / len(neighbours)):

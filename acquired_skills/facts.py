@@ -3,10 +3,10 @@
 `acquired_skills.in_box.harness.admit` gathers it. Whatever does not fit here is no report.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 _STRICT = ConfigDict(strict=True, extra="forbid")
 _Id = Annotated[str, Field(max_length=2_000)]
@@ -53,11 +53,11 @@ class Recorded(TypedDict):
 
 @with_config(_STRICT)
 class Returned(TypedDict, total=False):
-    """What the skill returned to its tests. calls: of those made, the ones kept."""
+    """What the skill returned to its tests. calls: those kept. missed: how many were not."""
 
     typed: bool
     unsendable: _Line
-    made: _Count
+    missed: Annotated[int, Field(ge=0)]
     calls: Annotated[list[Recorded], Field(max_length=1_000)]
 
 

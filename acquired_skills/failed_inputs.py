@@ -83,9 +83,7 @@ class FailedInputs:
         of = (_FAILED.c.name == name) & (_FAILED.c.version == version) & whose
         with self._records.read() as connection:
             rows = {row.arguments: row for row in connection.execute(select(_FAILED).where(of).order_by(_FAILED.c.id))}
-        return [
-            FailedInput(row.ts, json.loads(row.arguments), row.error, row.user, row.agent) for row in rows.values()
-        ]
+        return [FailedInput(row.ts, json.loads(row.arguments), row.error, row.user, row.agent) for row in rows.values()]
 
 
 def whose(turn: Turn) -> str | None:

@@ -41,9 +41,9 @@ def admit(name: str, seed: int, effort: dict[str, Any]) -> dict[str, Any]:
 
     seed: of the random test order, and of the choice of mutants. effort: the fields of `Effort`.
     Keys, where it came so far: ``import_error``, ``schema`` or ``schema_error``, ``collection_errors``, ``tests``
-    (ids), ``runs`` ([{kind, results: {id: {outcome, text, seconds}}}]), ``returned`` ({unsendable?,
-    typed?, made, calls}, as the switch and its recorder give them), ``mutation`` (as `Mutation.meet` gives it), ``done``; and when the worker ended by itself, ``ended``
-    (how) and ``phase`` (in what).
+    (ids), ``runs`` ([{kind, results: {id: {outcome, text, seconds}}}]), ``returned`` ({unsendable?, typed?, missed,
+    calls}, as the switch and its recorder give them), ``mutation`` (as `Mutation.meet` gives it), ``done``; and when
+    the worker ended by itself, ``ended`` (how) and ``phase`` (in what).
     """
     spend = Effort(**effort)
     deadline = time.monotonic() + spend.total_s
@@ -222,7 +222,7 @@ class _Worker:
             _send(sink, id=item.nodeid, result=result)
         if not self.switch.stubbed:
             calls = self.switch.recorder
-            _send(sink, returned={**self.switch.returned, "made": calls.made, "calls": calls.calls()})
+            _send(sink, returned={**self.switch.returned, "missed": calls.missed, "calls": calls.calls()})
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

@@ -1,4 +1,4 @@
-"""In the box: the calls that the tests of a new skill make of it, so that other skills can be asked the same (SKILL-8)."""
+"""In the box: the calls that a new skill's tests make of it, so that others can be asked the same (SKILL-8)."""
 
 import json
 from collections.abc import Callable
@@ -12,17 +12,19 @@ MOST_IN_ALL = 65_536
 
 
 class Recorder:
-    """Calls whose arguments and value JSON can hold. One whose arguments gave different values is not kept."""
+    """Calls whose arguments and value JSON can hold. Arguments that gave different values are not kept.
+
+    missed: how many calls were not kept.
+    """
 
     def __init__(self) -> None:
-        self.made = 0
+        self.missed = 0
         self._kept: dict[str, dict[str, str] | None] = {}  # by what went in
         self._chars = 0
 
     def call(self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Call it, and keep what went in and what came out, an exception included."""
         __tracebackhide__ = True
-        self.made += 1
         sent = _exact([list(arguments), named])  # before the call, which may change its arguments
         try:
             value = function(*arguments, **named)
@@ -45,13 +47,16 @@ class Recorder:
 
     def _keep(self, sent: str | None, how: str, came: str | None) -> None:
         if sent is None or came is None:
-            return
-        if sent in self._kept:
+            self.missed += 1
+        elif sent in self._kept:
             if self._kept[sent] != {how: came}:
                 self._kept[sent] = None
+                self.missed += 1
         elif len(self._kept) < MOST_CALLS and self._chars + len(sent) + len(came) <= MOST_IN_ALL:
             self._kept[sent] = {how: came}
             self._chars += len(sent) + len(came)
+        else:
+            self.missed += 1
 
 
 def _exact(value: Any) -> str | None:

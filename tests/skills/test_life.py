@@ -172,7 +172,7 @@ class TestInUse:
             shown = await manage_skills.run(who, show)
             assert ("PIN 4711" in str(refused.value)) is sees
             assert ("PIN 4711" in shown.message) is sees
-            assert ([{"number": "PIN 4711"}] == shown.value["failed_inputs"]) is sees
+            assert (shown.value["failed_inputs"] == [{"number": "PIN 4711"}]) is sees
 
     async def test_who_enables_it_again_gives_it_a_new_chance(
         self, library: SkillLibrary, box: NamespaceSandbox, tmp_path: Path
