@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from acquired_skills.arguments import why_unusable
-from acquired_skills.doubles import Compared, Neighbour, compare
+from acquired_skills.doubles import Neighbour, compare
 from acquired_skills.facts import Facts, Result, facts_of
 from acquired_skills.in_box.effort import Effort
 from acquired_skills.in_box.files import HARNESS, PYDANTIC, PYTEST, box_files
@@ -78,11 +78,10 @@ async def admit(
         raise SkillRefused(proposal.name, problems)
     facts = facts_of(outcome.value)  # the verdict has held it against what it must be
     returned = facts.get("returned", {})
-    compared = await compare(
-        returned.get("calls", []), returned.get("missed", 0), neighbours, sandbox, effort.doubles_s
-    )
+    calls, missed = returned.get("calls", []), returned.get("missed", 0)
+    compared = await compare(calls, missed, neighbours, sandbox, effort.doubles_s)
     if compared.double:
-        raise SkillRefused(proposal.name, [_doubled(compared)])
+        raise SkillRefused(proposal.name, [compared.problem()])
     return Admission(
         parameters=facts["schema"]["parameters"],
         plain=facts["schema"]["plain"] and not returned.get("typed"),
@@ -156,15 +155,6 @@ def verdict(name: str, outcome: Outcome, threshold: float = 0.0) -> Iterator[Pro
             yield from _red(name, facts)
             yield from _green(facts)
             yield from _unnoticed(facts, threshold)
-
-
-def _doubled(compared: Compared) -> Problem:
-    """A skill that there is already does all that the tests ask for (SKILL-8)."""
-    return Problem(
-        "duplicate",
-        f"The skill `{compared.double}` answers already as this one does, whatever these tests ask ({compared.calls} "
-        "different calls): call that one. If yours does something else, add a test that shows it, with plain values.",
-    )
 
 
 def _unnoticed(facts: Facts, threshold: float) -> Iterator[Problem]:

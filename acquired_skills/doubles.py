@@ -11,6 +11,7 @@ from typing import Any
 
 from acquired_skills.in_box.files import ASKED, PYDANTIC, PYTEST, box_files
 from acquired_skills.preload import preload_for
+from acquired_skills.proposal import Problem
 from sandbox.contract import Call, Job, Limits, Sandbox
 
 ENOUGH = 3  # recorded calls to judge by; with fewer, there must have been no others
@@ -33,6 +34,14 @@ class Compared:
     double: str = ""
     asked: int = 0
     calls: int = 0
+
+    def problem(self) -> Problem:
+        """What speaks against the new skill, when there is a double."""
+        return Problem(
+            "duplicate",
+            f"The skill `{self.double}` answers already as this one does, whatever these tests ask ({self.calls} "
+            "different calls): call that one. If yours does something else, add a test that shows it.",
+        )
 
 
 async def compare(

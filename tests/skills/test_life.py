@@ -156,10 +156,9 @@ class TestInUse:
     ) -> None:
         await library.create(proposal())
         for_all = context(library, box, tmp_path / "workspace")
-        ann, bob, boss = (
-            replace(for_all, turn=Turn(user=user, permission=permission))
-            for user, permission in (("ann", "user"), ("bob", "user"), ("boss", "admin"))
-        )
+        ann = replace(for_all, turn=Turn(user="ann", permission="user"))
+        bob = replace(for_all, turn=Turn(user="bob", permission="user"))
+        boss = replace(for_all, turn=Turn(user="boss", permission="admin"))
         tool, show = skill_tool(await library.get("add_one"), library), {"action": "show", "name": "add_one"}
         for _ in range(3):
             with pytest.raises(ToolFailure) as failed:
