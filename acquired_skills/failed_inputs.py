@@ -67,7 +67,7 @@ class FailedInputs:
         if len(arguments) > MOST_BYTES or max(len(failed.user), len(failed.agent)) > MOST_NAME:
             return
         row = {"name": name, "version": version, "user": failed.user, "agent": failed.agent, "ts": failed.ts}
-        row |= {"arguments": arguments, "error": failed.error[-MOST_TEXT:]}
+        row |= {"arguments": arguments, "error": failed.error[-MOST_TEXT:].encode(errors="replace").decode()}
         of = (_FAILED.c.name == name) & (_FAILED.c.version == version)
         with self._records.begin() as connection:
             connection.execute(insert(_FAILED).values(row))
