@@ -70,7 +70,9 @@ def test_of_what_it_failed_on_the_latest_are_kept_once_and_become_tests(tmp_path
     with opened_records(tmp_path) as records:
         kept = FailedInputs(records)
         for number in (*range(20), 19):
-            kept.keep("add_one", 1, FailedInput("t", {"number": number, "text": "a\n'b'"}, "KeyError: \x1b[2J\ud800", "ann"))
+            kept.keep(
+                "add_one", 1, FailedInput("t", {"number": number, "text": "a\n'b'"}, "KeyError: \x1b[2J\ud800", "ann")
+            )
         kept.keep("add_one", 1, FailedInput("t", {"number": {1, 2}}, "no JSON", "ann"))
         kept.keep("add_one", 1, FailedInput("t", {"number": "x" * 10_000}, "too large", "ann"))
         kept.keep("add_one", 2, FailedInput("t", {"number": 99}, "of another version", "ann"))
