@@ -3,10 +3,13 @@
 The box gathers facts (`acquired_skills.in_box.harness`); the verdict is a function of them, made out here.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from acquired_skills.arguments import why_unusable
+from acquired_skills.doubles import Neighbour, compare
+from acquired_skills.facts import Facts, Result, facts_of
 from acquired_skills.in_box.effort import Effort
 from acquired_skills.in_box.files import HARNESS, PYDANTIC, PYTEST, box_files
 from acquired_skills.needs import HARNESS_PACKAGES, environment_of, told
@@ -20,6 +23,7 @@ STUBS = 3  # kinds of stub in the harness: raises NotImplementedError, returns N
 MAX_SHOWN = 5  # of the same kind of problem, so that the answer stays readable
 MAX_TESTS = 300
 MAX_SURVIVORS = 10
+MAX_NAME = 200  # characters of a test's name in the report
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +50,20 @@ async def admit(
     *,
     seed: int,
     earlier_tests: str | None = None,
-    others: Mapping[str, bytes] | None = None,
+    neighbours: Sequence[Neighbour] = (),
     effort: Effort | None = None,
 ) -> Admission:
     """Run the gate in a fresh box, after the static checks, with the packages and the way out that the code declares.
 
     Raises SkillRefused with everything to change, SandboxError when no box can run.
     seed: decides the two random orders of the tests. earlier_tests: those of the version this one replaces.
-    others: the code of skills that it may double, by name.
+    neighbours: skills that it may double, the nearest first.
     """
     effort = effort or Effort()
     declared = declared_in(proposal.code)
     if declared.destinations:  # a changed program would send what nobody wrote to a real server, a hundred times
         effort = replace(effort, threshold=0.0)
-    job = _job(proposal, declared, seed=seed, earlier_tests=earlier_tests, others=others or {}, effort=effort)
+    job = _job(proposal, declared, seed=seed, earlier_tests=earlier_tests, effort=effort)
     try:
         outcome = await sandbox.run(job)
     except UnresolvedRequirements as error:
@@ -72,8 +76,12 @@ async def admit(
         problems.append(Problem("destinations", f"{refused} List what it needs in `destinations`."))
     if problems:
         raise SkillRefused(proposal.name, problems)
-    facts = outcome.value
+    facts = facts_of(outcome.value)  # the verdict has held it against what it must be
     returned = facts.get("returned", {})
+    calls, missed = returned.get("calls", []), returned.get("missed", 0)
+    compared = await compare(calls, missed, neighbours, sandbox, effort.doubles_s)
+    if compared.double:
+        raise SkillRefused(proposal.name, [compared.problem()])
     return Admission(
         parameters=facts["schema"]["parameters"],
         plain=facts["schema"]["plain"] and not returned.get("typed"),
@@ -81,7 +89,7 @@ async def admit(
         seconds=outcome.usage.wall_s,
         declared=declared,
         environment=job.requirements,
-        report=_report(facts, seed),
+        report=_report(facts, seed, compared.asked),
     )
 
 
@@ -91,7 +99,6 @@ def _job(
     *,
     seed: int,
     earlier_tests: str | None,
-    others: Mapping[str, bytes],
     effort: Effort,
 ) -> Job:
     files = {
@@ -99,7 +106,6 @@ def _job(
         "pytest.ini": b"[pytest]\n",
         f"skill/{proposal.name}.py": proposal.code.encode(),
         f"skill/test_{proposal.name}.py": proposal.tests.encode(),
-        **{f"others/{name}.py": code for name, code in others.items()},
     }
     if earlier_tests is not None:
         files[f"earlier/test_{proposal.name}.py"] = earlier_tests.encode()
@@ -121,9 +127,13 @@ def verdict(name: str, outcome: Outcome, threshold: float = 0.0) -> Iterator[Pro
 
     threshold: the share of mutants that the tests must notice.
     """
-    facts = outcome.value
-    if not outcome.ok or not isinstance(facts, dict):
+    if not outcome.ok or not isinstance(outcome.value, dict):
         yield Problem("limits", _ended_how(outcome))
+        return
+    try:
+        facts = facts_of(outcome.value)
+    except ValueError as problem:
+        yield Problem("limits", f"What came out of the box is no report of ours ({problem}): shorten names and texts.")
         return
     if "import_error" in facts:
         yield Problem("code", f"Importing it fails:\n{facts['import_error']}\n{_to_import(facts['import_error'])}")
@@ -132,6 +142,8 @@ def verdict(name: str, outcome: Outcome, threshold: float = 0.0) -> Iterator[Pro
         yield Problem("schema", f"No JSON Schema can be made: {facts['schema_error']}.")
     elif facts.get("done") and "schema" not in facts:
         yield Problem("schema", "No JSON Schema came out of the box: make the signature simpler.")
+    elif "schema" in facts and (unusable := why_unusable(facts["schema"]["parameters"])):
+        yield Problem("schema", f"Its JSON Schema cannot be used: {unusable}. Make the signature simpler.")
     yield from _broken_run(facts)
     tests = facts.get("tests", [])
     if facts.get("done") and not facts.get("collection_errors"):
@@ -142,23 +154,14 @@ def verdict(name: str, outcome: Outcome, threshold: float = 0.0) -> Iterator[Pro
         else:
             yield from _red(name, facts)
             yield from _green(facts)
-            yield from _doubled(facts)
             yield from _unnoticed(facts, threshold)
 
 
-def _doubled(facts: Mapping[str, Any]) -> Iterator[Problem]:
-    """A skill that there is already does all that the tests ask for (SKILL-8)."""
-    for name in facts.get("doubles", {}).get("passed", [])[:1]:
-        yield Problem(
-            "duplicate",
-            f"The skill `{name}` passes all these tests already: call that one. If yours does something else, add a "
-            "test that shows it.",
-        )
-
-
-def _unnoticed(facts: Mapping[str, Any], threshold: float) -> Iterator[Problem]:
+def _unnoticed(facts: Facts, threshold: float) -> Iterator[Problem]:
     """Too many changes of the code that no test notices (SKILL-6); those first that a reader meets first."""
-    found = facts.get("mutation", {"killed": 0, "survived": []})
+    found = facts.get("mutation")
+    if found is None:
+        return
     survived = sorted(found["survived"], key=lambda each: each["line"])
     met = found["killed"] + len(survived)
     if not met or found["killed"] / met >= threshold:
@@ -183,7 +186,7 @@ def _to_import(error: str) -> str:
 
 def _ended_how(outcome: Outcome) -> str:
     if outcome.end is End.ERROR or outcome.ok:
-        shown = outcome.error.message if outcome.error else outcome.stderr.decode(errors="replace")[-1000:]
+        shown = outcome.error.message[:1000] if outcome.error else outcome.stderr.decode(errors="replace")[-1000:]
         return f"The run of the tests ended before a verdict (exit code {outcome.exit_code}): {shown or 'no message'}."
     return (
         f"The run of the tests was ended by the box's {outcome.end} limit after {outcome.usage.wall_s:.1f} s: "
@@ -191,7 +194,7 @@ def _ended_how(outcome: Outcome) -> str:
     )
 
 
-def _broken_run(facts: Mapping[str, Any]) -> Iterator[Problem]:
+def _broken_run(facts: Facts) -> Iterator[Problem]:
     for error in facts.get("collection_errors", [])[:MAX_SHOWN]:
         yield Problem("tests", f"pytest cannot collect the tests:\n{error}\nCorrect the test module.")
     if facts.get("done"):
@@ -209,7 +212,7 @@ def _broken_run(facts: Mapping[str, Any]) -> Iterator[Problem]:
     yield Problem(part, text)
 
 
-def _red(name: str, facts: Mapping[str, Any]) -> Iterator[Problem]:
+def _red(name: str, facts: Facts) -> Iterator[Problem]:
     """Tests that no stub fails prove nothing (SKILL-4)."""
     runs = {run["kind"]: run["results"] for run in facts["runs"] if run["kind"] != "skill"}
     own = [test for test in facts["tests"] if test.startswith("skill/")]
@@ -228,7 +231,7 @@ def _red(name: str, facts: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem("limits", f"{_listed(unjudged)}: no time was left to try it on stubs. Make the tests faster.")
 
 
-def _green(facts: Mapping[str, Any]) -> Iterator[Problem]:
+def _green(facts: Facts) -> Iterator[Problem]:
     """All tests pass, twice (SKILL-5), each with a report of its own."""
     runs = [run["results"] for run in facts["runs"] if run["kind"] == "skill"]
     if not runs:
@@ -237,7 +240,7 @@ def _green(facts: Mapping[str, Any]) -> Iterator[Problem]:
     bad = 0
     for test in facts["tests"]:
         for turn, results in enumerate(runs, 1):
-            one = results.get(test, {"outcome": "unreported", "text": ""})
+            one = results.get(test, _UNREPORTED)
             if one["outcome"] != "passed":
                 bad += 1
                 if bad <= MAX_SHOWN:
@@ -252,7 +255,7 @@ def _green(facts: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem("green", f"It returns a {unsendable}, which JSON cannot hold: return dict, list, str or numbers.")
 
 
-def _not_green(test: str, one: Mapping[str, Any], turn: int) -> Problem:
+def _not_green(test: str, one: Result, turn: int) -> Problem:
     shown = _short(test)
     if test.startswith("earlier/"):
         shown += " (a test of the version before; `breaking=true` if the change of behaviour is meant)"
@@ -270,21 +273,22 @@ def _not_green(test: str, one: Mapping[str, Any], turn: int) -> Problem:
             return Problem("green", f"{shown} gave no report{again}: every test must run to its end.")
 
 
-def _report(facts: Mapping[str, Any], seed: int) -> dict[str, Any]:
+def _report(facts: Facts, seed: int, compared: int) -> dict[str, Any]:
     """What is kept with the skill: how each stub and each run went, in counts."""
     return {
         "seed": seed,
-        "tests": [_short(test) for test in facts["tests"]],
+        "tests": [_short(test)[:MAX_NAME] for test in facts["tests"]],
         "runs": [
             {"kind": run["kind"], "failed": sum(one["outcome"] in _FAILED for one in run["results"].values())}
             for run in facts["runs"]
         ],
-        "compared": facts.get("doubles", {}).get("tried", 0),
+        "compared": compared,
         "mutants": facts.get("mutation", {}),
     }
 
 
 _FAILED = ("failed", "timeout", "exited")
+_UNREPORTED: Result = {"outcome": "unreported", "text": "", "seconds": 0.0}
 
 
 def _short(test: str) -> str:

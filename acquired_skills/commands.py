@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from acquired_skills.describe import details, needs, numbers, signature, summary
+from acquired_skills.failed_inputs import as_tests
 from acquired_skills.library import SkillLibrary
 from acquired_skills.proposal import DEFAULT_TIMEOUT_S, Proposal, SkillRefused
 from acquired_skills.reconcile import Reconciled
@@ -66,14 +67,17 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
 
 @app.command()
 def show(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
-    """One skill whole: parameters, code and tests."""
+    """One skill whole: parameters, code, tests, and what anybody's calls of it failed on."""
 
-    async def work(library: SkillLibrary) -> tuple[Skill, dict[str, Any]]:
+    async def work(library: SkillLibrary) -> tuple[Skill, dict[str, Any], str]:
         skill = await library.get(name)
         code, tests = await library.code(skill), await library.tests(skill)
-        return skill, details(skill, code, tests, await library.stats(name))
+        failed = await library.track.failed_inputs(skill, None)
+        found = details(skill, code, tests, await library.stats(name))
+        found["failed_inputs"] = [dict(each.arguments) for each in failed]
+        return skill, found, as_tests(name, failed)
 
-    skill, found = with_library(ctx, "reading the skill", work)
+    skill, found, cases = with_library(ctx, "reading the skill", work)
     if wants_json(ctx, as_json):
         emit_json(found)
         return
@@ -82,6 +86,8 @@ def show(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
         emit(f"needs {needs(skill)}")
     emit("".join(f"- {example}\n" for example in skill.examples))
     emit(f"# scripts/{name}.py\n{found['code']}\n# tests/test_{name}.py\n{found['tests']}")
+    if cases:
+        emit(f"# it failed on\n{cases}")
 
 
 @app.command()

@@ -8,6 +8,7 @@ from dataclasses import replace
 from acquired_skills.admission import admit
 from acquired_skills.admitted import is_same, skill_of
 from acquired_skills.catalog import Catalog, Found
+from acquired_skills.doubles import Neighbour
 from acquired_skills.in_box.effort import Effort
 from acquired_skills.ledger import Ledger, VersionStats
 from acquired_skills.proposal import Problem, Proposal, SkillRefused
@@ -39,7 +40,7 @@ class SkillLibrary:
         static_names: Callable[[], frozenset[str]],
         seed: Callable[[], int],
         retrieve: int = 8,
-        compared: int = 20,
+        compared: int = 5,
         allowed: frozenset[Destination] = frozenset(),
         effort: Effort | None = None,
         updates: RegistryUpdates | None = None,
@@ -133,7 +134,7 @@ class SkillLibrary:
             self._sandbox,
             seed=self._seed(),
             earlier_tests=earlier,
-            others=await self._neighbours(proposal) if current is None else {},
+            neighbours=await self._neighbours(proposal) if current is None else (),
             effort=self._effort,
         )
         progress("saving the skill", 0.9)
@@ -236,16 +237,16 @@ class SkillLibrary:
 
     # Inside.
 
-    async def _neighbours(self, proposal: Proposal) -> dict[str, bytes]:
-        """The code of the listed skills nearest by meaning that would run where the proposal is tried."""
-        found: dict[str, bytes] = {}
+    async def _neighbours(self, proposal: Proposal) -> list[Neighbour]:
+        """The listed skills nearest by meaning that run in a bare box, the nearest first."""
+        found: list[Neighbour] = []
         if not self._compared:
             return found
         for near in await self.search(f"{proposal.name} {proposal.description}", self._compared):
             skill = near.skill
             if skill.name != proposal.name and not skill.environment and not skill.destinations:
                 with contextlib.suppress(SkillDamaged):
-                    found[skill.name] = await self.code(skill)
+                    found.append(Neighbour(skill.name, await self.code(skill), skill.imports, skill.plain))
         return found
 
     def _publish(self, skill: Skill, code: bytes, tests: bytes, replaces: int) -> Skill:

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from acquired_skills.arguments import why_unusable
 from acquired_skills.names import folder_name, skill_name
 from acquired_skills.skill import NotOurs, Skill, SkillDamaged, SkillState
 from sandbox.contract import Destination
@@ -31,7 +32,10 @@ class _Front(BaseModel):
 
 
 def _from_json(text: Any) -> Any:
-    return json.loads(text) if isinstance(text, str) else text
+    try:
+        return json.loads(text) if isinstance(text, str) else text
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def _destination(text: str) -> str:
@@ -102,6 +106,8 @@ def parse(data: bytes, where: str) -> Skill:
         read = _OURS.validate_python(ours)
     except ValidationError as error:
         raise SkillDamaged(f"{where}: metadata {_first(error, PREFIX)}") from None
+    if unusable := why_unusable(read.parameters):
+        raise SkillDamaged(f"{where}: metadata {PREFIX}parameters: {unusable}.")
     return Skill(
         name=skill_name(front.name),
         version=read.version,
@@ -132,6 +138,8 @@ def _front(data: bytes, where: str) -> _Front:
         return _Front.model_validate(loaded)
     except UnicodeDecodeError as error:
         raise SkillDamaged(f"{where} is not UTF-8 text (byte {error.start}).") from None
+    except RecursionError:
+        raise SkillDamaged(f"{where}: its front matter is nested too deeply.") from None
     except YAMLError as error:
         raise SkillDamaged(
             f"{where}: its front matter is not valid YAML: {' '.join(str(error).split())[:300]}"

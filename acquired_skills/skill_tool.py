@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from acquired_skills.failed_inputs import as_tests
+from acquired_skills.failed_inputs import as_tests, whose
 from acquired_skills.in_box.files import PYDANTIC, TYPED_CALL, box_files
 from acquired_skills.library import SkillLibrary
 from acquired_skills.needs import not_allowed, told
@@ -32,7 +32,7 @@ class SkillTool:
     async def run(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
         """The function's JSON value. Raises ToolFailure for what the code did, SandboxError when no box ran it."""
         if not self.skill.state.listed:
-            raise refusal(await self._why_not(), "skill_not_listed")
+            raise refusal(await self._why_not(ctx), "skill_not_listed")
         job = await self._job(ctx, arguments)
         began = ctx.clock.monotonic()
         try:
@@ -49,22 +49,23 @@ class SkillTool:
         failure = failure_of(outcome, what, refused)
         self._log(ctx, began, failure.failure_class)
         said = outcome.error.message if outcome.error else f"ended by {outcome.end}"
-        await self.library.track.keep_failed(self.skill, arguments, said)
+        await self.library.track.keep_failed(self.skill, arguments, said, ctx.turn)
         if await self.library.judge(self.skill) is SkillState.QUARANTINED:
-            failure = failure_of(outcome, what, f"{refused}\n{await self._quarantined()}".strip())
+            failure = failure_of(outcome, what, f"{refused}\n{await self._quarantined(ctx)}".strip())
         raise failure
 
-    async def _why_not(self) -> str:
+    async def _why_not(self, ctx: CallContext) -> str:
         if self.skill.state is SkillState.QUARANTINED:
-            return f"{await self._quarantined()}\nNothing was run."
+            return f"{await self._quarantined(ctx)}\nNothing was run."
         return f"The skill `{self.skill.name}` is {self.skill.state}: enable it with manage_skills first."
 
-    async def _quarantined(self) -> str:
-        """What the agent is told: what happened, what to do, and the inputs to do it with."""
-        name, failed = self.skill.name, await self.library.track.failed_inputs(self.skill)
+    async def _quarantined(self, ctx: CallContext) -> str:
+        """What the agent is told: what happened, what to do, and the inputs to do it with, none of another user."""
+        name, failed = self.skill.name, await self.library.track.failed_inputs(self.skill, whose(ctx.turn))
+        cases = f", whose tests cover what it failed on:\n{as_tests(name, failed)}" if failed else "."
         return (
             f"`{name}` version {self.skill.version} failed so often that it is quarantined: no longer offered. Propose "
-            "a repaired version with create_skill, whose tests cover what it failed on:\n" + as_tests(name, failed)
+            f"a repaired version with create_skill{cases}"
         )
 
     async def _job(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Job:

@@ -11,6 +11,7 @@ from acquired_skills.skill import Skill, SkillState
 from acquired_skills.telemetry import Telemetry, counted
 from engine.contract.context import Clock
 from engine.contract.failure import FailureClass
+from engine.contract.turn import Turn
 
 
 class TrackRecord:
@@ -67,14 +68,14 @@ class TrackRecord:
         await asyncio.to_thread(self._ledger.forgive, skill.name, skill.version)
         self._outcomes.pop(skill.name, None)
 
-    async def keep_failed(self, skill: Skill, arguments: Mapping[str, Any], error: str) -> None:
-        """Keep what this version was called with when it failed."""
-        failed = FailedInput(self._now(), arguments, error)
+    async def keep_failed(self, skill: Skill, arguments: Mapping[str, Any], error: str, turn: Turn) -> None:
+        """Keep what this version was called with, in this turn, when it failed."""
+        failed = FailedInput(self._now(), arguments, error, turn.user, turn.agent)
         await asyncio.to_thread(self._failed.keep, skill.name, skill.version, failed)
 
-    async def failed_inputs(self, skill: Skill) -> list[FailedInput]:
-        """What this version was called with when it failed, the latest last."""
-        return await asyncio.to_thread(self._failed.of, skill.name, skill.version)
+    async def failed_inputs(self, skill: Skill, user: str | None) -> list[FailedInput]:
+        """What this version was called with by a user when it failed, the latest last. user: None for everybody."""
+        return await asyncio.to_thread(self._failed.of, skill.name, skill.version, user)
 
     async def aclose(self) -> None:
         """Write what waits."""

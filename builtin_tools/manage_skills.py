@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from acquired_skills.describe import details, needs, numbers, signature, summary
-from acquired_skills.failed_inputs import as_tests
+from acquired_skills.failed_inputs import as_tests, whose
 from acquired_skills.ledger import VersionStats
 from acquired_skills.library import SkillLibrary
 from acquired_skills.skill import Skill, SkillError, SkillState
@@ -48,8 +48,10 @@ async def manage_skills(
                 may_have_started=False,
                 end="refused",
             )
-        if action in ("show", "history"):
-            return await (_show if action == "show" else _history)(library, name)
+        if action == "show":
+            return await _show(library, name, whose(ctx.turn))
+        if action == "history":
+            return await _history(library, name)
         return await _change(library, action, name, version)
     except SkillError as error:
         raise ToolFailure(str(error), reason="skill_not_changed", may_have_started=False) from error
@@ -81,11 +83,12 @@ async def _stats(library: SkillLibrary, name: str | None) -> Produced:
     return Produced(value, "\n".join(lines) or "No calls are recorded yet.")
 
 
-async def _show(library: SkillLibrary, name: str) -> Produced:
+async def _show(library: SkillLibrary, name: str, user: str | None) -> Produced:
+    """user: whose failing inputs are shown; None for everybody's."""
     skill = await library.get(name)
     code, tests = await library.code(skill), await library.tests(skill)
     value = details(skill, code, tests, await library.stats(name))
-    failed = await library.track.failed_inputs(skill)
+    failed = await library.track.failed_inputs(skill, user)
     value["failed_inputs"] = [dict(each.arguments) for each in failed]
     cases = f"\n\nIt failed on:\n{as_tests(name, failed)}" if failed else ""
     needed = f"\nNeeds {needs(skill)}" if needs(skill) else ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Effort:
     """Seconds of wall time: one test on a stub, one on the skill, all together.
 
-    doubles_s: all trials of other skills in its place (SKILL-8).
+    doubles_s: asking other skills what its tests asked it (SKILL-8), in boxes of their own.
     mutants, mutants_s: how many are made of the code, and the seconds for all of them. threshold: the share of them
     that the tests must notice (SKILL-6); with 0 none are made.
     """

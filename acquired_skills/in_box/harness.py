@@ -5,7 +5,7 @@ by a worker process; every run is a fork of it, because `pytest.main` in each wo
 module sees the skill through a switch, so a fork can put a stub in its place after collection.
 
 In the job's folder lie this package, `pytest.ini`, `skill/<name>.py`, `skill/test_<name>.py`, and for a new version
-`earlier/test_<name>.py`, the tests of the version before; in `others/` skills that it may double.
+`earlier/test_<name>.py`, the tests of the version before.
 """
 
 import contextlib
@@ -24,7 +24,6 @@ from typing import Any
 
 import pytest
 
-from acquired_skills.in_box.doubles import doubles
 from acquired_skills.in_box.effort import Effort
 from acquired_skills.in_box.mutation import Mutation
 from acquired_skills.in_box.skill_arguments import NotDescribable, describe
@@ -42,9 +41,9 @@ def admit(name: str, seed: int, effort: dict[str, Any]) -> dict[str, Any]:
 
     seed: of the random test order, and of the choice of mutants. effort: the fields of `Effort`.
     Keys, where it came so far: ``import_error``, ``schema`` or ``schema_error``, ``collection_errors``, ``tests``
-    (ids), ``runs`` ([{kind, results: {id: {outcome, text, seconds}}}]), ``returned`` ({unsendable?, typed?}),
-    ``doubles`` and ``mutation`` (as the functions give them), ``done``; and when the worker ended by itself, ``ended``
-    (how) and ``phase`` (in what).
+    (ids), ``runs`` ([{kind, results: {id: {outcome, text, seconds}}}]), ``returned`` ({unsendable?, typed?, missed,
+    calls}, as the switch and its recorder give them), ``mutation`` (as `Mutation.meet` gives it), ``done``; and when
+    the worker ended by itself, ``ended`` (how) and ``phase`` (in what).
     """
     spend = Effort(**effort)
     deadline = time.monotonic() + spend.total_s
@@ -117,7 +116,7 @@ class _Worker:
         try:
             _send(self.sink, schema=describe(function))
         except NotDescribable as problem:
-            _send(self.sink, schema_error=str(problem))
+            _send(self.sink, schema_error=_shorten(str(problem)))
         except Exception as problem:  # noqa: BLE001  (annotations are code of the proposal and may do anything)
             _send(self.sink, schema_error=f"{type(problem).__name__}: {problem}"[:MAX_TEXT])
         return function
@@ -138,7 +137,7 @@ class _Worker:
             self._red(own)
             took = self._green(session.items, self.seed) and self._green(session.items, self.seed + 1)
             if took:
-                self._compare(sorted(session.items, key=lambda item: took[item.nodeid]), sum(took.values()))
+                self._mutate(sorted(session.items, key=lambda item: took[item.nodeid]), sum(took.values()))
         return True
 
     def _red(self, items: list[pytest.Item]) -> None:
@@ -150,13 +149,9 @@ class _Worker:
             if not left:
                 return
 
-    def _compare(self, quickest: list[pytest.Item], usual_s: float) -> None:
-        """Other functions in the skill's place: skills that there are, then mutants of it."""
-        effort, left = self.effort, self.deadline - time.monotonic()
-        if (HERE / "others").is_dir():
-            own = [item for item in quickest if item.nodeid.startswith("skill/")]
-            found = doubles(HERE / "others", self.switch, own, effort.test_s, min(effort.doubles_s, left))
-            _send(self.sink, doubles=found)
+    def _mutate(self, quickest: list[pytest.Item], usual_s: float) -> None:
+        """Mutants of the skill in its place."""
+        effort = self.effort
         if effort.threshold:
             mutation = Mutation(HERE / "skill" / f"{self.name}.py", self.switch, most=effort.mutants, seed=self.seed)
             left = self.deadline - time.monotonic()
@@ -225,8 +220,9 @@ class _Worker:
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             result = {**_outcome(self.reports), "seconds": time.monotonic() - began}
             _send(sink, id=item.nodeid, result=result)
-        if self.switch.returned:
-            _send(sink, returned=self.switch.returned)
+        if not self.switch.stubbed:
+            calls = self.switch.recorder
+            _send(sink, returned={**self.switch.returned, "missed": calls.missed, "calls": calls.calls()})
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

@@ -6,6 +6,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from acquired_skills.in_box.recorder import Recorder
 from acquired_skills.in_box.skill_arguments import to_json
 
 
@@ -21,6 +22,7 @@ class Switch:
         self.function = function
         self.current = self._observed
         self.returned: dict[str, Any] = {}
+        self.recorder = Recorder()
 
         @functools.wraps(function)
         def switched(*arguments: Any, **named: Any) -> Any:
@@ -56,9 +58,9 @@ class Switch:
         raise NotImplementedError
 
     def _observed(self, *arguments: Any, **named: Any) -> Any:
-        """The skill itself, noting whether what it returns can leave the box."""
+        """The skill itself, noting its calls, and whether what it returns can leave the box."""
         __tracebackhide__ = True
-        value = self.function(*arguments, **named)
+        value = self.recorder.call(self.function, arguments, named)
         try:
             json.dumps(value)
         except (TypeError, ValueError, RecursionError):

@@ -21,7 +21,8 @@ def trial(
     """NOTICED, UNNOTICED, or UNABLE when it could not be made: what the tests say of a function in the skill's place.
 
     switch: between the skill and its tests. make: makes the function, in the fork. No word within the time, or none at
-    all, is a failure of that function like any other.
+    all, is a failure of that function like any other. The word is the fork's own, and the function's code runs in that
+    fork, so it can be forged: by the skill about itself (SKILL-7), which is why no other skill's code may come here.
     """
     source, sink = os.pipe()
     child = os.fork()

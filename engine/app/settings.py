@@ -64,7 +64,7 @@ class SkillSettings(Section):
     """
 
     retrieve: int = Field(default=8, ge=1)
-    compared: int = Field(default=20, ge=0)
+    compared: int = Field(default=5, ge=0)
     mutants_noticed: float = Field(default=0.6, ge=0, le=1)
 
 

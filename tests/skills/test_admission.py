@@ -1,5 +1,6 @@
 """Proposals before the real gate, in the real box."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -215,3 +216,16 @@ async def test_a_new_version_must_pass_the_earlier_tests_too(box: NamespaceSandb
     assert "test_adds (a test of the version before" in text
     same = proposal(tests=HEAD + "def test_more():\n    assert add_one(2) == 3\n")
     assert (await admitted(box, same, earlier=proposal().tests)).tests == 2
+
+
+@pytest.mark.spec("SKILL-3")
+async def test_code_that_makes_up_a_schema_nobody_could_finish_validating_by_is_refused(box: NamespaceSandbox) -> None:
+    bomb = (
+        'exec(\'import pydantic\\n_D = {"a0": {"type": "object"}}\\nfor _i in range(1, 13):\\n'
+        '    _D[f"a{_i}"] = {"allOf": [{"$ref": f"#/$defs/a{_i - 1}"}] * 8}\\n'
+        'pydantic.BaseModel.model_json_schema = classmethod(lambda cls, **_: {"type": "object", '
+        '"properties": {"number": {"type": "integer"}}, "$defs": dict(_D), '
+        '"allOf": [{"$ref": "#/$defs/a12"}]})\')\n\n\n'
+    )
+    text = await refusal(box, replace(proposal(), code=bomb + proposal().code))
+    assert "[schema] Its JSON Schema cannot be used: " in text

@@ -1,6 +1,7 @@
 """The life of a version: what its calls earn it, that a bad day of the world is not held against it, and its repair."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,12 +9,13 @@ import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as some
 
-from acquired_skills.failed_inputs import MOST_KEPT, FailedInput, FailedInputs, as_tests
+from acquired_skills.failed_inputs import MOST_KEPT, MOST_OF_ALL, FailedInput, FailedInputs, as_tests
 from acquired_skills.library import SkillLibrary
 from acquired_skills.life import judged, sure
 from acquired_skills.skill import SkillState
 from acquired_skills.skill_tool import skill_tool
 from acquired_skills.source import SkillSource
+from builtin_tools.manage_skills import manage_skills
 from engine.contract.failure import FailureClass, ToolFailure
 from engine.contract.turn import Turn
 from sandbox.contract import SandboxError
@@ -68,16 +70,34 @@ def test_of_what_it_failed_on_the_latest_are_kept_once_and_become_tests(tmp_path
     with opened_records(tmp_path) as records:
         kept = FailedInputs(records)
         for number in (*range(20), 19):
-            kept.keep("add_one", 1, FailedInput("t", {"number": number, "text": "a\n'b'"}, "KeyError: \x1b[2J"))
-        kept.keep("add_one", 1, FailedInput("t", {"number": {1, 2}}, "no JSON"))
-        kept.keep("add_one", 1, FailedInput("t", {"number": "x" * 10_000}, "too large"))
-        kept.keep("add_one", 2, FailedInput("t", {"number": 99}, "of another version"))
-        found = kept.of("add_one", 1)
+            kept.keep(
+                "add_one", 1, FailedInput("t", {"number": number, "text": "a\n'b'"}, "KeyError: \x1b[2J\ud800", "ann")
+            )
+        kept.keep("add_one", 1, FailedInput("t", {"number": {1, 2}}, "no JSON", "ann"))
+        kept.keep("add_one", 1, FailedInput("t", {"number": "x" * 10_000}, "too large", "ann"))
+        kept.keep("add_one", 2, FailedInput("t", {"number": 99}, "of another version", "ann"))
+        found = kept.of("add_one", 1, "ann")
     assert [each.arguments["number"] for each in found] == list(range(20 - MOST_KEPT + 1, 20))
     tests = as_tests("add_one", found[-1:])
     compile(tests, "tests", "exec")
     assert "assert add_one(number=19, text=\"a\\n'b'\") == ..." in tests
     assert "\x1b" not in tests
+
+
+def test_what_one_user_failed_on_is_kept_from_others_and_pushed_out_by_no_one_of_them(tmp_path: Path) -> None:
+    with opened_records(tmp_path) as records:
+        kept = FailedInputs(records)
+        kept.keep("add_one", 1, FailedInput("t", {"pin": 4711}, "KeyError", "ann", "x"))
+        for number in range(3 * MOST_KEPT):
+            kept.keep("add_one", 1, FailedInput("t", {"pin": number}, "KeyError", "bob", "x"))
+        assert [each.arguments for each in kept.of("add_one", 1, "ann")] == [{"pin": 4711}]
+        assert len(kept.of("add_one", 1, "bob")) == MOST_KEPT
+        assert kept.of("add_one", 1, "eve") == []
+        everybody = kept.of("add_one", 1, None)
+        assert {(each.user, each.agent) for each in everybody} == {("ann", "x"), ("bob", "x")}
+        for number in range(2 * MOST_OF_ALL):
+            kept.keep("add_one", 1, FailedInput("t", {"pin": number}, "KeyError", f"user-{number}"))
+        assert len(kept.of("add_one", 1, None)) == MOST_OF_ALL
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -132,6 +152,28 @@ class TestInUse:
         assert await self.state(library) is PROBATION
         assert await self.call(library, box, tmp_path, 9) == 10
         assert [one.version for one in await library.stats("add_one")] == [2, 1]
+
+    async def test_what_one_users_calls_failed_on_is_shown_to_that_user_and_to_admins_alone(
+        self, library: SkillLibrary, box: NamespaceSandbox, tmp_path: Path
+    ) -> None:
+        await library.create(proposal())
+        for_all = context(library, box, tmp_path / "workspace")
+        ann = replace(for_all, turn=Turn(user="ann", permission="user"))
+        bob = replace(for_all, turn=Turn(user="bob", permission="user"))
+        boss = replace(for_all, turn=Turn(user="boss", permission="admin"))
+        tool, show = skill_tool(await library.get("add_one"), library), {"action": "show", "name": "add_one"}
+        for _ in range(3):
+            with pytest.raises(ToolFailure) as failed:
+                await tool.run(ann, {"number": "PIN 4711"})
+        assert "PIN 4711" in str(failed.value)
+        quarantined = skill_tool(await library.get("add_one"), library)
+        for who, sees in ((ann, True), (bob, False), (boss, True)):
+            with pytest.raises(ToolFailure, match="is quarantined") as refused:
+                await quarantined.run(who, {"number": 1})
+            shown = await manage_skills.run(who, show)
+            assert ("PIN 4711" in str(refused.value)) is sees
+            assert ("PIN 4711" in shown.message) is sees
+            assert (shown.value["failed_inputs"] == [{"number": "PIN 4711"}]) is sees
 
     async def test_who_enables_it_again_gives_it_a_new_chance(
         self, library: SkillLibrary, box: NamespaceSandbox, tmp_path: Path

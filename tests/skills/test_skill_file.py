@@ -39,7 +39,8 @@ def test_what_is_written_is_read_back(  # noqa: PLR0917  (hypothesis gives them 
     destinations: tuple[str, ...],
 ) -> None:
     written = replace(
-        skill(), description=description, examples=examples, parameters={"properties": {}, "required": [], "x": parameters},
+        skill(), description=description, examples=examples,
+        parameters={"type": "object", "properties": {}, "required": [], "x": parameters},
         state=state, version=version, plain=plain, dependencies=dependencies, destinations=destinations,
         environment=dependencies,
     )  # fmt: skip
@@ -92,6 +93,21 @@ def test_people_read_what_a_skill_needs() -> None:
     text = render(replace(skill(), dependencies=("six>=1",), destinations=("a.example:443",))).decode()
     assert "## Needs\n\n- the package `six>=1`\n- a connection to `a.example:443`\n" in text
     assert "## Needs" not in GOOD
+
+
+@pytest.mark.spec("SKILL-3")
+def test_a_schema_in_a_file_that_would_take_forever_to_validate_by_makes_it_damaged() -> None:
+    defs = {f"a{level}": {"allOf": [{"$ref": f"#/$defs/a{level - 1}"}] * 8} for level in range(1, 13)}
+    bomb = {"type": "object", "$defs": defs | {"a0": {}}, "allOf": [{"$ref": "#/$defs/a12"}]}
+    with pytest.raises(SkillDamaged, match=r"SKILL.md: metadata knackbox-parameters: "):
+        parse(render(replace(skill(), parameters=bomb)), "SKILL.md")
+
+
+@pytest.mark.parametrize("found", ["[" * 5_000, "{x: " * 5_000])
+def test_a_file_nested_too_deep_to_read_is_refused_like_any_other(found: str) -> None:
+    for text in (f"---\n{found}\n---\n", GOOD.replace("knackbox-imports: '", f"knackbox-imports: '{found}", 1)):
+        with pytest.raises(SkillDamaged, match=r"SKILL.md"):
+            parse(text.encode(), "SKILL.md")
 
 
 def test_bytes_that_are_no_text_are_refused() -> None:

@@ -17,7 +17,7 @@ def one(outcome: str, text: str = "") -> dict[str, Any]:
 def facts(**changes: Any) -> dict[str, Any]:
     sound: dict[str, Any] = {
         "phase": "tests",
-        "schema": {"parameters": {}, "plain": True},
+        "schema": {"parameters": {"type": "object", "properties": {}}, "plain": True},
         "tests": [A, B],
         "collection_errors": [],
         "done": True,
@@ -137,3 +137,79 @@ def test_a_box_that_ended_at_a_limit_is_no_verdict_in_favour(end: End) -> None:
 def test_a_harness_that_gave_no_value_is_no_verdict_in_favour() -> None:
     assert "ended before a verdict" in told(None)
     assert "boom" in told(None, End.ERROR, error=CodeError("ValueError", "boom", ""))
+
+
+SOUND_CALL = {"positional": [1], "named": {}, "value": 2}
+
+
+@pytest.mark.spec("SKILL-1")
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"runs": 7},
+        {"runs": [{"kind": "skill", "results": []}]},
+        {"runs": [{"kind": [], "results": {}}]},
+        {"runs": [{"kind": "skill", "results": {A: {**one("passed"), "seconds": float("nan")}}}]},
+        {"runs": [{"kind": "skill", "results": {A: {**one("failed"), "text": None}}}]},
+        {"runs": [{"kind": "skill", "results": {}}] * 1_000},
+        {"phase": ["tests"]},
+        {"tests": None},
+        {"tests": [A, 7]},
+        {"tests": ["x" * 1_000_000]},
+        {"tests": ["skill/\ud800"]},
+        {"collection_errors": "no list"},
+        {"import_error": {}},
+        {"import_error": "x" * 1_000_000},
+        {"schema_error": 7},
+        {"schema": None},
+        {"schema": {"parameters": [], "plain": True}},
+        {"schema": {"parameters": {"type": "object"}}},
+        {"returned": [1]},
+        {"returned": {"unsendable": ["set"]}},
+        {"returned": {"missed": -1}},
+        {"returned": {"calls": [{"positional": 1, "named": {}}]}},
+        {"returned": {"calls": [SOUND_CALL] * 10_000}},
+        {"mutation": {"made": 1, "killed": "all", "survived": [], "seconds": 1.0}},
+        {"mutation": {"made": 1, "killed": float("inf"), "survived": [], "seconds": 1.0}},
+        {
+            "mutation": {
+                "made": 1,
+                "killed": 0,
+                "survived": [{"line": None, "before": "a", "after": "b"}],
+                "seconds": 1.0,
+            }
+        },
+        {"mutation": {"made": 1, "killed": 0, "survived": [{}], "seconds": 1.0}},
+        {"mutation": {"made": 1, "killed": 0, "survived": [], "seconds": float("nan")}},
+        {"ended": 9, "done": False},
+        {"and": "more"},
+    ],
+    ids=lambda lie: str(lie)[:50],
+)
+def test_what_is_no_report_speaks_against_admission_and_raises_nothing(lie: dict[str, Any]) -> None:
+    assert told(facts(**lie)).startswith("[limits] What came out of the box is no report of ours (")
+
+
+BOMB = {f"a{level}": {"allOf": [{"$ref": f"#/$defs/a{level - 1}"}] * 8} for level in range(1, 9)}
+
+
+@pytest.mark.spec("SKILL-1", "SKILL-3")
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"type": "array"},
+        {"type": "object", "properties": []},
+        {"type": "object", "properties": {"x": True}},
+        {"type": "object", "properties": {"x": {"description": 7}}},
+        {"type": "object", "properties": {"x": {"description": "\ud800"}}},
+        {"type": "object", "properties": {"x": {"default": float("nan")}}},
+        {"type": "object", "required": "x"},
+        {"type": "object", "$defs": BOMB | {"a0": {"type": "object"}}, "allOf": [{"$ref": "#/$defs/a8"}]},
+        {"type": "object", "properties": {"x": {"enum": ["y" * 1_000_000]}}},
+    ],
+    ids=lambda schema: str(schema)[:50],
+)
+def test_a_schema_that_cannot_be_used_is_refused(parameters: dict[str, Any]) -> None:
+    text = told(facts(schema={"parameters": parameters, "plain": True}))
+    assert text.startswith("[schema] Its JSON Schema cannot be used: ")

@@ -1,0 +1,110 @@
+"""What comes out of the box of an admission: the word of untrusted code, so typed and bounded before it is used.
+
+`acquired_skills.in_box.harness.admit` gathers it. Whatever does not fit here is no report.
+"""
+
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
+
+_STRICT = ConfigDict(strict=True, extra="forbid")
+_Id = Annotated[str, Field(max_length=2_000)]
+_Text = Annotated[str, Field(max_length=4_000)]
+_Line = Annotated[str, Field(max_length=500)]
+_Count = Annotated[int, Field(ge=0, le=1_000_000)]
+_Seconds = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
+
+
+@with_config(_STRICT)
+class Result(TypedDict):
+    """How one test went in one run."""
+
+    outcome: Literal["passed", "failed", "skipped", "xfail", "timeout", "exited", "unreported"]
+    text: _Text
+    seconds: _Seconds
+
+
+@with_config(_STRICT)
+class Run(TypedDict):
+    """One run of the tests, on a stub or on the skill."""
+
+    kind: Literal["raises", "none", "sentinel", "skill"]
+    results: dict[_Id, Result]
+
+
+@with_config(_STRICT)
+class Schema(TypedDict):
+    """Of the arguments; whether it is one that may be used is `acquired_skills.arguments`' to say."""
+
+    parameters: dict[str, Any]
+    plain: bool
+
+
+@with_config(_STRICT)
+class Recorded(TypedDict):
+    """One call that the tests made: what went in, and what came out, a value or the name of an exception's type."""
+
+    positional: list[Any]
+    named: dict[str, Any]
+    value: NotRequired[Any]
+    raised: NotRequired[_Line]
+
+
+@with_config(_STRICT)
+class Returned(TypedDict, total=False):
+    """What the skill returned to its tests. calls: those kept. missed: how many were not."""
+
+    typed: bool
+    unsendable: _Line
+    missed: Annotated[int, Field(ge=0)]
+    calls: Annotated[list[Recorded], Field(max_length=1_000)]
+
+
+@with_config(_STRICT)
+class Survivor(TypedDict):
+    """A change of the code that no test noticed."""
+
+    line: _Count
+    before: _Line
+    after: _Line
+
+
+@with_config(_STRICT)
+class MutationFacts(TypedDict):
+    """How the tests met the mutants."""
+
+    made: _Count
+    killed: _Count
+    survived: Annotated[list[Survivor], Field(max_length=1_000)]
+    seconds: _Seconds
+
+
+@with_config(_STRICT)
+class Facts(TypedDict):
+    """Everything; what is missing was not reached."""
+
+    phase: Literal["import", "collection", "tests"]
+    runs: Annotated[list[Run], Field(max_length=10)]
+    done: NotRequired[bool]
+    ended: NotRequired[_Line]
+    import_error: NotRequired[_Text]
+    schema: NotRequired[Schema]
+    schema_error: NotRequired[_Text]
+    collection_errors: NotRequired[Annotated[list[_Text], Field(max_length=1_000)]]
+    tests: NotRequired[Annotated[list[_Id], Field(max_length=100_000)]]
+    returned: NotRequired[Returned]
+    mutation: NotRequired[MutationFacts]
+
+
+_FACTS = TypeAdapter(Facts)
+
+
+def facts_of(value: Any) -> Facts:
+    """The value of the box as facts. Raises ValueError, one line that says what does not fit."""
+    try:
+        return _FACTS.validate_python(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part)[:80] for part in first["loc"]) or "all of it"
+        raise ValueError(f"{ascii(where)[1:-1]}: {first['msg']}") from None
