@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from engine import Engine
-from engine.app.settings import ModuleSettings, Settings
+from engine.app.settings import Settings
 
 CITY = {"name": "city", "type": "string", "description": "Where.", "required": True}
 TOOL = {"name": "weather.now", "description": "Say how the weather is in a city.", "parameters": [CITY]}
@@ -20,8 +20,7 @@ class Module(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        said = f"Sunny in {asked['arguments']['city']}, {asked['user_id']}."
-        self.answer({"tool_name": asked["tool_name"], "success": True, "result": said})
+        self.answer({"tool_name": "weather.now", "success": True, "result": f"Sunny in {asked['arguments']['city']}."})
 
     def answer(self, value: dict[str, Any]) -> None:
         self.send_response(200)
@@ -32,8 +31,9 @@ class Module(BaseHTTPRequestHandler):
 async def main() -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Module)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    modules = ModuleSettings(module_services={"weather": f"http://127.0.0.1:{server.server_port}"})
-    async with Engine.open(home=tempfile.mkdtemp(), settings=Settings(modules=modules)) as engine:
+    services = {"module_services": {"weather": f"http://127.0.0.1:{server.server_port}"}}
+    settings = Settings.model_validate({"modules": services})
+    async with Engine.open(home=tempfile.mkdtemp(), settings=settings) as engine:
         print((await engine.call("weather.now", {"city": "Oslo"})).message)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 EXAMPLES = sorted((REPOSITORY / "examples").glob("*.py"))
-MOST_LINES = 40
+MOST_LINES = 39  # under 40
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)

@@ -16,7 +16,8 @@ from typing import Any, get_origin
 from pydantic import BaseModel, ValidationError
 
 from engine.app.home import HOME_VARIABLE, Home
-from engine.app.settings import Section, Settings
+from engine.app.section import Section
+from engine.app.settings import Settings
 from engine.contract.failure import ConfigError
 
 PREFIX = "KNACKBOX_"

@@ -6,8 +6,9 @@ from functools import partial
 
 from pydantic import SecretStr
 
+from engine.app.module_settings import McpServerSettings, ModuleSettings
 from engine.app.services import Services
-from engine.app.settings import McpServerSettings, ModuleSettings, Settings
+from engine.app.settings import Settings
 from engine.contract.context import Clock
 from engine.contract.failure import ConfigError
 from engine.contract.turn import Turn

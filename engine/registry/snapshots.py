@@ -17,7 +17,6 @@ from engine.registry.updates import Subject
 from engine.stores.atomic import remove_leftovers, write_atomic
 from engine.stores.locks import FileLock
 
-_MOST_LEVELS = 100  # what is taken must be readable again, however deep the stack of its reader
 _ID = re.compile(r"^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{12}$")
 
 
@@ -123,24 +122,6 @@ class Snapshots:
 
 
 def _encoded(registry: FileRegistry[Any]) -> str:
-    """A registry's file in JSON and ASCII: it may hold half a character, which UTF-8 cannot. Raises RegistryError."""
+    """A registry's file as JSON. Raises RegistryError when it cannot be read."""
     document = registry.document()
-    for item_id, envelope in document.items.items():
-        if _too_deep(envelope):
-            raise RegistryError(
-                f"{registry.path}: no snapshot can be taken of {item_id[:80]!r}: "
-                f"it is nested more than {_MOST_LEVELS} deep. Take it out of the file."
-            )
     return json.dumps({"items": dict(document.items), "disabled": dict(document.disabled)}, indent=2, sort_keys=True)
-
-
-def _too_deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(_MOST_LEVELS):
-        level = [
-            inner
-            for each in level
-            if isinstance(each, dict | list)
-            for inner in (each.values() if isinstance(each, dict) else each)
-        ]
-    return any(isinstance(each, dict | list) for each in level)
