@@ -5,7 +5,6 @@ import json
 import tempfile
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 from engine import Engine
 from engine.app.settings import Settings
@@ -22,7 +21,7 @@ class Module(BaseHTTPRequestHandler):
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.answer({"tool_name": "weather.now", "success": True, "result": f"Sunny in {asked['arguments']['city']}."})
 
-    def answer(self, value: dict[str, Any]) -> None:
+    def answer(self, value: dict[str, object]) -> None:
         self.send_response(200)
         self.end_headers()
         self.wfile.write(json.dumps(value).encode())
@@ -31,8 +30,8 @@ class Module(BaseHTTPRequestHandler):
 async def main() -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Module)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    services = {"module_services": {"weather": f"http://127.0.0.1:{server.server_port}"}}
-    settings = Settings.model_validate({"modules": services})
+    weather = {"weather": f"http://127.0.0.1:{server.server_port}"}
+    settings = Settings.model_validate({"modules": {"module_services": weather}})
     async with Engine.open(home=tempfile.mkdtemp(), settings=settings) as engine:
         print((await engine.call("weather.now", {"city": "Oslo"})).message)
 
