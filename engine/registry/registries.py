@@ -19,7 +19,7 @@ from engine.registry.envelope import plain, read_agent, read_prompt, read_tool, 
 from engine.registry.file_registry import FileRegistry, Problem
 from engine.registry.file_tools import FileTools
 from engine.registry.snapshots import Snapshots
-from engine.registry.static import RegistryError
+from engine.registry.static import RegistryError, UnknownEntry
 from engine.registry.updates import RegistryUpdates, Subject
 
 _log = logging.getLogger("knackbox.registry")
@@ -195,5 +195,5 @@ def _enabled(registry: FileRegistry[Any], spec_id: str) -> Any:
     if spec_id not in view.items:
         why = next((problem.reason for problem in view.problems if problem.item_id == spec_id), "")
         known = ", ".join(list(view.items)[:20]) or "none"
-        raise RegistryError(f"There is no {kind} {spec_id[:80]!r}{f' ({why})' if why else ''}. Known: {known}.")
+        raise UnknownEntry(f"There is no {kind} {spec_id[:80]!r}{f' ({why})' if why else ''}. Known: {known}.")
     return view.items[spec_id]

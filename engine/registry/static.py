@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from engine.contract.failure import ConfigError
+from engine.contract.failure import ConfigError, UnknownName
 from engine.contract.source import Tool
 from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
@@ -12,6 +12,10 @@ from engine.formats.tags import TagError, TagRegistry
 
 class RegistryError(ConfigError):
     """Two tools want one name, or a source offers something that is no tool. Nothing of it was registered."""
+
+
+class UnknownEntry(RegistryError, UnknownName):
+    """Nothing is registered under this name."""
 
 
 class StaticSource:

@@ -35,7 +35,7 @@ async def test_a_client_gets_what_the_agent_may_call(tmp_path: Path, capfd: pyte
 @pytest.mark.parametrize("option", ["--agent", "--allow-list"])
 def test_one_line_says_that_there_is_none_of_this_name(tmp_path: Path, option: str) -> None:
     ended = apart("--home", str(tmp_path), "mcp", option, "nobody")
-    assert ended.code == 3
+    assert ended.code == 2
     assert ended.out == ""
     (line,) = ended.err.splitlines()
     assert "'nobody'" in line

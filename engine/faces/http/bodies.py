@@ -23,7 +23,7 @@ class Closed(BaseModel):
 class ListOptions(Closed):
     """What a client may say of its turn. Who asks, and what they may, is the token's (`turn_of`)."""
 
-    query: Annotated[str, Field(max_length=10_000)] | None = None
+    query: Annotated[str, Field(max_length=2_000)] | None = None
     features: Annotated[list[Feature], Field(max_length=16)] = []
     include_deferred_tools: bool = True
     use_tool_search_flow: bool = False

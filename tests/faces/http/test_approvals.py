@@ -13,6 +13,7 @@ import pytest
 from engine import Engine
 from engine.app.compose import People
 from engine.app.settings import Settings
+from engine.contract.events import Awaiting
 from engine.contract.spec import Annotations
 from engine.contract.turn import Turn
 from engine.faces.http.answers import Problem
@@ -194,7 +195,7 @@ async def test_a_yes_to_a_call_whose_token_is_gone_runs_nothing(tmp_path: Path, 
         environ={},
         people=People(approver=approver),
     ) as engine:
-        tokens = Tokens(engine.services.records)
+        tokens = Tokens(engine.services.records, engine.services.clock)
         asker = tokens.find(tokens.add(AGENT))
         assert asker is not None
         async with aclosing(Calls(engine, 3, tokens.holds)) as calls:
@@ -203,9 +204,10 @@ async def test_a_yes_to_a_call_whose_token_is_gone_runs_nothing(tmp_path: Path, 
             tokens.remove(AGENT.name)
             if anew:
                 tokens.add(AGENT)
-            question = pieces[0][1]
+            question = pieces[0]
+            assert isinstance(question, Awaiting)
             with pytest.raises(Problem) as refused:
-                await approver.answer(PERSON, question["id"], ApprovalAnswer(True, question["digest"]))
+                await approver.answer(PERSON, question.id, ApprovalAnswer(True, question.digest))
             assert refused.value.status == 409
             assert "removed" in str(refused.value.detail)
             async for _ in running.told(DEADLINE_S):

@@ -108,7 +108,7 @@ async def test_a_client_is_told_that_a_quiet_call_still_runs(tmp_path: Path) -> 
 
     async with (
         Engine.open(tmp_path, sources=[StaticSource("tests", [quiet])], packs=False, environ={}) as engine,
-        aclosing(Calls(engine, 3)) as calls,
+        aclosing(Calls(engine, 3, lambda _: True)) as calls,
     ):
         running = calls.start(ME, "quiet", {}, Turn(), followed=True)
         told = []

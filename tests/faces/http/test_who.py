@@ -133,7 +133,7 @@ async def test_what_the_operator_forbids_to_all_is_not_described_either(tmp_path
         environ={},
         people=People(approver=approver),
     ) as engine:
-        tokens = Tokens(engine.services.records)
+        tokens = Tokens(engine.services.records, engine.services.clock)
         served = Served(engine, Calls(engine, 1, tokens.holds), approver, "here")
         app = build_app(served, tokens.find, Names(frozenset({"localhost"})), BodyLimits(1_000, 1.0))
         headers = {"Authorization": f"Bearer {tokens.add(ADMIN)}"}
@@ -146,7 +146,7 @@ async def test_what_the_operator_forbids_to_all_is_not_described_either(tmp_path
 
 def test_a_caller_holds_as_long_as_the_very_token_does(tmp_path: Path) -> None:
     records = Records.open(f"sqlite:///{tmp_path / 'records.db'}")
-    tokens = Tokens(records)
+    tokens = Tokens(records, SystemClock())
     found = tokens.find(tokens.add(GUEST))
     assert found is not None
     assert tokens.holds(found)
