@@ -6,7 +6,7 @@ character; its writer then makes of them what no reader takes. So a single numbe
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 DEEPEST = 64  # lists and objects within each other; Python's own limit lies near 1,000
@@ -17,24 +17,29 @@ class JsonError(ValueError):
     """What is not strict JSON, or cannot be written as it, and why, in one line."""
 
 
-def read_json(data: bytes | str) -> Any:
-    """The value. Raises JsonError, with line and column where there are any. The caller bounds the length."""
+def read_json(data: bytes | str, deepest: int = DEEPEST) -> Any:
+    """The value. Raises JsonError, with line and column where there are any. The caller bounds the length.
+
+    deepest: levels of lists and objects that are taken.
+    """
     try:
         text = data.decode("utf-8") if isinstance(data, bytes) else data
         value = json.loads(
             text, parse_constant=_no_number, parse_float=_finite, parse_int=_bounded, object_pairs_hook=_object
         )
-        _refuse_deep(value)
-        if "\\u" in text:  # a half of a character can only be written so
-            json.dumps(value, ensure_ascii=False).encode("utf-8")
-    except UnicodeEncodeError:
-        raise JsonError("a text in it has half of a character (a lone surrogate)") from None
     except RecursionError:
-        raise JsonError(_TOO_DEEP) from None
+        raise JsonError(_nested(deepest)) from None
     except JsonError:
         raise
     except ValueError as error:
         raise JsonError(" ".join(str(error).split())[:300]) from error
+    if too_deep(value, deepest):
+        raise JsonError(_nested(deepest))
+    if "\\u" in text:  # half of a character can only be written so
+        try:
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+        except UnicodeEncodeError:
+            raise JsonError("a text in it has half of a character (a lone surrogate)") from None
     return value
 
 
@@ -44,29 +49,29 @@ def write_json(value: Any) -> str:
         text = json.dumps(value, allow_nan=False, ensure_ascii=False, indent=2, sort_keys=True) + "\n"
         data = text.encode("utf-8")
     except RecursionError:
-        raise JsonError(_TOO_DEEP) from None
+        raise JsonError(_nested(DEEPEST)) from None
     except (TypeError, ValueError) as error:
         raise JsonError(" ".join(str(error).split())[:300]) from error
     read_json(data)
     return text
 
 
-_TOO_DEEP = f"it is nested more than {DEEPEST} deep"
-
-
-def _refuse_deep(value: Any) -> None:
+def too_deep(value: Any, levels: int = DEEPEST) -> bool:
+    """Whether lists and objects are nested deeper than this. It does not recurse."""
     level = [value]
-    for _ in range(DEEPEST):
+    for _ in range(levels):
         level = [inner for each in level for inner in _inside(each)]
-        if not level:
-            return
-    raise JsonError(_TOO_DEEP)
+    return any(isinstance(each, Mapping | list | tuple) for each in level)
+
+
+def _nested(deepest: int) -> str:
+    return f"it is nested more than {deepest} deep"
 
 
 def _inside(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         yield from value.values()
-    elif isinstance(value, list):
+    elif isinstance(value, list | tuple):
         yield from value
 
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
+from engine.contract.strict_json import too_deep
+
 MOST_BYTES = 64 * 1024
 MOST_DEPTH = 64
 MOST_WORK = 10_000  # subschemas a chain of values is held against
@@ -54,14 +56,6 @@ def size_problem(schema: Mapping[str, Any]) -> str:
     except (TypeError, ValueError):
         return "it is not JSON"
     return f"it is larger than {MOST_BYTES >> 10} KiB" if large else ""
-
-
-def too_deep(value: Any, levels: int) -> bool:
-    """Whether lists and objects are nested deeper than this. Recurses no deeper itself."""
-    if not isinstance(value, Mapping | list | tuple):
-        return False
-    inner = value.values() if isinstance(value, Mapping) else value
-    return levels == 0 or any(too_deep(each, levels - 1) for each in inner)
 
 
 @dataclass(slots=True)

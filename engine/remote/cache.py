@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from engine.formats.bounded_schema import too_deep
+from engine.contract.strict_json import read_json
 from engine.stores.atomic import remove_leftovers, write_atomic
 
 TTL_S = 3600.0
@@ -47,12 +47,12 @@ class Cached:
 
     def encoded(self) -> bytes:
         """Raises ValueError for what `decoded` would refuse."""
-        if too_deep(self.manifest, MOST_DEPTH):
-            raise ValueError(f"it is nested deeper than {MOST_DEPTH} levels")
         stored = {"identity": self.identity, "fetched_at": self.fetched_at.isoformat(), "manifest": self.manifest}
-        data = json.dumps(stored).encode()
-        if len(data) > MOST_BYTES:
-            raise ValueError(f"it is larger than {MOST_BYTES >> 20} MiB")
+        try:
+            data = json.dumps(stored).encode()
+        except RecursionError as error:
+            raise ValueError("it is nested too deeply") from error
+        self.decoded(data)
         return data
 
     @classmethod
@@ -61,11 +61,9 @@ class Cached:
         if len(data) > MOST_BYTES:
             raise ValueError(f"it is larger than {MOST_BYTES >> 20} MiB")
         try:
-            stored = _Stored.model_validate(json.loads(data))
-        except (ValidationError, RecursionError) as error:
+            stored = _Stored.model_validate(read_json(data, MOST_DEPTH))
+        except ValidationError as error:
             raise ValueError("it has not the form of a cached manifest") from error
-        if too_deep(stored.manifest, MOST_DEPTH):
-            raise ValueError(f"it is nested deeper than {MOST_DEPTH} levels")
         fetched_at = datetime.fromisoformat(stored.fetched_at)
         if fetched_at.year not in _YEARS:
             raise ValueError(f"it says that it was fetched in the year {fetched_at.year}")

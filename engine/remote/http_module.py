@@ -17,7 +17,7 @@ from engine.contract.canonical import digest
 from engine.contract.context import CallContext
 from engine.contract.failure import FailureClass, ToolFailure, refusal
 from engine.contract.spec import ToolSpec
-from engine.formats.bounded_schema import too_deep
+from engine.contract.strict_json import JsonError, read_json
 from engine.remote.manifest import read_manifest
 from engine.remote.module import ManifestError, Offer, log, timed_out
 from engine.remote.states import Kind
@@ -27,7 +27,6 @@ MANIFEST_BYTES = 1 << 20
 ANSWER_BYTES = 8 << 20
 ERROR_BYTES = 2_000  # of the body that comes with a status of failure
 CONNECT_S = 10.0
-MOST_DEPTH = 64  # of an answer: whatever goes through it later recurses
 DENIED = frozenset({401, 403, 407})
 # The call's deadline is so much later than ours, so that whoever waits reads our text and not the pipeline's. It is
 # also the wait asked for after a time-out, which makes a repeat that has no time left not begin.
@@ -201,17 +200,8 @@ async def read(response: httpx.Response, limit: int, *, cut: bool = False) -> by
 
 
 def parse(body: bytes) -> Any:
-    """JSON in UTF-8, without the NaN and Infinity Python would take. Raises ValueError."""
+    """An answer. Raises ValueError for what is not strict JSON."""
     try:
-        found = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
-    except RecursionError as error:
-        raise ValueError("the body is nested too deeply") from error
-    except ValueError as error:
+        return read_json(body)
+    except JsonError as error:
         raise ValueError(f"the body is not JSON: {one_line(str(error), 120)}") from error
-    if too_deep(found, MOST_DEPTH):
-        raise ValueError(f"the body is nested deeper than {MOST_DEPTH} levels")
-    return found
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")

@@ -6,22 +6,20 @@ while it is read, the time it takes, and whether it is JSON at all. A route that
 
 import asyncio
 import ipaddress
-import json
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from engine.contract.strict_json import JsonError, read_json
 from engine.faces.http.answers import Problem
 from engine.faces.http.tokens import Caller
 
 OPEN_PATHS = frozenset({"/health"})  # need no token, and say nothing
 SEND_S = 30.0  # for a client to take what it is sent
-_DEEPEST = 64  # lists and objects within each other; Python's own limit lies near 1,000
 _HEADERS = [
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
@@ -143,17 +141,9 @@ def check_json(content_type: str, body: bytes) -> None:
     if content_type.partition(";")[0].strip().lower() != "application/json":
         raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Send the body as Content-Type: application/json.")
     try:
-        value = json.loads(body.decode("utf-8"), parse_constant=_no_number, parse_float=_finite)
-        _check_characters(value, body)
-    except (ValueError, RecursionError) as error:
-        said = "nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())[:200]
-        raise Problem(HTTPStatus.BAD_REQUEST, f"The body is not valid JSON: {said}.") from None
-    level = [value]
-    for _ in range(_DEEPEST):
-        level = [inner for each in level for inner in _inside(each)]
-        if not level:
-            return
-    raise Problem(HTTPStatus.BAD_REQUEST, f"The body is nested more than {_DEEPEST} deep. Make it flatter.")
+        read_json(body)
+    except JsonError as error:
+        raise Problem(HTTPStatus.BAD_REQUEST, f"The body is not valid JSON: {error}.") from None
 
 
 def is_address(text: str) -> bool:
@@ -163,32 +153,6 @@ def is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no JSON number")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    return number if math.isfinite(number) else _no_number(text[:40])
-
-
-def _check_characters(value: Any, body: bytes) -> None:
-    """Raises ValueError for half of a surrogate pair: it is no character, and cannot be stored or sent on."""
-    if b"\\u" not in body:  # no other way leads there through UTF-8
-        return
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise ValueError("half of a surrogate pair (\\ud800 to \\udfff) stands alone") from None
-
-
-def _inside(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
-        yield from value.values()
-    elif isinstance(value, list):
-        yield from value
 
 
 def _without_port(host: str) -> str:
