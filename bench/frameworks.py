@@ -2,6 +2,8 @@
 
 Each calls the same function with the same argument through what its agents call tools with: look-up, validation of
 the arguments, the call, a result for the model. None of them has deadlines, policies, retries or audit rows on.
+
+Each is imported where it is opened: it may not be installed, and takes up to a second.
 """
 
 import importlib.util
