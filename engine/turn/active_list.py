@@ -5,11 +5,10 @@ so a provider's prompt cache keeps hitting, and the same inputs give the same by
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from engine.contract.source import Tool
 from engine.contract.spec import Origin
-from engine.contract.turn import Turn
 from engine.turn.availability import Dropped, Tools
 from engine.turn.gather import SourceFailure
 
@@ -34,16 +33,19 @@ class Offered:
 
 @dataclass(frozen=True, slots=True)
 class ListContext:
-    """What the stages of one list share.
+    """What the skills of one list are put into.
 
-    offered: everything the sources offer this turn. configured: requirements that are met (`ToolSpec.requires`).
-    reserved: names and aliases of static tools, also of those not offered: nothing acquired may take one.
+    offered: everything the sources offer this turn. reserved: names and aliases of static tools, also of those that are
+    not on the list: nothing acquired may take one.
     """
 
-    turn: Turn
-    offered: Offered = field(default_factory=Offered)
-    configured: frozenset[str] = field(default_factory=frozenset)
-    reserved: frozenset[str] = field(default_factory=frozenset)
+    offered: Offered
+    reserved: frozenset[str]
+
+    @classmethod
+    def of(cls, tools: Iterable[Tool]) -> "ListContext":
+        offered = Offered.of(tools)
+        return cls(offered, reserved_names(offered.static))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +55,6 @@ class ActiveList:
     tools: Tools
     dropped: tuple[Dropped, ...] = ()
     failed: tuple[SourceFailure, ...] = ()
-
-
-def list_context(offered: Iterable[Tool], turn: Turn, configured: frozenset[str]) -> ListContext:
-    """The context of a list, with the reserved names taken from what is offered."""
-    by_origin = Offered.of(offered)
-    return ListContext(turn, by_origin, configured, reserved_names(by_origin.static))
 
 
 def reserved_names(static: Tools) -> frozenset[str]:
@@ -72,30 +68,28 @@ def static_tools(offered: Tools) -> tuple[list[Tool], list[Dropped]]:
 
 
 def append_acquired(active_tools: Sequence[Tool], context: ListContext) -> tuple[list[Tool], list[Dropped]]:
-    """Acquired skills, sorted by name, after the static tools. One that would shadow a static tool is refused."""
-    tools, dropped = beside(_names(active_tools), context.offered.acquired, context.reserved)
-    return [*active_tools, *tools], dropped
+    """`active_tools` with the acquired skills after them, sorted by name, without those that would shadow a tool."""
+    return _after(active_tools, context.offered.acquired, context.reserved)
 
 
-def register_composed_skills(active_tools: Sequence[Tool], context: ListContext) -> list[Tool]:
+def register_composed_skills(active_tools: Sequence[Tool], context: ListContext) -> tuple[list[Tool], list[Dropped]]:
     """`active_tools` with the composed skills after them, sorted by name; names stay unique, nothing is shadowed."""
-    return [*active_tools, *beside(_names(active_tools), context.offered.composed, context.reserved)[0]]
+    return _after(active_tools, context.offered.composed, context.reserved)
 
 
-def beside(taken: frozenset[str], tools: Tools, reserved: frozenset[str]) -> tuple[list[Tool], list[Dropped]]:
-    """Those of the skills that come after others: no name is a reserved one, or one that is taken."""
-    if not tools:
-        return [], []
+def _after(active: Sequence[Tool], skills: Tools, reserved: frozenset[str]) -> tuple[list[Tool], list[Dropped]]:
+    if not skills:
+        return list(active), []
     kept: list[Tool] = []
     dropped: list[Dropped] = []
-    for tool in tools:
+    for tool in skills:
         spec = tool.spec
         if spec.name in reserved:
             dropped.append(Dropped(spec.name, f"its name shadows a static tool; rename the {spec.origin} one"))
         else:
             kept.append(tool)
-    tools_, doubled = _unique(taken, kept)
-    return tools_, dropped + doubled
+    more, doubled = _unique(_names(active), kept)
+    return [*active, *more], dropped + doubled
 
 
 def _unique(taken: frozenset[str], tools: Iterable[Tool]) -> tuple[list[Tool], list[Dropped]]:

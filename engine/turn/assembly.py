@@ -11,7 +11,15 @@ from operator import is_
 
 from engine.contract.source import Tool, ToolSource
 from engine.contract.turn import Turn
-from engine.turn.active_list import ActiveList, Offered, beside, reserved_names, static_tools
+from engine.turn.active_list import (
+    ActiveList,
+    ListContext,
+    Offered,
+    append_acquired,
+    register_composed_skills,
+    reserved_names,
+    static_tools,
+)
 from engine.turn.availability import Dropped, Tools, enabled, offerable
 from engine.turn.gather import SOURCE_TIMEOUT_S, gather
 
@@ -40,7 +48,6 @@ class _Base:
     tools: Tools
     doubled: tuple[Dropped, ...]
     reserved: frozenset[str]
-    names: frozenset[str]
     by_turn: OrderedDict[Turn, _Part] = field(default_factory=OrderedDict)
     skills: OrderedDict[Turn, tuple[tuple[Tools, ...], _Part]] = field(default_factory=OrderedDict)
 
@@ -101,8 +108,7 @@ class Assembly:
         if base is None:
             offered = _joined(answers)
             tools, doubled = static_tools(offered)
-            names = frozenset(tool.spec.name for tool in tools)
-            base = _Base(answers, tuple(tools), tuple(doubled), reserved_names(offered), names)
+            base = _Base(answers, tuple(tools), tuple(doubled), reserved_names(offered))
             self._bases[key] = base
             if len(self._bases) > _BASES:
                 self._bases.popitem(last=False)
@@ -129,10 +135,11 @@ class Assembly:
         if known is not None and len(known[0]) == len(offered) and all(map(is_, known[0], offered)):
             base.skills.move_to_end(kind)
             return known[1]
-        tools, shadowing = beside(base.names, _joined(acquired), base.reserved)
-        taken = base.names.union(tool.spec.name for tool in tools) if any(composed) else base.names
-        more, unusable = beside(taken, _joined(composed), base.reserved)
-        kept, refused = offerable([*tools, *more], kind, self._configured)
+        # No static tool is put before them: its name is a reserved one.
+        context = ListContext(Offered(acquired=_joined(acquired), composed=_joined(composed)), base.reserved)
+        tools, shadowing = append_acquired((), context)
+        tools, unusable = register_composed_skills(tools, context)
+        kept, refused = offerable(tools, kind, self._configured)
         part = _Part(tuple(kept), (*shadowing, *unusable, *refused))
         base.skills[kind] = (offered, part)
         if len(base.skills) > _TURNS:

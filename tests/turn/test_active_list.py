@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engine.contract.spec import Origin, ToolSpec
 from engine.contract.turn import Turn
-from engine.turn.active_list import append_acquired, list_context, register_composed_skills
+from engine.turn.active_list import ListContext, append_acquired, register_composed_skills
 from engine.turn.assembly import active_list
 from engine.turn.availability import Dropped, why_not
 
@@ -115,10 +115,10 @@ def test_composed_skills_are_appended_after_skills_and_names_stay_unique():
             ("static", Origin.STATIC),
         ]
     )
-    context = list_context(offered, Turn(), frozenset())
+    context = ListContext.of(offered)
     active, dropped = append_acquired([made("static")], context)
     assert dropped == []
-    assert [each.spec.name for each in register_composed_skills(active, context)] == ["static", "skill", "a", "b"]
+    assert [each.spec.name for each in register_composed_skills(active, context)[0]] == ["static", "skill", "a", "b"]
 
 
 @pytest.mark.spec("LIST-3", "LIST-4")
