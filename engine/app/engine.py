@@ -187,6 +187,10 @@ class Engine:
         """
         return self._turns.allow_list(name, local_mode=local_mode, embedding_ok=not exclude_embedding_tools)
 
+    def resolve_categories(self, categories: Iterable[str]) -> frozenset[str]:
+        """Names of the static tools that are in any of these categories now. ``*``: in all."""
+        return self._house.allow_lists.resolve_categories(categories)
+
     async def get_tools_for_agent(
         self,
         allow_list_id: str,

@@ -100,7 +100,7 @@ async def test_several_faults_are_told_at_once_and_what_was_given_is_bounded(tmp
 @pytest.mark.parametrize(
     "arguments",
     [{"code": object()}, {1: 2}, None, "text", [1], {"n": 10**400}],
-    ids=str,
+    ids=["an object of Python's", "a number as a name", "nothing", "a text", "a list", "a huge number"],
 )
 def test_arguments_that_are_no_json_are_refused_in_the_same_way(arguments):
     assert refusal(work.spec, arguments).reason == "invalid_arguments"

@@ -351,6 +351,7 @@ def test_local_mode_can_be_configured(tmp_path: Path) -> None:
         async with Engine.open(tmp_path, settings=configured, packs=False, environ={}) as engine:
             jira = spec("jira.search")
             assert engine.resolve_allow_list("integration_jira", local_mode=False).permits(jira)
+            assert "search_tools" in engine.resolve_categories(["discovery"])
             return engine.resolve_allow_list("integration_jira").permits(jira)
 
     assert not asyncio.run(permitted())
