@@ -18,6 +18,10 @@ _READY_S = 30.0
 _REHEARSAL = "print(end='')\n[str(each) for each in ({}, '', 1.5)]"
 _ON_ITS_WAY = 16 << 20  # bytes an interrupt may take to arrive: a printer makes 50 MB in a second
 _INTERRUPTS = 2  # one that comes while ipykernel runs code of its own is lost
+# A reply is sent before the word that a cell has ended, on another way: one that is not here by then was never sent,
+# as when an interrupt hits ipykernel between the two.
+_REPLY_AFTER_S = 5.0
+_NO_REPLY = {"status": "error", "ename": "KeyboardInterrupt", "evalue": "interrupted before its reply was sent"}
 # What reading raises for a message that is none, or that is not signed: code in the box can send what it likes.
 _NO_MESSAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError)
 
@@ -139,9 +143,10 @@ class Talk:
         reading = asyncio.ensure_future(self._read(request, outputs, most))
         try:
             await asyncio.wait((reading, self._kernel.ended), timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
-            if not reading.done():
-                return None
-            return reading.result()
+            if reading.done():
+                return reading.result()
+            ended = self._kernel.alive and not self._request  # the cell, of which only the reply is missing
+            return dict(_NO_REPLY) if ended else None
         except _NO_MESSAGE:
             # Its later messages may be as bad: nothing it says can be relied on any more.
             await self._kernel.kill()
@@ -161,7 +166,10 @@ class Talk:
             outputs.take(kind, content)
             if outputs.seen > most:
                 return None
-        return await self._reply(request)
+        try:
+            return await asyncio.wait_for(self._reply(request), _REPLY_AFTER_S)
+        except TimeoutError:
+            return dict(_NO_REPLY)
 
     async def _reply(self, request: str) -> dict[str, Any]:
         while True:

@@ -21,6 +21,13 @@ while True:
     try: time.sleep(30)
     except KeyboardInterrupt: pass
 """
+LOSES_ITS_REPLY = """
+kernel, x = get_ipython().kernel, 3
+def finish_metadata(*_):
+    del kernel.finish_metadata
+    raise KeyboardInterrupt
+kernel.finish_metadata = finish_metadata
+"""
 
 
 async def test_what_one_cell_made_the_next_one_has(start: Start) -> None:
@@ -104,6 +111,18 @@ async def test_an_interrupt_from_outside_ends_the_cell_and_not_the_kernel(start:
     assert cell.error is not None
     assert cell.error.type == "KeyboardInterrupt"
     assert kernel.alive
+
+
+@pytest.mark.spec("KERN-5")
+async def test_an_interrupt_that_takes_the_reply_with_it_costs_neither_time_nor_state(start: Start) -> None:
+    """As the second one of an impatient person does, when it hits ipykernel between a cell's end and its reply."""
+    kernel, talk = await start()
+    cell = await talk.run(LOSES_ITS_REPLY, CellLimits())
+    assert cell.end is End.ERROR  # not TIMEOUT
+    assert cell.error is not None
+    assert cell.error.type == "KeyboardInterrupt"
+    assert kernel.alive
+    assert (await talk.run("assert x == 3", CellLimits())).ok
 
 
 @pytest.mark.spec("KERN-5")
