@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from acquired_skills.ledger import Ledger
+from acquired_skills.life.ledger import Ledger
 from acquired_skills.skill import Skill
 from engine.retrieval.index import Document, HybridIndex
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from acquired_skills.ledger import VersionStats
+from acquired_skills.life.ledger import VersionStats
 from acquired_skills.skill import Skill
 
 

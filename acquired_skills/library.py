@@ -5,18 +5,18 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from acquired_skills.admission import admit
-from acquired_skills.admitted import is_same, skill_of
+from acquired_skills.admission.admitted import is_same, skill_of
+from acquired_skills.admission.doubles import Neighbour
+from acquired_skills.admission.gate import admit
+from acquired_skills.admission.static_checks import check
 from acquired_skills.catalog import Catalog, Found
-from acquired_skills.doubles import Neighbour
+from acquired_skills.folders.reconcile import KEEPER, Reconciled, SetAside, reconcile, update_of
+from acquired_skills.folders.store import SkillStore
 from acquired_skills.in_box.effort import Effort
-from acquired_skills.ledger import Ledger, VersionStats
+from acquired_skills.life.ledger import Ledger, VersionStats
+from acquired_skills.life.track_record import TrackRecord
 from acquired_skills.proposal import Problem, Proposal, SkillRefused
-from acquired_skills.reconcile import KEEPER, Reconciled, SetAside, reconcile, update_of
 from acquired_skills.skill import Skill, SkillChanged, SkillDamaged, SkillMissing, SkillState
-from acquired_skills.static_checks import check
-from acquired_skills.store import SkillStore
-from acquired_skills.track_record import TrackRecord
 from engine.contract.context import Clock, no_progress
 from engine.contract.failure import FailureClass
 from engine.registry.updates import RegistryUpdates, Update

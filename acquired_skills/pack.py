@@ -4,13 +4,13 @@ import asyncio
 import secrets
 
 from acquired_skills.catalog import Catalog
-from acquired_skills.failed_inputs import FailedInputs
+from acquired_skills.folders.store import SkillStore
 from acquired_skills.in_box.effort import Effort
-from acquired_skills.ledger import Ledger
 from acquired_skills.library import SkillLibrary
+from acquired_skills.life.failed_inputs import FailedInputs
+from acquired_skills.life.ledger import Ledger
+from acquired_skills.life.track_record import TrackRecord
 from acquired_skills.source import SkillSource
-from acquired_skills.store import SkillStore
-from acquired_skills.track_record import TrackRecord
 from engine.app.services import Services
 from engine.contract.failure import ConfigError
 from engine.contract.pack import Pack

@@ -30,7 +30,7 @@ class Proposal:
     """A skill as proposed.
 
     code: one Python file with a public function called `name`; its PEP 723 block declares packages and destinations
-    (`acquired_skills.script_block`). tests: a pytest module that imports it by that name.
+    (`acquired_skills.admission.script_block`). tests: a pytest module that imports it by that name.
     examples: requests, in people's words, that the skill should answer; retrieval finds it by them.
     breaking: a new version that need not pass the tests of the version before it.
     timeout_s: wall time one call of the skill may take, seconds.

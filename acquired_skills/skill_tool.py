@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from acquired_skills.failed_inputs import as_tests, whose
 from acquired_skills.in_box.files import PYDANTIC, TYPED_CALL, box_files
 from acquired_skills.library import SkillLibrary
+from acquired_skills.life.failed_inputs import as_tests, whose
 from acquired_skills.needs import not_allowed, told
 from acquired_skills.preload import preload_for
 from acquired_skills.skill import Skill, SkillDamaged, SkillState

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from acquired_skills.describe import details, needs, numbers, signature, summary
-from acquired_skills.failed_inputs import as_tests, whose
-from acquired_skills.ledger import VersionStats
 from acquired_skills.library import SkillLibrary
+from acquired_skills.life.failed_inputs import as_tests, whose
+from acquired_skills.life.ledger import VersionStats
 from acquired_skills.skill import Skill, SkillError, SkillState
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import ToolFailure

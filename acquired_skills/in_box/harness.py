@@ -1,7 +1,7 @@
 """In the box: import a proposed skill, derive its schema, and run its tests against stubs and against itself.
 
-`admit` only gathers facts; the verdict is made outside, in `acquired_skills.admission`. The tests are collected once,
-by a worker process; every run is a fork of it, because `pytest.main` in each would cost 47 ms and more. The test
+`admit` only gathers facts; the verdict is made outside, in `acquired_skills.admission.gate`. The tests are collected
+once, by a worker process; every run is a fork of it, because `pytest.main` in each would cost 47 ms and more. The test
 module sees the skill through a switch, so a fork can put a stub in its place after collection.
 
 In the job's folder lie this package, `pytest.ini`, `skill/<name>.py`, `skill/test_<name>.py`, and for a new version

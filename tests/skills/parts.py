@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from acquired_skills.catalog import Catalog
-from acquired_skills.failed_inputs import FailedInputs
-from acquired_skills.ledger import Ledger
+from acquired_skills.folders.store import SkillStore
 from acquired_skills.library import SkillLibrary
+from acquired_skills.life.failed_inputs import FailedInputs
+from acquired_skills.life.ledger import Ledger
+from acquired_skills.life.track_record import TrackRecord
 from acquired_skills.proposal import Proposal
 from acquired_skills.skill import Skill, SkillState
-from acquired_skills.store import SkillStore
-from acquired_skills.track_record import TrackRecord
 from engine.contract.context import CallContext
 from engine.contract.turn import Turn
 from engine.retrieval.index import HybridIndex

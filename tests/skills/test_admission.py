@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from acquired_skills.admission import Admission, admit
+from acquired_skills.admission.gate import Admission, admit
 from acquired_skills.in_box.effort import Effort
 from acquired_skills.proposal import Proposal, SkillRefused
 from sandbox.namespace.backend import NamespaceSandbox

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
+from acquired_skills.folders.reconcile import reconcile
+from acquired_skills.folders.store import SkillStore
 from acquired_skills.in_box.files import PYDANTIC, PYTEST
-from acquired_skills.ledger import Ledger
-from acquired_skills.reconcile import reconcile
+from acquired_skills.life.ledger import Ledger
 from acquired_skills.skill import SkillChanged, SkillError, SkillState
-from acquired_skills.store import SkillStore
 from sandbox.namespace.backend import NamespaceSandbox
 from tests.skills.parts import opened_library, opened_records, proposal, skill
 from tests.stores.processes import other

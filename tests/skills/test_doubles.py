@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from acquired_skills.admission import admit
-from acquired_skills.doubles import Neighbour
+from acquired_skills.admission.doubles import Neighbour
+from acquired_skills.admission.gate import admit
 from acquired_skills.in_box.effort import Effort
 from acquired_skills.proposal import Proposal, SkillRefused
 from sandbox.namespace.backend import NamespaceSandbox

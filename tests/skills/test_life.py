@@ -9,9 +9,9 @@ import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as some
 
-from acquired_skills.failed_inputs import MOST_KEPT, MOST_OF_ALL, FailedInput, FailedInputs, as_tests
 from acquired_skills.library import SkillLibrary
-from acquired_skills.life import judged, sure
+from acquired_skills.life.failed_inputs import MOST_KEPT, MOST_OF_ALL, FailedInput, FailedInputs, as_tests
+from acquired_skills.life.judgement import judged, sure
 from acquired_skills.skill import SkillState
 from acquired_skills.skill_tool import skill_tool
 from acquired_skills.source import SkillSource

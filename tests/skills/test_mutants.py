@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from acquired_skills.admission import admit
+from acquired_skills.admission.gate import admit
 from acquired_skills.in_box.effort import Effort
 from acquired_skills.in_box.mutants import Mutant, mutants
 from acquired_skills.proposal import SkillRefused

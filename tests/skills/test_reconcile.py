@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from acquired_skills.ledger import Ledger
-from acquired_skills.reconcile import reconcile
+from acquired_skills.folders.reconcile import reconcile
+from acquired_skills.folders.store import SkillStore
+from acquired_skills.life.ledger import Ledger
 from acquired_skills.skill import SkillState
-from acquired_skills.store import SkillStore
 from tests.skills.parts import opened_records
 from tests.skills.test_store import publish
 

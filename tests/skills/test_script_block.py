@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acquired_skills.script_block import BlockError, Declared, declared_in
-from acquired_skills.static_checks import MAX_CODE_BYTES
+from acquired_skills.admission.script_block import BlockError, Declared, declared_in
+from acquired_skills.admission.static_checks import MAX_CODE_BYTES
 from sandbox.contract import Destination
 
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
+from acquired_skills.folders.skill_file import parse, render
 from acquired_skills.skill import NotOurs, SkillDamaged, SkillState
-from acquired_skills.skill_file import parse, render
 from tests.skills.parts import skill
 
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=200).filter(str.strip)

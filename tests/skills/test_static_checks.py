@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from acquired_skills.admission.static_checks import MAX_CODE_BYTES, check, imported_modules
 from acquired_skills.names import folder_name, name_problems, skill_name
 from acquired_skills.proposal import Proposal
-from acquired_skills.static_checks import MAX_CODE_BYTES, check, imported_modules
 from sandbox.contract import Destination
 from tests.skills.parts import STATIC, proposal
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from acquired_skills.folders.store import SkillStore
 from acquired_skills.skill import Skill, SkillChanged, SkillDamaged, SkillMissing, SkillState
-from acquired_skills.store import SkillStore
 from tests.skills.parts import skill
 
 CODE, TESTS = b"code\n", b"tests\n"

@@ -49,8 +49,8 @@ async def compare(
 ) -> Compared:
     """Ask the neighbours, the nearest first, until one answers every call as the new skill did.
 
-    calls: recorded (`acquired_skills.facts.Recorded`). missed: how many more the tests made. seconds: for all of them,
-    shared evenly. Raises SandboxError when no box can run.
+    calls: recorded (`acquired_skills.admission.facts.Recorded`). missed: how many more the tests made. seconds: for
+    all of them, shared evenly. Raises SandboxError when no box can run.
     """
     if not calls or (len(calls) < ENOUGH and missed):
         return Compared()

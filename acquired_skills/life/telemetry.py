@@ -3,7 +3,7 @@
 import asyncio
 import logging
 
-from acquired_skills.ledger import Ledger, SkillCall
+from acquired_skills.life.ledger import Ledger, SkillCall
 from engine.contract.failure import ConfigError, FailureClass
 from engine.stores.locks import StoreBusy
 

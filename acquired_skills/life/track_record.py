@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from acquired_skills.failed_inputs import FailedInput, FailedInputs
-from acquired_skills.ledger import Ledger, SkillCall, VersionStats
-from acquired_skills.life import judged
+from acquired_skills.life.failed_inputs import FailedInput, FailedInputs
+from acquired_skills.life.judgement import judged
+from acquired_skills.life.ledger import Ledger, SkillCall, VersionStats
+from acquired_skills.life.telemetry import Telemetry, counted
 from acquired_skills.skill import Skill, SkillState
-from acquired_skills.telemetry import Telemetry, counted
 from engine.contract.context import Clock
 from engine.contract.failure import FailureClass
 from engine.contract.turn import Turn

@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from acquired_skills.admission.doubles import Neighbour, compare
+from acquired_skills.admission.facts import Facts, Result, facts_of
+from acquired_skills.admission.script_block import Declared, declared_in
+from acquired_skills.admission.static_checks import imported_modules
 from acquired_skills.arguments import why_unusable
-from acquired_skills.doubles import Neighbour, compare
-from acquired_skills.facts import Facts, Result, facts_of
 from acquired_skills.in_box.effort import Effort
 from acquired_skills.in_box.files import HARNESS, PYDANTIC, PYTEST, box_files
 from acquired_skills.needs import HARNESS_PACKAGES, environment_of, told
 from acquired_skills.preload import preload_for
 from acquired_skills.proposal import Part, Problem, Proposal, SkillRefused
-from acquired_skills.script_block import Declared, declared_in
-from acquired_skills.static_checks import imported_modules
 from sandbox.contract import Call, End, Job, Limits, Outcome, Sandbox, UnresolvedRequirements
 
 STUBS = 3  # kinds of stub in the harness: raises NotImplementedError, returns None, returns a bare object()

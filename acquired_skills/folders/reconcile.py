@@ -4,9 +4,9 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
-from acquired_skills.ledger import Ledger
+from acquired_skills.folders.store import SkillStore
+from acquired_skills.life.ledger import Ledger
 from acquired_skills.skill import NotOurs, Skill, SkillDamaged
-from acquired_skills.store import SkillStore
 from engine.registry.updates import RegistryUpdates, Update
 
 log = logging.getLogger(__name__)

@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from acquired_skills.folders.skill_file import parse, render
 from acquired_skills.names import PATTERN, folder_name, skill_name
 from acquired_skills.skill import Skill, SkillChanged, SkillDamaged, SkillMissing, SkillState
-from acquired_skills.skill_file import parse, render
 from engine.stores.atomic import publish_folder, remove_leftovers, replace_folder, staging_folder, write_atomic
 from engine.stores.locks import FileLock
 

@@ -2,10 +2,10 @@
 
 import hashlib
 
-from acquired_skills.admission import Admission
+from acquired_skills.admission.gate import Admission
+from acquired_skills.admission.static_checks import imported_modules
 from acquired_skills.proposal import Proposal
 from acquired_skills.skill import Skill, SkillState
-from acquired_skills.static_checks import imported_modules
 
 
 def skill_of(proposal: Proposal, admission: Admission, created: str) -> Skill:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from acquired_skills.admission.script_block import BlockError, declared_in
 from acquired_skills.names import name_problems
 from acquired_skills.needs import not_allowed
 from acquired_skills.proposal import MAX_TIMEOUT_S, Part, Problem, Proposal
-from acquired_skills.script_block import BlockError, declared_in
 from sandbox.contract import Destination
 
 MAX_CODE_BYTES = 64 << 10

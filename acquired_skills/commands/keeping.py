@@ -1,0 +1,42 @@
+"""`knackbox skills verify|reindex`: folders, records and index in agreement."""
+
+import typer
+
+from acquired_skills.commands.shared import with_library
+from acquired_skills.folders.reconcile import Reconciled
+from engine.faces.cli.shared import Exit, Json, emit, emit_json, say, wants_json
+
+
+def verify(ctx: typer.Context, as_json: Json = False) -> None:
+    """Read every folder, check its hashes, and make the records agree. Ends with 3 when a skill was set aside."""
+    _reconciled(ctx, as_json, with_library(ctx, "reading every skill", lambda library: library.verify()), None)
+
+
+def reindex(ctx: typer.Context, as_json: Json = False) -> None:
+    """As `verify`, then build the index of the listed skills anew."""
+    report, indexed = with_library(ctx, "indexing every skill", lambda library: library.reindex())
+    _reconciled(ctx, as_json, report, indexed)
+
+
+def _reconciled(ctx: typer.Context, as_json: bool, report: Reconciled, indexed: int | None) -> None:
+    if wants_json(ctx, as_json):
+        aside = [{"name": one.name, "reason": one.reason, "kept": str(one.kept)} for one in report.aside]
+        emit_json(
+            {
+                "known": report.known,
+                "read": report.read,
+                "removed": report.removed,
+                "set_aside": aside,
+                "foreign": report.foreign,
+                "indexed": indexed,
+            }
+        )
+    else:
+        for one in report.aside:
+            say(f"{one.name} was set aside as {one.kept}: {one.reason}")
+        for line in report.foreign:
+            say(line)
+        counts = f"{report.known + len(report.read)} skills are in order, {len(report.read)} rows were written anew"
+        tail = "" if indexed is None else f", {indexed} indexed"
+        emit(f"{counts}, {len(report.removed)} removed, {len(report.aside)} set aside{tail}.")
+    raise typer.Exit(int(Exit.ENVIRONMENT if report.aside else Exit.OK))

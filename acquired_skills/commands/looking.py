@@ -1,0 +1,80 @@
+"""`knackbox skills list|show|history|stats`: what there is and how it does."""
+
+from typing import Annotated, Any
+
+import typer
+
+from acquired_skills.commands.shared import Name, table, with_library
+from acquired_skills.describe import details, needs, numbers, signature, summary
+from acquired_skills.library import SkillLibrary
+from acquired_skills.life.failed_inputs import as_tests
+from acquired_skills.skill import Skill
+from engine.faces.cli.shared import Json, emit, emit_json, say, wants_json
+
+
+def list_(ctx: typer.Context, as_json: Json = False) -> None:
+    """Every skill with its state and how it did."""
+
+    async def work(library: SkillLibrary) -> list[dict[str, Any]]:
+        skills, stats = await library.skills(), await library.stats()
+        return [summary(skill, stats) for skill in skills]
+
+    rows = with_library(ctx, "reading the skills", work)
+    if wants_json(ctx, as_json):
+        emit_json(rows)
+    elif not rows:
+        say("there are no skills yet; `knackbox skills add` or the tool create_skill makes one.")
+    else:
+        table(rows, ("name", "version", "state", "calls", "success_rate", "description"))
+
+
+def show(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
+    """One skill whole: parameters, code, tests, and what anybody's calls of it failed on."""
+
+    async def work(library: SkillLibrary) -> tuple[Skill, dict[str, Any], str]:
+        skill = await library.get(name)
+        code, tests = await library.code(skill), await library.tests(skill)
+        failed = await library.track.failed_inputs(skill, None)
+        found = details(skill, code, tests, await library.stats(name))
+        found["failed_inputs"] = [dict(each.arguments) for each in failed]
+        return skill, found, as_tests(name, failed)
+
+    skill, found, cases = with_library(ctx, "reading the skill", work)
+    if wants_json(ctx, as_json):
+        emit_json(found)
+        return
+    emit(f"{signature(skill)}\nversion {skill.version}, {skill.state}, {skill.created}\n\n{skill.description}")
+    if needs(skill):
+        emit(f"needs {needs(skill)}")
+    emit("".join(f"- {example}\n" for example in skill.examples))
+    emit(f"# scripts/{name}.py\n{found['code']}\n# tests/test_{name}.py\n{found['tests']}")
+    if cases:
+        emit(f"# it failed on\n{cases}")
+
+
+def history(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
+    """The versions kept, the current one last."""
+    versions = with_library(ctx, "reading the versions", lambda library: library.history(name))
+    rows = [
+        {"version": v.version, "created": v.created, "tests": v.tests, "description": v.description} for v in versions
+    ]
+    if wants_json(ctx, as_json):
+        emit_json(rows)
+    else:
+        table(rows, ("version", "created", "tests", "description"))
+
+
+def stats(
+    ctx: typer.Context,
+    name: Annotated[str | None, typer.Argument(help="One skill; all without it.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Calls, failures and latency of every version."""
+    found = with_library(ctx, "counting", lambda library: library.stats(name))
+    rows = [numbers(one) for one in found]
+    if wants_json(ctx, as_json):
+        emit_json(rows)
+    elif not rows:
+        say("no calls are recorded yet.")
+    else:
+        table(rows, ("name", "version", "calls", "successes", "failures", "uncounted", "mean_ms", "last"))

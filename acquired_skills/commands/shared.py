@@ -1,0 +1,52 @@
+"""What the commands of `knackbox skills` share: opening the library, and showing what it says."""
+
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, TypeVar
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from acquired_skills.describe import summary
+from acquired_skills.library import SkillLibrary
+from acquired_skills.skill import Skill, SkillError, SkillMissing
+from engine.app.engine import Engine
+from engine.contract.failure import ConfigError
+from engine.faces.cli.session import with_engine
+from engine.faces.cli.shared import Exit, emit, emit_json, fail, wants_json, working
+from engine.stores.locks import StoreBusy
+
+T = TypeVar("T")
+Name = Annotated[str, typer.Argument(help="The skill, as `knackbox skills list` shows it.")]
+
+
+def with_library(ctx: typer.Context, label: str, work: Callable[[SkillLibrary], Coroutine[Any, Any, T]]) -> T:
+    """Open the engine, do the work on its skills; what cannot be done ends the command with one clear line."""
+
+    async def session(engine: Engine) -> T:
+        return await work(engine.need(SkillLibrary))
+
+    try:
+        with working(label):
+            return with_engine(ctx, session)
+    except SkillMissing as error:
+        fail(str(error), Exit.USAGE)
+    except SkillError as error:
+        fail(str(error), Exit.FAILED)
+    except StoreBusy as error:
+        raise ConfigError(str(error)) from error
+
+
+def told(ctx: typer.Context, as_json: bool, skill: Skill, text: str) -> None:
+    if wants_json(ctx, as_json):
+        emit_json(summary(skill))
+    else:
+        emit(text)
+
+
+def table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
+    table = Table(*(column.replace("_", " ") for column in columns), box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*("" if row[c] is None else escape(" ".join(str(row[c]).split())) for c in columns))
+    Console().print(table)
