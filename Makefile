@@ -4,6 +4,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Processes that share the tests of `make test`, a file at a time.
+JOBS := 2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test escapes test-docker test-services check coverage bench soak clean
@@ -21,7 +23,7 @@ demo: $(READY) ## the main job, end to end, with a scripted model
 	@$(BIN)/knackbox demo $(DEMO_ARGS)
 
 test: $(READY) ## all tests that need nothing but what the setup brings
-	@$(BIN)/python -m pytest -m "not services and not soak and not docker" $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m "not services and not soak and not docker" -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 escapes: $(READY) ## every attempt of the escape suite, on the default backend
 	@$(BIN)/python -m pytest -m escapes $(PYTEST_ARGS)

@@ -60,7 +60,7 @@ wait "$image" || stop "the image of the Docker tests could not be made; see abov
 say "the sandbox as an ordinary user"
 as_user env "${carried[@]}" .venv/bin/python -m pytest tests/sandbox tests/builtin_tools \
     --ignore tests/sandbox/kernels/jupyter --ignore tests/sandbox/soak/test_bench_in_short.py \
-    -m "not soak and not services and not docker" -p no:cacheprovider
+    -m "not soak and not services and not docker" -p no:cacheprovider -n 2 --dist loadfile
 
 say "the Docker backend"
 bash scripts/docker_tests.sh "$venv"
