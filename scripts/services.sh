@@ -63,7 +63,7 @@ as_user env "${carried[@]}" .venv/bin/python -m pytest tests/sandbox tests/built
     -m "not soak and not services and not docker" -p no:cacheprovider -n 2 --dist loadfile
 
 say "the Docker backend"
-bash scripts/docker_tests.sh "$venv"
+bash scripts/docker_tests.sh "$venv" -n 2 --dist loadfile
 
 say "JupyterLab, and what drives the browser (the extra lab)"
 "$venv/bin/python" -m pip install -qq --disable-pip-version-check --editable '.[dev,lab]' ||
