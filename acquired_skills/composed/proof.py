@@ -17,6 +17,7 @@ from acquired_skills.composed.running import NO_CHANGE, Change, Run, StepFailed
 from acquired_skills.proposal import Problem
 from engine.contract.canonical import digest
 
+BLIND = Change("blind", "")
 SENTINEL = {"no_step": "gave this"}
 MOST_CHANGES = 200
 MOST_SHOWN = 10
@@ -63,7 +64,7 @@ async def prove(
 
 async def _red(pipeline: Pipeline, cases: Sequence[Case], proof: Proof) -> None:
     for number, case in enumerate(cases, 1):
-        if all([not await _wrong(pipeline, case, _Stub(stub)) for stub in (None, SENTINEL)]):
+        if all([not await _wrong(pipeline, case, _Stub(stub), BLIND) for stub in (None, SENTINEL)]):
             proof.problems.append(
                 Problem(
                     "red",
