@@ -39,7 +39,7 @@ class Steps:
         """What the step gives, or gave before. Raises StepFailed."""
         if place in self.run.finished:
             return self.run.finished[place]
-        tool = await self.calls.find(step.call)
+        tool = await self.calls.find(step.call, self.ctx.turn)
         if tool is None:
             raise StepFailed(place, f"there is no tool called `{step.call}` any more", tool=step.call)
         spec = tool.spec

@@ -1,5 +1,6 @@
 """A composed skill as one tool: its steps are calls like any other, and what is done is not done again."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,17 @@ from acquired_skills.skill import SkillError, SkillKind
 from engine import Engine
 from engine.app.compose import People
 from engine.contract.allowed import Allowed
+from engine.contract.context import CallContext
 from engine.contract.failure import FailureClass
+from engine.contract.result import ToolCall
 from engine.contract.spec import Origin
 from engine.contract.turn import Turn
+from engine.dispatch.inner_calls import InnerCalls
 from engine.policy.approval import ApprovalAnswer, ApprovalRequest
-from tests.skills.composed.parts import FETCH, PAGE, SEND, TELL, TELL_CASE, compose, opened, sent
+from engine.registry.decorate import tool
+from engine.registry.static import StaticSource
+from tests.skills.composed.parts import FETCH, PAGE, SEND, TELL, TELL_CASE, TOOLS, compose, opened, sent
+from tests.skills.composed.victim import CASE, PIPELINE, hold_on
 from tests.skills.parts import proposal as code_proposal
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.spec("SKILL-16")]
@@ -231,3 +238,34 @@ async def test_runs_are_bounded_for_each_user_and_forgotten(tmp_path: Path) -> N
             runs.stop(runs.begin(Call("ann", "s", 1, {"n": number + 1})))
         with pytest.raises(RunMissing, match="there is no run"):
             runs.go_on(first.id, Call("ann", "s", 1, {"n": 0}))
+
+
+async def test_a_cancelled_call_stops_its_step_and_can_be_gone_on_with(tmp_path: Path) -> None:
+    async with Engine.open(home=tmp_path, sources=[StaticSource("post", (*TOOLS, hold_on))]) as engine:
+        await taught(engine, PIPELINE, [CASE], name="note_and_hold")
+        holding = asyncio.Event()
+        told = engine.call("note_and_hold", {"text": "hi"}, call_id="held", progress=lambda *_: holding.set())
+        call = asyncio.create_task(told)
+        async with asyncio.timeout(10):
+            await holding.wait()
+            assert engine.cancel("held")
+            assert (await call).audit.end == "killed"
+        assert [end for name, _, end in await calls(engine) if name == "held/hold"] == ["killed"]
+        (tmp_path / "workspace" / "let_go").touch()
+        assert "nobody knows" in (await engine.call("note_and_hold", {"text": "hi", "resume": {}})).error
+        done = await engine.call("note_and_hold", {"text": "hi", "resume": {"repeat": True}})
+        assert done.output == "let go", done.error
+        assert sent(tmp_path) == ["ann: hi"]
+
+
+@tool(category="notes")
+async def ask_again(ctx: CallContext) -> str:
+    """Call this very tool."""
+    return (await ctx.need(InnerCalls).call(ctx, ToolCall("ask_again", {}, "deeper"))).text
+
+
+async def test_calls_within_calls_come_to_an_end(tmp_path: Path) -> None:
+    async with Engine.open(home=tmp_path, sources=[StaticSource("deep", (ask_again,))]) as engine:
+        result = await engine.call("ask_again", {}, call_id="top")
+        assert "nested more than 8 deep" in result.text
+        assert len(await calls(engine)) == 9

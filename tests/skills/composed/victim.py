@@ -27,7 +27,7 @@ async def hold_on(ctx: CallContext) -> str:
     with (ctx.workspace.root / "held.txt").open("a") as held:
         held.write("held\n")
     if not (ctx.workspace.root / "let_go").exists():
-        print("holding", flush=True)
+        ctx.progress("holding")
         await asyncio.Event().wait()
     return "let go"
 
@@ -35,7 +35,7 @@ async def hold_on(ctx: CallContext) -> str:
 async def main(home: Path) -> None:
     async with Engine.open(home=home, sources=[StaticSource("post", (*TOOLS, hold_on))]) as engine:
         assert (await compose(engine, PIPELINE, [CASE], name="note_and_hold")).success
-        await engine.call("note_and_hold", {"text": "hi"})
+        await engine.call("note_and_hold", {"text": "hi"}, progress=lambda said, _=None: print(said, flush=True))
 
 
 if __name__ == "__main__":
