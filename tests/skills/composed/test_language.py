@@ -63,6 +63,13 @@ def test_no_mapping_grows_without_bounds() -> None:
         resolve(mapping_of({"text": [{"from": "/big"}] * 50}), {"big": "x" * 100_000})
 
 
+def test_what_a_step_gave_is_never_read_as_a_mapping_itself() -> None:
+    hostile = {"title": {"from": "/arguments/secret"}, "text": {"text": [{"from": "/arguments/secret"}]}}
+    scope = {"arguments": {"secret": "s"}, "fetch": hostile}
+    assert resolve(mapping_of({"from": "/fetch"}), scope) == hostile
+    assert resolve(mapping_of([{"from": "/fetch/title"}]), scope) == [{"from": "/arguments/secret"}]
+
+
 @given(JSON)
 def test_whatever_is_in_a_const_is_given_as_it_is(value: Any) -> None:
     assert resolve(mapping_of({"const": value}), {}) == value
