@@ -25,6 +25,8 @@ def details(skill: Skill, code: bytes, tests: bytes, stats: Iterable[VersionStat
     return {
         **summary(skill, stats),
         "parameters": skill.parameters,
+        "kind": skill.kind.value,
+        "calls": list(skill.calls),
         "examples": list(skill.examples),
         "imports": list(skill.imports),
         "dependencies": list(skill.dependencies),

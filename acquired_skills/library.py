@@ -10,13 +10,14 @@ from acquired_skills.admission.doubles import Neighbour
 from acquired_skills.admission.gate import admit
 from acquired_skills.admission.static_checks import check
 from acquired_skills.catalog import Catalog, Found
+from acquired_skills.composed.cycles import refuse_cycle
 from acquired_skills.folders.reconcile import KEEPER, Reconciled, SetAside, reconcile, update_of
 from acquired_skills.folders.store import SkillStore
 from acquired_skills.in_box.effort import Effort
 from acquired_skills.life.ledger import Ledger, VersionStats
 from acquired_skills.life.track_record import TrackRecord
-from acquired_skills.proposal import Problem, Proposal, SkillRefused
-from acquired_skills.skill import Skill, SkillChanged, SkillDamaged, SkillMissing, SkillState
+from acquired_skills.proposal import OTHER_KIND, Problem, Proposal, SkillRefused
+from acquired_skills.skill import Skill, SkillChanged, SkillDamaged, SkillError, SkillKind, SkillMissing, SkillState
 from engine.contract.context import Clock, no_progress
 from engine.contract.failure import FailureClass
 from engine.registry.updates import RegistryUpdates, Update
@@ -56,7 +57,7 @@ class SkillLibrary:
         self._catalog = catalog
         self._sandbox = sandbox
         self._clock = clock
-        self._static_names = static_names
+        self.static_names = static_names
         self._seed = seed
         self._retrieve = retrieve
         self._compared = compared
@@ -121,10 +122,14 @@ class SkillLibrary:
         SandboxError when no box can run.
         """
         proposal = replace(proposal, description=proposal.description.strip())
-        problems = await asyncio.to_thread(check, proposal, self._static_names(), self.allowed)
+        problems = await asyncio.to_thread(check, proposal, self.static_names(), self.allowed)
         if problems:
             raise SkillRefused(proposal.name, problems)
         current = await self.find(proposal.name)
+        if current is not None and current.kind is not SkillKind.CODE and not proposal.breaking:
+            raise SkillRefused(
+                proposal.name, [Problem("version", f"It is a {current.kind} skill so far: {OTHER_KIND}")]
+            )
         earlier = None if current is None or proposal.breaking else (await self.tests(current)).decode()
         if current is not None and is_same(current, proposal):
             raise SkillRefused(proposal.name, [Problem("version", f"This is version {current.version} already.")])
@@ -138,11 +143,24 @@ class SkillLibrary:
             effort=self._effort,
         )
         progress("saving the skill", 0.9)
-        skill = skill_of(proposal, admission, self._clock.now().isoformat(timespec="seconds"))
+        skill = skill_of(proposal, admission, self.now())
+        return await self.publish(skill, proposal, current.version if current else 0)
+
+    async def publish(self, skill: Skill, proposal: Proposal, replaces: int) -> Skill:
+        """Keep what a gate admitted, as the version after `replaces`. Raises SkillChanged."""
         code, tests = proposal.code.encode(), proposal.tests.encode()
-        saved = await asyncio.to_thread(self._publish, skill, code, tests, current.version if current else 0)
+        saved = await asyncio.to_thread(self._publish, skill, code, tests, replaces)
         await self._catalog.refresh()
         return saved
+
+    @property
+    def noticed(self) -> float:
+        """The share of small changes of a program that its tests must notice."""
+        return self._effort.threshold
+
+    def now(self) -> str:
+        """UTC, ISO 8601, as a skill says when it was created."""
+        return self._clock.now().isoformat(timespec="seconds")
 
     async def set_state(self, name: str, state: SkillState) -> Skill:
         """Disable or enable; what is enabled again gets a new chance. Raises SkillMissing, SkillDamaged."""
@@ -244,7 +262,11 @@ class SkillLibrary:
             return found
         for near in await self.search(f"{proposal.name} {proposal.description}", self._compared):
             skill = near.skill
-            if skill.name != proposal.name and not skill.environment and not skill.destinations:
+            if (
+                skill.kind is SkillKind.CODE
+                and skill.name != proposal.name
+                and not (skill.environment or skill.destinations)
+            ):
                 with contextlib.suppress(SkillDamaged):
                     found.append(Neighbour(skill.name, await self.code(skill), skill.imports, skill.plain))
         return found
@@ -264,7 +286,8 @@ class SkillLibrary:
                 kept = ", ".join(map(str, older)) or "none"
                 raise SkillMissing(f"`{current.name}` has no such earlier version; kept are: {kept}.")
             code, tests = self._store.code(target), self._store.tests(target)
-            created = self._clock.now().isoformat(timespec="seconds")
+            refuse_cycle(target, self._catalog.skills)
+            created = self.now()
             number = self._store.next_version(current.name)
             skill = replace(target, version=number, created=created, state=SkillState.PROBATION)
             self._store.publish(skill, code, tests, replaces=current.version)
@@ -290,6 +313,11 @@ class SkillLibrary:
     def _restore(self, name: str) -> Skill:
         with self._store.lock():
             skill = self._store.restore(name)
+            try:
+                refuse_cycle(skill, self._catalog.skills)
+            except SkillError:
+                self._store.delete(name)
+                raise
             self._put(skill)
         return skill
 

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 
 from acquired_skills.catalog import Catalog
+from acquired_skills.composed.runs import KeptRuns
 from acquired_skills.folders.store import SkillStore
 from acquired_skills.in_box.effort import Effort
 from acquired_skills.library import SkillLibrary
@@ -15,6 +16,7 @@ from engine.app.services import Services
 from engine.contract.failure import ConfigError
 from engine.contract.pack import Pack
 from engine.retrieval.index import HybridIndex
+from engine.stores.engine_lock import EngineLock
 from sandbox.contract import Destination
 
 COLLECTION = "skills_active"  # only listed skills, so that no query needs a filter
@@ -54,4 +56,11 @@ async def open_pack(services: Services) -> Pack:
         updates=services.updates,
     )
     await library.reconcile()
-    return Pack(sources=(SkillSource(library),), provides={SkillLibrary: library}, aclose=library.aclose)
+    lock = await asyncio.to_thread(EngineLock, services.home.engines)
+    runs = await asyncio.to_thread(KeptRuns, services.records, lock, services.clock, lambda: secrets.token_hex(8))
+
+    async def aclose() -> None:
+        await library.aclose()
+        runs.close()
+
+    return Pack(sources=(SkillSource(library),), provides={SkillLibrary: library, KeptRuns: runs}, aclose=aclose)

@@ -19,9 +19,12 @@ Part = Literal[
     "duplicate",
     "limits",
     "version",
+    "pipeline",
+    "cases",
 ]
 
 DEFAULT_TIMEOUT_S = 30.0
+OTHER_KIND = "its tests cannot be tried on this one. Choose another name, or say `breaking=true`."
 MAX_TIMEOUT_S = 600.0
 
 

@@ -42,6 +42,19 @@ class SkillState(StrEnum):
         return self in (SkillState.PROBATION, SkillState.ACTIVE)
 
 
+class SkillKind(StrEnum):
+    """What a skill's program is: a Python function that runs in a box, or a pipeline of calls of other tools."""
+
+    CODE = "code"
+    COMPOSED = "composed"
+
+    def files(self, name: str) -> tuple[str, str]:
+        """Program and tests of a skill of this name, below its folder."""
+        if self is SkillKind.COMPOSED:
+            return f"scripts/{name}.json", f"tests/{name}.json"
+        return f"scripts/{name}.py", f"tests/test_{name}.py"
+
+
 @dataclass(frozen=True, slots=True)
 class Skill:
     """One version of one skill, as its folder tells it.
@@ -50,6 +63,8 @@ class Skill:
     imports: top-level modules the code imports. created: UTC, ISO 8601. tests: how many proved it.
     dependencies, destinations: as its code declares them; `host:port`, canonical. environment: the requirements it was
     proved with and runs with. timeout_s: wall time one call may take, seconds. admission: the gate's report, in counts.
+    calls: names of the tools that a composed one calls, sorted. effects: what all of them together may do and take
+    (`acquired_skills.composed.effects`); empty for code.
     """
 
     name: str
@@ -69,7 +84,15 @@ class Skill:
     environment: tuple[str, ...] = ()
     timeout_s: float = DEFAULT_TIMEOUT_S
     admission: Mapping[str, Any] = field(default_factory=dict)
+    kind: SkillKind = SkillKind.CODE
+    calls: tuple[str, ...] = ()
+    effects: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def folder(self) -> str:
         return folder_name(self.name)
+
+    @property
+    def files(self) -> tuple[str, str]:
+        """Its program and its tests, below its folder."""
+        return self.kind.files(self.name)

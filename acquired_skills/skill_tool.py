@@ -4,18 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from acquired_skills.in_box.files import PYDANTIC, TYPED_CALL, box_files
 from acquired_skills.library import SkillLibrary
 from acquired_skills.life.failed_inputs import as_tests, whose
 from acquired_skills.needs import not_allowed, told
-from acquired_skills.preload import preload_for
 from acquired_skills.skill import Skill, SkillDamaged, SkillState
+from acquired_skills.skill_job import job_of
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import FailureClass, refusal
 from engine.contract.spec import Origin, ToolSpec
 from engine.dispatch.outcome import failure_of
 from engine.dispatch.pieces import pieces_for
-from sandbox.contract import Call, Destination, Job, Limits, Mount, Outcome, SandboxError
+from sandbox.contract import Destination, Job, Mount, Outcome, SandboxError
 
 GRACE_S = 2.0  # so that the box ends a call before the engine's own deadline does, and says why
 BUILD_S = 120.0  # for an environment that is not there any more; what was admitted here is there as a rule
@@ -76,25 +75,11 @@ class SkillTool:
             text = f"The skill `{skill.name}` was not run. {refused}"
             raise refusal(text, "destination_not_allowed", FailureClass.FATAL)
         try:
-            files = {f"{skill.name}.py": await self.library.code(skill)}
+            code = await self.library.code(skill)
         except SkillDamaged as damage:
             text = f"{damage} It was not run; `knackbox skills verify` sets it aside, create_skill makes it anew."
             raise refusal(text, "skill_damaged", FailureClass.FATAL) from damage
-        always: tuple[str, ...] = ()
-        call = Call(f"{skill.name}.py", skill.name, arguments)
-        if not skill.plain:
-            files.update(box_files(TYPED_CALL))
-            always = PYDANTIC
-            call = Call(TYPED_CALL, "call", {"name": skill.name, "arguments": dict(arguments)})
-        return Job(
-            call=call,
-            files=files,
-            preload=preload_for(skill.imports, skill.environment, always),
-            egress=destinations,
-            requirements=skill.environment,
-            workspace=Mount(ctx.workspace.root),
-            limits=Limits(wall_s=skill.timeout_s, cpu_s=skill.timeout_s),
-        )
+        return job_of(skill, code, arguments, Mount(ctx.workspace.root))
 
     def _log(self, ctx: CallContext, began: float, failure_class: FailureClass | None) -> None:
         latency_ms = (ctx.clock.monotonic() - began) * 1000

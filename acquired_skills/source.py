@@ -1,11 +1,15 @@
 """`SkillSource`: the acquired skills as a source of tools (LIST-3, LIST-4)."""
 
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
+from acquired_skills.composed.tool import ComposedTool, composed_tool
 from acquired_skills.library import SkillLibrary
-from acquired_skills.skill import Skill
+from acquired_skills.skill import Skill, SkillKind
 from acquired_skills.skill_tool import SkillTool, skill_tool
 from engine.contract.turn import Turn
+
+AnyTool: TypeAlias = SkillTool | ComposedTool
 
 
 class SkillSource:
@@ -15,10 +19,10 @@ class SkillSource:
 
     def __init__(self, library: SkillLibrary) -> None:
         self._library = library
-        self._made: dict[str, SkillTool] = {}
-        self._listed: tuple[Sequence[Skill], tuple[SkillTool, ...]] = ((), ())
+        self._made: dict[str, AnyTool] = {}
+        self._listed: tuple[Sequence[Skill], tuple[AnyTool, ...]] = ((), ())
 
-    async def tools(self, turn: Turn) -> Sequence[SkillTool]:
+    async def tools(self, turn: Turn) -> Sequence[AnyTool]:
         """What is listed for this turn. Another process's changes are taken over first."""
         if turn.query and turn.query.strip():
             found = await self._library.search(turn.query)
@@ -28,16 +32,17 @@ class SkillSource:
             self._listed = (listed, tuple(self._tools(listed)))
         return self._listed[1]
 
-    async def find(self, name: str) -> SkillTool | None:
+    async def find(self, name: str) -> AnyTool | None:
         """The skill of exactly this name, also a disabled one: calling it says so."""
         skill = await self._library.find(name)
         return None if skill is None else self._tool(skill)
 
-    def _tools(self, skills: Iterable[Skill]) -> list[SkillTool]:
+    def _tools(self, skills: Iterable[Skill]) -> list[AnyTool]:
         return [self._tool(skill) for skill in skills]
 
-    def _tool(self, skill: Skill) -> SkillTool:
+    def _tool(self, skill: Skill) -> AnyTool:
         made = self._made.get(skill.name)
         if made is None or made.skill is not skill:
-            made = self._made[skill.name] = skill_tool(skill, self._library)
+            make = composed_tool if skill.kind is SkillKind.COMPOSED else skill_tool
+            made = self._made[skill.name] = make(skill, self._library)
         return made

@@ -5,6 +5,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from builtin_tools.abort_attempt import abort_attempt
+from builtin_tools.compose_skill import compose_skill
 from builtin_tools.create_skill import create_skill
 from builtin_tools.download import DownloadRules
 from builtin_tools.execute import execute
@@ -26,6 +27,7 @@ from engine.stores.records import Records
 NAME = "builtin"  # of the entry point, and so of its table in the configuration
 TOOLS = (
     abort_attempt,
+    compose_skill,
     create_skill,
     execute,
     file_system,

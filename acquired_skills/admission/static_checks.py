@@ -26,12 +26,17 @@ def check(
     proposal: Proposal, static_names: frozenset[str], allowed: frozenset[Destination] = frozenset()
 ) -> list[Problem]:
     """Every problem that reading finds, in the order of the proposal's parts. allowed: where skills may connect to."""
-    problems = [Problem("name", text) for text in name_problems(proposal.name, static_names)]
-    problems += _description(proposal)
+    problems = check_words(proposal, static_names)
     problems += _source("code", proposal.code, MAX_CODE_BYTES, lambda tree: _code(proposal.name, tree))
     problems += _block(proposal, allowed)
     problems += _source("tests", proposal.tests, MAX_TEST_BYTES, lambda tree: _tests(proposal.name, tree))
     return problems
+
+
+def check_words(proposal: Proposal, static_names: frozenset[str]) -> list[Problem]:
+    """The same of its name, description and examples alone, whatever its program is."""
+    problems = [Problem("name", text) for text in name_problems(proposal.name, static_names)]
+    return [*problems, *_description(proposal)]
 
 
 def imported_modules(source: str) -> frozenset[str]:

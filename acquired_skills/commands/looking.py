@@ -47,7 +47,8 @@ def show(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
     if needs(skill):
         emit(f"needs {needs(skill)}")
     emit("".join(f"- {example}\n" for example in skill.examples))
-    emit(f"# scripts/{name}.py\n{found['code']}\n# tests/test_{name}.py\n{found['tests']}")
+    program, tests = skill.files
+    emit(f"# {program}\n{found['code']}\n# {tests}\n{found['tests']}")
     if cases:
         emit(f"# it failed on\n{cases}")
 

@@ -15,8 +15,9 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from acquired_skills.arguments import why_unusable
+from acquired_skills.composed.effects import Effects
 from acquired_skills.names import folder_name, skill_name
-from acquired_skills.skill import NotOurs, Skill, SkillDamaged, SkillState
+from acquired_skills.skill import NotOurs, Skill, SkillDamaged, SkillKind, SkillState
 from sandbox.contract import Destination
 
 PREFIX = "knackbox-"
@@ -42,6 +43,9 @@ def _destination(text: str) -> str:
     return str(Destination.parse(text))
 
 
+_Called = Annotated[str, Field(min_length=1, max_length=200)]
+
+
 class _Ours(BaseModel):
     """What we keep below `metadata`, without the prefix."""
 
@@ -62,6 +66,9 @@ class _Ours(BaseModel):
     code_sha256: str = Field(alias="code-sha256", pattern="^[0-9a-f]{64}$")
     tests_sha256: str = Field(alias="tests-sha256", pattern="^[0-9a-f]{64}$")
     admission: Annotated[dict[str, Any], BeforeValidator(_from_json)]
+    kind: SkillKind = SkillKind.CODE
+    calls: Annotated[tuple[_Called, ...], BeforeValidator(_from_json), Field(max_length=100)] = ()
+    effects: Annotated[Effects | None, BeforeValidator(_from_json)] = None
 
 
 _OURS = TypeAdapter(_Ours)
@@ -86,6 +93,8 @@ def render(skill: Skill) -> bytes:
         "tests-sha256": skill.tests_sha256,
         "admission": json.dumps(skill.admission),
     }
+    if skill.kind is not SkillKind.CODE:
+        metadata |= {"kind": skill.kind.value, "calls": json.dumps(skill.calls), "effects": json.dumps(skill.effects)}
     front = {
         "name": folder_name(skill.name),
         "description": skill.description,
@@ -126,6 +135,9 @@ def parse(data: bytes, where: str) -> Skill:
         environment=read.environment,
         timeout_s=read.timeout,
         admission=read.admission,
+        kind=read.kind,
+        calls=read.calls,
+        effects=read.effects.model_dump(mode="json") if read.effects else {},
     )
 
 
@@ -165,7 +177,8 @@ def _yaml() -> YAML:
 def _body(skill: Skill) -> str:
     """For people, and for agents that read skills instead of calling them."""
     lines = [f"# {skill.name}", "", skill.description, "", "## Use", ""]
-    lines += [f"Call `{skill.name}` of `scripts/{skill.name}.py`; it takes:", ""]
+    program, tests = skill.files
+    lines += [f"Call `{skill.name}` of `{program}`; it takes:", ""]
     required = skill.parameters.get("required", [])
     properties: Mapping[str, Any] = skill.parameters.get("properties", {})
     for name, schema in properties.items():
@@ -176,6 +189,7 @@ def _body(skill: Skill) -> str:
         lines.append("- nothing")
     needs = [f"- the package `{each}`" for each in skill.dependencies]
     needs += [f"- a connection to `{each}`" for each in skill.destinations]
+    needs += [f"- the tool `{each}`" for each in skill.calls]
     if needs:
         lines += ["", "## Needs", "", *needs]
     if skill.examples:
@@ -184,7 +198,7 @@ def _body(skill: Skill) -> str:
         "",
         "## Proof",
         "",
-        f"`tests/test_{skill.name}.py`, {skill.tests} tests, passed when it was admitted.",
+        f"`{tests}`, {skill.tests} tests, passed when it was admitted.",
         "",
     ]
     return "\n".join(lines)

@@ -1,6 +1,7 @@
 """`SkillStore`: skills as folders. The folder is the truth; records and index are rebuilt from it.
 
     <root>/<skill-name>/SKILL.md, scripts/<skill_name>.py, tests/test_<skill_name>.py, versions/<n>/… (earlier ones)
+                        a composed one has scripts/<skill_name>.json and tests/<skill_name>.json
     <root>/.deleted/<skill-name>-<n>/    what was deleted, whole, and can be put back
     <root>/.set-aside/<skill-name>-<k>/  what could not be used, untouched
     <root>/.staging/                     what is being made
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from acquired_skills.folders.skill_file import parse, render
 from acquired_skills.names import PATTERN, folder_name, skill_name
-from acquired_skills.skill import Skill, SkillChanged, SkillDamaged, SkillMissing, SkillState
+from acquired_skills.skill import Skill, SkillChanged, SkillDamaged, SkillKind, SkillMissing, SkillState
 from engine.stores.atomic import publish_folder, remove_leftovers, replace_folder, staging_folder, write_atomic
 from engine.stores.locks import FileLock
 
@@ -56,12 +57,14 @@ class SkillStore:
         return self.root / folder_name(name)
 
     def stamp(self, name: str) -> str:
-        """Changes when a file of the skill changes, and costs three stats; empty when a file is missing."""
-        try:
-            found = [path.stat() for path in self._files(self.folder(name), name)]
-        except OSError:
-            return ""
-        return " ".join(f"{one.st_mtime_ns}.{one.st_size}.{one.st_ino}" for one in found)
+        """Changes when a file of the skill changes, and costs three stats or six; empty when a file is missing."""
+        for kind in SkillKind:
+            try:
+                found = [path.stat() for path in self._files(self.folder(name), name, kind)]
+            except OSError:
+                continue
+            return " ".join(f"{one.st_mtime_ns}.{one.st_size}.{one.st_ino}" for one in found)
+        return ""
 
     def read(self, name: str) -> Skill:
         """The current version, its hashes checked. Raises SkillMissing, SkillDamaged."""
@@ -103,7 +106,9 @@ class SkillStore:
                 f"not {replaces or 'none'}). Look at it with manage_skills, then propose again if it is still needed."
             )
         with staging_folder(self.staging) as staged:
-            for path, data in zip(self._files(staged, skill.name), (render(skill), code, tests), strict=True):
+            for path, data in zip(
+                self._files(staged, skill.name, skill.kind), (render(skill), code, tests), strict=True
+            ):
                 path.parent.mkdir(exist_ok=True)
                 path.write_bytes(data)
             if not current:
@@ -173,7 +178,7 @@ class SkillStore:
         return skill
 
     def _source(self, folder: Path, skill: Skill, *, tests: bool) -> bytes:
-        path = self._files(folder, skill.name)[2 if tests else 1]
+        path = self._files(folder, skill.name, skill.kind)[2 if tests else 1]
         try:
             data = path.read_bytes()
         except OSError as error:
@@ -183,8 +188,9 @@ class SkillStore:
         return data
 
     @staticmethod
-    def _files(folder: Path, name: str) -> tuple[Path, Path, Path]:
-        return folder / SKILL_FILE, folder / "scripts" / f"{name}.py", folder / "tests" / f"test_{name}.py"
+    def _files(folder: Path, name: str, kind: SkillKind) -> tuple[Path, Path, Path]:
+        program, tests = kind.files(name)
+        return folder / SKILL_FILE, folder / program, folder / tests
 
 
 def _link(source: str, target: str) -> None:

@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 
 from acquired_skills.life.judgement import Counted
-from acquired_skills.skill import Skill, SkillState
+from acquired_skills.skill import Skill, SkillKind, SkillState
 from engine.stores.records import Records
 
 TOOLS = "tools"  # the generation that whoever changes the set of tools bumps
@@ -191,4 +191,5 @@ def _dump(skill: Skill) -> str:
 def _load(text: str) -> Skill:
     values: dict[str, Any] = json.loads(text)
     tuples = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
-    return Skill(**{**values, **tuples, "state": SkillState(values["state"])})
+    kind = SkillKind(values.get("kind", SkillKind.CODE))  # rows of before there were others do not say
+    return Skill(**{**values, **tuples, "state": SkillState(values["state"]), "kind": kind})

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bench.turns.composition import composed
 from bench.turns.jobs import BRING_BACK, BY_NAME, FORGET, JOBS, Job
 from bench.turns.repair import repaired
 from bench.turns.world import ORDERS, RATES
@@ -72,9 +73,13 @@ def _after_proposing(
 
 
 def _both(offered: frozenset[str], done: Sequence[Done], asked: Mapping[str, Any]) -> Say | Use:
-    """Two skills after each other, the second with what the first gave."""
-    total = {"path": asked["orders"], "customer": asked["customer"]}
+    """One composed skill where there is one; else two skills after each other, and then the two made one."""
+    if "owed_in" in offered and not done:
+        return Use("owed_in", asked)
+    if done and done[0].tool == "owed_in" and _number(done[0].result) is not None:
+        return Say(done[0].result)
     of_step = {name: [one for one in done if _concerns(one, name)] for name in _READS}
+    total = {"path": asked["orders"], "customer": asked["customer"]}
     first = _one(BY_NAME["customer_total"], total, offered, of_step["customer_total"])
     if isinstance(first, Use):
         return first
@@ -82,7 +87,22 @@ def _both(offered: frozenset[str], done: Sequence[Done], asked: Mapping[str, Any
     if amount is None:
         return first
     converted = {"path": asked["rates"], "amount": amount, "currency": asked["currency"]}
-    return _one(BY_NAME["convert_amount"], converted, offered, of_step["convert_amount"])
+    second = _one(BY_NAME["convert_amount"], converted, offered, of_step["convert_amount"])
+    answer = None if isinstance(second, Use) else _number(of_step["convert_amount"][-1].result)
+    if answer is None:
+        return second
+    return _make_one(offered, done, composed(asked, amount, answer)) or second
+
+
+def _make_one(offered: frozenset[str], done: Sequence[Done], proposal: Mapping[str, Any]) -> Use | None:
+    """What was just done in two calls, proposed as one; what is there already and was switched off, switched on."""
+    made = [one for one in done if one.tool == "compose_skill"]
+    if not made:
+        return Use("compose_skill", proposal) if not offered & {"owed_in"} and "compose_skill" in offered else None
+    switched = any(one.tool == "manage_skills" for one in done)
+    if " already" in made[-1].result and not switched:
+        return Use("manage_skills", {"action": "enable", "name": proposal["name"]})
+    return None
 
 
 def _concerns(one: Done, name: str) -> bool:

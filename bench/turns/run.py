@@ -48,16 +48,22 @@ class Plan:
     seed: int = 6
 
 
-LONG = Plan(200, tuple(BY_NAME), {80: "orders", 140: "rates"}, ("title_slug", 110, 116))
+def whole(turns: int) -> Plan:
+    """The whole story in so many turns: the first file changes after two fifths of them, the other after seven tenths.
+
+    Half-way between, a skill is deleted and brought back.
+    """
+    changes = {turns * 2 // 5: "orders", turns * 7 // 10: "rates"}
+    return Plan(turns, tuple(BY_NAME), changes, ("title_slug", turns * 11 // 20, turns * 11 // 20 + 1))
 
 
 @dataclass(frozen=True, slots=True)
 class TurnRecord:
     """One message of a user and what became of it. ok: the answer was right. offered: skills on the first list.
 
-    events: `learned:NAME`, `refused:NAME`, `used:NAME`, `failed:NAME`, `quarantined:NAME`, `repaired:NAME`,
-    `composed:NAME`, `deleted:NAME`, `restored:NAME`, `changed:FILE`, and `missed:NAME` when a skill that is there was
-    not found for a request that it was made for.
+    events: `WHAT:NAME`, in order, with learned, refused, used, failed, quarantined, repaired, composed, deleted,
+    restored and enabled for a skill, changed for a file, and missed for a skill that is there and was not found for a
+    request that it was made for.
     """
 
     turn: int
@@ -104,7 +110,9 @@ async def _play(
         if plan.forgets and number in plan.forgets[1:]:
             template = FORGET if number == plan.forgets[1] else BRING_BACK
             job, request, right = "manage", template.format(name=plan.forgets[0]), None
-        known = {skill.name for skill in await engine.get_active_tool_definitions() if skill.origin is Origin.ACQUIRED}
+        known = {
+            skill.name for skill in await engine.get_active_tool_definitions() if skill.origin is not Origin.STATIC
+        }
         watched = Watched(known)
         conversation = Conversation(engine, client, on_event=watched, stream=False)
         report = await conversation.run(request)
@@ -140,9 +148,9 @@ class Watched:
             if not result.success:
                 return [f"refused:{skill}"]
             new = "composed" if name == "compose_skill" else "learned"
-            return [f"{new if result.output['version'] == 1 else 'repaired'}:{skill}"]
+            return [f"{'repaired' if skill in self._known else new}:{skill}"]
         if name == "manage_skills" and result.success:
-            did = {"delete": "deleted", "restore": "restored"}[str(event.call.arguments["action"])]
+            did = {"delete": "deleted", "restore": "restored", "enable": "enabled"}[str(event.call.arguments["action"])]
             return [f"{did}:{event.call.arguments['name']}"]
         if name in BY_NAME:
             ended = f"{'used' if result.success else 'failed'}:{name}"

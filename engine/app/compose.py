@@ -20,6 +20,7 @@ from engine.contract.guard import Guard
 from engine.contract.source import ToolSource
 from engine.dispatch.audit import AuditTrail
 from engine.dispatch.bind import ContextBinder
+from engine.dispatch.inner_calls import InnerCalls
 from engine.dispatch.keyed import KeyedCalls
 from engine.dispatch.parts import Parts
 from engine.dispatch.pipeline import Pipeline
@@ -166,7 +167,7 @@ async def compose(
     requirements = frozenset(name for name, there in provided.items() if there)
     assembly = Assembly(requirements, disabled=lambda: registry.disabled)
     discovery = Discovery(lambda: registry.sources, assembly, embedder)
-    provides = {**opened.provides, Discovery: discovery}
+    provides: dict[type, Any] = {**opened.provides, Discovery: discovery}
     binder = ContextBinder(box, workspace, clock, vision, images, provides)
     budget = RetryBudget()
     limits = await asyncio.to_thread(RateLimits, records, clock)
@@ -190,6 +191,7 @@ async def compose(
         retrier=Retrier(budget=budget),
     )
     pipeline = Pipeline(parts)
+    provides[InnerCalls] = InnerCalls(registry.find, pipeline)
     stack.push_async_callback(pipeline.aclose)
     return House(
         services=services,

@@ -1,0 +1,150 @@
+"""The door for composed skills: what a proposal with a pipeline must show before it is kept (SKILL-16)."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from acquired_skills.admission.admitted import is_same, sha256
+from acquired_skills.admission.static_checks import check_words
+from acquired_skills.composed.cases import Case, read_cases
+from acquired_skills.composed.checks import Checked, check_pipeline
+from acquired_skills.composed.cycles import MOST_NESTED, circle, nested
+from acquired_skills.composed.effects import effects_of
+from acquired_skills.composed.pipeline import BadPipeline, Pipeline, calls_of, read_pipeline
+from acquired_skills.composed.proof import Proof, prove
+from acquired_skills.composed.running import StepFailed
+from acquired_skills.library import SkillLibrary
+from acquired_skills.proposal import OTHER_KIND, Problem, Proposal, SkillRefused
+from acquired_skills.skill import Skill, SkillKind, SkillState
+from acquired_skills.skill_job import job_of
+from engine.contract.spec import ToolSpec
+from engine.contract.strict_json import read_json, write_json
+from engine.contract.turn import Turn
+from engine.dispatch.inner_calls import InnerCalls
+from engine.dispatch.outcome import failure_of
+from sandbox.contract import Sandbox
+
+DEFAULT_TIMEOUT_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Composer:
+    """What composing needs. turn: who composes: it may call only what that turn may."""
+
+    library: SkillLibrary
+    calls: InnerCalls
+    sandbox: Sandbox
+    turn: Turn
+
+    async def compose(self, proposal: Proposal) -> Skill:
+        """Admit a composed skill. `proposal.code` is the pipeline, `proposal.tests` are the cases, both JSON.
+
+        Raises SkillRefused with everything to change, SkillChanged when another process was faster, SandboxError.
+        """
+        proposal = replace(proposal, description=proposal.description.strip())
+        problems = await asyncio.to_thread(check_words, proposal, self.library.static_names())
+        pipeline, cases = _read(proposal, problems)
+        if problems or pipeline is None:
+            raise SkillRefused(proposal.name, problems)
+        proposal = replace(
+            proposal,
+            code=write_json(read_json(proposal.code)),
+            tests=write_json(read_json(proposal.tests)),
+        )
+        current = await self.library.find(proposal.name)
+        earlier = await self._earlier(proposal, current)
+        tools = await self._tools(pipeline)
+        checked = await self._checked(proposal, pipeline, tools)
+        proof = await prove(pipeline, cases, earlier, self._run_skill, self.library.noticed)
+        if proof.problems:
+            raise SkillRefused(proposal.name, proof.problems)
+        skill = self._skill(
+            proposal=proposal, pipeline=pipeline, checked=checked, tools=tools, cases=cases, proof=proof
+        )
+        return await self.library.publish(skill, proposal, current.version if current else 0)
+
+    async def _earlier(self, proposal: Proposal, current: Skill | None) -> list[Case]:
+        """Cases of the version before, which the new one must pass, too."""
+        if current is None:
+            return []
+        if is_same(current, proposal):
+            raise SkillRefused(proposal.name, [Problem("version", f"This is version {current.version} already.")])
+        if proposal.breaking:
+            return []
+        if current.kind is not SkillKind.COMPOSED:
+            raise SkillRefused(
+                proposal.name, [Problem("version", f"It is a {current.kind} skill so far: {OTHER_KIND}")]
+            )
+        return read_cases((await self.library.tests(current)).decode())
+
+    async def _tools(self, pipeline: Pipeline) -> dict[str, ToolSpec]:
+        found = {name: await self.calls.find(name) for name in calls_of(pipeline)}
+        return {name: tool.spec for name, tool in found.items() if tool is not None}
+
+    async def _checked(self, proposal: Proposal, pipeline: Pipeline, tools: Mapping[str, ToolSpec]) -> Checked:
+        """Raises SkillRefused with everything that reading finds."""
+        skills = {skill.name: skill for skill in await self.library.skills()}
+        problems, calls = [], calls_of(pipeline)
+        if way := circle(proposal.name, calls, skills):
+            problems.append(f"It would call itself: {' -> '.join(way)}.")
+        elif nested(calls, skills) >= MOST_NESTED:
+            problems.append(f"Composed skills would be nested more than {MOST_NESTED} deep: call what they call.")
+        checked = await asyncio.to_thread(check_pipeline, pipeline, tools, self.turn)
+        problems += checked.problems
+        if problems:
+            raise SkillRefused(proposal.name, [Problem("pipeline", text) for text in problems])
+        return checked
+
+    async def _run_skill(self, name: str, arguments: Mapping[str, Any]) -> tuple[Any] | None:
+        """What a skill gives whose code connects to nothing; None for any other tool."""
+        skill = await self.library.find(name)
+        if skill is None or skill.kind is not SkillKind.CODE or skill.destinations:
+            return None
+        outcome = await self.sandbox.run(job_of(skill, await self.library.code(skill), arguments))
+        if not outcome.ok:
+            raise StepFailed("", str(failure_of(outcome, f"The skill `{name}`")), tool=name)
+        return (outcome.value,)
+
+    def _skill(
+        self,
+        *,
+        proposal: Proposal,
+        pipeline: Pipeline,
+        checked: Checked,
+        tools: Mapping[str, ToolSpec],
+        cases: list[Case],
+        proof: Proof,
+    ) -> Skill:
+        return Skill(
+            name=proposal.name,
+            version=0,
+            state=SkillState.PROBATION,
+            description=proposal.description,
+            parameters=checked.parameters,
+            plain=True,
+            imports=(),
+            created=self.library.now(),
+            code_sha256=sha256(proposal.code),
+            tests_sha256=sha256(proposal.tests),
+            tests=len(cases),
+            examples=proposal.examples,
+            timeout_s=proposal.timeout_s,
+            admission={"mutants": {"tried": proof.tried, "killed": proof.noticed, "survived": proof.survived}},
+            kind=SkillKind.COMPOSED,
+            calls=calls_of(pipeline),
+            effects=effects_of(tools.values()).model_dump(mode="json"),
+        )
+
+
+def _read(proposal: Proposal, problems: list[Problem]) -> tuple[Pipeline | None, list[Case]]:
+    pipeline, cases = None, []
+    try:
+        pipeline = read_pipeline(proposal.code)
+    except BadPipeline as error:
+        problems += [Problem("pipeline", line) for line in error.lines]
+    try:
+        cases = read_cases(proposal.tests)
+    except BadPipeline as error:
+        problems += [Problem("cases", line) for line in error.lines]
+    return pipeline, cases

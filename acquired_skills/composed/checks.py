@@ -1,0 +1,209 @@
+"""What can be said of a pipeline before it runs: every mapping resolves, types fit, tools exist and may be called.
+
+A name is visible from the step after it to the end of its block, and in the blocks within: so whatever way a run takes,
+what a step refers to was there before it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from acquired_skills.arguments import why_unusable
+from acquired_skills.composed.conditions import asked
+from acquired_skills.composed.mapping import From, Mapped, references
+from acquired_skills.composed.pipeline import (
+    ARGUMENTS,
+    Block,
+    BranchStep,
+    CallStep,
+    MapStep,
+    Pipeline,
+    conditioned,
+    mapped,
+    steps_of,
+)
+from acquired_skills.composed.types import UNKNOWN, Schema, inside, kinds, schema_of, why_not_fit
+from engine.contract.spec import ToolSpec
+from engine.contract.turn import Turn
+from engine.policy.access import DISCOVERY_TOOLS, why_not
+from engine.registry.nearest import nearest
+
+RESUME = "resume"  # an argument that every composed skill has: to go on with a run that failed
+NO_STEPS = frozenset({"skills", "control", "discovery"})  # categories of tools that are no steps
+
+
+@dataclass(slots=True)
+class Checked:
+    """parameters: the arguments' JSON Schema. problems: one sentence each, that says what to change."""
+
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+def check_pipeline(pipeline: Pipeline, tools: Mapping[str, ToolSpec], turn: Turn) -> Checked:
+    """Everything that reading finds. tools: those there are of the names it calls. turn: who composes it."""
+    checked = Checked()
+    checked.problems += _names(pipeline)
+    for step in steps_of(pipeline):
+        if isinstance(step, CallStep) and (problem := _callable(step, tools, turn)):
+            checked.problems.append(problem)
+    parameters = pipeline.parameters if pipeline.parameters is not None else derived_parameters(pipeline, tools)
+    if unusable := why_unusable(parameters):
+        checked.problems.append(f"`parameters` cannot be used: {unusable}.")
+        return checked
+    properties = parameters.get("properties", {})
+    if RESUME in properties:
+        checked.problems.append(f"`{RESUME}` is an argument that every composed skill has: call yours something else.")
+    used = {each.path[1] for each in _all_references(pipeline) if each.path[0] == ARGUMENTS and len(each.path) > 1}
+    whole = any(each.path == (ARGUMENTS,) for each in _all_references(pipeline))
+    if unused := [] if whole else sorted(properties.keys() - used):
+        checked.problems.append(f"Nothing refers to the arguments {', '.join(unused)}: use or remove them.")
+    arguments = {"type": "object", **parameters, "additionalProperties": False}
+    checked.problems += _Reading(tools).block(pipeline, {ARGUMENTS: arguments})
+    checked.parameters = arguments
+    return checked
+
+
+def derived_parameters(pipeline: Pipeline, tools: Mapping[str, ToolSpec]) -> dict[str, Any]:
+    """The arguments that it refers to, each with what the first tool that takes it as it is says of it; required
+    unless every reference has a default."""
+    properties: dict[str, Any] = {}
+    required: set[str] = set()
+    for each in _all_references(pipeline):
+        if each.path[0] == ARGUMENTS and len(each.path) > 1:
+            properties.setdefault(each.path[1], {})
+            if each.otherwise is None:
+                required.add(each.path[1])
+            elif not properties[each.path[1]]:
+                properties[each.path[1]] = {"default": each.otherwise.value}
+    for step in steps_of(pipeline):
+        if not isinstance(step, CallStep):
+            continue
+        for name, value in step.inputs.items():
+            if isinstance(value, From) and value.path[0] == ARGUMENTS and len(value.path) == 2:  # noqa: PLR2004
+                taken = tools[step.call].parameters.get("properties", {}).get(name) if step.call in tools else None
+                known = properties[value.path[1]]
+                if isinstance(taken, Mapping) and known.keys() <= {"default"} and not _refers(taken):
+                    properties[value.path[1]] = {**{k: v for k, v in taken.items() if k != "default"}, **known}
+    return {
+        "type": "object",
+        "properties": {name: properties[name] for name in sorted(properties)},
+        "required": sorted(required),
+    }
+
+
+class _Reading:
+    """One way through the blocks, with what is known of the values that are visible."""
+
+    def __init__(self, tools: Mapping[str, ToolSpec]) -> None:
+        self._tools = tools
+
+    def block(self, block: Block, visible: Mapping[str, Schema], at: str = "") -> Iterator[str]:
+        scope = dict(visible)
+        for step in block.steps:
+            yield from self._step(step, scope, f"{at}{step.name}")
+            scope[step.name] = _gives(step)
+        yield from self._resolves(mapped(block.output), scope, f"the output of {at.rstrip('.') or 'the pipeline'}")
+
+    def _step(self, step: CallStep | MapStep | BranchStep, scope: dict[str, Schema], at: str) -> Iterator[str]:
+        match step:
+            case CallStep():
+                yield from self._call(step, scope, at)
+            case MapStep():
+                yield from self._resolves(mapped(step.map), scope, f"`map` of {at}")
+                given = schema_of(mapped(step.map), scope)
+                if (known := kinds(given)) is not None and "array" not in known:
+                    yield f"`map` of {at} gives {' or '.join(sorted(known))}, not a list."
+                items = given.get("items")
+                item: Schema = items if isinstance(items, Mapping) else UNKNOWN
+                yield from self.block(step.each, {**scope, step.item: item}, f"{at}.")
+            case BranchStep():
+                for each in asked(conditioned(step.condition)):
+                    yield from self._leads(each, scope, f"`if` of {at}")
+                yield from self.block(step.then, scope, f"{at}.then.")
+                if step.otherwise is not None:
+                    yield from self.block(step.otherwise, scope, f"{at}.else.")
+
+    def _call(self, step: CallStep, scope: Mapping[str, Schema], at: str) -> Iterator[str]:
+        for name, value in step.inputs.items():
+            yield from self._resolves(mapped(value), scope, f"`{name}` of {at}")
+        if step.call not in self._tools:
+            return
+        parameters = self._tools[step.call].parameters
+        properties = parameters.get("properties", {})
+        for name in parameters.get("required", []):
+            if name not in step.inputs:
+                yield f"{at}: `{step.call}` needs `{name}`: add it to `inputs`."
+        for name, value in step.inputs.items():
+            target = properties.get(name)
+            if isinstance(target, Mapping):
+                if reason := why_not_fit(mapped(value), scope, target, parameters):
+                    yield f"`{name}` of {at} {reason} by `{step.call}`."
+            elif target is None and not parameters.get("additionalProperties"):
+                near = nearest(name, properties, 1)
+                hint = f" (nearest: {near[0]})" if near else ""
+                yield f"{at}: `{step.call}` has no parameter `{name}`{hint}."
+
+    def _resolves(self, value: Mapped, scope: Mapping[str, Schema], where: str) -> Iterator[str]:
+        for each in references(value):
+            yield from self._leads(each, scope, where)
+
+    @staticmethod
+    def _leads(each: From, scope: Mapping[str, Schema], where: str) -> Iterator[str]:
+        if each.path[0] not in scope:
+            yield (
+                f"{where} refers to `{each.pointer[:200]}`, but no `{each.path[0][:80]}` is there at that point; "
+                f"there are: {', '.join(scope)}."
+            )
+        elif inside(scope[each.path[0]], each.path[1:]) is None and each.otherwise is None:
+            yield f"{where} refers to `{each.pointer[:200]}`, which is nowhere in what is known of `{each.path[0]}`."
+
+
+def _gives(step: CallStep | MapStep | BranchStep) -> Schema:
+    """Tools do not say what they give, so of a call nothing is known."""
+    return {"type": "array"} if isinstance(step, MapStep) else UNKNOWN
+
+
+def _names(pipeline: Pipeline) -> Iterator[str]:
+    seen = {ARGUMENTS}
+    for step in steps_of(pipeline):
+        for name in (step.name, *([step.item] if isinstance(step, MapStep) and step.item != "item" else [])):
+            if name in seen or name == "item":
+                yield f"Two things are called `{name}`: every step, and what a map calls its item, has its own name."
+            seen.add(name)
+
+
+def _callable(step: CallStep, tools: Mapping[str, ToolSpec], turn: Turn) -> str:
+    spec = tools.get(step.call)
+    if spec is None:
+        return f"{step.name}: there is no tool or skill called `{step.call[:80]}`."
+    if spec.category in NO_STEPS or spec.name in DISCOVERY_TOOLS:
+        return f"{step.name}: `{spec.name}` is not a step: it steers the agent, or changes which tools there are."
+    if spec.name != step.call:
+        return f"{step.name}: call `{spec.name}` by its name, not by `{step.call[:80]}`."
+    reason = why_not(spec, turn)
+    return f"{step.name}: `{spec.name}` may not be called: {reason}." if reason else ""
+
+
+def _all_references(block: Block) -> Iterator[From]:
+    yield from references(mapped(block.output))
+    for step in block.steps:
+        match step:
+            case CallStep():
+                for value in step.inputs.values():
+                    yield from references(mapped(value))
+            case MapStep():
+                yield from references(mapped(step.map))
+                yield from _all_references(step.each)
+            case BranchStep():
+                yield from asked(conditioned(step.condition))
+                yield from _all_references(step.then)
+                if step.otherwise is not None:
+                    yield from _all_references(step.otherwise)
+
+
+def _refers(schema: Any) -> bool:
+    """Whether it has a `$ref`, which would lead nowhere in another schema."""
+    if isinstance(schema, Mapping):
+        return "$ref" in schema or any(map(_refers, schema.values()))
+    return isinstance(schema, list) and any(map(_refers, schema))

@@ -1,0 +1,172 @@
+"""`Run`: a pipeline, step by step. What a call is, is its caller's: the engine's dispatch, or the cases' word."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from acquired_skills.composed.conditions import holds
+from acquired_skills.composed.mapping import Constant, Fields, Items, Mapped, Unresolved, larger_than, resolve
+from acquired_skills.composed.pipeline import (
+    ARGUMENTS,
+    Block,
+    BranchStep,
+    CallStep,
+    MapStep,
+    Pipeline,
+    conditioned,
+    mapped,
+)
+from engine.contract.failure import FailureClass
+
+MOST_CALLS = 500  # of one run
+MOST_BYTES = 8 << 20  # of what a map gathers
+
+# Place (`titles.3.fetch`), the step, its inputs; gives the output. Raises StepFailed.
+Perform = Callable[[str, CallStep, Mapping[str, Any]], Awaitable[Any]]
+
+
+class StepFailed(Exception):
+    """One step did not give what it should.
+
+    place: of the step. tool: what it called, "" for a mapping or a condition. ran: whether it may have had an effect.
+    refused: by a policy, a limit or a person, which is no fault of the pipeline.
+    """
+
+    def __init__(
+        self,
+        place: str,
+        text: str,
+        *,
+        tool: str = "",
+        failure_class: FailureClass = FailureClass.DIAGNOSTIC,
+        reason: str = "step_failed",
+        ran: bool = False,
+        refused: bool = False,
+    ) -> None:
+        super().__init__(text)
+        self.place = place
+        self.tool = tool
+        self.failure_class = failure_class
+        self.reason = reason
+        self.ran = ran
+        self.refused = refused
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A small change of a pipeline, to see whether its cases notice (`mutants.py`). step: its name; "" for the output.
+
+    left_out: a call is not made, and gives null. negated: of a branch. first_only: of a map. swapped: two inputs of a
+    call, or two parts of an output. emptied: an input is null.
+    """
+
+    how: str
+    step: str
+    of: tuple[str, ...] = ()
+
+    def hits(self, how: str, step: str) -> bool:
+        return self.how == how and self.step == step
+
+
+NO_CHANGE = Change("none", "")
+
+
+class Run:
+    """One run. Steps are done in order; a map does `at_once` items side by side, and stops at the first failure when
+    those that began have ended: none is cut off, since nobody would know what it did."""
+
+    def __init__(self, perform: Perform, change: Change = NO_CHANGE) -> None:
+        self._perform = perform
+        self._change = change
+        self._calls = 0
+
+    async def run(self, pipeline: Pipeline, arguments: Mapping[str, Any]) -> Any:
+        """The output. Raises StepFailed."""
+        return await self._block(pipeline, {ARGUMENTS: dict(arguments)}, "")
+
+    async def _block(self, block: Block, visible: Mapping[str, Any], at: str) -> Any:
+        scope = dict(visible)
+        for step in block.steps:
+            scope[step.name] = await self._step(step, scope, f"{at}{step.name}")
+        output = mapped(block.output)
+        if not at and self._change.hits("swapped", ""):
+            output = _swapped(output, self._change.of)
+        return self._value(output, scope, at + "output")
+
+    async def _step(self, step: CallStep | MapStep | BranchStep, scope: Mapping[str, Any], place: str) -> Any:
+        match step:
+            case CallStep():
+                return await self._call(step, scope, place)
+            case MapStep():
+                return await self._map(step, scope, place)
+        try:
+            chosen = holds(conditioned(step.condition), scope) is not self._change.hits("negated", step.name)
+        except Unresolved as error:
+            raise StepFailed(place, f"its condition cannot be told: {error}") from None
+        block = step.then if chosen else step.otherwise
+        return None if block is None else await self._block(block, scope, f"{place}.{'then' if chosen else 'else'}.")
+
+    async def _call(self, step: CallStep, scope: Mapping[str, Any], place: str) -> Any:
+        if self._change.hits("left_out", step.name):
+            return None
+        self._calls += 1
+        if self._calls > MOST_CALLS:
+            raise StepFailed(place, f"this would be call {self._calls} of the run, and {MOST_CALLS} is the most")
+        inputs = {name: self._value(mapped(value), scope, place) for name, value in step.inputs.items()}
+        if self._change.hits("swapped", step.name):
+            one, other = self._change.of
+            inputs[one], inputs[other] = inputs[other], inputs[one]
+        elif self._change.hits("emptied", step.name):
+            inputs[self._change.of[0]] = None
+        return await self._perform(place, step, inputs)
+
+    async def _map(self, step: MapStep, scope: Mapping[str, Any], place: str) -> list[Any]:
+        items = self._items(step, scope, place)
+        given: list[Any] = [None] * len(items)
+        left = iter(enumerate(items))
+        failed: list[StepFailed] = []
+
+        async def work() -> None:
+            for index, item in left:
+                if failed:
+                    return
+                try:
+                    given[index] = await self._block(step.each, {**scope, step.item: item}, f"{place}.{index}.")
+                except StepFailed as error:
+                    failed.append(error)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(step.at_once, len(items))):
+                group.create_task(work())
+        if failed:
+            raise failed[0]
+        if larger_than(given, MOST_BYTES):
+            raise StepFailed(place, f"it gathers more than {MOST_BYTES >> 20} MiB")
+        return given
+
+    def _items(self, step: MapStep, scope: Mapping[str, Any], place: str) -> list[Any]:
+        items = self._value(mapped(step.map), scope, place)
+        if not isinstance(items, list):
+            raise StepFailed(place, "what it maps over is not a list")
+        if len(items) > step.most_items:
+            raise StepFailed(place, f"the list has {len(items)} items, and `most_items` is {step.most_items}")
+        return items[:1] if self._change.hits("first_only", step.name) else items
+
+    @staticmethod
+    def _value(value: Mapped, scope: Mapping[str, Any], place: str) -> Any:
+        try:
+            return resolve(value, scope)
+        except Unresolved as error:
+            raise StepFailed(place, str(error)) from None
+
+
+def _swapped(output: Mapped, of: tuple[str, ...]) -> Mapped:
+    one, other = of
+    if isinstance(output, Fields):
+        return Fields({**output.fields, one: output.fields[other], other: output.fields[one]})
+    if isinstance(output, Items):
+        items = list(output.items)
+        items[int(one)], items[int(other)] = items[int(other)], items[int(one)]
+        return Items(tuple(items))
+    return Constant(None)

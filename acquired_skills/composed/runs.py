@@ -1,0 +1,179 @@
+"""`KeptRuns`: what the steps of a composed call gave, kept while it runs, so that it can go on where it stopped.
+
+In the records, for the user whose call it was, for a day. A call that succeeds leaves nothing.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, timedelta
+from typing import Any
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Connection,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    delete,
+    insert,
+    select,
+    update,
+)
+
+from engine.contract.canonical import digest
+from engine.contract.context import Clock
+from engine.stores.engine_lock import EngineLock
+from engine.stores.records import Records
+
+KEPT_H = 24
+MOST_RUNS = 50  # of one user, the latest
+MOST_BYTES = 4 << 20  # of one run's outputs, as JSON; what is over that is not kept
+
+_SCHEMA = MetaData()
+_RUNS = Table(
+    "composed_runs",
+    _SCHEMA,
+    Column("id", String(32), primary_key=True),
+    Column("user", String(64), nullable=False, index=True),
+    Column("call", String(64), nullable=False),
+    Column("since", String(40), nullable=False, index=True),
+    Column("engine", String(32), nullable=False),
+    Column("running", Boolean, nullable=False),
+    Column("bytes", Integer, nullable=False),
+)
+_STEPS = Table(
+    "composed_steps",
+    _SCHEMA,
+    Column("run", String(32), primary_key=True),
+    Column("place", String(400), primary_key=True),
+    Column("done", Boolean, nullable=False),
+    Column("output", Text, nullable=True),
+)
+
+
+class RunMissing(Exception):
+    """A run that cannot be gone on with; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Whose call of what it is: a run goes on only with the very same."""
+
+    user: str
+    skill: str
+    version: int
+    arguments: Mapping[str, Any]
+
+    @property
+    def digest(self) -> str:
+        return digest([self.skill, self.version, self.arguments])
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRun:
+    """finished: outputs by place. unsure: places of which nobody knows whether they happened, or what they gave."""
+
+    id: str
+    finished: Mapping[str, Any] = field(default_factory=dict)
+    unsure: frozenset[str] = frozenset()
+
+
+class KeptRuns:
+    """Shared by every process on one home. Every method blocks."""
+
+    def __init__(self, records: Records, lock: EngineLock, clock: Clock, new_id: Callable[[], str]) -> None:
+        """Makes its tables when they are missing. lock: of this engine; it is closed by `close`."""
+        self._records = records
+        self._lock = lock
+        self._clock = clock
+        self._new_id = new_id
+        records.create(_SCHEMA)
+
+    def begin(self, call: Call) -> OpenRun:
+        """A new run."""
+        run = OpenRun(self._new_id())
+        user = digest(call.user)
+        row = {"id": run.id, "user": user, "call": call.digest, "since": self._now().isoformat(), "bytes": 0}
+        with self._records.begin() as connection:
+            self._forget_old(connection, user)
+            connection.execute(insert(_RUNS).values(row | {"engine": self._lock.id, "running": True}))
+        return run
+
+    def go_on(self, run: str | None, call: Call) -> OpenRun:
+        """The run of this id, or the latest of this call, if it is of this call and nobody runs it. Raises RunMissing."""
+        named = _RUNS.c.call == call.digest if run is None else _RUNS.c.id == run
+        latest = select(_RUNS).where(named, _RUNS.c.user == digest(call.user)).order_by(_RUNS.c.since.desc()).limit(1)
+        with self._records.begin() as connection:
+            self._forget_old(connection, digest(call.user))
+            found = connection.execute(latest).one_or_none()
+            if found is None:
+                raise RunMissing(f"there is no run {(run or 'of this call')[:40]!r} of yours any more (they are kept {KEPT_H} h)")
+            if found.call != call.digest:
+                raise RunMissing("it was of other arguments, or of another version: give those of then, or begin anew")
+            if found.running and self._lock.lives(found.engine):
+                raise RunMissing("it is running")
+            connection.execute(update(_RUNS).where(_RUNS.c.id == found.id).values(running=True, engine=self._lock.id))
+            steps = connection.execute(select(_STEPS).where(_STEPS.c.run == found.id)).all()
+        finished = {step.place: json.loads(step.output) for step in steps if step.done and step.output is not None}
+        return OpenRun(found.id, finished, frozenset(step.place for step in steps if step.place not in finished))
+
+    def started(self, run: OpenRun, place: str) -> None:
+        """This step is about to be called."""
+        with self._records.begin() as connection:
+            _put(connection, run.id, place, done=False, output=None)
+
+    def finished(self, run: OpenRun, place: str, output: Any) -> None:
+        """What it gave."""
+        text = json.dumps(output)
+        of = _RUNS.c.id == run.id
+        with self._records.begin() as connection:
+            used = connection.execute(select(_RUNS.c.bytes).where(of)).scalar() or 0
+            kept = used + len(text) <= MOST_BYTES
+            if kept:
+                connection.execute(update(_RUNS).where(of).values(bytes=used + len(text)))
+            _put(connection, run.id, place, done=True, output=text if kept else None)
+
+    def did_not_happen(self, run: OpenRun, place: str) -> None:
+        """It may be called again."""
+        with self._records.begin() as connection:
+            connection.execute(delete(_STEPS).where((_STEPS.c.run == run.id) & (_STEPS.c.place == place)))
+
+    def stop(self, run: OpenRun) -> None:
+        """It failed, or was cancelled; it can be gone on with."""
+        with self._records.begin() as connection:
+            connection.execute(update(_RUNS).where(_RUNS.c.id == run.id).values(running=False))
+
+    def forget(self, run: OpenRun) -> None:
+        """It succeeded."""
+        with self._records.begin() as connection:
+            _forget(connection, [run.id])
+
+    def close(self) -> None:
+        self._lock.close()
+
+    def _forget_old(self, connection: Connection, user: str) -> None:
+        old = (self._now() - timedelta(hours=KEPT_H)).isoformat()
+        late = connection.execute(select(_RUNS.c.id, _RUNS.c.running, _RUNS.c.engine).where(_RUNS.c.since < old)).all()
+        newest = select(_RUNS.c.id, _RUNS.c.running, _RUNS.c.engine).where(_RUNS.c.user == user)
+        over = connection.execute(newest.order_by(_RUNS.c.since.desc()).offset(MOST_RUNS - 1)).all()
+        _forget(connection, [one.id for one in (*late, *over) if not (one.running and self._lock.lives(one.engine))])
+
+    def _now(self) -> Any:
+        return self._clock.now().astimezone(UTC)
+
+
+def _put(connection: Connection, run: str, place: str, *, done: bool, output: str | None) -> None:
+    # The records' write lock is held, so nobody comes between the two statements.
+    of = (_STEPS.c.run == run) & (_STEPS.c.place == place)
+    if not connection.execute(update(_STEPS).where(of).values(done=done, output=output)).rowcount:
+        connection.execute(insert(_STEPS).values(run=run, place=place, done=done, output=output))
+
+
+def _forget(connection: Connection, runs: list[str]) -> None:
+    if runs:
+        connection.execute(delete(_STEPS).where(_STEPS.c.run.in_(runs)))
+        connection.execute(delete(_RUNS).where(_RUNS.c.id.in_(runs)))

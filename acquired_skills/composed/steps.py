@@ -1,0 +1,81 @@
+"""`Steps`: the calls of one run of a composed skill, through the engine's dispatch, each on record as it goes."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from acquired_skills.composed.checks import NO_STEPS
+from acquired_skills.composed.pipeline import CallStep
+from acquired_skills.composed.running import StepFailed
+from acquired_skills.composed.runs import KeptRuns, OpenRun
+from engine.contract.context import CallContext
+from engine.contract.failure import REFUSED, Failure, FailureClass
+from engine.contract.result import ToolCall, ToolResult
+from engine.contract.spec import Origin, ToolSpec
+from engine.dispatch.inner_calls import InnerCalls
+from engine.policy.access import DISCOVERY_TOOLS
+
+# How a box ends by itself: a skill that ended so has failed, and does nothing any more.
+_ENDED = frozenset({"error", "timeout", "cpu", "memory", "output", "disk", "processes", "files", "file_size", "policy"})
+
+
+@dataclass(slots=True)
+class Steps:
+    """repeat: whether steps are to be called again of which nobody knows whether they happened.
+
+    side_effects: what all steps did. called: how many were.
+    """
+
+    ctx: CallContext
+    calls: InnerCalls
+    runs: KeptRuns
+    run: OpenRun
+    repeat: bool = False
+    side_effects: list[str] = field(default_factory=list)
+    called: int = 0
+
+    async def __call__(self, place: str, step: CallStep, inputs: Mapping[str, Any], /) -> Any:
+        """What the step gives, or gave before. Raises StepFailed."""
+        if place in self.run.finished:
+            return self.run.finished[place]
+        tool = await self.calls.find(step.call)
+        if tool is None:
+            raise StepFailed(place, f"there is no tool called `{step.call}` any more", tool=step.call)
+        spec = tool.spec
+        if spec.category in NO_STEPS or spec.name in DISCOVERY_TOOLS:  # one that took the name later
+            raise StepFailed(place, f"`{spec.name}` is not a step", tool=step.call, refused=True)
+        if place in self.run.unsure and not spec.replay_safe and not self.repeat:
+            raise StepFailed(
+                place,
+                "it was called before, and nobody knows whether that happened, or what it gave. It was not called "
+                "again. Look whether it did; to have it called again, add `repeat: true` to `resume`",
+                tool=step.call,
+                reason="may_have_happened",
+                ran=True,
+                refused=True,
+            )
+        await asyncio.to_thread(self.runs.started, self.run, place)
+        self.called += 1
+        result = await self.calls.call(self.ctx, ToolCall(step.call, inputs, place))
+        if result.success:
+            self.side_effects += result.side_effects
+            await asyncio.to_thread(self.runs.finished, self.run, place, result.output)
+            return result.output
+        failure = result.failure or Failure(FailureClass.UNKNOWN, "unexpected")
+        if not failure.may_have_started or _surely_failed(spec, result):
+            await asyncio.to_thread(self.runs.did_not_happen, self.run, place)
+        raise StepFailed(
+            place,
+            result.error,
+            tool=step.call,
+            failure_class=failure.failure_class,
+            reason=failure.reason,
+            ran=failure.may_have_started,
+            refused=result.audit.end == REFUSED,
+        )
+
+
+def _surely_failed(spec: ToolSpec, result: ToolResult) -> bool:
+    """Whether the call is over and has nothing it may have done elsewhere: code in a box without a network."""
+    return spec.origin is Origin.ACQUIRED and "network" not in spec.side_effects and result.audit.end in _ENDED

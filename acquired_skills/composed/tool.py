@@ -1,0 +1,143 @@
+"""`ComposedTool`: a composed skill as one tool. Each step is a call of its own, through the engine's dispatch.
+
+Its arguments are the pipeline's and `resume`, which goes on with a run that failed: what is done is not done again.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from acquired_skills.composed.checks import RESUME
+from acquired_skills.composed.effects import Effects
+from acquired_skills.composed.pipeline import BadPipeline, Pipeline, read_pipeline
+from acquired_skills.composed.running import Run, StepFailed
+from acquired_skills.composed.runs import KEPT_H, Call, KeptRuns, OpenRun, RunMissing
+from acquired_skills.composed.steps import Steps
+from acquired_skills.library import SkillLibrary
+from acquired_skills.skill import Skill, SkillDamaged, SkillState
+from engine.contract.context import CallContext, Produced
+from engine.contract.failure import FailureClass, ToolFailure, refusal
+from engine.contract.spec import Annotations, Origin, ToolSpec
+from engine.dispatch.inner_calls import InnerCalls
+from engine.dispatch.render import render
+
+GRACE_S = 2.0
+_RESUME_SCHEMA = {
+    "type": "object",
+    "description": "Only to go on with a call that failed: the run it named, else the latest with the same arguments. "
+    "All other arguments as they were. repeat: also what may have happened already.",
+    "properties": {"run": {"type": "string", "maxLength": 40}, "repeat": {"type": "boolean", "default": False}},
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ComposedTool:
+    """A composed skill bound to the library that keeps it."""
+
+    skill: Skill
+    library: SkillLibrary
+    spec: ToolSpec
+
+    async def run(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
+        """The pipeline's output. Raises ToolFailure, which names the step and says how to go on."""
+        if not self.skill.state.listed:
+            raise refusal(
+                f"The skill `{self.skill.name}` is {self.skill.state}; nothing was run. Enable it with manage_skills, "
+                "or compose a repaired version.",
+                "skill_not_listed",
+            )
+        own = {name: value for name, value in arguments.items() if name != RESUME}
+        resume = arguments.get(RESUME)
+        pipeline = await self._pipeline()
+        calls, runs = ctx.need(InnerCalls), ctx.need(KeptRuns)
+        run = await self._open(runs, resume, Call(ctx.turn.user, self.skill.name, self.skill.version, own))
+        steps = Steps(ctx, calls, runs, run, bool(resume and resume.get("repeat")))
+        began = ctx.clock.monotonic()
+        try:
+            output = await Run(steps).run(pipeline, own)
+        except StepFailed as error:
+            await asyncio.to_thread(runs.stop, run)
+            raise await self._failed(ctx, began, own, steps, error) from error
+        except BaseException:
+            # Shielded: a cancelled call must not leave a run behind that says it is running.
+            await asyncio.shield(asyncio.to_thread(runs.stop, run))
+            raise
+        await asyncio.to_thread(runs.forget, run)
+        self._log(ctx, began, None)
+        if not self.library.track.settled(self.skill):
+            await self.library.judge(self.skill)
+        return Produced(output, render(output)[1], tuple(dict.fromkeys(steps.side_effects)))
+
+    async def _pipeline(self) -> Pipeline:
+        try:
+            return read_pipeline((await self.library.code(self.skill)).decode())
+        except (SkillDamaged, BadPipeline, UnicodeDecodeError) as damage:
+            text = f"{damage} It was not run; `knackbox skills verify` sets it aside, compose_skill makes it anew."
+            raise refusal(text, "skill_damaged", FailureClass.FATAL) from damage
+
+    async def _open(self, runs: KeptRuns, resume: Mapping[str, Any] | None, call: Call) -> OpenRun:
+        if resume is None:
+            return await asyncio.to_thread(runs.begin, call)
+        try:
+            return await asyncio.to_thread(runs.go_on, resume.get("run"), call)
+        except RunMissing as error:
+            text = f"`{self.skill.name}` cannot go on with that run: {error}. Nothing was run."
+            raise refusal(text, "run_missing") from error
+
+    async def _failed(
+        self, ctx: CallContext, began: float, arguments: Mapping[str, Any], steps: Steps, error: StepFailed
+    ) -> ToolFailure:
+        """The failure of the whole. A refusal is not held against the skill: a policy's no says nothing of it."""
+        self._log(ctx, began, FailureClass.RETRYABLE if error.refused else error.failure_class)
+        quarantined = ""
+        if not error.refused:
+            await self.library.track.keep_failed(self.skill, arguments, str(error), ctx.turn)
+            if await self.library.judge(self.skill) is SkillState.QUARANTINED:
+                quarantined = "\nIt failed so often that it is quarantined: compose a repaired version."
+        what = f"call of `{error.tool}`, " if error.tool else ""
+        done = len(steps.run.finished) + steps.called > 0
+        go_on = (
+            f"\nWhat the steps before gave is kept for {KEPT_H} h. To go on from there, call `{self.skill.name}` with "
+            f'the same arguments and `{RESUME}`: {{"run": "{steps.run.id}"}}.'
+        )
+        # A repeat by the engine would begin at the first step, so a class that asks for one is not passed on.
+        passed_on = error.failure_class
+        return ToolFailure(
+            f"`{self.skill.name}` stopped at step `{error.place}` ({what}{error.failure_class}, {error.reason}): "
+            f"{error}{go_on if done and not quarantined else ''}{quarantined}",
+            failure_class=FailureClass.DIAGNOSTIC if passed_on is FailureClass.RETRYABLE else passed_on,
+            reason="step_failed",
+            may_have_started=error.ran or done,
+        )
+
+    def _log(self, ctx: CallContext, began: float, failure_class: FailureClass | None) -> None:
+        latency_ms = (ctx.clock.monotonic() - began) * 1000
+        self.library.track.log(self.skill, failure_class is None, latency_ms, failure_class)
+
+
+def composed_tool(skill: Skill, library: SkillLibrary) -> ComposedTool:
+    """The tool of a composed skill. What it takes and may do is what its steps did when it was admitted, together.
+
+    Confirmation is left to the steps, which ask with what they are really called with.
+    """
+    effects = Effects.model_validate(skill.effects)
+    parameters = {**skill.parameters, "properties": {**skill.parameters.get("properties", {}), RESUME: _RESUME_SCHEMA}}
+    spec = ToolSpec(
+        name=skill.name,
+        description=skill.description,
+        parameters=parameters,
+        version=str(skill.version),
+        origin=Origin.COMPOSED,
+        category="skill",
+        safety_class=effects.safety_class,
+        required_permission=effects.required_permission,
+        caps_required=effects.caps_required,
+        requires=effects.requires,
+        side_effects=effects.side_effects,
+        annotations=Annotations(read_only=effects.read_only, destructive=effects.destructive),
+        timeout_s=skill.timeout_s + GRACE_S,
+        meta={"state": skill.state.value, "examples": skill.examples, "calls": skill.calls},
+    )
+    return ComposedTool(skill, library, spec)

@@ -1,0 +1,45 @@
+"""`InnerCalls`: for tools whose work is calls of other tools. Each goes through the whole pipeline, as any call does.
+
+So a tool of tools is no way around a policy: allow-lists, limits, approvals and the audit see every inner call, under
+the turn of the outer one. An inner call's id begins with that of the call it is part of.
+"""
+
+from collections.abc import Awaitable, Callable
+
+from engine.contract.context import CallContext
+from engine.contract.failure import REFUSED, Failure, FailureClass
+from engine.contract.result import Audit, ToolCall, ToolResult
+from engine.contract.source import Tool
+from engine.dispatch.bind import Calls
+
+DEEPEST = 8  # inner calls within inner calls
+
+
+class InnerCalls:
+    """One per engine; tools find it as `ctx.need(InnerCalls)`."""
+
+    def __init__(self, find: Callable[[str], Awaitable[Tool | None]], calls: Calls) -> None:
+        self._find = find
+        self._calls = calls
+        self._depths: dict[str, int] = {}  # of the inner calls in flight, by id
+
+    async def find(self, name: str) -> Tool | None:
+        """The tool of exactly this name or alias, whoever may call it."""
+        return await self._find(name)
+
+    async def call(self, ctx: CallContext, call: ToolCall) -> ToolResult:
+        """The result of one call, made on behalf of the call of `ctx`. call.id: its place within that.
+
+        Refused, DIAGNOSTIC, when calls are nested more than DEEPEST deep.
+        """
+        depth = self._depths.get(ctx.call_id, 0) + 1
+        inner = ToolCall(call.name, call.arguments, f"{ctx.call_id}/{call.id}")
+        if depth > DEEPEST:
+            failure = Failure(FailureClass.DIAGNOSTIC, "nested_too_deep", may_have_started=False, replay_safe=True)
+            text = f"{call.name} was not run: calls are nested more than {DEEPEST} deep."
+            return ToolResult(success=False, error=text, failure=failure, audit=Audit(call.name, inner.id, end=REFUSED))
+        self._depths[inner.id] = depth
+        try:
+            return await self._calls.call(inner, ctx.turn)
+        finally:
+            self._depths.pop(inner.id, None)
