@@ -14,6 +14,7 @@ from engine.faces.demo.moves import Say, Use
 
 QUARANTINED = "is quarantined"
 _ADMITTED = re.compile(r"`\w+` version \d+ is admitted")
+_THERE = re.compile(r"This is version \d+ already")
 _READS = {"customer_total": ORDERS, "convert_amount": RATES}  # the two steps of `owed_in`
 
 
@@ -63,13 +64,13 @@ def _after_proposing(
     job: Job, arguments: Mapping[str, Any], offered: frozenset[str], done: Sequence[Done]
 ) -> Say | Use:
     """Use what was admitted; of what was refused propose the next draft, or call the one that is there already."""
-    refused = done[-1].result
-    if _ADMITTED.search(refused):
+    told = done[-1].result
+    if _ADMITTED.search(told):
         return Use(job.name, arguments) if job.name in offered else Say("Learned, but it is not offered to me.")
-    if " already" in refused and not any(one.tool == job.name for one in done):
+    if _THERE.search(told) and not any(one.tool == job.name for one in done):
         return Use(job.name, arguments)
     tries = sum(one.tool == "create_skill" for one in done)
-    return _propose(job, tries) if tries < len(job.drafts) else Say(f"I could not learn it: {refused}")
+    return _propose(job, tries) if tries < len(job.drafts) else Say(f"I could not learn it: {told}")
 
 
 def _both(offered: frozenset[str], done: Sequence[Done], asked: Mapping[str, Any]) -> Say | Use:
@@ -98,9 +99,10 @@ def _make_one(offered: frozenset[str], done: Sequence[Done], proposal: Mapping[s
     """What was just done in two calls, proposed as one; what is there already and was switched off, switched on."""
     made = [one for one in done if one.tool == "compose_skill"]
     if not made:
-        return Use("compose_skill", proposal) if not offered & {"owed_in"} and "compose_skill" in offered else None
+        wanted = "owed_in" not in offered and "compose_skill" in offered
+        return Use("compose_skill", proposal) if wanted else None
     switched = any(one.tool == "manage_skills" for one in done)
-    if " already" in made[-1].result and not switched:
+    if _THERE.search(made[-1].result) and not switched:
         return Use("manage_skills", {"action": "enable", "name": proposal["name"]})
     return None
 
