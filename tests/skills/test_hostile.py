@@ -1,8 +1,12 @@
-"""Hostile proposals are refused in a real box and reach nothing outside it; honest ones that look alike are admitted."""
+"""Hostile proposals are refused in a real box and reach nothing outside it; honest ones that look alike are admitted.
+
+Some of each kind are tried every time, all of them by `make soak`.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -25,14 +29,47 @@ from tests.skills.parts import opened_library
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-PATIENCE_S = 30  # for one verdict: nobody holds up an admission
+PATIENCE_S = 60  # for one verdict: nobody holds up an admission
 ALL = (*EXITS, *PATCHES, *PLANTED, *WATCHED, *ANSWERS, *SURVIVORS, *FORGERY, *VACUOUS)
 REFUSED = [attempt for attempt in ALL if not attempt.undecidable]
 UNDECIDABLE = [attempt for attempt in ALL if attempt.undecidable]
+EVERY_TIME = frozenset(
+    [
+        "exit_at_import",
+        "exit_when_called",
+        "exit_by_atexit",
+        "exit_of_pytest",
+        "patched_item",
+        "patched_report",
+        "patched_assertion_error",
+        "patched_builtins",
+        "planted_conftest",
+        "rewritten_tests",
+        "pytest_is_loaded",
+        "test_on_the_stack",
+        "answers_read_from_disk",
+        "number_that_equals_everything",
+        "hash_of_its_own_file",
+        "patched_os_write",
+        "forged_report_on_descriptors",
+        "fork_until_one_passes",
+        "constant",
+        "suppressed_assertion",
+        "equal_to_itself",
+        "skipped_when_wrong",
+        "marker_at_import",
+        "marker_from_a_pickled_value",
+        "patches_its_own_constant",
+        "random_with_a_seed",
+    ]
+)
 
 
-def title(attempt: Attempt) -> str:
-    return attempt.title
+def each(attempts: Sequence[Attempt]) -> list[Any]:
+    """As parameters of a test."""
+    return [
+        pytest.param(one, id=one.title, marks=[] if one.title in EVERY_TIME else pytest.mark.soak) for one in attempts
+    ]
 
 
 async def outcome(attempt: Attempt, library: SkillLibrary, marker: Path) -> list[str]:
@@ -66,7 +103,7 @@ def marker(tmp_path: Path) -> Path:
 
 
 @pytest.mark.spec("SKILL-1", "SKILL-4", "SKILL-6", "SKILL-7")
-@pytest.mark.parametrize("attempt", REFUSED, ids=title)
+@pytest.mark.parametrize("attempt", each(REFUSED))
 async def test_a_hostile_skill_is_refused_and_runs_only_in_a_box(
     attempt: Attempt, library: SkillLibrary, marker: Path
 ) -> None:
@@ -76,7 +113,7 @@ async def test_a_hostile_skill_is_refused_and_runs_only_in_a_box(
 
 
 @pytest.mark.spec("SKILL-1")
-@pytest.mark.parametrize("attempt", [*HOST, *UNDECIDABLE], ids=title)
+@pytest.mark.parametrize("attempt", each([*HOST, *UNDECIDABLE]))
 async def test_whatever_becomes_of_it_nothing_of_a_proposal_runs_outside_a_box(
     attempt: Attempt, library: SkillLibrary, marker: Path
 ) -> None:
@@ -85,7 +122,7 @@ async def test_whatever_becomes_of_it_nothing_of_a_proposal_runs_outside_a_box(
 
 
 @pytest.mark.spec("SKILL-5", "SKILL-7")
-@pytest.mark.parametrize("attempt", HONEST, ids=title)
+@pytest.mark.parametrize("attempt", each(HONEST))
 async def test_an_honest_skill_that_looks_suspicious_is_admitted(
     attempt: Attempt, library: SkillLibrary, marker: Path
 ) -> None:
@@ -93,8 +130,11 @@ async def test_an_honest_skill_that_looks_suspicious_is_admitted(
     assert not marker.exists()
 
 
-def test_there_are_many_and_all_are_different() -> None:
+async def test_there_are_many_and_all_are_different() -> None:
     assert len(REFUSED) >= 28
     assert len(HONEST) >= 8
-    assert len({attempt.title for attempt in (*ALL, *HOST, *HONEST)}) == len((*ALL, *HOST, *HONEST))
+    titles = [attempt.title for attempt in (*ALL, *HOST, *HONEST)]
+    assert len(set(titles)) == len(titles)
+    assert set(titles) > EVERY_TIME
+    assert len(EVERY_TIME & {attempt.title for attempt in REFUSED}) >= 20
     assert len({(attempt.code, attempt.tests) for attempt in ALL}) == len(ALL)
