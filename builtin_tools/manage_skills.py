@@ -1,8 +1,11 @@
 """`manage_skills`: look at acquired skills, switch them off and on, take them away and bring them back."""
 
+import asyncio
+import json
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from acquired_skills.composed.suggest import MOST_CALLS, suggested
 from acquired_skills.describe import details, needs, numbers, signature, summary
 from acquired_skills.library import SkillLibrary
 from acquired_skills.life.failed_inputs import as_tests, whose
@@ -11,8 +14,10 @@ from acquired_skills.skill import Skill, SkillError, SkillState
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import ToolFailure
 from engine.registry.decorate import tool
+from engine.stores.call_log import CallLog
+from engine.turn.discovery import Discovery
 
-Action = Literal["list", "show", "delete", "restore", "disable", "enable", "rollback", "stats", "history"]
+Action = Literal["list", "show", "delete", "restore", "disable", "enable", "rollback", "stats", "history", "suggest"]
 
 
 @tool(
@@ -29,10 +34,11 @@ async def manage_skills(
     list: every skill with its state and success rate. show: one with parameters, code, tests and what it failed on.
     stats: calls, failures and latency by version. history: the versions kept. disable and enable: off and back on the
     list. delete: take it away; restore undoes that. rollback: an earlier version becomes the current one again.
+    suggest: sequences of calls that you repeated, as pipelines for compose_skill.
 
     Args:
         action: what to do.
-        name: the skill; needed for everything but list and stats.
+        name: the skill; needed for everything but list, stats and suggest.
         version: for rollback, the version to go back to; otherwise the one before the current.
     """
     library = ctx.need(SkillLibrary)
@@ -41,6 +47,8 @@ async def manage_skills(
             return await _list(library)
         if action == "stats":
             return await _stats(library, name)
+        if action == "suggest":
+            return await _suggest(ctx)
         if not name:
             raise ToolFailure(
                 f"`name` is missing: {action} needs the name of a skill; action `list` shows them.",
@@ -81,6 +89,17 @@ async def _stats(library: SkillLibrary, name: str | None) -> Produced:
         for one in value
     ]
     return Produced(value, "\n".join(lines) or "No calls are recorded yet.")
+
+
+async def _suggest(ctx: CallContext) -> Produced:
+    """From the calls of this user; of everybody for admins."""
+    user = whose(ctx.turn)
+    rows = await asyncio.to_thread(ctx.need(CallLog).recent, MOST_CALLS)
+    own = [row for row in rows if user is None or row["user"] == user]
+    specs = await ctx.need(Discovery).allowed(ctx.turn)
+    found = await asyncio.to_thread(suggested, own, specs)
+    lines = [f"- {' -> '.join(each.tools)}, {each.times} times: {json.dumps(each.pipeline)}" for each in found]
+    return Produced([each.value() for each in found], "\n".join(lines) or "No sequence of calls was repeated yet.")
 
 
 async def _show(library: SkillLibrary, name: str, user: str | None) -> Produced:

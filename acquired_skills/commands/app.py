@@ -2,7 +2,7 @@
 
 import typer
 
-from acquired_skills.commands import changing, finding, keeping, looking
+from acquired_skills.commands import changing, finding, keeping, looking, suggesting
 
 app = typer.Typer(
     help="The acquired skills: list, show, add, search, disable, delete, and keep them in order.",
@@ -13,6 +13,8 @@ app.command("list")(looking.list_)
 for command in (
     looking.show,
     changing.add,
+    suggesting.compose,
+    suggesting.suggest,
     changing.delete,
     changing.restore,
     changing.disable,

@@ -22,14 +22,19 @@ Name = Annotated[str, typer.Argument(help="The skill, as `knackbox skills list` 
 
 
 def with_library(ctx: typer.Context, label: str, work: Callable[[SkillLibrary], Coroutine[Any, Any, T]]) -> T:
-    """Open the engine, do the work on its skills; what cannot be done ends the command with one clear line."""
+    """As `with_skills`, for work on the library alone."""
 
     async def session(engine: Engine) -> T:
         return await work(engine.need(SkillLibrary))
 
+    return with_skills(ctx, label, session)
+
+
+def with_skills(ctx: typer.Context, label: str, work: Callable[[Engine], Coroutine[Any, Any, T]]) -> T:
+    """Open the engine, do the work on its skills; what cannot be done ends the command with one clear line."""
     try:
         with working(label):
-            return with_engine(ctx, session)
+            return with_engine(ctx, work)
     except SkillMissing as error:
         fail(str(error), Exit.USAGE)
     except SkillError as error:

@@ -79,7 +79,7 @@ class Composer:
         return read_cases((await self.library.tests(current)).decode())
 
     async def _tools(self, pipeline: Pipeline) -> dict[str, ToolSpec]:
-        found = {name: await self.calls.find(name) for name in calls_of(pipeline)}
+        found = {name: await self.calls.find(name, self.turn) for name in calls_of(pipeline)}
         return {name: tool.spec for name, tool in found.items() if tool is not None}
 
     async def _checked(self, proposal: Proposal, pipeline: Pipeline, tools: Mapping[str, ToolSpec]) -> Checked:

@@ -23,12 +23,14 @@ from acquired_skills.composed.pipeline import (
     steps_of,
 )
 from acquired_skills.composed.types import UNKNOWN, Schema, inside, kinds, schema_of, why_not_fit
-from engine.contract.spec import ToolSpec
+from acquired_skills.skill import SkillState
+from engine.contract.spec import Origin, ToolSpec
 from engine.contract.turn import Turn
 from engine.policy.access import DISCOVERY_TOOLS, why_not
 from engine.registry.nearest import nearest
 
 RESUME = "resume"  # an argument that every composed skill has: to go on with a run that failed
+LISTED = tuple(state.value for state in SkillState if state.listed)
 NO_STEPS = frozenset({"skills", "control", "discovery"})  # categories of tools that are no steps
 
 
@@ -81,7 +83,7 @@ def derived_parameters(pipeline: Pipeline, tools: Mapping[str, ToolSpec]) -> dic
             continue
         for name, value in step.inputs.items():
             if isinstance(value, From) and value.path[0] == ARGUMENTS and len(value.path) == 2:  # noqa: PLR2004
-                taken = tools[step.call].parameters.get("properties", {}).get(name) if step.call in tools else None
+                taken = _properties(tools[step.call].parameters).get(name) if step.call in tools else None
                 known = properties[value.path[1]]
                 if isinstance(taken, Mapping) and known.keys() <= {"default"} and not _refers(taken):
                     properties[value.path[1]] = {**{k: v for k, v in taken.items() if k != "default"}, **known}
@@ -130,8 +132,9 @@ class _Reading:
         if step.call not in self._tools:
             return
         parameters = self._tools[step.call].parameters
-        properties = parameters.get("properties", {})
-        for name in parameters.get("required", []):
+        properties = _properties(parameters)
+        required = parameters.get("required")
+        for name in required if isinstance(required, list) else ():
             if name not in step.inputs:
                 yield f"{at}: `{step.call}` needs `{name}`: add it to `inputs`."
         for name, value in step.inputs.items():
@@ -181,6 +184,8 @@ def _callable(step: CallStep, tools: Mapping[str, ToolSpec], turn: Turn) -> str:
         return f"{step.name}: `{spec.name}` is not a step: it steers the agent, or changes which tools there are."
     if spec.name != step.call:
         return f"{step.name}: call `{spec.name}` by its name, not by `{step.call[:80]}`."
+    if (state := spec.meta.get("state", LISTED[0])) not in LISTED and spec.origin is not Origin.STATIC:
+        return f"{step.name}: `{spec.name}` is {state}: enable or repair it first."
     reason = why_not(spec, turn)
     return f"{step.name}: `{spec.name}` may not be called: {reason}." if reason else ""
 
@@ -200,6 +205,12 @@ def _all_references(block: Block) -> Iterator[From]:
                 yield from _all_references(step.then)
                 if step.otherwise is not None:
                     yield from _all_references(step.otherwise)
+
+
+def _properties(schema: Schema) -> Mapping[str, Any]:
+    """Of any tool's parameters: those of modules are others' words."""
+    properties = schema.get("properties")
+    return properties if isinstance(properties, Mapping) else {}
 
 
 def _refers(schema: Any) -> bool:

@@ -57,8 +57,9 @@ class StepFailed(Exception):
 class Change:
     """A small change of a pipeline, to see whether its cases notice (`mutants.py`). step: its name; "" for the output.
 
-    left_out: a call is not made, and gives null. negated: of a branch. first_only: of a map. swapped: two inputs of a
-    call, or two parts of an output. emptied: an input is null.
+    left_out: a call is not made, and gives null. blind: nothing is changed, but calls give nonsense. With these two, a
+    mapping that leads nowhere gives null instead of failing, so that only what comes out tells. negated: of a branch.
+    first_only: of a map. swapped: two inputs of a call, or two parts of an output. emptied: an input is null.
     """
 
     how: str
@@ -79,6 +80,7 @@ class Run:
     def __init__(self, perform: Perform, change: Change = NO_CHANGE) -> None:
         self._perform = perform
         self._change = change
+        self._lenient = change.how in ("left_out", "blind")
         self._calls = 0
 
     async def run(self, pipeline: Pipeline, arguments: Mapping[str, Any]) -> Any:
@@ -103,6 +105,8 @@ class Run:
         try:
             chosen = holds(conditioned(step.condition), scope) is not self._change.hits("negated", step.name)
         except Unresolved as error:
+            if self._lenient:
+                return None
             raise StepFailed(place, f"its condition cannot be told: {error}") from None
         block = step.then if chosen else step.otherwise
         return None if block is None else await self._block(block, scope, f"{place}.{'then' if chosen else 'else'}.")
@@ -148,16 +152,19 @@ class Run:
     def _items(self, step: MapStep, scope: Mapping[str, Any], place: str) -> list[Any]:
         items = self._value(mapped(step.map), scope, place)
         if not isinstance(items, list):
+            if self._lenient:
+                return []
             raise StepFailed(place, "what it maps over is not a list")
         if len(items) > step.most_items:
             raise StepFailed(place, f"the list has {len(items)} items, and `most_items` is {step.most_items}")
         return items[:1] if self._change.hits("first_only", step.name) else items
 
-    @staticmethod
-    def _value(value: Mapped, scope: Mapping[str, Any], place: str) -> Any:
+    def _value(self, value: Mapped, scope: Mapping[str, Any], place: str) -> Any:
         try:
             return resolve(value, scope)
         except Unresolved as error:
+            if self._lenient:
+                return None
             raise StepFailed(place, str(error)) from None
 
 

@@ -104,14 +104,16 @@ class KeptRuns:
         return run
 
     def go_on(self, run: str | None, call: Call) -> OpenRun:
-        """The run of this id, or the latest of this call, if it is of this call and nobody runs it. Raises RunMissing."""
+        """The run of this id, else the latest of this call, when it is of this call and stands. Raises RunMissing."""
         named = _RUNS.c.call == call.digest if run is None else _RUNS.c.id == run
         latest = select(_RUNS).where(named, _RUNS.c.user == digest(call.user)).order_by(_RUNS.c.since.desc()).limit(1)
         with self._records.begin() as connection:
             self._forget_old(connection, digest(call.user))
             found = connection.execute(latest).one_or_none()
             if found is None:
-                raise RunMissing(f"there is no run {(run or 'of this call')[:40]!r} of yours any more (they are kept {KEPT_H} h)")
+                raise RunMissing(
+                    f"there is no run {(run or 'of this call')[:40]!r} of yours any more (they are kept {KEPT_H} h)"
+                )
             if found.call != call.digest:
                 raise RunMissing("it was of other arguments, or of another version: give those of then, or begin anew")
             if found.running and self._lock.lives(found.engine):

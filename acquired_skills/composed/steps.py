@@ -13,6 +13,7 @@ from engine.contract.context import CallContext
 from engine.contract.failure import REFUSED, Failure, FailureClass
 from engine.contract.result import ToolCall, ToolResult
 from engine.contract.spec import Origin, ToolSpec
+from engine.contract.strict_json import too_deep
 from engine.dispatch.inner_calls import InnerCalls
 from engine.policy.access import DISCOVERY_TOOLS
 
@@ -39,7 +40,7 @@ class Steps:
         """What the step gives, or gave before. Raises StepFailed."""
         if place in self.run.finished:
             return self.run.finished[place]
-        tool = await self.calls.find(step.call)
+        tool = await self.calls.find(step.call, self.ctx.turn)
         if tool is None:
             raise StepFailed(place, f"there is no tool called `{step.call}` any more", tool=step.call)
         spec = tool.spec
@@ -60,6 +61,8 @@ class Steps:
         result = await self.calls.call(self.ctx, ToolCall(step.call, inputs, place))
         if result.success:
             self.side_effects += result.side_effects
+            if too_deep(result.output):
+                raise StepFailed(place, "what it gives is nested too deeply to be passed on", tool=step.call, ran=True)
             await asyncio.to_thread(self.runs.finished, self.run, place, result.output)
             return result.output
         failure = result.failure or Failure(FailureClass.UNKNOWN, "unexpected")

@@ -4,8 +4,10 @@ Its arguments are the pipeline's and `resume`, which goes on with a run that fai
 """
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from acquired_skills.composed.checks import RESUME
@@ -78,10 +80,14 @@ class ComposedTool:
             raise refusal(text, "skill_damaged", FailureClass.FATAL) from damage
 
     async def _open(self, runs: KeptRuns, resume: Mapping[str, Any] | None, call: Call) -> OpenRun:
-        if resume is None:
-            return await asyncio.to_thread(runs.begin, call)
+        begin = partial(runs.begin, call) if resume is None else partial(runs.go_on, resume.get("run"), call)
+        opening = asyncio.ensure_future(asyncio.to_thread(begin))
         try:
-            return await asyncio.to_thread(runs.go_on, resume.get("run"), call)
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            with contextlib.suppress(Exception):  # nobody is left to hear of it
+                await asyncio.to_thread(runs.stop, await opening)
+            raise
         except RunMissing as error:
             text = f"`{self.skill.name}` cannot go on with that run: {error}. Nothing was run."
             raise refusal(text, "run_missing") from error

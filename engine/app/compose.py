@@ -191,7 +191,7 @@ async def compose(
         retrier=Retrier(budget=budget),
     )
     pipeline = Pipeline(parts)
-    provides[InnerCalls] = InnerCalls(registry.find, pipeline)
+    provides |= {InnerCalls: InnerCalls(registry.find, pipeline), CallLog: calls}
     stack.push_async_callback(pipeline.aclose)
     return House(
         services=services,

@@ -10,7 +10,9 @@ from engine.contract.context import CallContext
 from engine.contract.failure import REFUSED, Failure, FailureClass
 from engine.contract.result import Audit, ToolCall, ToolResult
 from engine.contract.source import Tool
+from engine.contract.turn import Turn
 from engine.dispatch.bind import Calls
+from engine.policy.access import no_module
 
 DEEPEST = 8  # inner calls within inner calls
 
@@ -23,12 +25,13 @@ class InnerCalls:
         self._calls = calls
         self._depths: dict[str, int] = {}  # of the inner calls in flight, by id
 
-    async def find(self, name: str) -> Tool | None:
-        """The tool of exactly this name or alias, whoever may call it."""
-        return await self._find(name)
+    async def find(self, name: str, turn: Turn) -> Tool | None:
+        """The tool of exactly this name or alias. A module that is not the turn's is neither asked nor started."""
+        return None if no_module(name, turn) else await self._find(name)
 
     async def call(self, ctx: CallContext, call: ToolCall) -> ToolResult:
-        """The result of one call, made on behalf of the call of `ctx`. call.id: its place within that.
+        """The result of one call, made on behalf of the call of `ctx`, whose listener hears its progress. call.id:
+        its place within that.
 
         Refused, DIAGNOSTIC, when calls are nested more than DEEPEST deep.
         """
@@ -40,6 +43,6 @@ class InnerCalls:
             return ToolResult(success=False, error=text, failure=failure, audit=Audit(call.name, inner.id, end=REFUSED))
         self._depths[inner.id] = depth
         try:
-            return await self._calls.call(inner, ctx.turn)
+            return await self._calls.call(inner, ctx.turn, progress=ctx.progress)
         finally:
             self._depths.pop(inner.id, None)

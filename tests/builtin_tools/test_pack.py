@@ -15,6 +15,7 @@ from tests.builtin_tools.http_server import reply, serving
 
 ALWAYS = [
     "abort_attempt",
+    "compose_skill",
     "create_skill",
     "execute",
     "file_system",

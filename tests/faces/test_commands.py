@@ -14,7 +14,16 @@ import pytest
 from tests.agent.scripted_model import PNG, Scripted, ScriptedModel, calls, fails, says, serving
 from tests.faces.cli import Ran, here
 
-BUILT_INS = {"abort_attempt", "create_skill", "execute", "file_system", "manage_skills", "replan", "scratchpad"}
+BUILT_INS = {
+    "abort_attempt",
+    "compose_skill",
+    "create_skill",
+    "execute",
+    "file_system",
+    "manage_skills",
+    "replan",
+    "scratchpad",
+}
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,153 @@
+"""What reading a pipeline finds, before anything runs; and what its cases must show."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from acquired_skills.composed.cases import read_cases
+from acquired_skills.composed.checks import check_pipeline
+from acquired_skills.composed.cycles import circle, nested
+from acquired_skills.composed.effects import effects_of
+from acquired_skills.composed.pipeline import BadPipeline, read_pipeline
+from acquired_skills.composed.proof import prove
+from acquired_skills.composed.types import inside, kinds
+from acquired_skills.skill import Skill
+from builtin_tools.pack import TOOLS as BUILTIN
+from engine.contract.turn import Turn
+from tests.skills.composed.parts import FETCH, PAGE, SEND, TELL, TELL_CASE, TOOLS
+from tests.skills.parts import skill
+
+pytestmark = pytest.mark.spec("SKILL-16")
+SPECS = {tool.spec.name: tool.spec for tool in (*TOOLS, *BUILTIN)}
+
+
+def problems(pipeline: Any, turn: Turn | None = None) -> list[str]:
+    return check_pipeline(read_pipeline(json.dumps(pipeline)), SPECS, turn or Turn()).problems
+
+
+def steps(*these: Any, output: Any = None, **more: Any) -> dict[str, Any]:
+    return {"steps": list(these), "output": output, **more}
+
+
+BRANCH = {"name": "either", "if": {"exists": "/arguments/url"}, "then": steps(FETCH, output={"from": "/fetch"})}
+TYPED = {"type": "object", "properties": {"url": {"type": "integer"}}, "required": ["url"]}
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "said"),
+    [
+        (steps(SEND, FETCH), "no `fetch` is there at that point"),
+        (steps(BRANCH, output={"from": "/fetch/title"}), "no `fetch` is there"),
+        (steps(FETCH, FETCH), "Two things are called `fetch`"),
+        (steps({**FETCH, "call": "read_pages"}), "no tool or skill called `read_pages`"),
+        (steps({**FETCH, "call": "manage_skills"}), "is not a step"),
+        (steps({**FETCH, "call": "replan"}), "is not a step"),
+        (steps({**FETCH, "inputs": {}}), "needs `url`"),
+        (steps({**FETCH, "inputs": {"url": "u", "ulr": "u"}}), "no parameter `ulr` .nearest: url."),
+        (steps({**FETCH, "inputs": {"url": 5}}), "`url` of fetch is 5 is not of type"),
+        (steps({**FETCH, "inputs": {"url": [{"from": "/arguments/u"}]}}), "gives array, where string is taken"),
+        (steps(FETCH, parameters=TYPED), "gives integer, where string is taken"),
+        (steps(FETCH, parameters={"type": "object", "properties": {}}), "nowhere in what is known of `arguments`"),
+        (steps(FETCH, parameters={**TYPED, "properties": {"url": {}, "b": {}}}), "Nothing refers to the arguments b"),
+        (steps({"name": "m", "map": {"text": ["a"]}, "each": steps(FETCH)}), "gives string, not a list"),
+        (steps({**FETCH, "inputs": {"url": {"from": "/arguments/resume"}}}), "call yours something else"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_runs(pipeline: Any, said: str) -> None:
+    found = "\n".join(problems(pipeline))
+    assert re.search(said, found), found
+
+
+def test_a_pipeline_in_order_has_nothing_wrong_and_its_parameters_follow_from_its_steps() -> None:
+    checked = check_pipeline(read_pipeline(json.dumps(TELL)), SPECS, Turn())
+    assert checked.problems == []
+    assert checked.parameters["required"] == ["to", "url"]
+    assert checked.parameters["properties"]["url"] == {"type": "string", "description": "where it is."}
+
+
+def test_who_may_not_call_a_tool_does_not_compose_it() -> None:
+    assert "may not be called" in "\n".join(problems(TELL, Turn(permission="user")))
+
+
+def test_a_composed_skill_may_do_all_that_its_steps_may() -> None:
+    effects = effects_of(SPECS[name] for name in ("read_page", "send_note", "burn_notes"))
+    assert (effects.required_permission, effects.destructive, effects.read_only) == ("admin", True, False)
+    assert effects.side_effects == ("message_sent",)
+    assert effects_of([SPECS["read_page"]]).read_only
+
+
+def composed(name: str, *calls: str) -> Skill:
+    return Skill(**{field: getattr(skill(name), field) for field in Skill.__dataclass_fields__} | {"calls": calls})
+
+
+def test_a_circle_is_found_through_any_number_of_skills() -> None:
+    skills = {"b": composed("b", "c", "x"), "c": composed("c", "a"), "x": composed("x", "y"), "y": composed("y", "z")}
+    assert circle("a", ("b",), skills) == ("a", "b", "c", "a")
+    assert circle("a", ("a",), skills) == ("a", "a")
+    assert circle("d", ("b",), skills) == ()
+    assert (nested(("x",), skills), nested(("z",), skills)) == (2, 0)
+
+
+def test_types_are_told_only_as_far_as_they_are_known() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"n": {"enum": [1, "a"]}, "l": {"type": "array", "items": {"type": "null"}}},
+    }
+    assert kinds(inside(schema, ("n",)) or {}) == {"integer", "string"}
+    assert kinds(inside(schema, ("l", "0")) or {}) == {"null"}
+    assert inside(schema, ("l", "x")) is None
+    assert inside(schema, ("other",)) == {}
+
+
+async def no_skills(name: str, arguments: Any) -> None:
+    return None
+
+
+async def proved(pipeline: Any, *cases: Any, threshold: float = 0.6) -> str:
+    proof = await prove(
+        read_pipeline(json.dumps(pipeline)), read_cases(json.dumps(cases)), (), no_skills, threshold=threshold
+    )
+    return "\n".join(problem.text for problem in proof.problems)
+
+
+@pytest.mark.asyncio
+async def test_cases_that_show_everything_prove_a_pipeline() -> None:
+    assert await proved(TELL, TELL_CASE, threshold=1.0) == ""
+
+
+@pytest.mark.asyncio
+async def test_a_case_that_no_step_matters_to_proves_nothing() -> None:
+    empty = {"arguments": {"url": "u", "to": "t"}, "steps": {"fetch": PAGE, "send": {}}, "expect": 1}
+    assert "Case 1 proves nothing" in await proved({**TELL, "output": 1}, empty)
+
+
+@pytest.mark.asyncio
+async def test_a_step_that_matters_to_no_case_is_named() -> None:
+    case = {**TELL_CASE, "asked": {"fetch": TELL_CASE["asked"]["fetch"]}, "expect": "Bread"}
+    assert "no case fails when `send` is left out" in await proved({**TELL, "output": {"from": "/fetch/title"}}, case)
+
+
+@pytest.mark.asyncio
+async def test_a_branch_that_only_one_way_is_tried_of_and_swapped_inputs_are_survivors() -> None:
+    case = {key: value for key, value in TELL_CASE.items() if key != "asked"}
+    said = await proved(TELL, case, threshold=0.9)
+    assert "`to` and `text` of `send` are swapped" in said
+    assert "`url` of `fetch` is null" in said
+    either = {**BRANCH, "else": steps({**FETCH, "name": "other"}, output={"from": "/other"})}
+    one_way = {"arguments": {"url": "u"}, "steps": {"fetch": 1, "other": 1}, "expect": 1}
+    assert "`other` is left out" in await proved(steps(either, output={"from": "/either"}), one_way)
+
+
+@pytest.mark.asyncio
+async def test_what_a_case_does_not_say_is_not_called_to_find_out() -> None:
+    case = {**TELL_CASE, "steps": {"fetch": PAGE}}
+    assert "`send_note` is not run to prove a pipeline" in await proved(TELL, case)
+    assert "No step with a call is called fetsh" in await proved(TELL, {**TELL_CASE, "steps": {"fetsh": 1}})
+
+
+@pytest.mark.parametrize("cases", ["[]", "{}", '[{"arguments": {}}]', '[{"expect": 1, "code": "x"}]', "[1", "nul"])
+def test_cases_that_assert_nothing_or_are_none_are_refused(cases: str) -> None:
+    with pytest.raises(BadPipeline):
+        read_cases(cases)

@@ -1,0 +1,271 @@
+"""A composed skill as one tool: its steps are calls like any other, and what is done is not done again."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acquired_skills.composed.runs import Call, KeptRuns, RunMissing
+from acquired_skills.folders.skill_file import parse, render
+from acquired_skills.library import SkillLibrary
+from acquired_skills.skill import SkillError, SkillKind
+from engine import Engine
+from engine.app.compose import People
+from engine.contract.allowed import Allowed
+from engine.contract.context import CallContext
+from engine.contract.failure import FailureClass
+from engine.contract.result import ToolCall
+from engine.contract.spec import Origin
+from engine.contract.turn import Turn
+from engine.dispatch.inner_calls import InnerCalls
+from engine.policy.approval import ApprovalAnswer, ApprovalRequest
+from engine.registry.decorate import tool
+from engine.registry.static import StaticSource
+from tests.skills.composed.parts import FETCH, PAGE, SEND, TELL, TELL_CASE, TOOLS, compose, opened, sent
+from tests.skills.composed.victim import CASE, PIPELINE, hold_on
+from tests.skills.parts import proposal as code_proposal
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.spec("SKILL-16")]
+ASK = {"url": "u", "to": "bob"}
+
+
+async def taught(engine: Engine, *args: Any, **more: Any) -> None:
+    result = await compose(engine, *(args or (TELL, [TELL_CASE])), **more)
+    assert result.success, result.error
+
+
+async def calls(engine: Engine) -> list[tuple[str, str, str]]:
+    return [(row["call_id"], row["tool"], row["end"]) for row in reversed(await engine.audit())]
+
+
+async def test_it_is_one_tool_after_the_others_and_each_step_is_on_record_under_it(tmp_path: Path) -> None:
+    async with opened(tmp_path) as engine:
+        await taught(engine)
+        specs = await engine.get_active_tool_definitions()
+        assert (specs[-1].name, specs[-1].origin) == ("tell_about", Origin.COMPOSED)
+        assert (specs[-1].required_permission, specs[-1].side_effects) == ("admin", ("message_sent",))
+        result = await engine.call("tell_about", ASK, call_id="c1")
+        assert result.output == {"title": "Page u", "told": "bob"}
+        assert sent(tmp_path) == ["bob: See Page u"]
+        assert (await calls(engine))[1:] == [
+            ("c1/fetch", "read_page", "ok"),
+            ("c1/send", "send_note", "ok"),
+            ("c1", "tell_about", "ok"),
+        ]
+        library = engine.need(SkillLibrary)
+        skill = await library.get("tell_about")
+        assert (skill.kind, skill.calls) == (SkillKind.COMPOSED, ("read_page", "send_note"))
+        assert parse(render(skill), "SKILL.md") == skill
+        folder = tmp_path / "acquired_skills" / "tell-about"
+        assert (folder / "scripts" / "tell_about.json").is_file()
+        assert (folder / "tests" / "tell_about.json").is_file()
+        assert (await library.verify()).known == 1
+        assert [one.successes for one in await library.stats("tell_about")] == [1]
+    async with opened(tmp_path) as engine:
+        assert (await engine.call("tell_about", ASK)).success
+
+
+async def test_it_is_no_way_around_a_policy(tmp_path: Path) -> None:
+    async with opened(tmp_path) as engine:
+        await taught(engine)
+        for turn in (
+            Turn(permission="user"),
+            Turn(allowed=Allowed.of(["tell_about"])),
+            Turn(allowed=Allowed.of(["tell_about", "read_page"])),
+        ):
+            result = await engine.call("tell_about", ASK, turn)
+            assert not result.success
+            assert "may not be called" in result.error
+        await engine.registry.disable("send_note")
+        assert "send_note" in (await engine.call("tell_about", {**ASK, "to": "eve"})).error
+        assert sent(tmp_path) == []
+        await engine.registry.enable("send_note")
+        stats = (await engine.need(SkillLibrary).stats("tell_about"))[0]
+        assert (stats.failures, stats.uncounted) == (0, 3)  # a policy's no speaks against no skill
+
+
+async def test_a_failure_names_the_step_and_the_rest_can_be_done_later(tmp_path: Path) -> None:
+    async with opened(tmp_path) as engine:
+        await taught(engine)
+        closed = tmp_path / "workspace" / "closed"
+        closed.touch()
+        failed = await engine.call("tell_about", ASK, call_id="first")
+        assert failed.failure is not None
+        assert (failed.failure.failure_class, failed.failure.reason) == (FailureClass.FATAL, "step_failed")
+        assert "step `send` (call of `send_note`, FATAL" in failed.error
+        run = failed.error.split('{"run": "')[1].split('"')[0]
+        closed.unlink()
+        for wrong in ({**ASK, "to": "eve", "resume": {"run": run}}, {**ASK, "resume": {"run": "nobody's"}}):
+            assert "cannot go on" in (await engine.call("tell_about", wrong)).error
+        other = await engine.call("tell_about", {**ASK, "resume": {"run": run}}, Turn(user="eve"))
+        assert "cannot go on" in other.error
+        assert sent(tmp_path) == []
+        done = await engine.call("tell_about", {**ASK, "resume": {"run": run}}, call_id="second")
+        assert done.success, done.error
+        assert [name for name, _, _ in await calls(engine) if name.startswith("second")] == ["second/send", "second"]
+        assert sent(tmp_path) == ["bob: See Page u"]
+        assert "cannot go on" in (await engine.call("tell_about", {**ASK, "resume": {"run": run}})).error
+
+
+async def test_what_may_have_happened_is_not_repeated_unasked(tmp_path: Path) -> None:
+    async with opened(tmp_path) as engine:
+        await taught(engine)
+        broken = tmp_path / "workspace" / "broken"
+        broken.touch()
+        assert not (await engine.call("tell_about", ASK)).success
+        broken.unlink()
+        unsure = await engine.call("tell_about", {**ASK, "resume": {}})
+        assert "nobody knows whether that happened" in unsure.error
+        assert sent(tmp_path) == []
+        assert (await engine.call("tell_about", {**ASK, "resume": {"repeat": True}})).success
+        assert sent(tmp_path) == ["bob: See Page u"]
+
+
+class Person:
+    def __init__(self) -> None:
+        self.says = False
+        self.asked: list[tuple[str, Any]] = []
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        self.asked.append((request.tool.name, request.arguments))
+        return ApprovalAnswer(self.says, request.digest)
+
+
+async def test_a_step_that_needs_a_yes_asks_for_it_and_can_be_gone_on_with(tmp_path: Path) -> None:
+    burn = {"name": "burn", "call": "burn_notes", "inputs": {"count": {"from": "/arguments/count"}}}
+    pipeline = {"steps": [SEND | {"inputs": {"to": "a", "text": "b"}}, burn], "output": {"from": "/burn"}}
+    case = {"arguments": {"count": 2}, "steps": {"send": 1, "burn": 5}, "expect": 5}
+    case["asked"] = {"send": {"to": "a", "text": "b"}, "burn": {"count": 2}}
+    person = Person()
+    people = People(approver=person)
+    async with opened(tmp_path, people, KNACKBOX_POLICY_APPROVAL="confirmation") as engine:
+        await taught(engine, pipeline, [case], name="send_and_burn")
+        assert (await engine.call("send_and_burn", {"count": 2})).error.count("burn_notes was not run") == 1
+        assert person.asked == [("burn_notes", {"count": 2})]
+        assert sent(tmp_path) == ["a: b"]
+        person.says = True
+        assert (await engine.call("send_and_burn", {"count": 2, "resume": {}})).output == 2
+        assert sent(tmp_path) == []
+
+
+async def test_skills_run_for_real_in_its_cases_and_versions_go_back_and_forth(tmp_path: Path) -> None:
+    twice = {
+        "steps": [
+            {"name": "one", "call": "add_one", "inputs": {"number": {"from": "/arguments/number"}}},
+            {"name": "two", "call": "add_one", "inputs": {"number": {"from": "/one"}}},
+        ],
+        "output": {"from": "/two"},
+    }
+    async with opened(tmp_path) as engine:
+        library = engine.need(SkillLibrary)
+        await library.create(code_proposal())
+        wrong = await compose(engine, twice, [{"arguments": {"number": 1}, "expect": 4}], name="add_two")
+        assert "it gives '3', where '4' is expected" in wrong.error
+        await taught(engine, twice, [{"arguments": {"number": 1}, "expect": 3}], name="add_two")
+        assert (await engine.call("add_two", {"number": 40})).output == 42
+        by_ten = {"arguments": {"number": 1}, "steps": {"two": 30}, "asked": {"two": {"number": 2}}, "expect": 30}
+        again = await compose(
+            engine, {**twice, "output": [{"from": "/two"}]}, [{**by_ten, "expect": [30]}], name="add_two"
+        )
+        assert "Case 1 of the version before" in again.error
+        await taught(
+            engine, {**twice, "output": [{"from": "/two"}]}, [{**by_ten, "expect": [30]}], name="add_two", breaking=True
+        )
+        assert (await engine.call("add_two", {"number": 40})).output == [42]
+        await library.rollback("add_two")
+        assert (await engine.call("add_two", {"number": 40})).output == 42
+        mixed = await engine.call(
+            "create_skill", {"name": "add_two", "description": "Adds two to it.", "code": "def", "tests": ""}
+        )
+        assert not mixed.success
+
+
+async def test_no_skill_calls_itself_whichever_version_comes_back(tmp_path: Path) -> None:
+    def calling(tool: str) -> tuple[Any, Any]:
+        step = {"name": "fetch", "call": tool, "inputs": {"url": {"from": "/arguments/url"}}}
+        case = {"arguments": {"url": "u"}, "steps": {"fetch": PAGE}, "asked": {"fetch": {"url": "u"}}, "expect": PAGE}
+        return {"steps": [step], "output": {"from": "/fetch"}}, [case]
+
+    async with opened(tmp_path) as engine:
+        library = engine.need(SkillLibrary)
+        await taught(engine, *calling("read_page"), name="inner_reader")
+        await taught(engine, *calling("inner_reader"), name="outer_reader")
+        refused = await compose(engine, *calling("outer_reader"), name="inner_reader", breaking=True)
+        assert "It would call itself: inner_reader -> outer_reader -> inner_reader" in refused.error
+        assert (await engine.call("outer_reader", {"url": "u"})).output["title"] == "Page u"
+        # The other way round, and then an earlier version back.
+        await taught(engine, *calling("read_page"), name="outer_reader", breaking=True)
+        await taught(engine, *calling("outer_reader"), name="inner_reader", breaking=True)
+        with pytest.raises(SkillError, match="would call itself"):
+            await library.rollback("outer_reader", 1)
+        await library.delete("outer_reader")
+        assert "no tool called `outer_reader` any more" in (await engine.call("inner_reader", {"url": "u"})).error
+        await library.restore("outer_reader")
+        assert (await engine.call("inner_reader", {"url": "u"})).success
+
+
+async def test_one_that_fails_is_quarantined_like_any_skill(tmp_path: Path) -> None:
+    wrong = {"steps": [FETCH], "output": {"from": "/fetch/author"}}
+    case = {
+        "arguments": {"url": "u"},
+        "steps": {"fetch": {"author": "x"}},
+        "asked": {"fetch": {"url": "u"}},
+        "expect": "x",
+    }
+    async with opened(tmp_path) as engine:
+        await taught(engine, wrong, [case])
+        for number in range(3):
+            failed = await engine.call("tell_about", {"url": f"u{number}"})
+            assert "/fetch/author leads nowhere" in failed.error
+        assert "quarantined" in failed.error
+        assert "tell_about" not in [spec.name for spec in await engine.get_active_tool_definitions()]
+        assert "nothing was run" in (await engine.call("tell_about", {"url": "u"})).error
+
+
+async def test_runs_are_bounded_for_each_user_and_forgotten(tmp_path: Path) -> None:
+    async with opened(tmp_path) as engine:
+        runs = engine.need(KeptRuns)
+        first = runs.begin(Call("ann", "s", 1, {"n": 0}))
+        runs.finished(first, "big", "x" * (5 << 20))
+        runs.stop(first)
+        again = runs.go_on(first.id, Call("ann", "s", 1, {"n": 0}))
+        assert (again.finished, again.unsure) == ({}, {"big"})
+        with pytest.raises(RunMissing, match="it is running"):
+            runs.go_on(first.id, Call("ann", "s", 1, {"n": 0}))
+        runs.stop(again)
+        for number in range(50):
+            runs.stop(runs.begin(Call("ann", "s", 1, {"n": number + 1})))
+        with pytest.raises(RunMissing, match="there is no run"):
+            runs.go_on(first.id, Call("ann", "s", 1, {"n": 0}))
+
+
+async def test_a_cancelled_call_stops_its_step_and_can_be_gone_on_with(tmp_path: Path) -> None:
+    async with Engine.open(home=tmp_path, sources=[StaticSource("post", (*TOOLS, hold_on))]) as engine:
+        await taught(engine, PIPELINE, [CASE], name="note_and_hold")
+        holding = asyncio.Event()
+        told = engine.call("note_and_hold", {"text": "hi"}, call_id="held", progress=lambda *_: holding.set())
+        call = asyncio.create_task(told)
+        async with asyncio.timeout(10):
+            await holding.wait()
+            assert engine.cancel("held")
+            assert (await call).audit.end == "killed"
+        assert [end for name, _, end in await calls(engine) if name == "held/hold"] == ["killed"]
+        (tmp_path / "workspace" / "let_go").touch()
+        assert "nobody knows" in (await engine.call("note_and_hold", {"text": "hi", "resume": {}})).error
+        done = await engine.call("note_and_hold", {"text": "hi", "resume": {"repeat": True}})
+        assert done.output == "let go", done.error
+        assert sent(tmp_path) == ["ann: hi"]
+
+
+@tool(category="notes")
+async def ask_again(ctx: CallContext) -> str:
+    """Call this very tool."""
+    return (await ctx.need(InnerCalls).call(ctx, ToolCall("ask_again", {}, "deeper"))).text
+
+
+async def test_calls_within_calls_come_to_an_end(tmp_path: Path) -> None:
+    async with Engine.open(home=tmp_path, sources=[StaticSource("deep", (ask_again,))]) as engine:
+        result = await engine.call("ask_again", {}, call_id="top")
+        assert "nested more than 8 deep" in result.text
+        assert len(await calls(engine)) == 9
