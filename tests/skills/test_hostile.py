@@ -4,7 +4,10 @@ Some of each kind are tried every time, all of them by `make soak`.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ from acquired_skills.library import SkillLibrary
 from acquired_skills.proposal import SkillRefused
 from sandbox.namespace.backend import NamespaceSandbox
 from tests.skills.hostile.answers import ANSWERS
-from tests.skills.hostile.attempt import Attempt
+from tests.skills.hostile.attempt import LEAVE_MARKER, Attempt
 from tests.skills.hostile.exits import EXITS
 from tests.skills.hostile.forgery import FORGERY
 from tests.skills.hostile.honest import HONEST
@@ -93,13 +96,21 @@ async def library(box: NamespaceSandbox, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture
-def marker(tmp_path: Path) -> Path:
-    """A file that anyone on the host may make: the folder is open to all, as a box runs under another user."""
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_uid and not folder.stat().st_mode & 0o001:
-            folder.chmod(folder.stat().st_mode | 0o011)
-    tmp_path.chmod(0o777)
-    return tmp_path / "marker"
+def marker() -> Iterator[Path]:
+    """A file that anyone on the host may make, under whatever user a part of a proposal should run there."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        yield Path(folder, "marker")
+
+
+@pytest.mark.parametrize("attempt", HOST[:1], ids=[HOST[0].title])
+async def test_outside_a_box_the_marker_would_be_left(attempt: Attempt, marker: Path) -> None:
+    proposal = attempt.proposal(str(marker))
+    subprocess.run([sys.executable, "-c", proposal.code], check=True, timeout=60)
+    assert marker.exists()
+    marker.unlink()
+    subprocess.run([sys.executable, "-c", LEAVE_MARKER.format(marker=str(marker))], check=True, timeout=60)
+    assert marker.exists()
 
 
 @pytest.mark.spec("SKILL-1", "SKILL-4", "SKILL-6", "SKILL-7")
