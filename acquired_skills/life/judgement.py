@@ -1,5 +1,6 @@
 """The life of a version: probation, active, quarantined (SKILL-13). What it did decides, not who made it."""
 
+from dataclasses import dataclass
 from math import sqrt
 
 from acquired_skills.skill import SkillState
@@ -8,6 +9,15 @@ from acquired_skills.skill import SkillState
 Z = 1.645
 TRUSTED = 0.7  # active when it is that sure to succeed: after 7 calls without a failure
 DISTRUSTED = 0.5  # quarantined when it is that sure to fail: after 3 calls without a success
+LATELY = 5  # calls; when the world changes, a long good record must not keep a skill that fails every time
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Calls that speak for or against a version."""
+
+    successes: int = 0
+    failures: int = 0
 
 
 def sure(times: int, of: int) -> float:
@@ -19,15 +29,17 @@ def sure(times: int, of: int) -> float:
     return max(0.0, (centre - spread) / (1 + z2 / of))
 
 
-def judged(state: SkillState, successes: int, failures: int) -> SkillState:
+def judged(state: SkillState, successes: int, failures: int, lately: Counted | None = None) -> SkillState:
     """The state that the counted calls of a version have earned it. What a person disabled stays so.
 
-    An active one goes back to probation when it is no longer surer to succeed than to fail.
+    lately: the latest `LATELY` of them, which quarantine it by the same bound when all are failures. An active one goes
+    back to probation when it is no longer surer to succeed than to fail.
     """
     calls = successes + failures
     if not state.listed:
         return state
-    if sure(failures, calls) >= DISTRUSTED:
+    recent = lately or Counted()
+    if max(sure(failures, calls), sure(recent.failures, recent.successes + recent.failures)) >= DISTRUSTED:
         return SkillState.QUARANTINED
     if sure(successes, calls) >= TRUSTED:
         return SkillState.ACTIVE

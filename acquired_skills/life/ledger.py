@@ -28,6 +28,7 @@ from sqlalchemy import (
     update,
 )
 
+from acquired_skills.life.judgement import Counted
 from acquired_skills.skill import Skill, SkillKind, SkillState
 from engine.stores.records import Records
 
@@ -136,6 +137,14 @@ class Ledger:
         of = (_CALLS.c.name == name) & (_CALLS.c.version == version) & ~_CALLS.c.success
         with self._records.begin() as connection:
             connection.execute(update(_CALLS).where(of).values(counted=False))
+
+    def latest(self, name: str, version: int, most: int) -> Counted:
+        """How the latest counted calls of a version went."""
+        of = (_CALLS.c.name == name) & (_CALLS.c.version == version) & (_CALLS.c.success | _CALLS.c.counted)
+        query = select(_CALLS.c.success).where(of).order_by(_CALLS.c.id.desc()).limit(most)
+        with self._records.read() as connection:
+            went = connection.execute(query).scalars().all()
+        return Counted(sum(went), len(went) - sum(went))
 
     def stats(self, name: str | None = None) -> list[VersionStats]:
         """Per version, newest version first; of one skill or of all."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from acquired_skills.life.failed_inputs import FailedInput, FailedInputs
-from acquired_skills.life.judgement import judged
+from acquired_skills.life.judgement import LATELY, judged
 from acquired_skills.life.ledger import Ledger, SkillCall, VersionStats
 from acquired_skills.life.telemetry import Telemetry, counted
 from acquired_skills.skill import Skill, SkillState
@@ -60,7 +60,8 @@ class TrackRecord:
         of = [one for one in await self.stats(skill.name) if one.version == skill.version]
         good, bad = (of[0].successes, of[0].failures) if of else (0, 0)
         self._outcomes[skill.name] = (skill.version, good, bad)
-        return judged(skill.state, good, bad)
+        lately = await asyncio.to_thread(self._ledger.latest, skill.name, skill.version, LATELY)
+        return judged(skill.state, good, bad, lately)
 
     async def forgive(self, skill: Skill) -> None:
         """Its failures so far no longer count."""

@@ -11,7 +11,8 @@ from hypothesis import strategies as some
 
 from acquired_skills.library import SkillLibrary
 from acquired_skills.life.failed_inputs import MOST_KEPT, MOST_OF_ALL, FailedInput, FailedInputs, as_tests
-from acquired_skills.life.judgement import judged, sure
+from acquired_skills.life.judgement import Counted, judged, sure
+from acquired_skills.life.ledger import Ledger, SkillCall
 from acquired_skills.skill import SkillState
 from acquired_skills.skill_tool import skill_tool
 from acquired_skills.source import SkillSource
@@ -64,6 +65,29 @@ def test_the_bound_is_wilsons(times: int, of: int, bound: float) -> None:
 )
 def test_the_calls_decide(before: SkillState, successes: int, failures: int, after: SkillState) -> None:
     assert judged(before, successes, failures) is after
+
+
+@pytest.mark.spec("SKILL-13")
+@pytest.mark.parametrize(
+    ("successes", "failures", "after"), [(0, 5, QUARANTINED), (1, 4, ACTIVE), (5, 0, ACTIVE), (0, 0, ACTIVE)]
+)
+def test_a_long_good_record_does_not_keep_one_that_fails_every_time_since_the_world_changed(
+    successes: int, failures: int, after: SkillState
+) -> None:
+    assert judged(ACTIVE, 100, failures, Counted(successes, failures)) is after
+
+
+@pytest.mark.spec("SKILL-13")
+def test_the_latest_calls_are_those_of_this_version_that_count(tmp_path: Path) -> None:
+    with opened_records(tmp_path) as records:
+        ledger = Ledger(records)
+        went = [(1, True, True), *[(1, False, True)] * 3, (1, False, False), (1, False, True), (2, True, True)]
+        ledger.log([SkillCall("add_one", version, "t", ok, counts) for version, ok, counts in went])
+        assert ledger.latest("add_one", 1, 4) == Counted(0, 4)
+        assert ledger.latest("add_one", 1, 5) == Counted(1, 4)
+        ledger.forgive("add_one", 1)
+        assert ledger.latest("add_one", 1, 5) == Counted(1, 0)
+        assert ledger.latest("add_one", 3, 5) == Counted()
 
 
 def test_of_what_it_failed_on_the_latest_are_kept_once_and_become_tests(tmp_path: Path) -> None:

@@ -1,0 +1,143 @@
+"""What is asked for in the run: how people say it, how the agent would do it, and what the right answer is."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from bench.turns import drafts
+from bench.turns.world import World
+
+Answer = Callable[[World, Mapping[str, Any]], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """One attempt at a skill: code and tests."""
+
+    code: str
+    tests: str
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """name: also of the skill for it. says: requests, with the arguments in braces. answer: what is right, worked out
+    without the skill. drafts: what the agent proposes, the next one when one is refused. repaired: code that reads the
+    file's new form as well. file: the argument that names the file it reads.
+    """
+
+    name: str
+    description: str
+    says: tuple[str, ...]
+    answer: Answer
+    drafts: tuple[Draft, ...] = ()
+    repaired: str = ""
+    file: str = ""
+
+    def request(self, which: int, arguments: Mapping[str, Any]) -> str:
+        return self.says[which % len(self.says)].format(**arguments)
+
+    def understood(self, message: str) -> dict[str, Any] | None:
+        """The arguments, when the message asks for this job."""
+        for template in self.says:
+            pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+?)", re.escape(template))
+            found = re.fullmatch(pattern, message)
+            if found:
+                return {name: _typed(name, text) for name, text in found.groupdict().items()}
+        return None
+
+
+def _typed(name: str, text: str) -> Any:
+    kinds: Mapping[str, Callable[[str], Any]] = {"amount": float, "value": int}
+    return kinds.get(name, str)(text)
+
+
+def _luhn(number: str) -> bool:
+    total = 0
+    for place, digit in enumerate(map(int, reversed(number))):
+        total += digit if place % 2 == 0 else (2 * digit if digit < 5 else 2 * digit - 9)
+    return total % 10 == 0
+
+
+def _roman(value: int) -> str:
+    written = ""
+    for one, five, ten, worth in (("M", "", "", 1000), ("C", "D", "M", 100), ("X", "L", "C", 10), ("I", "V", "X", 1)):
+        digit, value = divmod(value, worth)
+        written += {4: one + five, 9: one + ten}.get(digit, five * (digit >= 5) + one * (digit % 5))
+    return written
+
+
+JOBS = (
+    Job(
+        "customer_total",
+        "Add up the amounts of all orders of one customer from the file of orders.",
+        (
+            "How much did {customer} order in all, according to {path}?",
+            "Add up the orders of {customer} in {path}.",
+            "What is the sum of what {customer} bought? It is in {path}.",
+        ),
+        lambda world, asked: world.total(asked["customer"]),
+        (
+            Draft(drafts.CUSTOMER_TOTAL, drafts.CUSTOMER_TOTAL_WEAK),
+            Draft(drafts.CUSTOMER_TOTAL, drafts.CUSTOMER_TOTAL_TESTS),
+        ),
+        drafts.CUSTOMER_TOTAL_REPAIRED,
+        "path",
+    ),
+    Job(
+        "convert_amount",
+        "Convert an amount of money into another currency by the file of exchange rates.",
+        (
+            "Convert {amount} to {currency} with the rates in {path}.",
+            "How much is {amount} in {currency} at the exchange rates of {path}?",
+        ),
+        lambda world, asked: world.converted(asked["amount"], asked["currency"]),
+        (Draft(drafts.CONVERT_AMOUNT, drafts.CONVERT_AMOUNT_TESTS),),
+        drafts.CONVERT_AMOUNT_REPAIRED,
+        "path",
+    ),
+    Job(
+        "owed_in",
+        "Tell what a customer owes in another currency: the orders added up, then converted.",
+        ("What does {customer} owe us in {currency}? Orders are in {orders}, exchange rates in {rates}.",),
+        lambda world, asked: world.converted(world.total(asked["customer"]), asked["currency"]),
+    ),
+    Job(
+        "count_level",
+        "Count the lines of a log file that have a level such as ERROR.",
+        ("How many lines of level {level} are there in {path}?", "Count the {level} entries of the log {path}."),
+        lambda world, asked: world.count(asked["level"]),
+        (Draft(drafts.COUNT_LEVEL, drafts.COUNT_LEVEL_TESTS),),
+    ),
+    Job(
+        "luhn_valid",
+        "Check whether a card number is valid by its check digit.",
+        ("Is {number} a valid card number?", "Check the last digit of the credit card {number}."),
+        lambda _, asked: _luhn(asked["number"]),
+        (Draft(drafts.LUHN_VALID, drafts.LUHN_VALID_WEAK), Draft(drafts.LUHN_VALID, drafts.LUHN_VALID_TESTS)),
+    ),
+    Job(
+        "title_slug",
+        "Turn a title into a slug for a web address.",
+        ("Make a slug for the title: {title}", "What would the web address of an article called {title} end in?"),
+        lambda _, asked: "-".join(re.sub(r"[^a-z0-9 ]", "", asked["title"].lower()).split()),
+        (Draft(drafts.TITLE_SLUG, drafts.TITLE_SLUG_TESTS),),
+    ),
+    Job(
+        "roman_number",
+        "Write a number in Roman numerals.",
+        ("Write {value} in Roman numerals.", "How would the Romans have written the number {value}?"),
+        lambda _, asked: _roman(asked["value"]),
+        (Draft(drafts.ROMAN_NUMBER, drafts.ROMAN_NUMBER_TESTS),),
+    ),
+    Job(
+        "weekday_of",
+        "Tell on which day of the week a date falls.",
+        ("What day of the week was {day}?", "On which weekday does {day} fall?"),
+        lambda _, asked: date.fromisoformat(asked["day"]).strftime("%A"),
+        (Draft(drafts.WEEKDAY_OF, drafts.WEEKDAY_OF_TESTS),),
+    ),
+)
+BY_NAME = {job.name: job for job in JOBS}
+FORGET, BRING_BACK = "Forget the skill {name}, we do not need it.", "Bring the skill {name} back, that was a mistake."
