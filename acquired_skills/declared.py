@@ -48,8 +48,10 @@ class Allowed:
         return [each for each in packages if not known & {ANY, canonicalize_name(Requirement(each).name)}], []
 
 
-def asking(approval: Approval, call_id: str, user: str) -> Ask:
-    """To ask in the name of one call."""
+def asking(approval: Approval | None, call_id: str, user: str) -> Ask | None:
+    """To ask in the name of one call; None where nobody can be asked."""
+    if approval is None or not approval.can_ask:
+        return None
 
     async def ask(arguments: dict[str, Any]) -> str:
         return await approval.confirm(QUESTION, arguments, call_id=call_id, user=user)

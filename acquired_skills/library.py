@@ -16,6 +16,7 @@ from acquired_skills.folders.store import SkillStore
 from acquired_skills.in_box.effort import Effort
 from acquired_skills.life.ledger import Ledger, VersionStats
 from acquired_skills.life.track_record import TrackRecord
+from acquired_skills.portable.instructions import Instructions
 from acquired_skills.proposal import Problem, Proposal, SkillRefused
 from acquired_skills.provenance import MOST_CHARS
 from acquired_skills.skill import Skill, SkillChanged, SkillDamaged, SkillError, SkillMissing, SkillState
@@ -55,7 +56,8 @@ class SkillLibrary:
         """
         self.allowed = allowed
         self.track = track
-        self._store = store
+        self.instructions = Instructions(store.root)
+        self.store = self._store = store  # public for what only reads or signs folders
         self._ledger = ledger
         self._catalog = catalog
         self._sandbox = sandbox
@@ -183,6 +185,12 @@ class SkillLibrary:
         await self._catalog.refresh()
         return skill
 
+    async def sign(self, name: str) -> Skill:
+        """Sign a skill, its earlier versions too. Raises SkillMissing, SkillDamaged, SkillUnsignable."""
+        skill = await asyncio.to_thread(self._sign, name)
+        await self._catalog.refresh()
+        return skill
+
     async def verify(self) -> Reconciled:
         """Read and check every folder, set damaged ones aside, and make the records agree.
 
@@ -299,6 +307,12 @@ class SkillLibrary:
     def _restore(self, name: str) -> Skill:
         with self._store.lock():
             skill = self._store.restore(name)
+            self._put(skill)
+        return skill
+
+    def _sign(self, name: str) -> Skill:
+        with self._store.lock():
+            skill = self._store.sign(name)
             self._put(skill)
         return skill
 

@@ -27,10 +27,10 @@ def of_person(by: str) -> dict[str, str]:
     return _bounded({"by": by, "user": user})
 
 
-def in_words(provenance: Mapping[str, str], created: str) -> str:
-    """One line for people: ``create_skill, user local, agent main, call 01J…, 2026-01-02T03:04:05+00:00``."""
+def in_one_line(provenance: Mapping[str, str]) -> str:
+    """For people: ``create_skill, user local, agent main, call 01J…``."""
     told = [f"{key.replace('_', ' ')} {value}" for key, value in provenance.items() if key != "by" and value]
-    return ", ".join([provenance.get("by", "unknown"), *told, created])
+    return ", ".join([provenance.get("by", "unknown"), *told])
 
 
 def _bounded(told: Mapping[str, str]) -> dict[str, str]:

@@ -57,11 +57,10 @@ async def create_skill(
     library = ctx.need(SkillLibrary)
     told = of_call(ctx, "create_skill")
     proposal = Proposal(name, description, code, tests, tuple(examples or ()), breaking, timeout_s, told)
-    approval = ctx.services.get(Approval)
+    approval: Approval | None = ctx.services.get(Approval)
     ctx.progress("checking the proposal", 0.0)
     try:
-        ask = asking(approval, ctx.call_id, ctx.turn.user) if isinstance(approval, Approval) else None
-        skill = await library.create(proposal, ctx.progress, ask)
+        skill = await library.create(proposal, ctx.progress, asking(approval, ctx.call_id, ctx.turn.user))
     except SkillRefused as refused:
         raise ToolFailure(str(refused), reason="proposal_refused", may_have_started=False) from refused
     except SkillError as error:

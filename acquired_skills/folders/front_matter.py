@@ -4,7 +4,7 @@ It is read as untrusted: bounded, without aliases, which can make a page of text
 in it but text where text belongs.
 """
 
-import datetime
+import datetime as dt
 import io
 import re
 from typing import Annotated, Any
@@ -18,12 +18,22 @@ from acquired_skills.skill import SkillDamaged
 
 MOST_CHARS = 1 << 18
 _FRONT = re.compile(r"\A---\n(.*?\n)---(?:\n|\Z)", re.DOTALL)
+# After YAMLError: what ruamel itself stumbles over instead of reporting, such as a mapping used as a key.
+_UNREADABLE = (
+    YAMLError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+    AssertionError,
+    NotImplementedError,
+)
 _ODD = re.compile(r"--|[^\x20-\x7e\xa0-\uD7FF\uE000-\uFFFD]")  # what some reader of the format stumbles over
 
 
 def _as_text(found: Any) -> Any:
     """Numbers, dates and truths that somebody wrote without quotes; the format has only text."""
-    return str(found) if isinstance(found, (int, float, datetime.date)) else found
+    return str(found) if isinstance(found, (int, float, dt.date)) else found
 
 
 _Text = Annotated[str, BeforeValidator(_as_text)]
@@ -59,16 +69,7 @@ def read_front(data: bytes, where: str) -> tuple[FrontMatter, str]:
         raise SkillDamaged(f"{where}: its front matter is nested too deeply.") from None
     except ValidationError as error:
         raise SkillDamaged(f"{where}: its front matter's {first_of(error)}") from None
-    except (
-        YAMLError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        LookupError,
-        AssertionError,
-        NotImplementedError,
-    ) as error:
-        # After YAMLError: what ruamel itself stumbles over instead of reporting, such as a mapping used as a key.
+    except _UNREADABLE as error:
         raise SkillDamaged(
             f"{where}: its front matter is not valid YAML: {' '.join(str(error).split())[:300]}"
         ) from None

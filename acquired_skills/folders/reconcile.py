@@ -89,11 +89,11 @@ def reconcile(
 
 
 def _not_older(skill: Skill, known: Skill) -> None:
-    """A whole folder of before, signatures and all, is not a way to bring back what was replaced. Raises SkillDamaged."""
+    """A whole folder of before, signatures and all, is no way to bring back what was replaced. Raises SkillDamaged."""
     if skill.version < known.version:
         raise SkillDamaged(
-            f"`{skill.name}` is version {skill.version}, and version {known.version} was there already: an older folder "
-            "was put in its place. To have it back, `knackbox skills import` it."
+            f"`{skill.name}` is version {skill.version}, and version {known.version} was there already: an older "
+            "folder was put in its place. To have it back, `knackbox skills import` it."
         )
 
 

@@ -97,6 +97,12 @@ class SkillStore:
         """Its tests. Raises SkillDamaged when the file is not what was admitted."""
         return self._source(self._home_of(skill), skill, tests=True)
 
+    def files(self, skill: Skill) -> dict[str, bytes]:
+        """All files of this version by their paths below its folder, as they are. Raises SkillDamaged."""
+        program, tests = skill.files
+        path = self._home_of(skill) / SKILL_FILE
+        return {SKILL_FILE: _bytes(path), program: self.code(skill), tests: self.tests(skill)}
+
     def history(self, name: str) -> list[Skill]:
         """Every version that is kept, oldest first, the current one last. Raises SkillMissing, SkillDamaged."""
         current = self.read(name)

@@ -96,7 +96,7 @@ def signer(data: bytes, where: str) -> str:
         raise SkillDamaged(f"{where} carries a signature that cannot be read.")
     if not lines:
         return ""
-    public, signature = (part.decode() for part in lines[0])
+    public, signature = str(lines[0][0], "ascii"), str(lines[0][1], "ascii")
     if not verifies(public, signature, _PURPOSE + _bare(data)):
         raise SkillDamaged(f"{where} is not what was signed (by {public}): it was changed since.")
     return public

@@ -24,15 +24,8 @@ SKILL_FILE = "SKILL.md"
 _MOST_NAME = 200  # characters of a path
 _METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 _ENCRYPTED = 1  # bit 0 of the general purpose flags (APPNOTE.TXT, 4.4.4)
-_NESTED = (
-    b"PK\x03\x04",
-    b"PK\x05\x06",
-    b"\x1f\x8b",
-    b"BZh",
-    b"\xfd7zXZ\x00",
-    b"7z\xbc\xaf\x27\x1c",
-    b"\x28\xb5\x2f\xfd",
-)
+# First bytes of zip (full and empty), gzip, bzip2, xz, 7z and zstd.
+_NESTED = (b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"7z\xbc\xaf\x27\x1c", b"(\xb5/\xfd")
 _TAR = (257, b"ustar")  # offset and text of its mark
 _CHUNK = 1 << 16
 
@@ -73,7 +66,7 @@ def _of_folder(root: Path) -> Iterator[tuple[str, bytes]]:
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             if not stat.S_ISREG(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
                 raise Unreadable(f"{root}: {_told(path)} is no plain file, but a link or a device.")
-            with open(os.open(name, flags, dir_fd=descriptor), "rb") as file:
+            with os.fdopen(os.open(name, flags, dir_fd=descriptor), "rb") as file:
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                     raise Unreadable(f"{root}: {_told(path)} is no plain file, but a link or a device.")
                 yield path, left.take(path, iter(lambda: file.read(_CHUNK), b""))

@@ -6,6 +6,7 @@
 They are apart from the skills that proved themselves, so that nothing takes the one for the other.
 """
 
+import contextlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -48,6 +49,14 @@ class Instructions:
 
     def has(self, name: str) -> bool:
         return folder_name(name) in self.names()
+
+    def all(self) -> list[Instruction]:
+        """Those that can be read, by name."""
+        found: list[Instruction] = []
+        for name in self.names():
+            with contextlib.suppress(SkillDamaged, SkillMissing):
+                found.append(self.read(name))
+        return found
 
     def read(self, name: str) -> Instruction:
         """Raises SkillMissing, SkillDamaged."""

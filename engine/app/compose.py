@@ -166,9 +166,8 @@ async def compose(
     requirements = frozenset(name for name, there in provided.items() if there)
     assembly = Assembly(requirements, disabled=lambda: registry.disabled)
     discovery = Discovery(lambda: registry.sources, assembly, embedder)
-    approval = Approval(
-        (people or People()).approver, settings.policy.approval, expires_s=settings.policy.approval_expires_s
-    )
+    people, policy = people or People(), settings.policy
+    approval = Approval(people.approver, policy.approval, expires_s=policy.approval_expires_s)
     provides = {**opened.provides, Discovery: discovery, Approval: approval}
     binder = ContextBinder(box, workspace, clock, vision, images, provides)
     budget = RetryBudget()
@@ -179,7 +178,7 @@ async def compose(
     stack.push_async_callback(trail.aclose)
     agents = FileAgents(registries.agents, clock)
     guards: list[Guard] = [Repeats(clock), Breakers(clock), limits, budget, trail]
-    guards += asked_before(settings, people or People(), approval)
+    guards += asked_before(settings, people, approval)
     parts = Parts(
         registry,
         binder,

@@ -66,6 +66,11 @@ class Approval(Guard):
         self._mode = mode
         self._expires_s = expires_s
 
+    @property
+    def can_ask(self) -> bool:
+        """Whether there is anybody to ask."""
+        return self._approver is not None
+
     def needed(self, spec: ToolSpec) -> bool:
         """Whether a person is asked about this tool."""
         if self._mode == "off":

@@ -1,4 +1,4 @@
-"""`SigningKey`: the Ed25519 key by which a home knows its own snapshots and skills again (RFC 8032, by `cryptography`)."""
+"""`SigningKey`: the Ed25519 key by which a home knows its own snapshots and skills (RFC 8032, by `cryptography`)."""
 
 import os
 from collections.abc import Callable
