@@ -9,7 +9,7 @@ import typer
 from acquired_skills.commands.shared import with_library, with_person
 from acquired_skills.declared import Ask
 from acquired_skills.library import SkillLibrary
-from acquired_skills.portable.archive import Files
+from acquired_skills.portable.archive import Files, Unreadable
 from acquired_skills.portable.bringing_in import Brought, bring_in
 from acquired_skills.portable.exporting import files_of, zipped
 from acquired_skills.provenance import of_person
@@ -55,7 +55,10 @@ def import_(
         told = of_person("knackbox skills import")
         brought: list[Brought] = []
         for path in paths:
-            brought += await bring_in(path, library, provenance=told, ask=ask, as_text=as_text)
+            try:
+                brought += await bring_in(path, library, provenance=told, ask=ask, as_text=as_text)
+            except Unreadable as error:
+                brought.append(Brought(path.name, "refused", 0, str(error)))
         return brought
 
     found = with_person(ctx, "importing", work)

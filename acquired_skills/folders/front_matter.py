@@ -81,7 +81,7 @@ def dump_front(front: dict[str, Any]) -> str:
     """
     text = io.StringIO()
     _yaml().dump(_told(front), text)
-    return text.getvalue()
+    return text.getvalue().replace("--", "\\x2d-")  # between double quotes, each of them: `_told` saw to that
 
 
 def first_of(error: ValidationError, prefix: str = "") -> str:

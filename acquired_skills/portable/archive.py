@@ -81,6 +81,9 @@ def _of_zip(path: Path) -> Iterator[tuple[str, bytes]]:
             entries = archive.infolist()
             if len(entries) > 2 * MOST_FILES:
                 raise Unreadable(f"{path} has {len(entries):,} entries; a skill has {MOST_FILES} files at most.")
+            names = [entry.filename for entry in entries]
+            if len(set(names)) < len(names):
+                raise Unreadable(f"{path} has a name that is there twice.")
             for entry in entries:
                 left.name(entry.orig_filename.rstrip("/"))
                 _check_entry(entry, str(path))

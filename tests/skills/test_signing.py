@@ -154,7 +154,9 @@ async def test_records_that_say_more_than_was_signed_are_not_believed(store: Ski
     async with opened_library(tmp_path, trust=store.trust) as library:
         assert await library.find("add_one") is not None
     with sqlite3.connect(tmp_path / "records.db") as records:
-        records.execute("update skills set skill = replace(skill, '\"destinations\": []', '\"destinations\": [\"a.b:1\"]')")
+        records.execute(
+            'update skills set skill = replace(skill, \'"destinations": []\', \'"destinations": ["a.b:1"]\')'
+        )
     async with opened_library(tmp_path, trust=store.trust) as library:
         found = await library.find("add_one")
         assert found is not None
@@ -212,7 +214,10 @@ def test_without_any_key_nothing_is_signed_and_nothing_is_asked(tmp_path: Path) 
 
 
 def test_a_description_that_looks_like_a_signature_is_none(store: SkillStore) -> None:
-    for name, text in (("fake_a", "x\n  knackbox-signature: ed25519:" + "0" * 64 + ":" + "0" * 128), ("fake_b", "a\n---\n")):
+    for name, text in (
+        ("fake_a", "x\n  knackbox-signature: ed25519:" + "0" * 64 + ":" + "0" * 128),
+        ("fake_b", "a\n---\n"),
+    ):
         made = replace(skill(name, 1, CODE, TESTS), description=text)
         with store.lock():
             store.publish(made, CODE, TESTS, replaces=0)
