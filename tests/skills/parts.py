@@ -56,6 +56,7 @@ def opened_records(home: Path) -> Iterator[Records]:
 async def opened_library(
     home: Path,
     box: Sandbox | None = None,
+    *,
     retrieve: int = 8,
     allowed: frozenset[Destination] = frozenset(),
     compared: int = 0,
