@@ -9,6 +9,7 @@ import typer
 from acquired_skills.commands.shared import with_library, with_person
 from acquired_skills.declared import Ask
 from acquired_skills.library import SkillLibrary
+from acquired_skills.names import folder_name
 from acquired_skills.portable.archive import Files, Unreadable
 from acquired_skills.portable.bringing_in import Brought, bring_in
 from acquired_skills.portable.exporting import files_of, zipped
@@ -26,7 +27,10 @@ def export(
     """Write skills, their current versions, into a zip file. The same skills make the same bytes."""
 
     async def work(library: SkillLibrary) -> dict[str, Files]:
-        return {name: await asyncio.to_thread(files_of, library.store, library.instructions, name) for name in names}
+        return {
+            folder_name(name): await asyncio.to_thread(files_of, library.store, library.instructions, name)
+            for name in names
+        }
 
     found = with_library(ctx, "reading the skills", work)
     target = output or Path(f"{names[0] if len(names) == 1 else 'skills'}.zip")

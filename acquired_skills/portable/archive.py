@@ -58,6 +58,7 @@ def _of_folder(root: Path) -> Iterator[tuple[str, bytes]]:
     for at, folders, files, descriptor in os.fwalk(root, follow_symlinks=False, onerror=_raise):
         inside = Path(at).relative_to(root)
         for name in sorted(folders):
+            left.folder((inside / name).as_posix())
             if stat.S_ISLNK(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
                 raise Unreadable(f"{root}: {_told(str(inside / name))} is a link; a skill has plain files alone.")
         for name in sorted(files):
@@ -115,6 +116,7 @@ class _Left:
     def __init__(self, where: str) -> None:
         self._where = where
         self._files = MOST_FILES
+        self._folders = MOST_FILES
         self._bytes = MOST_BYTES
 
     def name(self, path: str) -> None:
@@ -125,6 +127,13 @@ class _Left:
             raise Unreadable(f"{self._where}: {_told(path)} is not a plain, relative path.")
         if len(path) > _MOST_NAME or len(parts) > MOST_DEPTH:
             raise Unreadable(f"{self._where}: {_told(path)} is too long, or too deep (at most {MOST_DEPTH} folders).")
+
+    def folder(self, path: str) -> None:
+        """As `name`, of a folder, whether or not a file is in it. Raises Unreadable."""
+        self.name(path)
+        self._folders -= 1
+        if self._folders < 0:
+            raise Unreadable(f"{self._where} has over {MOST_FILES} folders.")
 
     def take(self, path: str, chunks: Iterator[bytes]) -> bytes:
         """All of a file, whatever size it says it has. Raises Unreadable when it is too much."""

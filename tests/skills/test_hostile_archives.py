@@ -155,13 +155,20 @@ def too_many(folder: Path) -> None:
         (folder / f"f{i}").touch()
 
 
+def folders_without_end(folder: Path) -> None:
+    at = folder
+    for _ in range(300):
+        at /= "d"
+    at.mkdir(parents=True)
+
+
 def alike(folder: Path) -> None:
     (folder / "a.py").touch()
     (folder / "A.py").touch()
 
 
 HARM: list[Callable[[Path], None]] = [
-    link_to_a_file, link_to_a_folder, skill_file_that_is_a_link, a_pipe, a_socket, a_sparse_giant, too_many, alike,
+    link_to_a_file, link_to_a_folder, skill_file_that_is_a_link, a_pipe, a_socket, a_sparse_giant, too_many, folders_without_end, alike,
 ]  # fmt: skip
 
 
