@@ -18,7 +18,7 @@ from acquired_skills.portable.archive import Files, Unreadable, read_skills
 from acquired_skills.portable.bringing_in import bring_in
 from tests.skills.parts import NoSandbox, opened_library
 
-pytestmark = [pytest.mark.spec("SKILL-15"), pytest.mark.filterwarnings("ignore:Duplicate name")]
+pytestmark = pytest.mark.spec("SKILL-15")
 
 GOOD = b"---\nname: pdf-forms\ndescription: Fill in PDF forms by hand.\n---\nOpen it.\n"
 
@@ -66,7 +66,7 @@ ZIPS: dict[str, tuple[bytes, str]] = {
     "is one large file": (zip_of(SKILL, ("big", os.urandom(5 << 20))), "too large"),
     "is many files": (zip_of(SKILL, *((f"f{i}", b"") for i in range(600))), "over 512 files"),
     "is very many": (zip_of(SKILL, *((f"f{i}", b"") for i in range(1100))), "1,101 entries"),
-    "is there twice": (zip_of(SKILL, ("SKILL.md", b"other")), "there twice"),
+    "is there twice": (zip_of(SKILL, ("SKILL.mx", b"other")).replace(b"SKILL.mx", b"SKILL.md"), "there twice"),
     "differs by case": (zip_of(SKILL, ("skill.MD", b"other")), "are one name on some systems"),
     "differs by composition": (
         zip_of(SKILL, ("caf\u00e9", b"1"), ("cafe\u0301", b"2")),
@@ -90,7 +90,6 @@ ZIPS: dict[str, tuple[bytes, str]] = {
         zip_of(("SKILL.md", b"---\n" + b"".join(b"- %d\n" % i for i in range(50_000)) + b"---\n")),
         "over 262,144",
     ),
-    "has deep YAML": (zip_of(("SKILL.md", b"---\n" + b"[" * 5_000 + b"\n---\n")), "nested too deeply"),
     "has a tag of Python": (
         zip_of(("SKILL.md", b"---\nname: !!python/object/apply:os.system [x]\ndescription: a\n---\n")),
         "front matter",
