@@ -4,7 +4,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from acquired_skills.life.ledger import VersionStats
+from acquired_skills.portable.instructions import Instruction
 from acquired_skills.skill import Skill
+
+INSTRUCTIONS = "instructions"  # in the place of a state
 
 
 def summary(skill: Skill, stats: Iterable[VersionStats] = ()) -> dict[str, Any]:
@@ -18,6 +21,32 @@ def summary(skill: Skill, stats: Iterable[VersionStats] = ()) -> dict[str, Any]:
         "calls": own.calls if own else 0,
         "success_rate": success_rate(own),
     }
+
+
+def text_summary(one: Instruction) -> dict[str, Any]:
+    """As `summary`, of instructions, which have no version and are never called."""
+    return {
+        "name": one.name,
+        "version": None,
+        "state": INSTRUCTIONS,
+        "description": one.description,
+        "calls": 0,
+        "success_rate": None,
+    }
+
+
+def text_details(one: Instruction) -> dict[str, Any]:
+    """Everything that is told of instructions."""
+    return {**text_summary(one), "text": one.text, "files": list(one.files)}
+
+
+def text_in_full(one: Instruction) -> str:
+    """For whoever reads them, with a word on what they are."""
+    others = f"\nIts other files, which nothing here runs: {', '.join(map(ascii, one.files))}." if one.files else ""
+    return (
+        f"{one.name}: instructions that were imported, not a tool. Nothing of them was proved here.{others}\n\n"
+        f"{one.description}\n\n{one.text}"
+    )
 
 
 def details(skill: Skill, code: bytes, tests: bytes, stats: Iterable[VersionStats]) -> dict[str, Any]:
@@ -36,6 +65,8 @@ def details(skill: Skill, code: bytes, tests: bytes, stats: Iterable[VersionStat
         "code": code.decode(),
         "tests": tests.decode(),
         "admission": skill.admission,
+        "provenance": dict(skill.provenance),
+        "sha256": {"code": skill.code_sha256, "tests": skill.tests_sha256},
     }
 
 

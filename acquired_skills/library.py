@@ -11,12 +11,15 @@ from acquired_skills.admission.gate import admit
 from acquired_skills.admission.static_checks import check
 from acquired_skills.catalog import Catalog, Found
 from acquired_skills.composed.cycles import refuse_cycle
+from acquired_skills.declared import Allowed, Ask, approved
 from acquired_skills.folders.reconcile import KEEPER, Reconciled, SetAside, reconcile, update_of
 from acquired_skills.folders.store import SkillStore
 from acquired_skills.in_box.effort import Effort
 from acquired_skills.life.ledger import Ledger, VersionStats
 from acquired_skills.life.track_record import TrackRecord
+from acquired_skills.portable.instructions import Instructions
 from acquired_skills.proposal import OTHER_KIND, Problem, Proposal, SkillRefused
+from acquired_skills.provenance import MOST_CHARS
 from acquired_skills.skill import Skill, SkillChanged, SkillDamaged, SkillError, SkillKind, SkillMissing, SkillState
 from engine.contract.context import Clock, no_progress
 from engine.contract.failure import FailureClass
@@ -45,14 +48,17 @@ class SkillLibrary:
         allowed: frozenset[Destination] = frozenset(),
         effort: Effort | None = None,
         updates: RegistryUpdates | None = None,
+        unasked: Allowed | None = None,
     ) -> None:
         """seed: gives the number that decides the random order of tests. retrieve: most skills a query brings up.
         compared: how many of the nearest a new one is compared with. allowed: where skills may connect to, canonical.
         effort: what an admission may cost, and asks for. updates: where every change is told, if anywhere.
+        unasked: what skills may declare without a person being asked; by default anything.
         """
         self.allowed = allowed
         self.track = track
-        self._store = store
+        self.instructions = Instructions(store.root)
+        self.store = self._store = store  # public for what only reads or signs folders
         self._ledger = ledger
         self._catalog = catalog
         self._sandbox = sandbox
@@ -63,6 +69,7 @@ class SkillLibrary:
         self._compared = compared
         self._effort = effort or Effort()
         self._updates = updates
+        self._unasked = unasked or Allowed()
         self._aside: list[SetAside] = []
 
     # What there is.
@@ -114,11 +121,12 @@ class SkillLibrary:
 
     # Changing what there is.
 
-    async def create(self, proposal: Proposal, progress: Progress = no_progress) -> Skill:
+    async def create(self, proposal: Proposal, progress: Progress = no_progress, ask: Ask | None = None) -> Skill:
         """Admit a proposal: static checks, then the gate in a box, then an atomic write, then the index and the list.
 
         The name of an existing skill makes its next version, which must pass the earlier tests too unless
-        `breaking`. Raises SkillRefused with everything to change, SkillChanged when another process was faster,
+        `breaking`. ask: a person, about what it declares; None where nobody can be asked. Raises SkillRefused with
+        everything to change, ToolFailure when a person said no, SkillChanged when another process was faster,
         SandboxError when no box can run.
         """
         proposal = replace(proposal, description=proposal.description.strip())
@@ -133,6 +141,7 @@ class SkillLibrary:
         earlier = None if current is None or proposal.breaking else (await self.tests(current)).decode()
         if current is not None and is_same(current, proposal):
             raise SkillRefused(proposal.name, [Problem("version", f"This is version {current.version} already.")])
+        proposal = await approved(proposal, self._unasked, ask)
         progress("running the tests in a box", 0.2)
         admission = await admit(
             proposal,
@@ -184,13 +193,19 @@ class SkillLibrary:
         await self._catalog.refresh()
         return skill
 
-    async def rollback(self, name: str, version: int | None = None) -> Skill:
+    async def rollback(self, name: str, version: int | None = None, by: str = "") -> Skill:
         """Make an earlier version, by default the one before the current, current again, under a new number.
 
-        Raises SkillMissing, SkillDamaged, SkillChanged.
+        by: whoever does it, in a line that is kept with the skill. Raises SkillMissing, SkillDamaged, SkillChanged.
         """
         current = await self.get(name)
-        skill = await asyncio.to_thread(self._rollback, current, version)
+        skill = await asyncio.to_thread(self._rollback, current, version, by)
+        await self._catalog.refresh()
+        return skill
+
+    async def sign(self, name: str) -> Skill:
+        """Sign a skill, its earlier versions too. Raises SkillMissing, SkillDamaged, SkillUnsignable."""
+        skill = await asyncio.to_thread(self._sign, name)
         await self._catalog.refresh()
         return skill
 
@@ -240,7 +255,7 @@ class SkillLibrary:
         if earned is not current.state:
             try:
                 await asyncio.to_thread(self._set_state, skill.name, earned, current)
-            except (SkillChanged, SkillMissing):  # by somebody who knew more
+            except SkillError:  # changed by somebody who knew more, or nothing can be signed here
                 return current.state
             await self._catalog.refresh()
         return earned
@@ -278,18 +293,20 @@ class SkillLibrary:
             self._put(skill)
         return skill
 
-    def _rollback(self, current: Skill, version: int | None) -> Skill:
+    def _rollback(self, current: Skill, version: int | None, by: str) -> Skill:
         with self._store.lock():
-            older = {one.version: one for one in self._store.history(current.name) if one.version != current.version}
-            target = older.get(version or max(older, default=0))
-            if target is None:
+            older = self._store.earlier_numbers(current.name)
+            number = version or max(older, default=0)
+            if number not in older:
                 kept = ", ".join(map(str, older)) or "none"
                 raise SkillMissing(f"`{current.name}` has no such earlier version; kept are: {kept}.")
+            target = self._store.earlier(current.name, number)
+            told = {**target.provenance, "rolled_back": f"to version {number}{', ' if by else ''}{by}"[:MOST_CHARS]}
             code, tests = self._store.code(target), self._store.tests(target)
             refuse_cycle(target, self._catalog.skills)
             created = self.now()
             number = self._store.next_version(current.name)
-            skill = replace(target, version=number, created=created, state=SkillState.PROBATION)
+            skill = replace(target, version=number, created=created, state=SkillState.PROBATION, provenance=told)
             self._store.publish(skill, code, tests, replaces=current.version)
             self._put(skill)
         return skill
@@ -318,6 +335,12 @@ class SkillLibrary:
             except SkillError:
                 self._store.delete(name)
                 raise
+            self._put(skill)
+        return skill
+
+    def _sign(self, name: str) -> Skill:
+        with self._store.lock():
+            skill = self._store.sign(name)
             self._put(skill)
         return skill
 

@@ -5,8 +5,10 @@ import secrets
 
 from acquired_skills.catalog import Catalog
 from acquired_skills.composed.runs import KeptRuns
+from acquired_skills.declared import Allowed
 from acquired_skills.folders.store import SkillStore
 from acquired_skills.in_box.effort import Effort
+from acquired_skills.keys import trust_of
 from acquired_skills.library import SkillLibrary
 from acquired_skills.life.failed_inputs import FailedInputs
 from acquired_skills.life.ledger import Ledger
@@ -25,7 +27,7 @@ COLLECTION = "skills_active"  # only listed skills, so that no query needs a fil
 async def open_pack(services: Services) -> Pack:
     """The skills of this home, reconciled with their folders: a source of tools, and the library to manage them by.
 
-    Raises ConfigError when the folder of the skills cannot be used.
+    Raises ConfigError when the folder of the skills, or the key that is to sign them, cannot be used.
     """
 
     def open_index() -> HybridIndex:
@@ -34,7 +36,9 @@ async def open_pack(services: Services) -> Pack:
 
     ledger = await asyncio.to_thread(Ledger, services.records)
     try:
-        store = await asyncio.to_thread(SkillStore, services.home.skills)
+        store = await asyncio.to_thread(
+            SkillStore, services.home.skills, trust_of(services.home, services.settings.skills)
+        )
     except OSError as error:
         raise ConfigError(
             f"{error.filename or services.home.skills}: cannot be used to keep skills in ({error.strerror}). "
@@ -54,6 +58,7 @@ async def open_pack(services: Services) -> Pack:
         allowed=frozenset(map(Destination.parse, services.settings.egress.allow)),
         effort=Effort(threshold=services.settings.skills.mutants_noticed),
         updates=services.updates,
+        unasked=Allowed(frozenset(services.settings.skills.packages), services.settings.skills.ask_always),
     )
     await library.reconcile()
     lock = await asyncio.to_thread(EngineLock, services.home.engines)

@@ -1,7 +1,7 @@
 """What an agent hands in, and what it hears when it is not good enough."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 Part = Literal[
@@ -37,6 +37,7 @@ class Proposal:
     examples: requests, in people's words, that the skill should answer; retrieval finds it by them.
     breaking: a new version that need not pass the tests of the version before it.
     timeout_s: wall time one call of the skill may take, seconds.
+    provenance: who proposes it and how (`acquired_skills.provenance`); kept with the skill, and nothing else.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Proposal:
     examples: tuple[str, ...] = ()
     breaking: bool = False
     timeout_s: float = DEFAULT_TIMEOUT_S
+    provenance: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

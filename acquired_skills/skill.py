@@ -29,6 +29,14 @@ class NotOurs(SkillDamaged):
     """A folder that never passed the gate here, so it is not run and not touched."""
 
 
+class NotSigned(NotOurs):
+    """A folder that nobody signed whom we trust, where that is asked for."""
+
+
+class SkillUnsignable(SkillError):
+    """Nothing was written, since it could not be signed; the message says why and what to do."""
+
+
 class SkillState(StrEnum):
     """Where a skill is in its life. Probation and active are listed, the others are kept but not offered."""
 
@@ -63,6 +71,7 @@ class Skill:
     imports: top-level modules the code imports. created: UTC, ISO 8601. tests: how many proved it.
     dependencies, destinations: as its code declares them; `host:port`, canonical. environment: the requirements it was
     proved with and runs with. timeout_s: wall time one call may take, seconds. admission: the gate's report, in counts.
+    provenance: who proposed it and how, in words (`acquired_skills.provenance`).
     calls: names of the tools that a composed one calls, sorted. effects: what all of them together may do and take
     (`acquired_skills.composed.effects`); empty for code.
     """
@@ -84,6 +93,7 @@ class Skill:
     environment: tuple[str, ...] = ()
     timeout_s: float = DEFAULT_TIMEOUT_S
     admission: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Mapping[str, str] = field(default_factory=dict)
     kind: SkillKind = SkillKind.CODE
     calls: tuple[str, ...] = ()
     effects: Mapping[str, Any] = field(default_factory=dict)

@@ -1,11 +1,14 @@
 """`create_skill`: teach the engine a new tool. Only what proves itself in the box is kept."""
 
+from acquired_skills.declared import asking
 from acquired_skills.describe import signature
 from acquired_skills.library import SkillLibrary
 from acquired_skills.proposal import DEFAULT_TIMEOUT_S, Proposal, SkillRefused
+from acquired_skills.provenance import of_call
 from acquired_skills.skill import SkillError
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import ToolFailure
+from engine.policy.approval import EXPIRES_S, Approval
 from engine.registry.decorate import tool
 
 
@@ -14,7 +17,7 @@ from engine.registry.decorate import tool
     category="skills",
     requires=("sandbox",),
     side_effects=("skill_write",),
-    timeout_s=120,
+    timeout_s=120 + EXPIRES_S,  # a person may be asked meanwhile
     short_description="Teach a new tool: code with tests, kept only if the tests prove it.",
 )
 async def create_skill(
@@ -52,10 +55,12 @@ async def create_skill(
         timeout_s: seconds one call of the skill may take.
     """
     library = ctx.need(SkillLibrary)
-    proposal = Proposal(name, description, code, tests, tuple(examples or ()), breaking, timeout_s)
+    told = of_call(ctx, "create_skill")
+    proposal = Proposal(name, description, code, tests, tuple(examples or ()), breaking, timeout_s, told)
+    approval: Approval | None = ctx.services.get(Approval)
     ctx.progress("checking the proposal", 0.0)
     try:
-        skill = await library.create(proposal, ctx.progress)
+        skill = await library.create(proposal, ctx.progress, asking(approval, ctx.call_id, ctx.turn.user))
     except SkillRefused as refused:
         raise ToolFailure(str(refused), reason="proposal_refused", may_have_started=False) from refused
     except SkillError as error:

@@ -6,10 +6,20 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from acquired_skills.composed.suggest import MOST_CALLS, suggested
-from acquired_skills.describe import details, needs, numbers, signature, summary
+from acquired_skills.describe import (
+    details,
+    needs,
+    numbers,
+    signature,
+    summary,
+    text_details,
+    text_in_full,
+    text_summary,
+)
 from acquired_skills.library import SkillLibrary
 from acquired_skills.life.failed_inputs import as_tests, whose
 from acquired_skills.life.ledger import VersionStats
+from acquired_skills.provenance import in_one_line, of_call
 from acquired_skills.skill import Skill, SkillError, SkillState
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import ToolFailure
@@ -60,16 +70,20 @@ async def manage_skills(
             return await _show(library, name, whose(ctx.turn))
         if action == "history":
             return await _history(library, name)
-        return await _change(library, action, name, version)
+        return await _change(library, action, name, version, in_one_line(of_call(ctx, "manage_skills")))
     except SkillError as error:
         raise ToolFailure(str(error), reason="skill_not_changed", may_have_started=False) from error
 
 
 async def _list(library: SkillLibrary) -> Produced:
     skills, stats = await library.skills(), await library.stats()
+    texts = await asyncio.to_thread(library.instructions.all)
     lines = [_line(skill, stats) for skill in skills]
     message = "\n".join([f"{len(skills)} skills:", *lines]) if skills else "There are no skills yet: use create_skill."
-    return Produced([summary(skill, stats) for skill in skills], message)
+    if texts:
+        told = [f"- {one.name}: {' '.join(one.description.split())[:160]}" for one in texts]
+        message = "\n".join([message, "Instructions, which are read with action `show` and never called:", *told])
+    return Produced([*(summary(skill, stats) for skill in skills), *map(text_summary, texts)], message)
 
 
 def _line(skill: Skill, stats: Sequence[VersionStats]) -> str:
@@ -104,6 +118,9 @@ async def _suggest(ctx: CallContext) -> Produced:
 
 async def _show(library: SkillLibrary, name: str, user: str | None) -> Produced:
     """user: whose failing inputs are shown; None for everybody's."""
+    if await library.find(name) is None and library.instructions.has(name):
+        text = await asyncio.to_thread(library.instructions.read, name)
+        return Produced(text_details(text), text_in_full(text))
     skill = await library.get(name)
     code, tests = await library.code(skill), await library.tests(skill)
     value = details(skill, code, tests, await library.stats(name))
@@ -111,8 +128,9 @@ async def _show(library: SkillLibrary, name: str, user: str | None) -> Produced:
     value["failed_inputs"] = [dict(each.arguments) for each in failed]
     cases = f"\n\nIt failed on:\n{as_tests(name, failed)}" if failed else ""
     needed = f"\nNeeds {needs(skill)}" if needs(skill) else ""
+    origin = f"\nFrom {in_one_line(skill.provenance)}" if skill.provenance else ""
     source = f"Code:\n{value['code']}\n\nTests:\n{value['tests']}"
-    message = f"{_line(skill, ())}\nCall: {signature(skill)}{needed}\n\n{source}{cases}"
+    message = f"{_line(skill, ())}\nCall: {signature(skill)}{needed}{origin}\n\n{source}{cases}"
     return Produced(value, message)
 
 
@@ -126,7 +144,7 @@ async def _history(library: SkillLibrary, name: str) -> Produced:
     return Produced(value, "\n".join([f"`{name}` has {len(versions)} versions, the last is current:", *lines]))
 
 
-async def _change(library: SkillLibrary, action: Action, name: str, version: int | None) -> Produced:
+async def _change(library: SkillLibrary, action: Action, name: str, version: int | None, by: str) -> Produced:
     match action:
         case "delete":
             skill = await library.delete(name)
@@ -135,7 +153,7 @@ async def _change(library: SkillLibrary, action: Action, name: str, version: int
             skill = await library.restore(name)
             message, did = f"`{name}` version {skill.version} is back ({skill.state}).", "restored"
         case "rollback":
-            skill = await library.rollback(name, version)
+            skill = await library.rollback(name, version, by)
             message, did = f"`{name}` is rolled back; the earlier code is now version {skill.version}.", "rolled_back"
         case "disable":
             skill = await library.set_state(name, SkillState.DISABLED)

@@ -28,6 +28,7 @@ def skill_of(proposal: Proposal, admission: Admission, created: str) -> Skill:
         environment=admission.environment,
         timeout_s=proposal.timeout_s,
         admission=admission.report,
+        provenance=proposal.provenance,
     )
 
 

@@ -2,7 +2,7 @@
 
 import typer
 
-from acquired_skills.commands import changing, finding, keeping, looking, suggesting
+from acquired_skills.commands import changing, finding, keeping, looking, portable, signing, suggesting
 
 app = typer.Typer(
     help="The acquired skills: list, show, add, search, disable, delete, and keep them in order.",
@@ -25,5 +25,8 @@ for command in (
     finding.search,
     keeping.verify,
     keeping.reindex,
+    signing.sign,
+    portable.export,
 ):
     app.command()(command)
+app.command("import")(portable.import_)

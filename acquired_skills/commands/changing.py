@@ -1,15 +1,18 @@
 """`knackbox skills add|delete|restore|disable|enable|rollback`: changing what there is."""
 
+import asyncio
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from acquired_skills.commands.shared import Name, told, with_library
+from acquired_skills.commands.shared import Name, told, with_library, with_person
+from acquired_skills.declared import Ask
 from acquired_skills.describe import summary
 from acquired_skills.library import SkillLibrary
 from acquired_skills.proposal import DEFAULT_TIMEOUT_S, Proposal, SkillRefused
-from acquired_skills.skill import Skill, SkillState
+from acquired_skills.provenance import in_one_line, of_person
+from acquired_skills.skill import Skill, SkillMissing, SkillState
 from engine.faces.cli.shared import Exit, Json, emit, emit_json, read_input, say, wants_json
 
 
@@ -34,15 +37,16 @@ def add(
         tuple(example or ()),
         breaking,
         timeout,
+        of_person("knackbox skills add"),
     )
 
-    async def work(library: SkillLibrary) -> Skill | SkillRefused:
+    async def work(library: SkillLibrary, ask: Ask | None) -> Skill | SkillRefused:
         try:
-            return await library.create(proposal)
+            return await library.create(proposal, ask=ask)
         except SkillRefused as refused:
             return refused
 
-    result = with_library(ctx, "running the tests in a box", work)
+    result = with_person(ctx, "running the tests in a box", work)
     if isinstance(result, SkillRefused):
         if wants_json(ctx, as_json):
             emit_json({"admitted": False, "problems": [{"part": p.part, "text": p.text} for p in result.problems]})
@@ -56,15 +60,33 @@ def add(
 
 
 def delete(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
-    """Take a skill away; `restore` undoes it."""
-    skill = with_library(ctx, "deleting", lambda library: library.delete(name))
-    told(ctx, as_json, skill, f"{name} is deleted; `knackbox skills restore {name}` brings it back.")
+    """Take a skill, or instructions, away; `restore` undoes it."""
+
+    async def work(library: SkillLibrary) -> Skill | None:
+        if await library.find(name) is None and library.instructions.has(name):
+            await asyncio.to_thread(library.instructions.delete, name)
+            return None
+        return await library.delete(name)
+
+    skill = with_library(ctx, "deleting", work)
+    told(ctx, as_json, skill, f"{name} is deleted; `knackbox skills restore {name}` brings it back.", name)
 
 
 def restore(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
-    """Bring the last deleted skill of this name back."""
-    skill = with_library(ctx, "restoring", lambda library: library.restore(name))
-    told(ctx, as_json, skill, f"{name} version {skill.version} is back ({skill.state}).")
+    """Bring the last deleted skill, or instructions, of this name back."""
+
+    async def work(library: SkillLibrary) -> Skill | None:
+        try:
+            return await library.restore(name)
+        except SkillMissing:
+            if not library.instructions.deleted(name):
+                raise
+            await asyncio.to_thread(library.instructions.restore, name)
+            return None
+
+    skill = with_library(ctx, "restoring", work)
+    what = f"version {skill.version} is back ({skill.state})" if skill else "is back (instructions)"
+    told(ctx, as_json, skill, f"{name} {what}.", name)
 
 
 def disable(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
@@ -86,5 +108,9 @@ def rollback(
     as_json: Json = False,
 ) -> None:
     """Make an earlier version current again, under a new number."""
-    skill = with_library(ctx, "rolling back", lambda library: library.rollback(name, version))
+    skill = with_library(
+        ctx,
+        "rolling back",
+        lambda library: library.rollback(name, version, in_one_line(of_person("knackbox skills rollback"))),
+    )
     told(ctx, as_json, skill, f"{name} has its earlier code again, as version {skill.version}.")

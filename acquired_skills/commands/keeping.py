@@ -1,15 +1,28 @@
 """`knackbox skills verify|reindex`: folders, records and index in agreement."""
 
+import asyncio
+from collections import Counter
+
 import typer
 
 from acquired_skills.commands.shared import with_library
 from acquired_skills.folders.reconcile import Reconciled
+from acquired_skills.library import SkillLibrary
 from engine.faces.cli.shared import Exit, Json, emit, emit_json, say, wants_json
 
 
 def verify(ctx: typer.Context, as_json: Json = False) -> None:
-    """Read every folder, check its hashes, and make the records agree. Ends with 3 when a skill was set aside."""
-    _reconciled(ctx, as_json, with_library(ctx, "reading every skill", lambda library: library.verify()), None)
+    """Read every folder, check its hashes and signature, and make the records agree; tell who signed what.
+
+    Ends with 3 when a skill was set aside.
+    """
+
+    async def work(library: SkillLibrary) -> tuple[Reconciled, dict[str, str]]:
+        report = await library.verify()
+        return report, {one.name: await asyncio.to_thread(library.store.signer, one) for one in await library.skills()}
+
+    report, signers = with_library(ctx, "reading every skill", work)
+    _reconciled(ctx, as_json, report, None, signers)
 
 
 def reindex(ctx: typer.Context, as_json: Json = False) -> None:
@@ -18,7 +31,9 @@ def reindex(ctx: typer.Context, as_json: Json = False) -> None:
     _reconciled(ctx, as_json, report, indexed)
 
 
-def _reconciled(ctx: typer.Context, as_json: bool, report: Reconciled, indexed: int | None) -> None:
+def _reconciled(
+    ctx: typer.Context, as_json: bool, report: Reconciled, indexed: int | None, signers: dict[str, str] | None = None
+) -> None:
     if wants_json(ctx, as_json):
         aside = [{"name": one.name, "reason": one.reason, "kept": str(one.kept)} for one in report.aside]
         emit_json(
@@ -29,6 +44,7 @@ def _reconciled(ctx: typer.Context, as_json: bool, report: Reconciled, indexed: 
                 "set_aside": aside,
                 "foreign": report.foreign,
                 "indexed": indexed,
+                "signed_by": signers,
             }
         )
     else:
@@ -37,6 +53,8 @@ def _reconciled(ctx: typer.Context, as_json: bool, report: Reconciled, indexed: 
         for line in report.foreign:
             say(line)
         counts = f"{report.known + len(report.read)} skills are in order, {len(report.read)} rows were written anew"
+        for key, count in sorted(Counter((signers or {}).values()).items()):
+            emit(f"{count} signed by {key}" if key else f"{count} not signed")
         tail = "" if indexed is None else f", {indexed} indexed"
         emit(f"{counts}, {len(report.removed)} removed, {len(report.aside)} set aside{tail}.")
     raise typer.Exit(int(Exit.ENVIRONMENT if report.aside else Exit.OK))

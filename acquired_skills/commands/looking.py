@@ -1,13 +1,24 @@
 """`knackbox skills list|show|history|stats`: what there is and how it does."""
 
+import asyncio
 from typing import Annotated, Any
 
 import typer
 
 from acquired_skills.commands.shared import Name, table, with_library
-from acquired_skills.describe import details, needs, numbers, signature, summary
+from acquired_skills.describe import (
+    details,
+    needs,
+    numbers,
+    signature,
+    summary,
+    text_details,
+    text_in_full,
+    text_summary,
+)
 from acquired_skills.library import SkillLibrary
 from acquired_skills.life.failed_inputs import as_tests
+from acquired_skills.provenance import in_one_line
 from acquired_skills.skill import Skill
 from engine.faces.cli.shared import Json, emit, emit_json, say, wants_json
 
@@ -17,7 +28,8 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
 
     async def work(library: SkillLibrary) -> list[dict[str, Any]]:
         skills, stats = await library.skills(), await library.stats()
-        return [summary(skill, stats) for skill in skills]
+        texts = await asyncio.to_thread(library.instructions.all)
+        return [*(summary(skill, stats) for skill in skills), *map(text_summary, texts)]
 
     rows = with_library(ctx, "reading the skills", work)
     if wants_json(ctx, as_json):
@@ -31,19 +43,27 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
 def show(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
     """One skill whole: parameters, code, tests, and what anybody's calls of it failed on."""
 
-    async def work(library: SkillLibrary) -> tuple[Skill, dict[str, Any], str]:
+    async def work(library: SkillLibrary) -> tuple[Skill | None, dict[str, Any], str]:
+        if await library.find(name) is None and library.instructions.has(name):
+            text = await asyncio.to_thread(library.instructions.read, name)
+            return None, text_details(text), text_in_full(text)
         skill = await library.get(name)
         code, tests = await library.code(skill), await library.tests(skill)
         failed = await library.track.failed_inputs(skill, None)
         found = details(skill, code, tests, await library.stats(name))
         found["failed_inputs"] = [dict(each.arguments) for each in failed]
+        found["signed_by"] = await asyncio.to_thread(library.store.signer, skill)
         return skill, found, as_tests(name, failed)
 
     skill, found, cases = with_library(ctx, "reading the skill", work)
     if wants_json(ctx, as_json):
         emit_json(found)
         return
+    if skill is None:
+        emit(cases)
+        return
     emit(f"{signature(skill)}\nversion {skill.version}, {skill.state}, {skill.created}\n\n{skill.description}")
+    emit(f"from {in_one_line(skill.provenance)}\nsigned by {found['signed_by'] or 'nobody'}")
     if needs(skill):
         emit(f"needs {needs(skill)}")
     emit("".join(f"- {example}\n" for example in skill.examples))

@@ -8,13 +8,16 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from acquired_skills.describe import summary
+from acquired_skills.declared import Ask, asking
+from acquired_skills.describe import INSTRUCTIONS, summary
 from acquired_skills.library import SkillLibrary
 from acquired_skills.skill import Skill, SkillError, SkillMissing
 from engine.app.engine import Engine
-from engine.contract.failure import ConfigError
+from engine.contract.failure import ConfigError, ToolFailure
+from engine.contract.turn import Turn
 from engine.faces.cli.session import with_engine
 from engine.faces.cli.shared import Exit, emit, emit_json, fail, wants_json, working
+from engine.policy.approval import Approval
 from engine.stores.locks import StoreBusy
 
 T = TypeVar("T")
@@ -24,8 +27,20 @@ Name = Annotated[str, typer.Argument(help="The skill, as `knackbox skills list` 
 def with_library(ctx: typer.Context, label: str, work: Callable[[SkillLibrary], Coroutine[Any, Any, T]]) -> T:
     """As `with_skills`, for work on the library alone."""
 
+    async def session(library: SkillLibrary, _: Ask | None) -> T:
+        return await work(library)
+
+    return with_person(ctx, label, session)
+
+
+def with_person(
+    ctx: typer.Context, label: str, work: Callable[[SkillLibrary, Ask | None], Coroutine[Any, Any, T]]
+) -> T:
+    """As `with_library`, for work that may ask the person at the terminal to approve what a skill declares."""
+
     async def session(engine: Engine) -> T:
-        return await work(engine.need(SkillLibrary))
+        ask = asking(engine.need(Approval), f"skills {ctx.info_name}", Turn().user)
+        return await work(engine.need(SkillLibrary), ask)
 
     return with_skills(ctx, label, session)
 
@@ -33,19 +48,22 @@ def with_library(ctx: typer.Context, label: str, work: Callable[[SkillLibrary], 
 def with_skills(ctx: typer.Context, label: str, work: Callable[[Engine], Coroutine[Any, Any, T]]) -> T:
     """Open the engine, do the work on its skills; what cannot be done ends the command with one clear line."""
     try:
-        with working(label):
-            return with_engine(ctx, work)
+        with working(label) as spinner:
+            return with_engine(ctx, work, spinner)
     except SkillMissing as error:
         fail(str(error), Exit.USAGE)
     except SkillError as error:
+        fail(str(error), Exit.FAILED)
+    except ToolFailure as error:  # of approval
         fail(str(error), Exit.FAILED)
     except StoreBusy as error:
         raise ConfigError(str(error)) from error
 
 
-def told(ctx: typer.Context, as_json: bool, skill: Skill, text: str) -> None:
+def told(ctx: typer.Context, as_json: bool, skill: Skill | None, text: str, name: str = "") -> None:
+    """What was done. skill: None for instructions, whose name is `name`."""
     if wants_json(ctx, as_json):
-        emit_json(summary(skill))
+        emit_json(summary(skill) if skill else {"name": name, "state": INSTRUCTIONS})
     else:
         emit(text)
 

@@ -63,6 +63,8 @@ def reconcile(
                 continue
             try:
                 skill = store.read(name)
+                if store.trust.checks and row is not None and row.skill is not None:
+                    _not_older(skill, row.skill)
             except NotOurs as reason:
                 foreign.append(str(reason))
             except SkillDamaged as reason:
@@ -84,6 +86,15 @@ def reconcile(
             truth = {name: _state(skill) for name, skill in skills.items()}
             updates.reconcile(KEEPER, "tools", truth, disabled=off)
     return Reconciled(len(known), tuple(changed), removed, tuple(aside), tuple(foreign))
+
+
+def _not_older(skill: Skill, known: Skill) -> None:
+    """A whole folder of before, signatures and all, is no way to bring back what was replaced. Raises SkillDamaged."""
+    if skill.version < known.version:
+        raise SkillDamaged(
+            f"`{skill.name}` is version {skill.version}, and version {known.version} was there already: an older "
+            "folder was put in its place. To have it back, `knackbox skills import` it."
+        )
 
 
 def _state(skill: Skill) -> str:

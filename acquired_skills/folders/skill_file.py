@@ -4,32 +4,20 @@ The format knows `name` (hyphens), `description` and a string-to-string `metadat
 `metadata`, structured values as JSON, so the file stays valid for every other reader.
 """
 
-import io
 import json
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
 from acquired_skills.arguments import why_unusable
 from acquired_skills.composed.effects import Effects
+from acquired_skills.folders.front_matter import dump_front, first_of, read_front
 from acquired_skills.names import folder_name, skill_name
 from acquired_skills.skill import NotOurs, Skill, SkillDamaged, SkillKind, SkillState
 from sandbox.contract import Destination
 
 PREFIX = "knackbox-"
-_FRONT = re.compile(r"\A---\n(.*?\n)---\n", re.DOTALL)
-
-
-class _Front(BaseModel):
-    """The format's own fields; unknown ones are other tools' business."""
-
-    name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=64)
-    description: str = Field(min_length=1, max_length=1024)
-    metadata: dict[str, str] = Field(default_factory=dict)
 
 
 def _from_json(text: Any) -> Any:
@@ -43,6 +31,7 @@ def _destination(text: str) -> str:
     return str(Destination.parse(text))
 
 
+_Line = Annotated[str, Field(max_length=1000)]
 _Called = Annotated[str, Field(min_length=1, max_length=200)]
 
 
@@ -66,6 +55,7 @@ class _Ours(BaseModel):
     code_sha256: str = Field(alias="code-sha256", pattern="^[0-9a-f]{64}$")
     tests_sha256: str = Field(alias="tests-sha256", pattern="^[0-9a-f]{64}$")
     admission: Annotated[dict[str, Any], BeforeValidator(_from_json)]
+    provenance: Annotated[dict[str, _Line], BeforeValidator(_from_json), Field(max_length=20)] = {}
     kind: SkillKind = SkillKind.CODE
     calls: Annotated[tuple[_Called, ...], BeforeValidator(_from_json), Field(max_length=100)] = ()
     effects: Annotated[Effects | None, BeforeValidator(_from_json)] = None
@@ -81,7 +71,7 @@ def render(skill: Skill) -> bytes:
         "state": skill.state.value,
         "created": skill.created,
         "call": "plain" if skill.plain else "typed",
-        "timeout": f"{skill.timeout_s:g}",
+        "timeout": json.dumps(skill.timeout_s),
         "imports": json.dumps(skill.imports),
         "examples": json.dumps(skill.examples),
         "dependencies": json.dumps(skill.dependencies),
@@ -92,6 +82,7 @@ def render(skill: Skill) -> bytes:
         "code-sha256": skill.code_sha256,
         "tests-sha256": skill.tests_sha256,
         "admission": json.dumps(skill.admission),
+        "provenance": json.dumps(skill.provenance),
     }
     if skill.kind is not SkillKind.CODE:
         metadata |= {"kind": skill.kind.value, "calls": json.dumps(skill.calls), "effects": json.dumps(skill.effects)}
@@ -100,21 +91,19 @@ def render(skill: Skill) -> bytes:
         "description": skill.description,
         "metadata": {PREFIX + key: value for key, value in metadata.items()},
     }
-    text = io.StringIO()
-    _yaml().dump(front, text)
-    return f"---\n{text.getvalue()}---\n\n{_body(skill)}".encode()
+    return f"---\n{dump_front(front)}---\n\n{_body(skill)}".encode()
 
 
 def parse(data: bytes, where: str) -> Skill:
     """The skill a file tells of. Raises SkillDamaged, naming `where` and the fault; NotOurs without our metadata."""
-    front = _front(data, where)
+    front, _ = read_front(data, where)
     ours = {key.removeprefix(PREFIX): value for key, value in front.metadata.items() if key.startswith(PREFIX)}
     if not ours:
         raise NotOurs(f"{where} is an Agent Skill that was not admitted here, so it is not offered.")
     try:
         read = _OURS.validate_python(ours)
     except ValidationError as error:
-        raise SkillDamaged(f"{where}: metadata {_first(error, PREFIX)}") from None
+        raise SkillDamaged(f"{where}: metadata {first_of(error, PREFIX)}") from None
     if unusable := why_unusable(read.parameters):
         raise SkillDamaged(f"{where}: metadata {PREFIX}parameters: {unusable}.")
     return Skill(
@@ -135,43 +124,11 @@ def parse(data: bytes, where: str) -> Skill:
         environment=read.environment,
         timeout_s=read.timeout,
         admission=read.admission,
+        provenance=read.provenance,
         kind=read.kind,
         calls=read.calls,
         effects=read.effects.model_dump(mode="json") if read.effects else {},
     )
-
-
-def _front(data: bytes, where: str) -> _Front:
-    try:
-        match = _FRONT.match(data.decode().replace("\r\n", "\n"))
-        if match is None:
-            raise SkillDamaged(f"{where} has no YAML front matter between two lines of `---`.")
-        loaded = _yaml().load(match[1])
-        return _Front.model_validate(loaded)
-    except UnicodeDecodeError as error:
-        raise SkillDamaged(f"{where} is not UTF-8 text (byte {error.start}).") from None
-    except RecursionError:
-        raise SkillDamaged(f"{where}: its front matter is nested too deeply.") from None
-    except YAMLError as error:
-        raise SkillDamaged(
-            f"{where}: its front matter is not valid YAML: {' '.join(str(error).split())[:300]}"
-        ) from None
-    except ValidationError as error:
-        raise SkillDamaged(f"{where}: its front matter's {_first(error)}") from None
-
-
-def _first(error: ValidationError, prefix: str = "") -> str:
-    one = error.errors(include_url=False)[0]
-    return f"{prefix}{'.'.join(map(str, one['loc'])) or 'text'}: {one['msg']}."
-
-
-def _yaml() -> YAML:
-    """A reader and writer of its own for every use: it keeps state."""
-    yaml = YAML(typ="safe", pure=True)
-    yaml.default_flow_style = False
-    yaml.width = 1 << 20
-    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # annotated by its default
-    return yaml
 
 
 def _body(skill: Skill) -> str:

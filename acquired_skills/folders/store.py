@@ -9,15 +9,18 @@
 Whoever changes anything holds `lock`; reading needs none, since a folder changes in one step.
 """
 
+import contextlib
 import hashlib
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 from acquired_skills.folders.skill_file import parse, render
+from acquired_skills.folders.trust import Trust, signer
 from acquired_skills.names import PATTERN, folder_name, skill_name
 from acquired_skills.skill import Skill, SkillChanged, SkillDamaged, SkillKind, SkillMissing, SkillState
 from engine.stores.atomic import publish_folder, remove_leftovers, replace_folder, staging_folder, write_atomic
@@ -25,19 +28,24 @@ from engine.stores.locks import FileLock
 
 SKILL_FILE = "SKILL.md"
 VERSIONS = "versions"
+_MOST_BYTES = 4 << 20  # of one file; what is admitted has a hundredth of it
+_PARSED = 1024
 
 
 class SkillStore:
     """The skill folders below one root."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, trust: Trust | None = None) -> None:
+        """trust: whose signatures count; by default nobody's, and nothing is signed."""
         self.root = root
+        self.trust = trust or Trust()
         self.staging = root / ".staging"
         self.deleted = root / ".deleted"
         self.aside = root / ".set-aside"
         for folder in (root, self.staging, self.deleted, self.aside):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = FileLock(root / ".lock")
+        self._parsed = lru_cache(maxsize=_PARSED)(self._parse)  # of small files: before every call one is looked at
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -73,19 +81,60 @@ class SkillStore:
         return self._read(self.folder(name), name)
 
     def code(self, skill: Skill) -> bytes:
-        """The source of exactly this version, current or not. Raises SkillDamaged when it is not what was admitted."""
-        return self._source(self._home_of(skill), skill, tests=False)
+        """The source of exactly this version, current or not. Raises SkillDamaged when it is not what was admitted.
+
+        Where signatures count, it is only given while the folder's signature stands for all that `skill` says.
+        """
+        folder = self._home_of(skill)
+        if self.trust.checks:
+            path = folder / SKILL_FILE
+            signed = self._parsed(_bytes(path), str(path))
+            if replace(signed, state=skill.state) != skill or (skill.state.listed and not signed.state.listed):
+                raise SkillDamaged(f"{path} does not say what the records say of `{skill.name}`.")
+        return self._source(folder, skill, tests=False)
 
     def tests(self, skill: Skill) -> bytes:
         """Its tests. Raises SkillDamaged when the file is not what was admitted."""
         return self._source(self._home_of(skill), skill, tests=True)
 
+    def files(self, skill: Skill) -> dict[str, bytes]:
+        """All files of this version by their paths below its folder, as they are. Raises SkillDamaged."""
+        program, tests = skill.files
+        path = self._home_of(skill) / SKILL_FILE
+        return {SKILL_FILE: _bytes(path), program: self.code(skill), tests: self.tests(skill)}
+
     def history(self, name: str) -> list[Skill]:
         """Every version that is kept, oldest first, the current one last. Raises SkillMissing, SkillDamaged."""
         current = self.read(name)
-        older = self.folder(name) / VERSIONS
-        numbers = sorted(int(entry.name) for entry in older.iterdir() if entry.name.isdigit()) if older.is_dir() else []
-        return [*(self._read(older / str(number), name) for number in numbers), current]
+        return [*(self.earlier(name, number) for number in self.earlier_numbers(name)), current]
+
+    def earlier(self, name: str, version: int) -> Skill:
+        """A version before the current one. Raises SkillDamaged, also when there is none of this number."""
+        return self._read(self.folder(name) / VERSIONS / str(version), name, version)
+
+    def earlier_numbers(self, name: str) -> list[int]:
+        """Of the versions that are kept besides the current one, ascending."""
+        return _numbers(self.folder(name) / VERSIONS)
+
+    def signer(self, skill: Skill) -> str:
+        """The public key that signed this version, trusted here or not; "" for none. Raises SkillDamaged."""
+        path = self._home_of(skill) / SKILL_FILE
+        return signer(_bytes(path), str(path))
+
+    def sign(self, name: str) -> Skill:
+        """Sign the current version, whoever signed it before, and every earlier one that is whole. The caller holds
+        the lock. Raises SkillMissing, SkillDamaged, SkillUnsignable.
+        """
+        unchecked = SkillStore(self.root)  # nobody need have signed it; what is signed, though, has to be as it was
+        skill = unchecked.read(name)
+        unchecked.signer(skill)
+        for number in unchecked.earlier_numbers(name):
+            with contextlib.suppress(SkillDamaged):
+                older = unchecked.earlier(name, number)
+                unchecked.signer(older)
+                self._seal(self.folder(name) / VERSIONS / str(number), older)
+        self._seal(self.folder(name), skill)
+        return skill
 
     def next_version(self, name: str) -> int:
         """One more than any version there is or was, so that records of a deleted one are never taken for the new."""
@@ -107,7 +156,7 @@ class SkillStore:
             )
         with staging_folder(self.staging) as staged:
             for path, data in zip(
-                self._files(staged, skill.name, skill.kind), (render(skill), code, tests), strict=True
+                self._files(staged, skill.name, skill.kind), (self.trust.seal(render(skill)), code, tests), strict=True
             ):
                 path.parent.mkdir(exist_ok=True)
                 path.write_bytes(data)
@@ -121,7 +170,7 @@ class SkillStore:
     def set_state(self, name: str, state: SkillState) -> Skill:
         """Change the state of the current version. The caller holds the lock. Raises SkillMissing, SkillDamaged."""
         skill = replace(self.read(name), state=state)
-        write_atomic(self.folder(name) / SKILL_FILE, render(skill))
+        self._seal(self.folder(name), skill)
         return skill
 
     def delete(self, name: str) -> Path:
@@ -130,15 +179,19 @@ class SkillStore:
         return self._move(name, self.deleted / f"{skill.folder}-{skill.version}")
 
     def restore(self, name: str) -> Skill:
-        """Put the latest deleted folder back. The caller holds the lock. Raises SkillMissing, SkillChanged."""
+        """Put the latest deleted folder back. The caller holds the lock.
+
+        Raises SkillMissing, SkillChanged, SkillDamaged.
+        """
         tombstones = self._tombstones(name)
         if not tombstones:
             raise SkillMissing(f"There is no deleted skill `{name}`.")
         if self.folder(name).exists():
             raise SkillChanged(f"`{name}` exists again: delete it first, then restore the older one.")
         tombstone = self.deleted / f"{folder_name(name)}-{tombstones[-1]}"
+        skill = self._read(tombstone, name, tombstones[-1])  # what was changed meanwhile stays where it is
         publish_folder(tombstone, self.folder(name))
-        return self.read(name)
+        return skill
 
     def set_aside(self, name: str) -> Path:
         """Move a folder that cannot be used out of the way, untouched. The caller holds the lock."""
@@ -165,24 +218,31 @@ class SkillStore:
             shutil.copytree(final / VERSIONS, staged / VERSIONS, copy_function=_link)
         shutil.copytree(final, staged / VERSIONS / str(current), ignore=lambda at, _: _besides(final, at))
 
-    def _read(self, folder: Path, name: str) -> Skill:
+    def _seal(self, folder: Path, skill: Skill) -> None:
+        write_atomic(folder / SKILL_FILE, self.trust.seal(render(skill)))
+
+    def _parse(self, data: bytes, where: str) -> Skill:
+        skill = parse(data, where)
+        self.trust.check(data, where)
+        return skill
+
+    def _read(self, folder: Path, name: str, version: int | None = None) -> Skill:
+        """version: that it has to have; None for the current one, which is after all that are kept."""
         path = folder / SKILL_FILE
-        try:
-            skill = parse(path.read_bytes(), str(path))
-        except OSError as error:
-            raise SkillDamaged(f"{path}: {error.strerror}.") from None
+        skill = self._parse(_bytes(path), str(path))
         if skill.name != name or not PATTERN.fullmatch(name):
             raise SkillDamaged(f"{path}: it calls itself {folder_name(skill.name)!r}, which its folder is not named.")
+        after = max(_numbers(folder / VERSIONS), default=0)
+        if skill.version != (version or skill.version) or skill.version <= after:
+            place = f"version {version}" if version else f"the version after {after}"
+            raise SkillDamaged(f"{path}: it is version {skill.version} in the place of {place}.")
         self._source(folder, skill, tests=False)
         self._source(folder, skill, tests=True)
         return skill
 
     def _source(self, folder: Path, skill: Skill, *, tests: bool) -> bytes:
         path = self._files(folder, skill.name, skill.kind)[2 if tests else 1]
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise SkillDamaged(f"{path}: {error.strerror}.") from None
+        data = _bytes(path)
         if hashlib.sha256(data).hexdigest() != (skill.tests_sha256 if tests else skill.code_sha256):
             raise SkillDamaged(f"{path} is not what was admitted as version {skill.version} (its SHA-256 differs).")
         return data
@@ -191,6 +251,21 @@ class SkillStore:
     def _files(folder: Path, name: str, kind: SkillKind) -> tuple[Path, Path, Path]:
         program, tests = kind.files(name)
         return folder / SKILL_FILE, folder / program, folder / tests
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise SkillDamaged(f"{path}: {error.strerror}.") from None
+    if len(data) > _MOST_BYTES:
+        raise SkillDamaged(f"{path}: it has over {_MOST_BYTES:,} bytes, more than any skill's.")
+    return data
+
+
+def _numbers(folder: Path) -> list[int]:
+    return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdecimal()) if folder.is_dir() else []
 
 
 def _link(source: str, target: str) -> None:

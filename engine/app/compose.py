@@ -167,7 +167,9 @@ async def compose(
     requirements = frozenset(name for name, there in provided.items() if there)
     assembly = Assembly(requirements, disabled=lambda: registry.disabled)
     discovery = Discovery(lambda: registry.sources, assembly, embedder)
-    provides: dict[type, Any] = {**opened.provides, Discovery: discovery}
+    people, policy = people or People(), settings.policy
+    approval = Approval(people.approver, policy.approval, expires_s=policy.approval_expires_s)
+    provides: dict[type, Any] = {**opened.provides, Discovery: discovery, Approval: approval}
     binder = ContextBinder(box, workspace, clock, vision, images, provides)
     budget = RetryBudget()
     limits = await asyncio.to_thread(RateLimits, records, clock)
@@ -177,7 +179,7 @@ async def compose(
     stack.push_async_callback(trail.aclose)
     agents = FileAgents(registries.agents, clock)
     guards: list[Guard] = [Repeats(clock), Breakers(clock), limits, budget, trail]
-    guards += asked_before(settings, people or People())
+    guards += asked_before(settings, people, approval)
     parts = Parts(
         registry,
         binder,
@@ -212,14 +214,13 @@ async def compose(
     )
 
 
-def asked_before(settings: Settings, people: People) -> list[Guard]:
+def asked_before(settings: Settings, people: People, approval: Approval) -> list[Guard]:
     """The guards that ask somebody. Approval is last, so that nothing comes between the yes and the run."""
     asking: list[Guard] = []
     if people.gate is not None:
         asking.append(Gate(people.gate, on_gate_failure=settings.policy.on_gate_failure))
     if settings.policy.approval != "off":
-        expires = settings.policy.approval_expires_s
-        asking.append(Approval(people.approver, settings.policy.approval, expires_s=expires))
+        asking.append(approval)
     return asking
 
 

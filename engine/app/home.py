@@ -56,6 +56,11 @@ class Home:
         return self.root / "acquired_skills"
 
     @property
+    def skills_key(self) -> Path:
+        """The key that signs skills, when the configuration names no other."""
+        return self.root / "keys" / "skills"
+
+    @property
     def workspace(self) -> Path:
         """The workspace when the configuration names none."""
         return self.root / "workspace"

@@ -55,11 +55,21 @@ class SkillSettings(Section):
 
     compared: with how many of the nearest skills a new one is compared, so that none is learned twice (SKILL-8).
     mutants_noticed: the share of small changes of its code that a skill's tests must notice; 0 asks for none (SKILL-6).
+    packages: those that skills may declare without a person being asked, by name; "*" for all. ask_always: ask about
+    any package and destination, those that are allowed, too.
+    signing_key: the key that signs skills, `keys/skills` below the home without it. trusted_keys: public keys whose
+    signatures count besides. require_signed: whether skills that nobody signed are kept off; as soon as there is any
+    key, when it is not given (SKILL-17).
     """
 
     retrieve: int = Field(default=8, ge=1)
     compared: int = Field(default=5, ge=0)
     mutants_noticed: float = Field(default=0.6, ge=0, le=1)
+    packages: tuple[str, ...] = ()
+    ask_always: bool = False
+    signing_key: Path | None = None
+    trusted_keys: tuple[Annotated[str, Field(pattern="^[0-9a-f]{64}$")], ...] = ()
+    require_signed: bool | None = None
 
 
 def _destination(text: str) -> str:

@@ -43,11 +43,12 @@ class ApprovalRequest:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalAnswer:
-    """digest: of the request that is answered."""
+    """digest: of the request that is answered. by: who answered, as far as is known."""
 
     approved: bool
     digest: str
     reason: str = ""
+    by: str = ""
 
 
 class Approver(Protocol):
@@ -65,6 +66,11 @@ class Approval(Guard):
         self._mode = mode
         self._expires_s = expires_s
 
+    @property
+    def can_ask(self) -> bool:
+        """Whether there is anybody to ask."""
+        return self._approver is not None
+
     def needed(self, spec: ToolSpec) -> bool:
         """Whether a person is asked about this tool."""
         if self._mode == "off":
@@ -77,12 +83,18 @@ class Approval(Guard):
         return self._ask(request) if self.needed(request.spec) else None
 
     async def _ask(self, request: Request) -> None:
-        name = request.spec.name
+        await self.confirm(request.spec, request.call.arguments, call_id=request.call_id, user=request.turn.user)
+
+    async def confirm(self, spec: ToolSpec, arguments: Mapping[str, Any], *, call_id: str, user: str) -> str:
+        """Ask about these arguments, whatever the mode, once; who said yes. For tools that find out what they are to do
+        only when they run. Raises ToolFailure, FATAL, unless a person said yes to exactly this.
+        """
+        name = spec.name
         if self._approver is None:
             raise _refused(f"{name} needs a person's approval, and nobody can be asked here. Nothing was run.")
-        expected = digest_of(request.spec, request.call.arguments)
-        shown = json.loads(json.dumps(request.call.arguments, default=str))  # a copy: what was shown stays as it was
-        question = ApprovalRequest(request.call_id, request.turn.user, request.spec, shown, expected, self._expires_s)
+        expected = digest_of(spec, arguments)
+        shown = json.loads(json.dumps(arguments, default=str))  # a copy: what was shown stays as it was
+        question = ApprovalRequest(call_id, user, spec, shown, expected, self._expires_s)
         try:
             async with asyncio.timeout(self._expires_s) as deadline:
                 answer = await self._approver.ask(question)
@@ -94,8 +106,9 @@ class Approval(Guard):
         if not answer.approved:
             because = f": {answer.reason}" if answer.reason else "."
             raise _refused(f"{name} was not run: the user said no{because}")
-        if answer.digest != expected or digest_of(request.spec, request.call.arguments) != expected:
+        if answer.digest != expected or digest_of(spec, arguments) != expected:
             raise _refused(f"{name} was not run: what was approved is not what would run.")
+        return answer.by or user
 
 
 def digest_of(spec: ToolSpec, arguments: Mapping[str, Any]) -> str:

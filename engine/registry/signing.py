@@ -1,4 +1,4 @@
-"""`SigningKey`: the Ed25519 key by which a home knows its own snapshots again (RFC 8032, by `cryptography`)."""
+"""`SigningKey`: the Ed25519 key by which a home knows its own snapshots and skills (RFC 8032, by `cryptography`)."""
 
 import os
 from collections.abc import Callable
@@ -13,6 +13,15 @@ _BYTES = 32
 _MODE = 0o600
 
 Sign = Callable[[bytes], str]
+
+
+def verifies(public: str, signature: str, data: bytes) -> bool:
+    """Whether the key whose public half this is signed exactly these bytes. Both in hexadecimal."""
+    try:
+        Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).verify(bytes.fromhex(signature), data)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
 
 
 class SigningKey:
@@ -52,12 +61,12 @@ class SigningKey:
 
     def verifies(self, signature: str, data: bytes) -> bool:
         """Whether this key signed exactly these bytes. Raises RegistryError as `sign`."""
-        public: Ed25519PublicKey = self._private().public_key()
-        try:
-            public.verify(bytes.fromhex(signature), data)
-        except (InvalidSignature, ValueError):
-            return False
-        return True
+        return verifies(self.public, signature, data)
+
+    @property
+    def public(self) -> str:
+        """The public key, in hexadecimal. Raises RegistryError as `sign`."""
+        return self._private().public_key().public_bytes_raw().hex()
 
     def _private(self) -> Ed25519PrivateKey:
         try:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from acquired_skills.catalog import Catalog
 from acquired_skills.folders.store import SkillStore
+from acquired_skills.folders.trust import Trust
 from acquired_skills.library import SkillLibrary
 from acquired_skills.life.failed_inputs import FailedInputs
 from acquired_skills.life.ledger import Ledger
@@ -55,9 +56,11 @@ def opened_records(home: Path) -> Iterator[Records]:
 async def opened_library(
     home: Path,
     box: Sandbox | None = None,
+    *,
     retrieve: int = 8,
     allowed: frozenset[Destination] = frozenset(),
     compared: int = 0,
+    trust: Trust | None = None,
 ) -> AsyncIterator[SkillLibrary]:
     """A library on a home, with everything real that `acquired_skills.pack` gives it. compared: 0, since most skills of
     these tests do the same."""
@@ -70,7 +73,7 @@ async def opened_library(
 
         ledger = Ledger(records)
         library = SkillLibrary(
-            store=SkillStore(home / "acquired_skills"),
+            store=SkillStore(home / "acquired_skills", trust),
             ledger=ledger,
             catalog=Catalog(ledger, open_index),
             track=TrackRecord(ledger, FailedInputs(records), SystemClock()),

@@ -39,6 +39,7 @@ class Place:
         return {
             "KNACKBOX_EGRESS_ALLOW": f"127.0.0.1:{self.allowed.port}",
             "KNACKBOX_EGRESS_ALLOW_PRIVATE": "127.0.0.1",
+            "KNACKBOX_SKILLS_PACKAGES": "*",
         }
 
 
@@ -225,7 +226,7 @@ def test_the_command_line_does_the_same_and_the_doctor_tells_what_it_took(place:
     add = ("skills", "add", str(tmp_path / "fetch_here.py"), "--tests", str(tmp_path / "tests.py"))
     refused = apart(*add, "-d", "Gets a text over HTTP.", environ=home)
     assert (refused.code, "[destinations]" in refused.err) == (1, True)
-    settings = f'[egress]\nallow = ["127.0.0.1:{port}"]\nallow_private = ["127.0.0.1"]\n[environments]\ncap_bytes = 1073741824\n'
+    settings = f'[skills]\npackages = ["requests"]\n[egress]\nallow = ["127.0.0.1:{port}"]\nallow_private = ["127.0.0.1"]\n[environments]\ncap_bytes = 1073741824\n'
     (place.home / "config.toml").write_text(settings)
     try:
         assert apart(*add, "-d", "Gets a text over HTTP.", environ=home).code == 0

@@ -30,7 +30,8 @@ class TerminalApprover:
             with self._spinner.paused():
                 answer = await self._answer(request)
         approved = answer.strip().lower() in _YES
-        return ApprovalAnswer(approved, request.digest, "" if approved else "not approved at the terminal")
+        reason = "" if approved else "not approved at the terminal"
+        return ApprovalAnswer(approved, request.digest, reason, f"{request.user} at the terminal")
 
     async def _answer(self, request: ApprovalRequest) -> str:
         termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed before the question is no answer to it

@@ -32,7 +32,7 @@ def approval_routes(served: Served) -> APIRouter:
     @routes.post("/{approval_id}", status_code=204, responses=problems(404, 409, 422))
     async def answer(approval_id: Id, body: ApprovalBody, caller: Who) -> Response:
         """Say yes or no, once, to exactly what was read."""
-        await approver.answer(caller, approval_id, ApprovalAnswer(body.approved, body.digest, body.reason))
+        await approver.answer(caller, approval_id, ApprovalAnswer(body.approved, body.digest, body.reason, caller.name))
         return Response(status_code=204)
 
     return routes

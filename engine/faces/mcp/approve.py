@@ -87,7 +87,8 @@ class McpApprover:
             given = (params.input_responses or {}).get(_QUESTION)
             answer = given if isinstance(given, ElicitResult) else ElicitResult(action="cancel")
             waiting.round.answer.set_result(judged(answer, waiting.round.asked.result().digest))
-            waiting.round.asked = asyncio.Future()  # nothing more is asked of one call
+            waiting.round.asked = asyncio.Future()  # a call may come to a second question, with an answer of its own
+            waiting.round.answer = asyncio.Future()
         try:
             await asyncio.wait((waiting.task, waiting.round.asked), return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:

@@ -1,0 +1,74 @@
+"""`knackbox skills export|import`: skills from here to elsewhere and back, in the Agent Skills format."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from acquired_skills.commands.shared import with_library, with_person
+from acquired_skills.declared import Ask
+from acquired_skills.library import SkillLibrary
+from acquired_skills.names import folder_name
+from acquired_skills.portable.archive import Files, Unreadable
+from acquired_skills.portable.bringing_in import Brought, bring_in
+from acquired_skills.portable.exporting import files_of, zipped
+from acquired_skills.provenance import of_person
+from engine.faces.cli.shared import Exit, Json, emit, emit_json, fail, say, wants_json
+from engine.stores.atomic import write_atomic
+
+
+def export(
+    ctx: typer.Context,
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="As `knackbox skills list` shows them.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The zip file; else NAME.zip here.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write skills, their current versions, into a zip file. The same skills make the same bytes."""
+
+    async def work(library: SkillLibrary) -> dict[str, Files]:
+        return {
+            folder_name(name): await asyncio.to_thread(files_of, library.store, library.instructions, name)
+            for name in names
+        }
+
+    found = with_library(ctx, "reading the skills", work)
+    target = output or Path(f"{names[0] if len(names) == 1 else 'skills'}.zip")
+    try:
+        write_atomic(target, zipped(found))
+    except OSError as error:
+        fail(f"{target} cannot be written ({error.strerror or error}).", Exit.USAGE)
+    if wants_json(ctx, as_json):
+        emit_json({"file": str(target), "skills": sorted(found)})
+    else:
+        emit(f"{target}: {', '.join(sorted(found))}.")
+
+
+def import_(
+    ctx: typer.Context,
+    paths: Annotated[list[Path], typer.Argument(metavar="FOLDER|FILE.zip...", help="Agent Skills.")],
+    *,
+    as_text: Annotated[bool, typer.Option("--as-instructions", help="Keep as text, even what has tests.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Take in Agent Skills. One with a function and tests has to prove itself in the box here; one without tests is
+    kept as instructions and never run. Ends with 1 when something was refused.
+    """
+
+    async def work(library: SkillLibrary, ask: Ask | None) -> list[Brought]:
+        told = of_person("knackbox skills import")
+        brought: list[Brought] = []
+        for path in paths:
+            try:
+                brought += await bring_in(path, library, provenance=told, ask=ask, as_text=as_text)
+            except Unreadable as error:
+                brought.append(Brought(path.name, "refused", 0, str(error)))
+        return brought
+
+    found = with_person(ctx, "importing", work)
+    if wants_json(ctx, as_json):
+        emit_json([{"name": b.name, "outcome": b.outcome, "version": b.version, "text": b.text} for b in found])
+    else:
+        for one in found:
+            (say if one.outcome == "refused" else emit)(one.text)
+    raise typer.Exit(int(Exit.FAILED if any(one.outcome == "refused" for one in found) else Exit.OK))

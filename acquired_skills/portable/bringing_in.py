@@ -1,0 +1,84 @@
+"""Import: skills from elsewhere come in by the door that every proposal uses; those without tests are text to read."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from acquired_skills.admission.admitted import sha256
+from acquired_skills.declared import Ask
+from acquired_skills.library import SkillLibrary
+from acquired_skills.names import folder_name
+from acquired_skills.portable.archive import Unreadable, read_skills
+from acquired_skills.portable.reading import Arrived, arrived
+from acquired_skills.proposal import SkillRefused
+from acquired_skills.skill import SkillError
+from engine.contract.failure import ToolFailure
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """What became of one skill. version: of an admitted one, 0 otherwise. text: a line for people."""
+
+    name: str
+    outcome: Literal["admitted", "already", "instructions", "refused"]
+    version: int
+    text: str
+
+
+async def bring_in(
+    path: Path,
+    library: SkillLibrary,
+    *,
+    provenance: Mapping[str, str],
+    ask: Ask | None = None,
+    as_text: bool = False,
+) -> list[Brought]:
+    """Import all skills of a folder or a zip file; what fails does not keep the others out.
+
+    as_text: keep them as instructions, also those that could be proved. Raises Unreadable, before anything is kept,
+    when what is there cannot be trusted to be read.
+    """
+    found = await asyncio.to_thread(_read, path, dict(provenance))
+    names = [one.front.name for one in found]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise Unreadable(f"{path} has more than one skill called {', '.join(twice)}.")
+    brought: list[Brought] = []
+    for one in found:
+        try:
+            brought.append(await _bring(one, library, ask, as_text=as_text))
+        except (SkillRefused, SkillError, ToolFailure) as error:
+            brought.append(Brought(one.front.name, "refused", 0, str(error)))
+    return brought
+
+
+def _read(path: Path, provenance: dict[str, str]) -> list[Arrived]:
+    whole = path.resolve()
+    return [arrived(files, whole.name, provenance) for files in read_skills(whole)]
+
+
+async def _bring(one: Arrived, library: SkillLibrary, ask: Ask | None, *, as_text: bool) -> Brought:
+    name, proposal = one.front.name, one.proposal
+    if proposal is None or as_text:
+        return await _keep_as_text(one, library)
+    current = await library.find(proposal.name)
+    hashes = (sha256(proposal.code), sha256(proposal.tests))
+    if current is not None and (current.code_sha256, current.tests_sha256) == hashes:
+        told = f"{proposal.name} is there already, with the same code and tests: version {current.version}"
+        return Brought(name, "already", current.version, f"{told}, {current.state}.")
+    skill = await library.create(proposal, ask=ask)
+    passed = f"{skill.tests} tests passed here"
+    return Brought(name, "admitted", skill.version, f"{skill.name} version {skill.version} is admitted: {passed}.")
+
+
+async def _keep_as_text(one: Arrived, library: SkillLibrary) -> Brought:
+    name = one.front.name
+    skill = next((each for each in await library.skills() if each.folder == folder_name(name)), None)
+    if skill is not None:
+        raise SkillError(f"There is a skill `{skill.name}`, so no instructions of that name are kept beside it.")
+    if not await asyncio.to_thread(library.instructions.add, name, one.files):
+        return Brought(name, "already", 0, f"The instructions {name} are there already, the same in every byte.")
+    because = f" ({one.why})" if one.why else ""
+    return Brought(name, "instructions", 0, f"{name} is kept as instructions only, and never run{because}.")

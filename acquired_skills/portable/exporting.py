@@ -1,0 +1,38 @@
+"""Export: skills as one zip file that every reader of the Agent Skills format takes. The same skills, the same bytes.
+
+Nothing is compressed, since what deflate makes depends on the library's version; times and modes are always the same.
+"""
+
+import io
+import zipfile
+from collections.abc import Mapping
+
+from acquired_skills.folders.store import SkillStore
+from acquired_skills.names import folder_name, skill_name
+from acquired_skills.portable.archive import Files
+from acquired_skills.portable.instructions import Instructions
+
+_TIME = (1980, 1, 1, 0, 0, 0)  # the first that the format knows
+_MODE = 0o100644 << 16
+_UNIX = 3  # "version made by", so that the mode is read
+
+
+def files_of(store: SkillStore, instructions: Instructions, name: str) -> Files:
+    """The current version's files, checked, or those of instructions. Raises SkillMissing, SkillDamaged."""
+    name = skill_name(name)
+    if not store.folder(name).is_dir() and instructions.has(name):
+        return instructions.files(name)
+    return store.files(store.read(name))
+
+
+def zipped(skills: Mapping[str, Files]) -> bytes:
+    """skills: their files by name."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
+        for name in sorted(skills):
+            for path in sorted(skills[name]):
+                entry = zipfile.ZipInfo(f"{folder_name(name)}/{path}", _TIME)
+                entry.external_attr = _MODE
+                entry.create_system = _UNIX
+                archive.writestr(entry, skills[name][path])
+    return made.getvalue()

@@ -1,0 +1,133 @@
+"""What the files of somebody's skill hold for us: a function with tests, to be proved here, or instructions alone.
+
+What they say of having been proved, signed or versioned elsewhere counts for nothing; they are proposed like any other.
+"""
+
+import ast
+import hashlib
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from acquired_skills.folders.front_matter import FrontMatter, read_front
+from acquired_skills.folders.skill_file import PREFIX
+from acquired_skills.names import PATTERN, skill_name
+from acquired_skills.portable.archive import SKILL_FILE, Files, Unreadable
+from acquired_skills.proposal import DEFAULT_TIMEOUT_S, Proposal
+from acquired_skills.skill import SkillDamaged, SkillKind
+
+MOST_SOURCE = 64 << 10  # characters of a Python file that is looked into; what is admitted has no more
+_MOST_EXAMPLES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A skill from elsewhere. proposal: to be proved here; None when it is instructions only, and `why` says why.
+
+    digest: SHA-256 over all of its files, names and contents.
+    """
+
+    front: FrontMatter
+    files: Files
+    digest: str
+    proposal: Proposal | None
+    why: str = ""
+
+
+def arrived(files: Files, where: str, provenance: dict[str, str]) -> Arrived:
+    """Look at files, run nothing. Raises Unreadable for what is no Agent Skill, or none that this engine can keep."""
+    data = files.get(SKILL_FILE)
+    if data is None:
+        raise Unreadable(f"{where} has no {SKILL_FILE}, so it is not a skill.")
+    try:
+        front, _ = read_front(data, f"{where}: {SKILL_FILE}")
+    except SkillDamaged as error:
+        raise Unreadable(str(error)) from None
+    if front.metadata.get(f"{PREFIX}kind", SkillKind.CODE) != SkillKind.CODE:
+        raise Unreadable(f"{where}: {front.name} is a pipeline of tools of another home; make it anew with its own.")
+    digest = digest_of(files)
+    name, told = skill_name(front.name), {**provenance, "imported": f"{where}, sha256 {digest}"[:1000]}
+    found = _function_and_tests(name, files)
+    if isinstance(found, str):
+        return Arrived(front, files, digest, None, found)
+    code, tests = found
+    proposal = Proposal(
+        name,
+        front.description.strip(),
+        code,
+        tests,
+        _examples(front),
+        timeout_s=_timeout(front),
+        provenance=told,
+    )
+    return Arrived(front, files, digest, proposal)
+
+
+def digest_of(files: Files) -> str:
+    """Of names and contents, in one order."""
+    parts = sorted((path, hashlib.sha256(data).hexdigest()) for path, data in files.items())
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _function_and_tests(name: str, files: Files) -> tuple[str, str] | str:
+    """The sources of both; else why there are none."""
+    if not PATTERN.fullmatch(name):
+        return f"`{name}` cannot be the name of a function here"
+    sources = {path: (text, tree) for path, text, tree in _python(files)}
+    ours, our_tests = SkillKind.CODE.files(name)
+    testing = [path for path in sources if _is_test(path) and _imports(sources[path][1], name)]
+    having = [path for path in sources if not _is_test(path) and _defines(sources[path][1], name)]
+    codes, tests = _choose(having, ours), _choose(testing, our_tests)
+    if len(codes) != 1:
+        return f"{'more than one file has' if codes else 'no file has'} a function `{name}`"
+    if len(tests) != 1:
+        return f"{'more than one file has' if tests else 'no file has'} tests that import `{name}`"
+    return sources[codes[0]][0], sources[tests[0]][0]
+
+
+def _choose(found: list[str], usual: str) -> list[str]:
+    return [usual] if usual in found else found
+
+
+def _python(files: Files) -> Iterator[tuple[str, str, ast.Module]]:
+    for path, data in files.items():
+        if path.endswith(".py") and len(data) <= MOST_SOURCE:
+            try:
+                text = data.decode()
+                yield path, text, ast.parse(text)
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                continue
+
+
+def _is_test(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return name.startswith("test_") or name.endswith("_test.py")
+
+
+def _defines(tree: ast.Module, name: str) -> bool:
+    return any(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name for node in tree.body)
+
+
+def _imports(tree: ast.Module, name: str) -> bool:
+    return any(isinstance(node, ast.ImportFrom) and node.module == name for node in ast.walk(tree)) or any(
+        isinstance(node, ast.Import) and any(alias.name == name for alias in node.names) for node in ast.walk(tree)
+    )
+
+
+def _examples(front: FrontMatter) -> tuple[str, ...]:
+    """As we write them ourselves, when they can be read; the static checks bound them."""
+    text = front.metadata.get(f"{PREFIX}examples", "[]")
+    try:
+        found = json.loads(text) if len(text) <= _MOST_EXAMPLES else []
+    except (ValueError, RecursionError):
+        return ()
+    return tuple(found) if isinstance(found, list) and all(isinstance(one, str) for one in found) else ()
+
+
+def _timeout(front: FrontMatter) -> float:
+    try:
+        found = float(front.metadata.get(f"{PREFIX}timeout", DEFAULT_TIMEOUT_S))
+    except ValueError:
+        return DEFAULT_TIMEOUT_S
+    return found if math.isfinite(found) else DEFAULT_TIMEOUT_S
