@@ -45,8 +45,8 @@ def _in_fork(problem: dict[str, Any], source: str) -> dict[str, Any]:
 
 def _examined(problem: dict[str, Any], source: str) -> dict[str, Any]:
     names: dict[str, Any] = {}
-    exec("\n".join(problem["test_imports"]), names)  # noqa: S102 -- in a box
-    exec(source, names)  # noqa: S102
+    exec("\n".join(problem["test_imports"]), names)
+    exec(source, names)
     function = names[problem["entry_point"]]
     answers, sendable = [], True
     for given in problem["probe_inputs"]:
@@ -62,7 +62,7 @@ def _examined(problem: dict[str, Any], source: str) -> dict[str, Any]:
 
 def _holds(line: str, names: dict[str, Any]) -> bool:
     try:
-        exec(line, names)  # noqa: S102
+        exec(line, names)
     except Exception:  # noqa: BLE001
         return False
     return True

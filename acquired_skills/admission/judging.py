@@ -8,7 +8,7 @@ skill, of its mutants, of stubs, and wrong ones that the engine made. Which tabl
 import json
 import random
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,8 +16,10 @@ from acquired_skills.admission.apart import (
     AS_CALLED,
     Apart,
     Data,
+    alike,
     came_shown,
     differs,
+    other_answers,
     plain_arguments,
     shown,
     unsteady,
@@ -38,7 +40,8 @@ STUBS: Mapping[str, Data] = {
     "none": {"value": None},
     "sentinel": {"sentinel": True},
 }
-TRUE, KIND = "skill", "kind"
+TRUE, KIND, CONSTANT, MUTANT = "skill", "kind", "constant", "mutant"
+CONSTANTS = 3  # answers that are tried in the place of all
 _FAILED = ("failed", "timeout", "exited")
 _UNSURE = ("missed", "reached")
 _OURS = frozenset(("pytest", "pydantic"))
@@ -46,13 +49,18 @@ _OURS = frozenset(("pytest", "pydantic"))
 
 @dataclass(slots=True)
 class Table:
-    """One run of the tests. kind: a stub's, KIND, TRUE or ``mutant``. mutants: the numbers of those it stands for."""
+    """One run of the tests. kind: a stub's, KIND, CONSTANT, TRUE or MUTANT.
+
+    changes, otherwise, first: as `acquired_skills.in_box.judge` has them. mutants: the numbers of those it stands for.
+    raises: where the skill gave values, nothing but exceptions or the end of the process came.
+    """
 
     kind: str
     changes: Mapping[str, Data] = field(default_factory=dict)
     otherwise: Data | None = None
     first: bool = False
     mutants: list[int] = field(default_factory=list)
+    raises: bool = False
     results: Mapping[str, Result] = field(default_factory=dict)
 
 
@@ -61,7 +69,9 @@ class Judged:
     """What came of it. tests: those that count, since they ran on answers alone. reaching: those that do not.
 
     mutants: by number, whether they were noticed; one that could not be made or decided is not among them.
-    red: by test, the kinds of table that it failed on. calls: how many were made anew.
+    raising: those of them that gave nothing but exceptions. red: by test, the kinds of table that it failed on.
+    constant: the one answer to everything that would satisfy all of the tests, "" for none. calls: how many were made
+    anew.
     """
 
     problems: tuple[Problem, ...] = ()
@@ -70,8 +80,9 @@ class Judged:
     mutants: Mapping[int, bool] = field(default_factory=dict)
     red: Mapping[str, frozenset[str]] = field(default_factory=dict)
     green: Mapping[str, Result] = field(default_factory=dict)
+    raising: frozenset[int] = frozenset()
+    constant: str = ""
     calls: int = 0
-    undecided: int = 0
 
 
 async def judged(apart: Apart, facts: Facts, earlier_tests: str | None, seed: int) -> Judged:
@@ -118,45 +129,48 @@ class _Judging:
         keys, calls = list(self.calls), list(self.calls.values())
         found = await self.apart.answers(calls)
         numbers = {i: self.recorded[key] for i, key in enumerate(keys) if key in self.recorded}
-        problems = list(unsteady(self.name, calls, found, numbers))
+        shaky = unsteady(found)
+        problems = list(other_answers(self.name, calls, found, numbers, shaky))
         if not problems:
-            problems = [each async for each in self._as_called(calls, found["forth"])]
+            steady = [pair for i, pair in enumerate(zip(calls, found["forth"], strict=False)) if i not in shaky]
+            problems = [each async for each in self._as_called(steady)]
         if problems:
             return Judged(tuple(problems), calls=len(calls))
         truth = dict(zip(keys, found["forth"], strict=False))
         tables = self._tables(truth)
+        if shaky:  # the tests must bear all that it answers
+            orders = (found.get("again", []), found.get("back", []))
+            tables += [Table(TRUE, dict(zip(keys, order, strict=False))) for order in orders]
         wanted = self.apart.effort
-        undecided: set[int] = set()
         if wanted.threshold:
             changed = await self.apart.answers(calls, wanted.mutants, self.seed)
-            if changed["forth"] != found["forth"][: len(calls)]:
-                changed = {"forth": [], "mutants": []}
+            if not all(
+                alike(*pair)
+                for i, pair in enumerate(zip(found["forth"], changed["forth"], strict=False))
+                if i not in shaky
+            ):
+                raise ValueError("it answers otherwise in another box")
             tables += self._of_mutants(keys, changed)
         unknown = await self._run(tables, truth)
         fresh = {_key(call): call for call in unknown if "arguments" in call and _key(call) not in self.calls}
         if fresh and any(one["outcome"] == "missed" for t in tables if t.kind == TRUE for one in t.results.values()):
             self.calls |= fresh
             return None
-        return self._found(tables, undecided)
+        return self._found(tables)
 
-    async def _as_called(self, calls: Sequence[Data], answers: Sequence[Data]) -> Any:
+    async def _as_called(self, steady: Sequence[tuple[Data, Data]]) -> AsyncIterator[Problem]:
         """A few calls again, exactly as an agent makes them."""
         schema = self.facts["schema"]
         if not schema["plain"]:
             return
         parameters = list(schema["parameters"].get("properties", {}))
-        usable = [(call, plain, answer) for call, answer in zip(calls, answers, strict=False)
+        usable = [(call, plain, answer) for call, answer in steady
                   if (plain := plain_arguments(call, parameters)) is not None and "files" not in answer]  # fmt: skip
         for call, plain, answer in _chance.sample(usable, min(AS_CALLED, len(usable))):
             outcome = await self.apart.as_called(plain)
             if differs(outcome, answer):
-                gave = (
-                    came_shown({"value": outcome.value})
-                    if outcome.ok
-                    else outcome.error.type
-                    if outcome.error
-                    else outcome.end
-                )
+                failed = outcome.error.type if outcome.error else str(outcome.end)
+                gave = came_shown({"value": outcome.value}) if outcome.ok else failed
                 yield Problem(
                     "replay",
                     f"{shown(self.name, call)} gives {gave} when it is called as a tool, and {came_shown(answer)} "
@@ -170,23 +184,24 @@ class _Judging:
         for way in range(WAYS):
             changes = {key: perturbed(answer, way) for key, answer in truth.items()}
             tables.append(Table(KIND, changes, next(iter(changes.values()), STUBS["none"])))
+        different = {_key(answer): answer for answer in truth.values()}
+        tables += [Table(CONSTANT, otherwise=answer) for answer in list(different.values())[:CONSTANTS]]
         return tables
 
     def _of_mutants(self, keys: Sequence[str], found: Answers) -> Iterator[Table]:
         """One for all that answer alike; one without changes is not run, and noticed by nothing."""
-        alike: dict[str, Table] = {}
+        tables: dict[str, Table] = {}
+        numbers = {str(number): key for number, key in enumerate(keys)}
         for number, changes in enumerate(found.get("mutants", [])):
             if changes is not None:
-                answers = {
-                    keys[int(i)]: answer for i, answer in changes.items() if i.isdecimal() and int(i) < len(keys)
-                }
-                table = alike.setdefault(_key(answers), Table("mutant", answers, first=True))
-                table.mutants.append(number)
-        return iter(alike.values())
+                answers = {numbers[i]: answer for i, answer in changes.items() if i in numbers}
+                table = Table(MUTANT, answers, first=True, raises=_raises(answers, found["forth"]))
+                tables.setdefault(_key(answers), table).mutants.append(number)
+        return iter(tables.values())
 
     async def _run(self, tables: list[Table], truth: Mapping[str, Data]) -> list[dict[str, Any]]:
         """The tests on every table, in an order that nobody can know. Gives the calls that were not known."""
-        shuffled = [table for table in tables if table.kind != "mutant" or table.changes]
+        shuffled = [table for table in tables if table.kind != MUTANT or table.changes]
         _chance.shuffle(shuffled)
         proposal, effort, returned = self.apart.proposal, self.apart.effort, self.facts.get("returned", {})
         files = {
@@ -229,9 +244,9 @@ class _Judging:
             table.results = runs[str(number)]["results"] if str(number) in runs else {}
         return found.get("unknown", [])
 
-    def _found(self, tables: list[Table], undecided: set[int]) -> Judged:
+    def _found(self, tables: list[Table]) -> Judged:
         tests = self.facts["tests"]
-        whole, again = (table for table in tables if table.kind == TRUE)
+        whole, *more = (table for table in tables if table.kind == TRUE)
         green = {test: whole.results[test] for test in tests if test in whole.results}
         reached = [t for t in tests if self._patches(t) or (t in green and green[t]["outcome"] == "reached")]
         counted = [test for test in tests if test not in reached]
@@ -241,18 +256,28 @@ class _Judging:
         }
         noticed: dict[int, bool] = {}
         for table in tables:
-            if table.kind != "mutant":
+            if table.kind != MUTANT:
                 continue
             failed = any(_failed(table, test) for test in counted)
             if failed or not any(
                 one["outcome"] in ("missed", "reached") for t, one in table.results.items() if t in counted
             ):
                 noticed |= dict.fromkeys(table.mutants, failed)
-            else:
-                undecided |= set(table.mutants)
-        flawed = [test for test in counted if _failed(again, test) and not _failed(whole, test)]
-        green |= {test: again.results[test] for test in flawed}
-        return Judged((), tuple(counted), tuple(reached), noticed, red, green, len(self.calls), len(undecided))
+        for again in more:
+            green |= {
+                test: again.results[test] for test in counted if _failed(again, test) and not _failed(whole, test)
+            }
+        constants = [t for t in tables if t.kind == CONSTANT and not any(_failed(t, test) for test in counted)]
+        return Judged(
+            tests=tuple(counted),
+            reaching=tuple(reached),
+            mutants=noticed,
+            red=red,
+            green=green,
+            raising=frozenset(number for table in tables if table.raises for number in table.mutants),
+            constant=came_shown(constants[0].otherwise or {}) if constants and counted else "",
+            calls=len(self.calls),
+        )
 
     def _patches(self, test: str) -> bool:
         return function_of(test) in self.patching.get(test.partition("/")[0], frozenset())
@@ -263,6 +288,12 @@ class _Judging:
 
 def _failed(table: Table, test: str) -> bool:
     return test in table.results and table.results[test]["outcome"] in _FAILED
+
+
+def _raises(answers: Mapping[str, Data], truth: Sequence[Data]) -> bool:
+    """Whether a mutant raises or ends wherever the skill gives a value."""
+    gave = sum("value" in answer for answer in truth)
+    return 0 < gave <= sum("value" not in answer for answer in answers.values())
 
 
 def _key(call: Data) -> str:

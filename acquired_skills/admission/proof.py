@@ -65,15 +65,27 @@ def _red(name: str, own: Sequence[str], found: Judged) -> Iterator[Problem]:
 
 
 def _unnoticed(found: Judged, mutants: Sequence[Mutant], threshold: float) -> Iterator[Problem]:
-    """Too many changes of the code that no test notices (SKILL-6); those first that a reader meets first."""
-    killed = sum(found.mutants.values())
-    if not found.mutants or killed / len(found.mutants) >= threshold:
+    """Too many changes of the code that no test notices (SKILL-6); those first that a reader meets first.
+
+    Where one and the same answer satisfies every test, a change is noticed only by another answer: an exception would
+    be noticed by any test, and code that raises as soon as it is changed would need none to speak of.
+    """
+    noticed = [number for number, seen in found.mutants.items() if seen]
+    met = len(found.mutants)
+    if found.constant and met:
+        noticed = [number for number in noticed if number not in found.raising]
+        met = len(mutants)
+    if not met or len(noticed) / met >= threshold:
         return
-    survived = sorted((mutants[i] for i, noticed in found.mutants.items() if not noticed), key=lambda each: each.line)
-    shown = [f"- line {each.line}: `{each.before}` -> `{each.after}`" for each in survived[:MAX_SURVIVORS]]
-    more = f"\n- and {len(survived) - len(shown)} more" if len(survived) > len(shown) else ""
-    yield Problem(
-        "mutants",
-        f"The tests notice {killed} of {len(found.mutants)} small changes of the code, and {threshold:.0%} is asked for. No "
-        f"test fails when\n" + "\n".join(shown) + f"{more}\nAssert what tells these apart, edge cases first.",
-    )
+    left = sorted((mutants[i] for i, seen in found.mutants.items() if not seen), key=lambda each: each.line)
+    shown = [f"- line {each.line}: `{each.before}` -> `{each.after}`" for each in left[:MAX_SURVIVORS]]
+    text = f"The tests notice {len(noticed)} of {met} small changes of the code, and {threshold:.0%} is asked for."
+    if found.constant:
+        text += (
+            f" They would all pass if it always answered {found.constant}, so a change that only raises does not "
+            "count: add tests with other answers."
+        )
+    if shown:
+        more = f"\n- and {len(left) - len(shown)} more" if len(left) > len(shown) else ""
+        text += " No test fails when\n" + "\n".join(shown) + f"{more}\nAssert what tells these apart, edge cases first."
+    yield Problem("mutants", text)

@@ -5,10 +5,8 @@ They are read in the syntax tree. Such a test may be there, and has to pass in t
 
 import ast
 
-_FIXTURES = frozenset(
-    ("caplog", "capfd", "capfdbinary", "capsysbinary", "mocker", "monkeypatch", "pytester", "recwarn", "testdir")
-)
-_NAMES = frozenset(("mock", "Mock", "MagicMock", "patch", "environ", "putenv", "setenv", "chdir", "warns", "chmod"))
+_FIXTURES = frozenset(("caplog", "capfd", "capfdbinary", "capsysbinary", "mocker", "pytester", "recwarn", "testdir"))
+_NAMES = frozenset(("mock", "Mock", "MagicMock", "patch", "environ", "putenv", "warns", "chmod"))
 
 
 def reaching(source: str) -> frozenset[str]:
@@ -28,9 +26,18 @@ def function_of(test: str) -> str:
 
 
 def _used(function: ast.AST) -> set[str]:
+    moves = [
+        node.value
+        for node in ast.walk(function)
+        if isinstance(node, ast.Attribute) and node.attr == "chdir" and isinstance(node.value, ast.Name)
+    ]
     names: set[str] = set()
     for node in ast.walk(function):
         match node:
-            case ast.Name(id=name) | ast.arg(arg=name) | ast.Attribute(attr=name):
+            case ast.Name(id=name) if node not in moves:  # where a call is made goes with it
+                names.add("patch" if name == "monkeypatch" else name)
+            case ast.arg(arg=name) if name != "monkeypatch":
+                names.add(name)
+            case ast.Attribute(attr=name):
                 names.add(name)
     return names

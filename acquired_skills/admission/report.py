@@ -34,7 +34,9 @@ def report(
         "green_runs": sum(run["kind"] == "skill" for run in facts["runs"]),
         "replayed": found.calls,
         "not_replayed": [short(test)[:MAX_NAME] for test in found.reaching[:MAX_TESTS]],
-        "mutants": {
+        "mutants": {}
+        if not mutants
+        else {
             "made": len(mutants),
             "met": len(found.mutants),
             "killed": sum(found.mutants.values()),
@@ -53,24 +55,27 @@ def lines(kept: Mapping[str, Any]) -> Iterator[str]:
         yield "took " + ", ".join(f"{stage} {took:.2f} s" for stage, took in seconds.items() if _number(took))
     if tests:
         earlier = kept.get("earlier_tests")
-        yield f"tests {len(tests)}" + (f", {earlier} of them of the version before" if earlier else "")
+        yield f"tests: {len(tests)}" + (f", {earlier} of them of the version before" if earlier else "")
     for test, kinds in red.items():
-        if isinstance(kinds, list):
-            yield f"  {test}: fails on {', '.join(map(str, kinds)) or 'nothing'}"
-    if _number(kept.get("green_runs")):
-        yield f"green {kept['green_runs']} times, in random orders"
-    if _number(kept.get("replayed")):
-        yield f"replayed {kept['replayed']} calls without the tests, all alike"
+        yield f"  {test} fails on {', '.join(map(str, kinds)) if isinstance(kinds, list) else kinds}"
     if _list(kept, "not_replayed"):
-        yield f"not replayed: {', '.join(map(str, _list(kept, 'not_replayed')))} (patch or reach into the code)"
-    mutants = _dict(kept, "mutants")
+        yield f"  not judged apart, for they patch or reach into it: {', '.join(map(str, _list(kept, 'not_replayed')))}"
+    for name, text in (
+        ("green_runs", "green {} times, in random orders"),
+        ("replayed", "calls replayed without the tests: {}"),
+        ("compared", "neighbours compared, none a double: {}"),
+    ):
+        if _number(kept.get(name)):
+            yield text.format(kept[name])
+    yield from _of_mutants(_dict(kept, "mutants"))
+
+
+def _of_mutants(mutants: Mapping[str, Any]) -> Iterator[str]:
     if _number(mutants.get("killed")):
         yield f"mutants noticed: {mutants['killed']} of {mutants.get('met', mutants.get('made'))}"
-        for each in _list(mutants, "survived"):
-            if isinstance(each, dict):
-                yield f"  not line {each.get('line')}: {each.get('before')} -> {each.get('after')}"
-    if _number(kept.get("compared")):
-        yield f"compared with {kept['compared']} neighbours, no double"
+    for each in _list(mutants, "survived"):
+        if isinstance(each, dict):
+            yield f"  not line {each.get('line')}: {each.get('before')} -> {each.get('after')}"
 
 
 def brief(kept: Mapping[str, Any]) -> str:

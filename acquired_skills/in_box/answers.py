@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from acquired_skills.in_box.asking import performed
+from acquired_skills.in_box.asking import keep_only, performed
 from acquired_skills.in_box.mutants import mutants
 
 HERE = Path(__file__).resolve().parents[2]  # the job's folder
@@ -29,12 +29,12 @@ ENDED = {"ended": True}
 
 
 def answers(
-    name: str, calls: Sequence[Mapping[str, Any]], seconds: float, most: int = 0, seed: int = 0
+    name: str, calls: Sequence[Mapping[str, Any]], seconds: float, mutants_s: float, most: int, seed: int
 ) -> dict[str, Any]:
     """What the skill answers to the calls: ``forth`` in their order, ``again`` when that process is asked once more,
     ``back`` when another is asked the other way round.
 
-    seconds: for each of the two, and for all of the mutants together. most: mutants to make, the choice of `seed`.
+    seconds: for each of these. mutants_s: for all of the mutants together. most: mutants to make, the choice of `seed`.
     With some, ``mutants`` tells of each only the answers that are others than `forth`, by the number of the call; None
     for one that cannot be imported. Those for which there was no time are left out at the end.
     """
@@ -54,7 +54,7 @@ def answers(
     found: list[dict[str, Any] | None] = []
     began, patience = time.monotonic(), max(SHORTEST_S, usual * SLOWER)
     for mutant in mutants(tree, most, seed):
-        left = began + seconds - time.monotonic()
+        left = began + mutants_s - time.monotonic()
         if left <= 0:
             break
 
@@ -86,7 +86,7 @@ def _in_fork(
     source, sink = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(source)
+        keep_only(sink)
         try:
             _answer(load(), calls, sink)
         finally:

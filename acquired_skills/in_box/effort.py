@@ -17,7 +17,7 @@ class Effort:
 
     stub_test_s: float = 1.0
     test_s: float = 10.0
-    total_s: float = 60.0
+    total_s: float = 20.0
     doubles_s: float = 5.0
     mutants: int = 100
     mutants_s: float = 5.0

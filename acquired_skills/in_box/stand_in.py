@@ -99,6 +99,9 @@ class StandIn:
                     _become(before, unpacked(after, self.module))
                 for name, after in answer["after"][1].items():
                     _become(named[name], unpacked(after, self.module))
+            if "itself" in answer:
+                which = answer["itself"]
+                return arguments[which] if isinstance(which, int) else named[which]
             if "raised" not in answer:
                 return unpacked(copy.deepcopy(answer["value"]), self.module)
             problem = unpacked_exception(answer["raised"], self.module)
