@@ -204,6 +204,10 @@ def summed(found: Sequence[Found]) -> dict[str, Any]:
     }
 
 
+def _reaching(threshold: float, tried: Sequence[Tried]) -> int:
+    return sum(one.score is not None and one.score >= threshold for one in tried)
+
+
 def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 

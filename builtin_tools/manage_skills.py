@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from acquired_skills.admission.report import brief
 from acquired_skills.describe import details, needs, numbers, signature, summary
 from acquired_skills.library import SkillLibrary
 from acquired_skills.life.failed_inputs import as_tests, whose
@@ -93,7 +94,8 @@ async def _show(library: SkillLibrary, name: str, user: str | None) -> Produced:
     cases = f"\n\nIt failed on:\n{as_tests(name, failed)}" if failed else ""
     needed = f"\nNeeds {needs(skill)}" if needs(skill) else ""
     source = f"Code:\n{value['code']}\n\nTests:\n{value['tests']}"
-    message = f"{_line(skill, ())}\nCall: {signature(skill)}{needed}\n\n{source}{cases}"
+    proved = f"\nAdmitted with {brief(skill.admission)}" if brief(skill.admission) else ""
+    message = f"{_line(skill, ())}\nCall: {signature(skill)}{needed}{proved}\n\n{source}{cases}"
     return Produced(value, message)
 
 

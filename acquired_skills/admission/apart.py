@@ -188,7 +188,7 @@ def _raised(answer: Data) -> str:
     return str(types[0]).rpartition(":")[2][:80] if isinstance(types, list) and types else "an exception"
 
 
-def _text(value: Any) -> str:
+def _text(value: Any) -> str:  # noqa: PLR0911 -- one for each kind
     match value:
         case list():
             return f"[{', '.join(map(_text, value))}]"

@@ -17,7 +17,7 @@ def perturbed(answer: Mapping[str, Any], way: int) -> dict[str, Any]:
     return {"value": _other(answer.get("value"), way)}
 
 
-def _other(value: Any, way: int) -> Any:
+def _other(value: Any, way: int) -> Any:  # noqa: PLR0911 -- one for each kind
     match value:
         case None:
             return (1, "?", False)[way]
@@ -40,7 +40,7 @@ def _others(items: list[Any], way: int) -> list[Any]:
     return (items[:-1], [_other(items[0], 0), *items[1:]], [])[way]
 
 
-def _tagged(kind: str, inner: Any, way: int) -> Any:
+def _tagged(kind: str, inner: Any, way: int) -> Any:  # noqa: PLR0911 -- likewise
     match kind, inner:
         case (("tuple" | "set" | "frozenset"), list()):
             return {kind: _others(inner, way)}

@@ -1,6 +1,6 @@
 """What speaks against a proposal in the rehearsal of its tests (SKILL-3 to SKILL-5): a function of what was found."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from acquired_skills.admission.facts import Facts, Result, facts_of
 from acquired_skills.arguments import why_unusable
@@ -113,7 +113,7 @@ def _green(facts: Facts) -> Iterator[Problem]:
             if one["outcome"] != "passed":
                 bad += 1
                 if bad <= MAX_SHOWN:
-                    yield _not_green(test, one, turn)
+                    yield _not_green(test, one, "" if turn == 1 else _flaky(test, turn, runs))
                 break
     if bad > MAX_SHOWN:
         yield Problem("green", f"{bad - MAX_SHOWN} more tests do not pass.")
@@ -124,11 +124,21 @@ def _green(facts: Facts) -> Iterator[Problem]:
         yield Problem("green", f"It returns a {unsendable}, which JSON cannot hold: return dict, list, str or numbers.")
 
 
-def _not_green(test: str, one: Result, turn: int) -> Problem:
+def _flaky(test: str, turn: int, runs: Sequence[Mapping[str, Result]]) -> str:
+    """In which run it failed that had passed before, and on what it seems to depend."""
+    which = {2: "second", 3: "third"}.get(turn, f"{turn}th")
+    order = list(runs[turn - 1])
+    earlier = order[: order.index(test)] if test in order else []
+    before = [set(list(run)[: list(run).index(test)]) for run in runs[: turn - 1] if test in run]
+    fresh = [other for other in earlier if all(other not in seen for seen in before)]
+    guess = f"perhaps on {listed(fresh)}, which ran before it for the first time" if fresh else "on chance or time"
+    return f" the {which} time, in another order: it depends on chance, time or another test ({guess})"
+
+
+def _not_green(test: str, one: Result, again: str) -> Problem:
     shown = short(test)
     if test.startswith("earlier/"):
         shown += " (a test of the version before; `breaking=true` if the change of behaviour is meant)"
-    again = "" if turn == 1 else " the second time, in another order: it depends on chance, time or another test"
     match one["outcome"]:
         case "failed":
             return Problem("green", f"{shown} fails{again}:\n{one['text']}\nCorrect the code or the test.")

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from acquired_skills.admission.report import lines
 from acquired_skills.commands.shared import Name, table, with_library
 from acquired_skills.describe import details, needs, numbers, signature, summary
 from acquired_skills.library import SkillLibrary
@@ -47,6 +48,7 @@ def show(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
     if needs(skill):
         emit(f"needs {needs(skill)}")
     emit("".join(f"- {example}\n" for example in skill.examples))
+    emit("".join(f"{line}\n" for line in ["# how it was admitted", *lines(skill.admission)]))
     emit(f"# scripts/{name}.py\n{found['code']}\n# tests/test_{name}.py\n{found['tests']}")
     if cases:
         emit(f"# it failed on\n{cases}")

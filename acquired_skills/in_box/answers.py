@@ -29,7 +29,7 @@ ENDED = {"ended": True}
 
 
 def answers(
-    name: str, calls: Sequence[Mapping[str, Any]], seconds: float, mutants_s: float, most: int, seed: int
+    name: str, calls: Sequence[Mapping[str, Any]], *, seconds: float, mutants_s: float, most: int, seed: int
 ) -> dict[str, Any]:
     """What the skill answers to the calls: ``forth`` in their order, ``again`` when that process is asked once more,
     ``back`` when another is asked the other way round.

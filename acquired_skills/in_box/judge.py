@@ -7,6 +7,7 @@ tests' own code can say of a run is what it makes of the answers, and that is wh
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -19,7 +20,13 @@ FAILED = ("failed", "timeout", "exited")
 
 
 def judge(
-    name: str, seed: int, tables: Sequence[Mapping[str, Any]], test_s: float, seconds: float, unchanged: dict[str, Any]
+    name: str,
+    *,
+    seed: int,
+    tables: Sequence[Mapping[str, Any]],
+    test_s: float,
+    seconds: float,
+    unchanged: dict[str, Any],
 ) -> dict[str, Any]:
     """One run for each table, named by its number; ``unknown``: calls that a table without ``otherwise`` lacked.
 
@@ -28,27 +35,27 @@ def judge(
     test, and for all of it.
     """
     deadline = time.monotonic() + seconds
-    return supervised(lambda sink: Judge(name, sink, deadline, seed, tables, test_s, unchanged), deadline)
+    given = Given(seed, tables, test_s, unchanged)
+    return supervised(lambda sink: Judge(name, sink, deadline, given), deadline)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What `judge` is given, by the same names."""
+
+    seed: int
+    tables: Sequence[Mapping[str, Any]]
+    test_s: float
+    unchanged: Mapping[str, Any]
 
 
 class Judge(Runner):
     """The tests, and a stand-in for the skill."""
 
-    def __init__(
-        self,
-        name: str,
-        sink: int,
-        deadline: float,
-        seed: int,
-        tables: Sequence[Mapping[str, Any]],
-        test_s: float,
-        unchanged: dict[str, Any],
-    ) -> None:
+    def __init__(self, name: str, sink: int, deadline: float, given: Given) -> None:
         super().__init__(name, sink, deadline)
-        self.seed = seed
-        self.tables = tables
-        self.test_s = test_s
-        self.unchanged = unchanged
+        self.seed = given.seed
+        self.given = given
 
     def prepare(self) -> bool:
         declared = (HERE / "declared.py").read_text()
@@ -56,12 +63,14 @@ class Judge(Runner):
         return True
 
     def runs(self, items: list[pytest.Item]) -> None:
-        for number in range(len(self.tables)):
-            self.run(str(number), items, self.test_s)
+        for number in range(len(self.given.tables)):
+            self.run(str(number), items, self.given.test_s)
 
     def turn(self, kind: str) -> None:
-        table = self.tables[int(kind)]
-        answers = {} if table.get("otherwise") and not table["changes"] else {**self.unchanged, **table["changes"]}
+        table = self.given.tables[int(kind)]
+        answers = (
+            {} if table.get("otherwise") and not table["changes"] else {**self.given.unchanged, **table["changes"]}
+        )
         self.stand_in.table = {"answers": answers, "otherwise": table.get("otherwise")}
 
     def before(self, item: pytest.Item) -> None:
@@ -77,4 +86,6 @@ class Judge(Runner):
         return {"unknown": self.stand_in.unknown[:MOST_UNKNOWN]} if self.stand_in.unknown else {}
 
     def enough(self, kind: str, results: dict[str, dict[str, Any]]) -> bool:
-        return bool(self.tables[int(kind)].get("first")) and any(one["outcome"] in FAILED for one in results.values())
+        return bool(self.given.tables[int(kind)].get("first")) and any(
+            one["outcome"] in FAILED for one in results.values()
+        )

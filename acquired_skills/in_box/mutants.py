@@ -13,18 +13,8 @@ from typing import Any
 from acquired_skills.in_box.operators import in_place, others, waits
 
 _TELLING = frozenset(("critical", "debug", "error", "exception", "info", "log", "warn", "warning"))
-_MUTATED = (
-    ast.FunctionDef,
-    ast.ClassDef,
-    ast.Assign,
-    ast.AnnAssign,
-    ast.Expr,
-    ast.If,
-    ast.For,
-    ast.While,
-    ast.Try,
-    ast.With,
-)
+_DEFINING = ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
+_RUNNING = ast.Expr | ast.If | ast.For | ast.While | ast.Try | ast.With
 MAX_SHOWN = 80  # characters of code in a description
 
 
@@ -58,7 +48,7 @@ def _of(tree: ast.Module) -> Iterator[Mutant]:
     for index, node in enumerate(tree.body):
         if isinstance(node, ast.Expr) and not _silent(node):
             yield from _changes(node, _into_list(tree.body, index), [])
-        if isinstance(node, _MUTATED) and not (_silent(node) or _is_main(node)):
+        if isinstance(node, _DEFINING | _RUNNING) and not (_silent(node) or _is_main(node)):
             yield from _places(node)
 
 

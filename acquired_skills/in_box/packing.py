@@ -55,7 +55,7 @@ def packed(value: Any, module: str, depth: int = 0) -> Any:
     return _structured(value, module, depth + 1)
 
 
-def unpacked(wire: Any, module: types.ModuleType) -> Any:
+def unpacked(wire: Any, module: types.ModuleType) -> Any:  # noqa: PLR0911 -- one for each kind
     """The value again. module: where its classes are. Raises NotPackable, for a class that is not there, say."""
     if isinstance(wire, list):
         return [unpacked(each, module) for each in wire]
@@ -119,7 +119,7 @@ _MADE: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _structured(value: Any, module: str, depth: int) -> Any:
+def _structured(value: Any, module: str, depth: int) -> Any:  # noqa: C901, PLR0911 -- one for each kind
     if type(value).__module__ == module:
         return {"object": [type(value).__name__, _fields(value, module, depth)]}
     match value:

@@ -86,7 +86,7 @@ class Runner(ABC):
     def turn(self, kind: str) -> None:
         """In a fork: put in place what this run is on."""
 
-    def before(self, item: pytest.Item) -> None:
+    def before(self, item: pytest.Item) -> None:  # noqa: B027 -- some need nothing
         """In a fork: what is to be done before a test."""
 
     def seen(self, result: dict[str, Any]) -> dict[str, Any]:

@@ -89,16 +89,8 @@ class StandIn:
             self.reach(answer["lost"])
         if "ended" in answer:
             raise RuntimeError("the skill ended its process, or took too long")
-        if "printed" in answer:
-            sys.stdout.write(answer["printed"])
         try:
-            if "files" in answer:
-                change(self._folder, call.get("files", {}), answer["files"])
-            if "after" in answer:
-                for before, after in zip(arguments, answer["after"][0], strict=True):
-                    _become(before, unpacked(after, self.module))
-                for name, after in answer["after"][1].items():
-                    _become(named[name], unpacked(after, self.module))
+            self._spread(answer, call, arguments, named)
             if "itself" in answer:
                 which = answer["itself"]
                 return arguments[which] if isinstance(which, int) else named[which]
@@ -108,6 +100,20 @@ class StandIn:
         except NotPackable as reason:
             self.reach(str(reason))
         raise problem
+
+    def _spread(
+        self, answer: Mapping[str, Any], call: Mapping[str, Any], arguments: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> None:
+        """Do what the skill did beside answering: to its arguments, to the files, and to the standard output."""
+        if "printed" in answer:
+            sys.stdout.write(answer["printed"])
+        if "files" in answer:
+            change(self._folder, call.get("files", {}), answer["files"])
+        if "after" in answer:
+            for before, after in zip(arguments, answer["after"][0], strict=True):
+                _become(before, unpacked(after, self.module))
+            for name, after in answer["after"][1].items():
+                _become(named[name], unpacked(after, self.module))
 
 
 class _Absent:
