@@ -84,7 +84,8 @@ def hinted(source: str, name: str) -> str:
 
 def tests_of(problem: dict[str, Any]) -> str:
     """Each assert a test."""
-    head = "\n".join(problem["test_imports"])
+    imported = [node for node in ast.parse(problem["code"]).body if isinstance(node, ast.Import | ast.ImportFrom)]
+    head = "\n".join([*problem["test_imports"], *map(ast.unparse, imported)])  # an assert may use either
     return head + "".join(f"\n\n\ndef test_{i}():\n    {line.strip()}\n" for i, line in enumerate(problem["tests"]))
 
 
