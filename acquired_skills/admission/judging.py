@@ -161,7 +161,7 @@ class _Judging:
     async def _as_called(self, steady: Sequence[tuple[Data, Data]]) -> AsyncIterator[Problem]:
         """A few calls again, exactly as an agent makes them."""
         schema = self.facts["schema"]
-        if not schema["plain"]:
+        if not schema["plain"] or self.facts.get("returned", {}).get("typed"):
             return
         parameters = list(schema["parameters"].get("properties", {}))
         usable = [(call, plain, answer) for call, answer in steady

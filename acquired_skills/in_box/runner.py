@@ -26,6 +26,7 @@ import pytest
 
 from acquired_skills.in_box.asking import keep_only
 from acquired_skills.in_box.stand_in import leave_to
+from acquired_skills.in_box.surroundings import TEMPORARY, clear, put
 
 HERE = Path(__file__).resolve().parents[2]  # the job's folder
 OWN = HERE / "own"  # to be in, so that no file of ours is found by accident
@@ -106,7 +107,7 @@ class Runner(ABC):
         os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  (pytest's own report; lives as long as the process)
         options = ["-q", "--tb=short", "--noconftest", "--import-mode=importlib", "--capture=sys", f"--rootdir={HERE}"]
-        options.append(f"--basetemp={OWN / 'temporary'}")  # the same path in every box
+        options.append(f"--basetemp={OWN / TEMPORARY}")  # the same path in every box
         blocked = [part for plugin in _QUIET for part in ("-p", f"no:{plugin}")]
         folders = [folder for folder in ("skill", "earlier") if (HERE / folder).is_dir()]
         files = [str(path) for folder in folders if (path := HERE / folder / f"test_{self.name}.py").is_file()]
@@ -156,6 +157,7 @@ class Runner(ABC):
             os.close(source)
             os.close(self.sink)
             with leaving():
+                put(OWN, {})  # a run that failed leaves its temporary folders
                 leave_to(OWN)
                 self.turn(kind)
                 self._run_here(kind, items, sink)
@@ -188,6 +190,7 @@ class Runner(ABC):
             send(sink, start=item.nodeid)
             self.reports.clear()
             random.seed(f"{self.seed} {item.nodeid}")
+            clear(OWN)
             self.before(item)
             began = time.monotonic()
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+TEMPORARY = "temporary"  # where pytest makes temporary folders; there or not, by which test came first
 MOST_FILES = 100
 MOST_BYTES = 65_536
 
@@ -23,7 +24,7 @@ def seen(folder: Path) -> dict[str, str | None]:
         if len(found) >= MOST_FILES:
             raise TooMuch
         name = str(path.relative_to(folder))
-        if path.is_symlink():
+        if path.is_symlink() or name == TEMPORARY:
             continue  # pytest's own, to the latest of its temporary folders
         if path.is_dir():
             found[name] = None
@@ -33,6 +34,16 @@ def seen(folder: Path) -> dict[str, str | None]:
                 raise TooMuch
             found[name] = path.read_bytes().hex()
     return found
+
+
+def clear(folder: Path) -> None:
+    """Take away what a test left, but not pytest's own, so that the next finds what it would find by itself."""
+    for path in folder.iterdir():
+        if path.name != TEMPORARY:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
 
 def put(folder: Path, files: dict[str, Any]) -> None:
