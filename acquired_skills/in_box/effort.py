@@ -24,5 +24,5 @@ class Effort:
     threshold: float = 0.6
     green_runs: int = 5
     green_s: float = 0.3
-    answers_s: float = 10.0
+    answers_s: float = 20.0
     judge_s: float = 30.0
