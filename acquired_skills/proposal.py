@@ -15,6 +15,7 @@ Part = Literal[
     "schema",
     "red",
     "green",
+    "replay",
     "mutants",
     "duplicate",
     "limits",

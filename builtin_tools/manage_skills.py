@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from acquired_skills.admission.report import brief
 from acquired_skills.composed.suggest import MOST_CALLS, suggested
 from acquired_skills.describe import (
     details,
@@ -130,7 +131,8 @@ async def _show(library: SkillLibrary, name: str, user: str | None) -> Produced:
     needed = f"\nNeeds {needs(skill)}" if needs(skill) else ""
     origin = f"\nFrom {in_one_line(skill.provenance)}" if skill.provenance else ""
     source = f"Code:\n{value['code']}\n\nTests:\n{value['tests']}"
-    message = f"{_line(skill, ())}\nCall: {signature(skill)}{needed}{origin}\n\n{source}{cases}"
+    proved = f"\nAdmitted with {brief(skill.admission)}" if brief(skill.admission) else ""
+    message = f"{_line(skill, ())}\nCall: {signature(skill)}{needed}{origin}{proved}\n\n{source}{cases}"
     return Produced(value, message)
 
 

@@ -3,11 +3,12 @@
 `acquired_skills.in_box.harness.admit` gathers it. Whatever does not fit here is no report.
 """
 
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired, TypeVar
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
+T = TypeVar("T")
 _STRICT = ConfigDict(strict=True, extra="forbid")
 _Id = Annotated[str, Field(max_length=2_000)]
 _Text = Annotated[str, Field(max_length=4_000)]
@@ -20,16 +21,16 @@ _Seconds = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
 class Result(TypedDict):
     """How one test went in one run."""
 
-    outcome: Literal["passed", "failed", "skipped", "xfail", "timeout", "exited", "unreported"]
+    outcome: Literal["passed", "failed", "skipped", "xfail", "timeout", "exited", "unreported", "reached", "missed"]
     text: _Text
     seconds: _Seconds
 
 
 @with_config(_STRICT)
 class Run(TypedDict):
-    """One run of the tests, on a stub or on the skill."""
+    """One run of the tests: on a stub (``raises``, ``none``, ``sentinel``), the ``skill``, or a table by number."""
 
-    kind: Literal["raises", "none", "sentinel", "skill"]
+    kind: Annotated[str, Field(max_length=20)]
     results: dict[_Id, Result]
 
 
@@ -52,32 +53,25 @@ class Recorded(TypedDict):
 
 
 @with_config(_STRICT)
+class Asked(TypedDict):
+    """One call that one test made, as data, and its answer, when that was always the same."""
+
+    test: _Id
+    call: dict[str, Any]
+    answer: NotRequired[dict[str, Any]]
+
+
+@with_config(_STRICT)
 class Returned(TypedDict, total=False):
-    """What the skill returned to its tests. calls: those kept. missed: how many were not."""
+    """What the skill returned to its tests. calls: those kept. missed: how many were not. asked: as
+    `acquired_skills.in_box.asking` has them. seed: of the run they were made in."""
 
     typed: bool
     unsendable: _Line
     missed: Annotated[int, Field(ge=0)]
     calls: Annotated[list[Recorded], Field(max_length=1_000)]
-
-
-@with_config(_STRICT)
-class Survivor(TypedDict):
-    """A change of the code that no test noticed."""
-
-    line: _Count
-    before: _Line
-    after: _Line
-
-
-@with_config(_STRICT)
-class MutationFacts(TypedDict):
-    """How the tests met the mutants."""
-
-    made: _Count
-    killed: _Count
-    survived: Annotated[list[Survivor], Field(max_length=1_000)]
-    seconds: _Seconds
+    asked: Annotated[list[Asked], Field(max_length=5_000)]
+    seed: int
 
 
 @with_config(_STRICT)
@@ -85,7 +79,8 @@ class Facts(TypedDict):
     """Everything; what is missing was not reached."""
 
     phase: Literal["import", "collection", "tests"]
-    runs: Annotated[list[Run], Field(max_length=10)]
+    runs: Annotated[list[Run], Field(max_length=500)]
+    unknown: NotRequired[Annotated[list[dict[str, Any]], Field(max_length=100_000)]]
     done: NotRequired[bool]
     ended: NotRequired[_Line]
     import_error: NotRequired[_Text]
@@ -94,16 +89,35 @@ class Facts(TypedDict):
     collection_errors: NotRequired[Annotated[list[_Text], Field(max_length=1_000)]]
     tests: NotRequired[Annotated[list[_Id], Field(max_length=100_000)]]
     returned: NotRequired[Returned]
-    mutation: NotRequired[MutationFacts]
+
+
+@with_config(_STRICT)
+class Answers(TypedDict):
+    """What the skill alone answered, and its mutants where they answered differently, by the number of the call."""
+
+    forth: list[dict[str, Any]]
+    again: NotRequired[list[dict[str, Any]]]
+    back: NotRequired[list[dict[str, Any]]]
+    mutants: NotRequired[Annotated[list[dict[str, dict[str, Any]] | None], Field(max_length=10_000)]]
 
 
 _FACTS = TypeAdapter(Facts)
+_ANSWERS = TypeAdapter(Answers)
 
 
 def facts_of(value: Any) -> Facts:
     """The value of the box as facts. Raises ValueError, one line that says what does not fit."""
+    return _fits(_FACTS, value)
+
+
+def answers_of(value: Any) -> Answers:
+    """The value of the box of answers. Raises ValueError."""
+    return _fits(_ANSWERS, value)
+
+
+def _fits(adapter: TypeAdapter[T], value: Any) -> T:
     try:
-        return _FACTS.validate_python(value)
+        return adapter.validate_python(value)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part)[:80] for part in first["loc"]) or "all of it"

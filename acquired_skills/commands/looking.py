@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from acquired_skills.admission.report import lines
 from acquired_skills.commands.shared import Name, table, with_library
 from acquired_skills.describe import (
     details,
@@ -67,6 +68,7 @@ def show(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
     if needs(skill):
         emit(f"needs {needs(skill)}")
     emit("".join(f"- {example}\n" for example in skill.examples))
+    emit("".join(f"{line}\n" for line in ["# how it was admitted", *lines(skill.admission)]))
     program, tests = skill.files
     emit(f"# {program}\n{found['code']}\n# {tests}\n{found['tests']}")
     if cases:

@@ -13,6 +13,8 @@ from typing import Any
 from acquired_skills.in_box.operators import in_place, others, waits
 
 _TELLING = frozenset(("critical", "debug", "error", "exception", "info", "log", "warn", "warning"))
+_DEFINING = ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
+_RUNNING = ast.Expr | ast.If | ast.For | ast.While | ast.Try | ast.With
 MAX_SHOWN = 80  # characters of code in a description
 
 
@@ -40,12 +42,14 @@ def mutants(tree: ast.Module, most: int, seed: int) -> list[Mutant]:
 
 
 def _of(tree: ast.Module) -> Iterator[Mutant]:
-    """Every change to every function of the module, in the order of the code. Not to what no test should care for:
+    """Every change to what the module holds, in the order of the code. Not to what no test should care for:
     docstrings, annotations, what is printed or logged, the words of an exception, how long is waited for others
     (Petrovic and Ivankovic, "State of Mutation Testing at Google", 2018, call such code arid)."""
-    for function in tree.body:
-        if isinstance(function, ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign):
-            yield from _places(function)
+    for index, node in enumerate(tree.body):
+        if isinstance(node, ast.Expr) and not _silent(node):
+            yield from _changes(node, _into_list(tree.body, index), [])
+        if isinstance(node, _DEFINING | _RUNNING) and not (_silent(node) or _is_main(node)):
+            yield from _places(node)
 
 
 def _places(node: ast.AST) -> Iterator[Mutant]:
@@ -72,6 +76,11 @@ def _changes(node: ast.AST, put: Callable[[ast.AST], None], here: list[ast.expr]
         before, after = _shown(node), _shown(other)
         if before != after:
             yield Mutant(node.lineno, before, after, _putting(put, other, node))
+
+
+def _is_main(node: ast.AST) -> bool:
+    """`if __name__ == "__main__"`, which no test runs."""
+    return isinstance(node, ast.If) and any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(node.test))
 
 
 def _silent(node: ast.AST) -> bool:

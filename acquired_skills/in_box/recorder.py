@@ -1,24 +1,36 @@
-"""In the box: the calls that a new skill's tests make of it, so that others can be asked the same (SKILL-8)."""
+"""In the box: the calls that a new skill's tests make of it, so that others, and it itself, can be asked the same
+(SKILL-7, SKILL-8)."""
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from acquired_skills.in_box.asking import call_of, came_of, key_of
+from acquired_skills.in_box.packing import packed_exception
 from acquired_skills.in_box.skill_arguments import to_json
 
 MOST_CALLS = 200  # different ones
 MOST_CHARS = 8_192  # of one call's arguments, and of its value, as JSON
 MOST_IN_ALL = 65_536
+MOST_ASKED = 2_000  # calls of one test and another, that are made anew in another box
+MOST_ASKED_CHARS = 1 << 20
 
 
 class Recorder:
     """Calls whose arguments and value JSON can hold. Arguments that gave different values are not kept.
 
-    missed: how many calls were not kept.
+    missed: how many calls were not kept. test: the one that runs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, module: str, folder: Path) -> None:
+        """module: whose classes travel with a call. folder: whose files do."""
         self.missed = 0
+        self.test = ""
+        self._module = module
+        self._folder = folder
+        self._asked: dict[tuple[str, str], dict[str, Any]] = {}  # by test and key
+        self._asked_chars = 0
         self._kept: dict[str, dict[str, str] | None] = {}  # by what went in
         self._chars = 0
 
@@ -26,13 +38,32 @@ class Recorder:
         """Call it, and keep what went in and what came out, an exception included."""
         __tracebackhide__ = True
         sent = _exact([list(arguments), named])  # before the call, which may change its arguments
+        asked = call_of(arguments, named, self._module, self._folder)
         try:
             value = function(*arguments, **named)
         except Exception as problem:
             self._keep(sent, "raised", json.dumps(type(problem).__name__[:500]))
+            self._ask(asked, {"raised": packed_exception(problem, self._module)})
             raise
         self._keep(sent, "value", _as_sent(value))
+        self._ask(asked, came_of(value, self._module))
         return value
+
+    def asked(self) -> list[dict[str, Any]]:
+        """``test``, ``call`` and ``answer`` of each, as data; no answer when it was not always the same."""
+        return list(self._asked.values())
+
+    def _ask(self, call: dict[str, Any] | None, answer: dict[str, Any]) -> None:
+        if call is None:
+            return
+        key = key_of(call)
+        kept = self._asked.get((self.test, key))
+        if kept is not None:
+            if kept.get("answer") != answer:
+                kept.pop("answer", None)
+        elif len(self._asked) < MOST_ASKED and self._asked_chars + len(key) <= MOST_ASKED_CHARS:
+            self._asked[self.test, key] = {"test": self.test, "call": call, "answer": answer}
+            self._asked_chars += len(key) + len(json.dumps(answer))
 
     def calls(self) -> list[dict[str, Any]]:
         """``positional``, ``named`` and either ``value`` or ``raised`` (the type's name) of each that was kept."""

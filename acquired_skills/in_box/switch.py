@@ -4,6 +4,7 @@ import functools
 import json
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from acquired_skills.in_box.recorder import Recorder
@@ -17,12 +18,13 @@ class Switch:
     skill's module its names are untouched, so recursion is direct and a test may patch what the skill uses.
     """
 
-    def __init__(self, module: types.ModuleType, name: str, function: Callable[..., Any]) -> None:
+    def __init__(self, module: types.ModuleType, name: str, function: Callable[..., Any], folder: Path) -> None:
+        """folder: whose files go with a call."""
         self.module = module
         self.function = function
         self.current = self._observed
         self.returned: dict[str, Any] = {}
-        self.recorder = Recorder()
+        self.recorder = Recorder(name, folder)
 
         @functools.wraps(function)
         def switched(*arguments: Any, **named: Any) -> Any:
@@ -48,10 +50,6 @@ class Switch:
             "skill": self._observed,
         }
         self.current = stubs[kind]
-
-    def replace(self, function: Callable[..., Any]) -> None:
-        """Put another function in the skill's place, as it is."""
-        self.current = function
 
     @staticmethod
     def _raises(*_: Any, **__: Any) -> Any:

@@ -142,7 +142,7 @@ async def test_an_admitted_skill_never_runs_where_the_verdict_on_another_is_made
 ) -> None:
     """It once ran in a fork beside the new skill's tests, and wrote into the pipe that no test had noticed it."""
     async with opened_library(tmp_path, box, compared=5) as library:
-        first = proposal("add_one")
+        first = proposal("add_one", tests=MORE.format(name="add_one").replace("add_one(-5) == 0", "add_one(-5) == -4"))
         await library.create(replace(first, code=FORGING + first.code))
         made = await library.create(clamped("clamped_add"))
         assert made.admission["compared"] == 1

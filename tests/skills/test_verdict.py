@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from acquired_skills.admission.gate import verdict
+from acquired_skills.admission.verdict import verdict
 from sandbox.contract import CodeError, End, Outcome, Usage
 
 A, B = "skill/test_x.py::test_a", "skill/test_x.py::test_b"

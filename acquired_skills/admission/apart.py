@@ -1,0 +1,209 @@
+"""The skill apart from its tests: its answers to their calls, and its mutants', in fresh boxes (SKILL-7)."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from acquired_skills.admission.facts import Answers, answers_of
+from acquired_skills.admission.static_checks import imported_modules
+from acquired_skills.in_box.effort import Effort
+from acquired_skills.in_box.files import ANSWERS, PYDANTIC, box_files
+from acquired_skills.preload import preload_for
+from acquired_skills.proposal import Problem, Proposal
+from sandbox.contract import Call, Job, Limits, Outcome, Sandbox
+
+AS_CALLED = 3  # calls that are made exactly as an agent's are
+_MAX_SHOWN = 160
+
+Data = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """What runs a skill's code alone. environment: the requirements it is proved and run with."""
+
+    proposal: Proposal
+    environment: tuple[str, ...]
+    sandbox: Sandbox
+    effort: Effort
+
+    async def answers(self, calls: Sequence[Data], mutants: int = 0, seed: int = 0) -> Answers:
+        """Raises ValueError with what happened when there are none, SandboxError when no box can run.
+
+        mutants: how many to make; without, the skill alone is asked, in three orders.
+        """
+        seconds = self.effort.answers_s
+        arguments = {
+            "name": self.proposal.name,
+            "calls": list(calls),
+            "seconds": seconds,
+            "mutants_s": self.effort.mutants_s,
+            "most": mutants,
+            "seed": seed,
+        }
+        files = {**box_files(ANSWERS), f"skill/{self.proposal.name}.py": self.proposal.code.encode()}
+        limit = 2 * seconds + self.effort.mutants_s + 3
+        outcome = await self.sandbox.run(self._job(Call(ANSWERS, "answers", arguments), files, limit))
+        if not outcome.ok:
+            raise ValueError(f"the box ended with {outcome.end}")
+        found = answers_of(outcome.value)
+        if len(found["forth"]) < len(calls):
+            raise ValueError("it gave fewer answers than there were calls")
+        return found
+
+    async def as_called(self, arguments: Data) -> Outcome:
+        """One call as an agent makes it: a box with nothing of ours in it. Raises SandboxError."""
+        name = self.proposal.name
+        files = {f"{name}.py": self.proposal.code.encode()}
+        return await self.sandbox.run(self._job(Call(f"{name}.py", name, arguments), files, self.effort.test_s, ()))
+
+    def _job(self, call: Call, files: Mapping[str, bytes], seconds: float, always: tuple[str, ...] = PYDANTIC) -> Job:
+        return Job(
+            call=call,
+            files=files,
+            preload=preload_for(imported_modules(self.proposal.code), self.environment, always),
+            limits=Limits(wall_s=seconds, cpu_s=seconds),
+            requirements=self.environment,
+        )
+
+
+def unsteady(found: Answers) -> frozenset[int]:
+    """Numbers of the calls that it answers now so and now so."""
+    return frozenset(
+        number
+        for number, first in enumerate(found["forth"])
+        for order in (found.get("again", []), found.get("back", []))
+        if number < len(order) and _came(order[number]) != _came(first)
+    )
+
+
+def other_answers(
+    name: str, calls: Sequence[Data], found: Answers, recorded: Mapping[int, Data], shaky: frozenset[int]
+) -> Iterator[Problem]:
+    """The first call that ends the process, or is answered otherwise than beside the tests (SKILL-7).
+
+    recorded: its answers beside the tests, by number. shaky: those that are never the same.
+    """
+    for number, (call, first) in enumerate(zip(calls, found["forth"], strict=False)):
+        if "ended" in first:
+            yield Problem(
+                "replay",
+                f"{shown(name, call)} ends its process, or takes too long, when it is called without the tests: "
+                "return or raise instead.",
+            )
+            return
+        with_tests = recorded.get(number)
+        if number in shaky or with_tests is None or alike(with_tests, first):
+            continue
+        yield Problem(
+            "replay",
+            f"{shown(name, call)} gives {came_shown(with_tests)} beside its tests and {came_shown(first)} "
+            "without them, called the same: it must not depend on who calls it, files of ours, chance or time.",
+        )
+        return
+
+
+def alike(one: Data, other: Data) -> bool:
+    """Whether two answers are the same, the order of what is in them aside."""
+    return bool(_loosely(_came(one)) == _loosely(_came(other)))
+
+
+def plain_arguments(call: Data, parameters: Sequence[str]) -> dict[str, Any] | None:
+    """The arguments by name, when JSON holds them as they are and there are no files around; None otherwise."""
+    if "files" in call or len(call["arguments"]) > len(parameters):
+        return None
+    given = {**dict(zip(parameters, call["arguments"], strict=False)), **call["named"]}
+    try:
+        return {name: as_json(value, exact=True) for name, value in given.items()}
+    except TypeError:
+        return None
+
+
+def differs(outcome: Outcome, answer: Data) -> bool:
+    """Whether an agent's call went otherwise than the answer says, as far as JSON tells."""
+    if "raised" in answer:
+        return outcome.ok or (outcome.error is not None and outcome.error.type != _raised(answer))
+    try:
+        expected = as_json(answer.get("value"))
+    except TypeError:
+        return False
+    return not outcome.ok or bool(_loosely(outcome.value) != _loosely(expected))
+
+
+def as_json(value: Any, *, exact: bool = False) -> Any:
+    """Packed data as the JSON an agent gives and gets. exact: only what comes back as it was. Raises TypeError."""
+    match value:
+        case list():
+            return [as_json(each, exact=exact) for each in value]
+        case {"dict": [*pairs]} if len(value) == 1:
+            if not all(isinstance(key, str) for key, _ in pairs):
+                raise TypeError
+            return {key: as_json(each, exact=exact) for key, each in pairs}
+        case {"tuple": [*items]} if len(value) == 1 and not exact:
+            return [as_json(each) for each in items]
+        case dict():
+            raise TypeError
+    return value
+
+
+def shown(name: str, call: Data) -> str:
+    """A call as a reader would write it, shortened."""
+    parts = [_text(each) for each in call["arguments"]] + [f"{key}={_text(v)}" for key, v in call["named"].items()]
+    text = _short(f"{name}({', '.join(parts)})")
+    return f"`{text}`"
+
+
+def came_shown(answer: Data) -> str:
+    """An answer, shortened."""
+    if "raised" in answer:
+        return f"{_raised(answer)}"
+    if "value" in answer:
+        return f"`{_short(_text(answer['value']))}`"
+    return "nothing that can be told"
+
+
+def _came(answer: Data) -> Any:
+    """What of an answer has to be the same: the value, or the type of the exception, and what was changed."""
+    if "raised" in answer:
+        return ["raised", _raised(answer)]
+    return ["value", answer.get("value"), "lost" in answer]
+
+
+def _loosely(value: Any) -> Any:
+    """Without the order of what is in it, which for sets of texts is another in every process."""
+    if isinstance(value, list):
+        return sorted((_loosely(each) for each in value), key=_key)
+    if isinstance(value, dict):
+        return {key: _loosely(each) for key, each in value.items()}
+    return value
+
+
+def _key(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _raised(answer: Data) -> str:
+    types = answer["raised"].get("types") if isinstance(answer["raised"], dict) else None
+    return str(types[0]).rpartition(":")[2][:80] if isinstance(types, list) and types else "an exception"
+
+
+def _text(value: Any) -> str:  # noqa: PLR0911 -- one for each kind
+    match value:
+        case list():
+            return f"[{', '.join(map(_text, value))}]"
+        case {"dict": [*pairs]}:
+            return "{" + ", ".join(f"{_text(key)}: {_text(each)}" for key, each in pairs) + "}"
+        case {"tuple": [*items]}:
+            return f"({', '.join(map(_text, items))}{',' if len(items) == 1 else ''})"
+        case {"set": [*items]} if items:
+            return "{" + ", ".join(map(_text, items)) + "}"
+        case {"object": [name, _]}:
+            return f"{name}(…)"
+        case dict() if len(value) == 1:
+            return f"{next(iter(value))}({next(iter(value.values()))!r})"
+    return repr(value)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"

@@ -1,0 +1,304 @@
+"""What speaks for a proposal: its tests, run on answers, where its code is not (SKILL-4 to SKILL-7).
+
+The engine stands between two kinds of boxes. In one the skill answers the calls of its tests, without tests or pytest
+(`acquired_skills.admission.apart`). In the other the tests run without the skill, on tables of answers: those of the
+skill, of its mutants, of stubs, and wrong ones that the engine made. Which table is which, only the engine knows.
+"""
+
+import json
+import random
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from acquired_skills.admission.apart import (
+    AS_CALLED,
+    Apart,
+    Data,
+    alike,
+    came_shown,
+    differs,
+    other_answers,
+    plain_arguments,
+    shown,
+    unsteady,
+)
+from acquired_skills.admission.declarations import declarations
+from acquired_skills.admission.facts import Answers, Facts, Result, Run, facts_of
+from acquired_skills.admission.perturbed import WAYS, perturbed
+from acquired_skills.admission.reaching import function_of, reaching
+from acquired_skills.admission.static_checks import imported_modules
+from acquired_skills.in_box.files import JUDGE, PYDANTIC, PYTEST, box_files
+from acquired_skills.preload import preload_for
+from acquired_skills.proposal import Problem
+from sandbox.contract import Call, Job, Limits
+
+ROUNDS = 4  # in which calls that were not recorded may come up
+STUBS: Mapping[str, Data] = {
+    "raises": {"raised": {"types": ["builtins:NotImplementedError", "builtins:Exception"], "args": [], "text": ""}},
+    "none": {"value": None},
+    "sentinel": {"sentinel": True},
+}
+TRUE, KIND, CONSTANT, MUTANT = "skill", "kind", "constant", "mutant"
+CONSTANTS = 3  # answers that are tried in the place of all
+_FAILED = ("failed", "timeout", "exited")
+_UNSURE = ("missed", "reached")
+_OURS = frozenset(("pytest", "pydantic"))
+
+
+@dataclass(slots=True)
+class Table:
+    """One run of the tests. kind: a stub's, KIND, CONSTANT, TRUE or MUTANT.
+
+    changes, otherwise, first: as `acquired_skills.in_box.judge` has them. mutants: the numbers of those it stands for.
+    raises: where the skill gave values, nothing but exceptions or the end of the process came.
+    """
+
+    kind: str
+    changes: Mapping[str, Data] = field(default_factory=dict)
+    otherwise: Data | None = None
+    first: bool = False
+    mutants: list[int] = field(default_factory=list)
+    raises: bool = False
+    results: Mapping[str, Result] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What came of it. tests: those that count, since they ran on answers alone. reaching: those that do not.
+
+    mutants: by number, whether they were noticed; one that could not be made or decided is not among them.
+    raising: those of them that gave nothing but exceptions. red: by test, the kinds of table that it failed on.
+    constant: the one answer to everything that would satisfy all of the tests, "" for none. calls: how many were made
+    anew.
+    """
+
+    problems: tuple[Problem, ...] = ()
+    tests: tuple[str, ...] = ()
+    reaching: tuple[str, ...] = ()
+    mutants: Mapping[int, bool] = field(default_factory=dict)
+    red: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    green: Mapping[str, Result] = field(default_factory=dict)
+    raising: frozenset[int] = frozenset()
+    constant: str = ""
+    calls: int = 0
+
+
+async def judged(apart: Apart, facts: Facts, earlier_tests: str | None, seed: int) -> Judged:
+    """Judge the tests of a proposal whose rehearsal found nothing against it.
+
+    seed: of the choice of mutants. Raises SandboxError when no box can run.
+    """
+    return await _Judging(apart, facts, earlier_tests, seed).judge()
+
+
+class _Judging:
+    def __init__(self, apart: Apart, facts: Facts, earlier_tests: str | None, seed: int) -> None:
+        self.apart = apart
+        self.facts = facts
+        self.earlier = earlier_tests
+        self.seed = seed
+        self.name = apart.proposal.name
+        sources = {"skill": apart.proposal.tests, "earlier": earlier_tests or ""}
+        self.patching = {folder: reaching(source) for folder, source in sources.items()}
+        self.calls: dict[str, Data] = {}
+        self.recorded: dict[str, Data] = {}
+
+    async def judge(self) -> Judged:
+        for each in self.facts.get("returned", {}).get("asked", []):
+            if not self._patches(each["test"]):
+                key = _key(each["call"])
+                self.calls[key] = each["call"]
+                if "answer" in each:
+                    self.recorded[key] = each["answer"]
+        try:
+            for _ in range(ROUNDS):
+                told = await self._round()
+                if told is not None:
+                    return told
+        except (ValueError, RecursionError) as problem:
+            return self._refused(f"Called without its tests, or its tests without it, there is no report: {problem}.")
+        return self._refused(
+            "The tests make other calls each time they run, so that these cannot be made anew without them: use fixed "
+            "inputs."
+        )
+
+    async def _round(self) -> Judged | None:
+        """None when calls came up that were not known."""
+        keys, calls = list(self.calls), list(self.calls.values())
+        found = await self.apart.answers(calls)
+        numbers = {i: self.recorded[key] for i, key in enumerate(keys) if key in self.recorded}
+        shaky = unsteady(found)
+        problems = list(other_answers(self.name, calls, found, numbers, shaky))
+        if not problems:
+            steady = [pair for i, pair in enumerate(zip(calls, found["forth"], strict=False)) if i not in shaky]
+            problems = [each async for each in self._as_called(steady)]
+        if problems:
+            return Judged(tuple(problems), calls=len(calls))
+        truth = dict(zip(keys, found["forth"], strict=False))
+        tables = self._tables(truth)
+        if shaky:  # the tests must bear all that it answers
+            orders = (found.get("again", []), found.get("back", []))
+            tables += [Table(TRUE, dict(zip(keys, order, strict=False))) for order in orders]
+        wanted = self.apart.effort
+        if wanted.threshold:
+            changed = await self.apart.answers(calls, wanted.mutants, self.seed)
+            if not all(
+                alike(*pair)
+                for i, pair in enumerate(zip(found["forth"], changed["forth"], strict=False))
+                if i not in shaky
+            ):
+                raise ValueError("it answers otherwise in another box")
+            tables += self._of_mutants(keys, changed)
+        unknown = await self._run(tables, truth)
+        fresh = {_key(call): call for call in unknown if "arguments" in call and _key(call) not in self.calls}
+        if fresh and any(one["outcome"] == "missed" for t in tables if t.kind == TRUE for one in t.results.values()):
+            self.calls |= fresh
+            return None
+        return self._found(tables)
+
+    async def _as_called(self, steady: Sequence[tuple[Data, Data]]) -> AsyncIterator[Problem]:
+        """A few calls again, exactly as an agent makes them."""
+        schema = self.facts["schema"]
+        if not schema["plain"] or self.facts.get("returned", {}).get("typed"):
+            return
+        parameters = list(schema["parameters"].get("properties", {}))
+        usable = [(call, plain, answer) for call, answer in steady
+                  if (plain := plain_arguments(call, parameters)) is not None and "files" not in answer]  # fmt: skip
+        for call, plain, answer in _chance.sample(usable, min(AS_CALLED, len(usable))):
+            outcome = await self.apart.as_called(plain)
+            if differs(outcome, answer):
+                failed = outcome.error.type if outcome.error else str(outcome.end)
+                gave = came_shown({"value": outcome.value}) if outcome.ok else failed
+                yield Problem(
+                    "replay",
+                    f"{shown(self.name, call)} gives {gave} when it is called as a tool, and {came_shown(answer)} "
+                    "otherwise: it must not depend on who calls it, on chance or on time.",
+                )
+                return
+
+    def _tables(self, truth: Mapping[str, Data]) -> list[Table]:
+        tables = [Table(TRUE), Table(TRUE, first=True)]
+        tables += [Table(kind, otherwise=answer) for kind, answer in STUBS.items()]
+        for way in range(WAYS):
+            changes = {key: perturbed(answer, way) for key, answer in truth.items()}
+            tables.append(Table(KIND, changes, next(iter(changes.values()), STUBS["none"])))
+        different = {_key(answer): answer for answer in truth.values()}
+        tables += [Table(CONSTANT, otherwise=answer) for answer in list(different.values())[:CONSTANTS]]
+        return tables
+
+    def _of_mutants(self, keys: Sequence[str], found: Answers) -> Iterator[Table]:
+        """One for all that answer alike; one without changes is not run, and noticed by nothing."""
+        tables: dict[str, Table] = {}
+        numbers = {str(number): key for number, key in enumerate(keys)}
+        for number, changes in enumerate(found.get("mutants", [])):
+            if changes is not None:
+                answers = {numbers[i]: answer for i, answer in changes.items() if i in numbers}
+                table = Table(MUTANT, answers, first=True, raises=_raises(answers, found["forth"]))
+                tables.setdefault(_key(answers), table).mutants.append(number)
+        return iter(tables.values())
+
+    async def _run(self, tables: list[Table], truth: Mapping[str, Data]) -> list[dict[str, Any]]:
+        """The tests on every table, in an order that nobody can know. Gives the calls that were not known."""
+        shuffled = [table for table in tables if table.kind != MUTANT or table.changes]
+        _chance.shuffle(shuffled)
+        proposal, effort, returned = self.apart.proposal, self.apart.effort, self.facts.get("returned", {})
+        files = {
+            **box_files(JUDGE),
+            "pytest.ini": b"[pytest]\ntmp_path_retention_policy = failed\n",
+            "declared.py": declarations(proposal.code).encode(),
+            f"skill/test_{self.name}.py": proposal.tests.encode(),
+        }
+        if self.earlier is not None:
+            files[f"earlier/test_{self.name}.py"] = self.earlier.encode()
+        arguments = {
+            "name": self.name,
+            "seed": returned.get("seed", 0),
+            "tables": [{"changes": t.changes, "otherwise": t.otherwise, "first": t.first} for t in shuffled],
+            "test_s": effort.stub_test_s,
+            "seconds": effort.judge_s,
+            "unchanged": dict(truth),
+        }
+        limit = effort.judge_s + 5
+        imports = imported_modules(proposal.tests) | imported_modules(self.earlier or "")
+        foreign = {name for name in imports - _OURS - {self.name} if name not in sys.stdlib_module_names}
+        environment = self.apart.environment if foreign else ()
+        job = Job(
+            call=Call(JUDGE, "judge", arguments),
+            files=files,
+            preload=preload_for(imports, environment, (*PYDANTIC, *PYTEST)),
+            limits=Limits(wall_s=limit, cpu_s=limit, memory_bytes=1 << 30),
+            requirements=environment,
+        )
+        outcome = await self.apart.sandbox.run(job)
+        if not outcome.ok:
+            raise ValueError(f"the box of the tests ended with {outcome.end}")
+        found = facts_of(outcome.value)
+        if found.get("collection_errors"):
+            raise ValueError(
+                f"the tests cannot be collected without the skill's own code: {found['collection_errors'][0][-500:]}"
+            )
+        runs: dict[str, Run] = {run["kind"]: run for run in found["runs"]}
+        for number, table in enumerate(shuffled):
+            table.results = runs[str(number)]["results"] if str(number) in runs else {}
+        return found.get("unknown", [])
+
+    def _found(self, tables: list[Table]) -> Judged:
+        tests = self.facts["tests"]
+        whole, *more = (table for table in tables if table.kind == TRUE)
+        green = {test: whole.results[test] for test in tests if test in whole.results}
+        reached = [t for t in tests if self._patches(t) or (t in green and green[t]["outcome"] == "reached")]
+        counted = [test for test in tests if test not in reached]
+        red = {
+            test: frozenset(table.kind for table in tables if table.kind in (*STUBS, KIND) and _failed(table, test))
+            for test in counted
+        }
+        noticed: dict[int, bool] = {}
+        for table in tables:
+            if table.kind != MUTANT:
+                continue
+            failed = any(_failed(table, test) for test in counted)
+            if failed or not any(
+                one["outcome"] in ("missed", "reached") for t, one in table.results.items() if t in counted
+            ):
+                noticed |= dict.fromkeys(table.mutants, failed)
+        for again in more:
+            green |= {
+                test: again.results[test] for test in counted if _failed(again, test) and not _failed(whole, test)
+            }
+        constants = [t for t in tables if t.kind == CONSTANT and not any(_failed(t, test) for test in counted)]
+        return Judged(
+            tests=tuple(counted),
+            reaching=tuple(reached),
+            mutants=noticed,
+            red=red,
+            green=green,
+            raising=frozenset(number for table in tables if table.raises for number in table.mutants),
+            constant=came_shown(constants[0].otherwise or {}) if constants and counted else "",
+            calls=len(self.calls),
+        )
+
+    def _patches(self, test: str) -> bool:
+        return function_of(test) in self.patching.get(test.partition("/")[0], frozenset())
+
+    def _refused(self, text: str) -> Judged:
+        return Judged((Problem("replay", text),), calls=len(self.calls))
+
+
+def _failed(table: Table, test: str) -> bool:
+    return test in table.results and table.results[test]["outcome"] in _FAILED
+
+
+def _raises(answers: Mapping[str, Data], truth: Sequence[Data]) -> bool:
+    """Whether a mutant raises or ends wherever the skill gives a value."""
+    gave = sum("value" in answer for answer in truth)
+    return 0 < gave <= sum("value" not in answer for answer in answers.values())
+
+
+def _key(call: Data) -> str:
+    """As `acquired_skills.in_box.asking.key_of`."""
+    return json.dumps(call, sort_keys=True)
+
+
+_chance = random.SystemRandom()  # what must not be known in a box has no seed

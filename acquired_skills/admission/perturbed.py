@@ -1,0 +1,61 @@
+"""Wrong answers of the same kind (SKILL-4): a test that passes on all of them asserts on no more than the kind.
+
+The engine makes them, not the skill, of the answers as data (`acquired_skills.in_box.packing`).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+WAYS = 3
+_OTHERS = ("Exception", "RuntimeError", "OSError")  # in the place of another exception
+
+
+def perturbed(answer: Mapping[str, Any], way: int) -> dict[str, Any]:
+    """Another answer of the same kind; one that says nothing of its kind for a kind that is not known here."""
+    if "raised" in answer:
+        return {"raised": {"types": [f"builtins:{_OTHERS[way]}", "builtins:Exception"], "args": ["?"], "text": "?"}}
+    return {"value": _other(answer.get("value"), way)}
+
+
+def _other(value: Any, way: int) -> Any:  # noqa: PLR0911 -- one for each kind
+    match value:
+        case None:
+            return (1, "?", False)[way]
+        case bool():
+            return not value
+        case int() | float():
+            return (value + 1, -value - 1, 0 if value else 1)[way]
+        case str():
+            return (f"{value}?", "" if value else "?", f"?{value[1:]}")[way]
+        case list():
+            return _others(value, way)
+        case dict() if len(value) == 1:
+            return _tagged(*next(iter(value.items())), way)
+    return None
+
+
+def _others(items: list[Any], way: int) -> list[Any]:
+    if not items:
+        return [(0, "?", None)[way]]
+    return (items[:-1], [_other(items[0], 0), *items[1:]], [])[way]
+
+
+def _tagged(kind: str, inner: Any, way: int) -> Any:  # noqa: PLR0911 -- likewise
+    match kind, inner:
+        case (("tuple" | "set" | "frozenset"), list()):
+            return {kind: _others(inner, way)}
+        case "dict", [*pairs]:
+            if not pairs:
+                return {kind: [["?", None]]}
+            key, value = pairs[0]
+            return {kind: (pairs[:-1], [[key, _other(value, 0)], *pairs[1:]], [])[way]}
+        case "object", [name, dict(fields)] if fields:
+            first = next(iter(fields))
+            return {kind: [name, {**fields, first: _other(fields[first], way)}]}
+        case (("decimal" | "fraction"), _):
+            return {kind: ("-7", "0", "1/3" if kind == "fraction" else "0.3")[way]}
+        case (("date" | "datetime"), str(text)):
+            return {kind: f"{1900 + way}{text[4:]}".replace("-02-29", "-02-28")}
+        case (("text" | "bytes" | "bytearray"), _):
+            return {kind: ("", "3f", "3f3f")[way]}
+    return None

@@ -1,0 +1,272 @@
+"""In the box: collect the tests once, and run them in forks, each with something else behind the skill's name.
+
+A worker process imports and collects; every run is a fork of it, because `pytest.main` in each would cost 47 ms and
+more. What is behind the name, and what is told of it, is for those who use this (`acquired_skills.in_box.harness`,
+`acquired_skills.in_box.judge`).
+
+In the job's folder lie this package, `pytest.ini`, `skill/test_<name>.py`, and for a new version
+`earlier/test_<name>.py`, the tests of the version before.
+"""
+
+import contextlib
+import json
+import os
+import random
+import select
+import signal
+import sys
+import time
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acquired_skills.in_box.asking import keep_only
+from acquired_skills.in_box.stand_in import leave_to
+from acquired_skills.in_box.surroundings import TEMPORARY, clear, put
+
+HERE = Path(__file__).resolve().parents[2]  # the job's folder
+OWN = HERE / "own"  # to be in, so that no file of ours is found by accident
+MAX_TEXT = 2_000
+_QUIET = ("cacheprovider", "junitxml", "pastebin", "stepwise", "doctest", "faulthandler")
+
+
+def supervised(begin: Callable[[int], "Runner"], deadline: float) -> dict[str, Any]:
+    """Have a worker do it, and give everything that it sent.
+
+    Keys of every worker: ``runs`` ([{kind, results: {id: {outcome, text, seconds}}}]), ``phase`` (what it was in last),
+    ``unknown`` (calls without an answer, see the judge),
+    ``collection_errors``, ``tests`` (ids), ``done``; and when it ended by itself, ``ended`` (how).
+    """
+    source, sink = os.pipe()
+    worker = os.fork()
+    if worker == 0:
+        keep_only(sink)
+        with leaving():
+            begin(sink).work()
+    os.close(sink)
+    facts: dict[str, Any] = {"runs": [], "unknown": [], "phase": "import"}
+    for message in messages(source, lambda: deadline + 1 - time.monotonic()):
+        if message is None:
+            break
+        facts["runs"] += message.pop("run", [])
+        facts["unknown"] += message.pop("unknown", [])
+        facts.update(message)
+    if not facts.get("done"):
+        out_of_time = time.monotonic() >= deadline
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
+        status = os.waitpid(worker, 0)[1]
+        facts["ended"] = "time" if out_of_time else how(status)
+    return facts
+
+
+class Runner(ABC):
+    """The process that has the tests collected. seed: of what the tests draw by chance, the same for the same test."""
+
+    def __init__(self, name: str, sink: int, deadline: float) -> None:
+        self.name = name
+        self.sink = sink
+        self.deadline = deadline
+        self.seed = 0
+        self.reports: list[pytest.TestReport] = []
+        self.errors: list[str] = []
+
+    @abstractmethod
+    def prepare(self) -> bool:
+        """Put something behind the skill's name; False when there is nothing to go on with."""
+
+    @abstractmethod
+    def runs(self, items: list[pytest.Item]) -> None:
+        """Run what there is to run."""
+
+    @abstractmethod
+    def turn(self, kind: str) -> None:
+        """In a fork: put in place what this run is on."""
+
+    def before(self, item: pytest.Item) -> None:  # noqa: B027 -- some need nothing
+        """In a fork: what is to be done before a test."""
+
+    def seen(self, result: dict[str, Any]) -> dict[str, Any]:
+        """In a fork: the result of a test, with what else is known of it."""
+        return result
+
+    def left(self) -> dict[str, Any]:
+        """In a fork: what is told at its end."""
+        return {}
+
+    def work(self) -> None:
+        sys.dont_write_bytecode = True
+        sys.path[:] = [str(HERE / "skill"), *(p for p in sys.path if p not in (str(HERE), ""))]
+        leave_to(OWN)
+        if not self.prepare():
+            return
+        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  (pytest's own report; lives as long as the process)
+        options = ["-q", "--tb=short", "--noconftest", "--import-mode=importlib", "--capture=sys", f"--rootdir={HERE}"]
+        options.append(f"--basetemp={OWN / TEMPORARY}")  # the same path in every box
+        blocked = [part for plugin in _QUIET for part in ("-p", f"no:{plugin}")]
+        folders = [folder for folder in ("skill", "earlier") if (HERE / folder).is_dir()]
+        files = [str(path) for folder in folders if (path := HERE / folder / f"test_{self.name}.py").is_file()]
+        send(self.sink, phase="collection")
+        self.collected = False
+        code = pytest.main(["-c", str(HERE / "pytest.ini"), *options, *blocked, *files], plugins=[self])
+        if not self.collected and not self.errors:
+            self.errors.append(f"pytest stopped with {code!r} before it ran a test")
+        send(self.sink, collection_errors=self.errors, done=True)
+
+    @pytest.hookimpl
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self.errors.append(shorten(report.longreprtext))
+        elif report.skipped:
+            self.errors.append(f"{report.nodeid or 'the test module'} skips itself while it is collected")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        self.collected = True
+        send(self.sink, tests=[item.nodeid for item in session.items], phase="tests")
+        if not self.errors and any(item.nodeid.startswith("skill/") for item in session.items):
+            self.runs(session.items)
+        return True
+
+    def run(self, kind: str, items: list[pytest.Item], seconds: float) -> dict[str, dict[str, Any]]:
+        """Run the items in forks: one, and another for the rest whenever a test hangs or ends its process."""
+        results: dict[str, dict[str, Any]] = {}
+        left = items
+        while left and time.monotonic() < self.deadline:
+            progressed = len(results)
+            self._fork(kind, left, seconds, results)
+            left = [item for item in left if item.nodeid not in results]
+            if len(results) == progressed or self.enough(kind, results):
+                break
+        send(self.sink, run=[{"kind": kind, "results": results}])
+        return results
+
+    def enough(self, kind: str, results: dict[str, dict[str, Any]]) -> bool:  # noqa: ARG002 -- some need no more
+        """Whether the rest of the tests need not be run."""
+        return False
+
+    def _fork(self, kind: str, items: list[pytest.Item], seconds: float, results: dict[str, dict[str, Any]]) -> None:
+        source, sink = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(source)
+            os.close(self.sink)
+            with leaving():
+                put(OWN, {})  # a run that failed leaves its temporary folders
+                leave_to(OWN)
+                self.turn(kind)
+                self._run_here(kind, items, sink)
+        os.close(sink)
+        began, current = time.monotonic(), None
+
+        def left() -> float:
+            return min(began + seconds, self.deadline) - time.monotonic()
+
+        for message in messages(source, left):
+            if message is None:
+                if current is not None:
+                    results[current] = {"outcome": "timeout", "text": "", "seconds": time.monotonic() - began}
+                break
+            if "start" in message:
+                began, current = time.monotonic(), message["start"]
+            elif "id" in message:
+                results[message["id"]], current = message["result"], None
+            else:
+                send(self.sink, **message)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        status = os.waitpid(child, 0)[1]
+        if current is not None and current not in results:
+            results[current] = {"outcome": "exited", "text": how(status), "seconds": time.monotonic() - began}
+
+    def _run_here(self, kind: str, items: list[pytest.Item], sink: int) -> None:
+        results: dict[str, dict[str, Any]] = {}
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            send(sink, start=item.nodeid)
+            self.reports.clear()
+            random.seed(f"{self.seed} {item.nodeid}")
+            clear(OWN)
+            self.before(item)
+            began = time.monotonic()
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            result = self.seen({**_outcome(self.reports), "seconds": time.monotonic() - began})
+            send(sink, id=item.nodeid, result=result)
+            results[item.nodeid] = result
+            if self.enough(kind, results):
+                break
+        told = self.left()
+        if told:
+            send(sink, **told)
+
+    @pytest.hookimpl
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.reports.append(report)
+
+
+def _outcome(reports: list[pytest.TestReport]) -> dict[str, str]:
+    """One outcome of the reports of set-up, call and tear-down: passed only if there are three that passed."""
+    for report in reports:
+        if report.failed:
+            return {"outcome": "failed", "text": shorten(report.longreprtext)}
+    for report in reports:
+        if hasattr(report, "wasxfail"):
+            return {"outcome": "xfail", "text": ""}
+        if report.skipped:
+            return {"outcome": "skipped", "text": ""}
+    phases = [report.when for report in reports if not hasattr(report, "context")]  # a sub-test's own has one
+    return {"outcome": "passed" if phases == ["setup", "call", "teardown"] else "unreported", "text": ""}
+
+
+@contextlib.contextmanager
+def leaving() -> Iterator[None]:
+    """A forked process never returns into the code of the one it was forked from."""
+    status = 1
+    try:
+        yield
+        status = 0
+    except SystemExit as stop:
+        status = stop.code if isinstance(stop.code, int) else 1
+    except BaseException:  # noqa: BLE001  (reported on stderr; the parent sees the missing reports)
+        traceback.print_exc()
+    finally:
+        os._exit(status & 0xFF)
+
+
+def send(sink: int, **message: Any) -> None:
+    data = memoryview(json.dumps(message).encode() + b"\n")
+    while data:
+        data = data[os.write(sink, data) :]
+
+
+def messages(source: int, seconds_left: Callable[[], float]) -> Iterator[dict[str, Any] | None]:
+    """Messages until the other side is gone; None, once and last, when the time is up first."""
+    pending = b""
+    try:
+        while True:
+            if not select.select([source], [], [], max(0.0, seconds_left()))[0]:
+                yield None
+                return
+            data = os.read(source, 1 << 16)
+            if not data:
+                return
+            *lines, pending = (pending + data).split(b"\n")
+            for line in lines:
+                yield json.loads(line)
+    finally:
+        os.close(source)
+
+
+def how(status: int) -> str:
+    code = os.waitstatus_to_exitcode(status)
+    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exited with status {code}"
+
+
+def shorten(text: str) -> str:
+    if len(text) <= MAX_TEXT:
+        return text
+    return f"{text[: MAX_TEXT // 3]}\n…\n{text[-2 * MAX_TEXT // 3 :]}"
