@@ -98,7 +98,9 @@ class Bm25:
 
     def weights(self, terms: Sequence[str]) -> dict[str, float]:
         """What each term of a request counts: its rarity, less for numbers. One that no document has is the rarest."""
-        return {term: self._idf(len(p.slots) if (p := self._postings.get(term)) else 0) * weight_of(term) for term in terms}
+        return {
+            term: self._idf(len(p.slots) if (p := self._postings.get(term)) else 0) * weight_of(term) for term in terms
+        }
 
     def search(self, query: str, k: int) -> list[tuple[str, float]]:
         """The k best as (id, score above 0), best first; equal scores by id."""

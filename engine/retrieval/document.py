@@ -17,7 +17,7 @@ class Document:
     """Something to find.
 
     id: also its exact name, unless `name` is another. text: what it is. details: names and descriptions of its
-    parameters. choices: the values that these may take. examples: requests that it answers, each with a vector of its own.
+    parameters. choices: the values that these may take. examples: requests that it answers, each with its own vector.
     """
 
     id: str

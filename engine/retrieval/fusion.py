@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 DENSE_WEIGHT = 0.5  # for the choice of candidates; the four below decide their order
-WORDS, MEANING, COVERED, MEANT = 0.25, 0.30, 0.25, 0.20
+WORDS, MEANING, COVERED, MEANT = 0.25, 0.25, 0.30, 0.20
 
 Floats = npt.NDArray[np.float32]
 

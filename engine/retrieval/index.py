@@ -169,9 +169,7 @@ class HybridIndex:
         near = np.array([dense.get(id_, farthest) for id_ in ids], dtype=np.float32)
         scores = combine(bm25, near, matched.covered, matched.meant).tolist()
         factors = weights or {}
-        final = [
-            score * factors.get(id_, 1.0) + named.get(id_, 0) for id_, score in zip(ids, scores, strict=True)
-        ]
+        final = [score * factors.get(id_, 1.0) + named.get(id_, 0) for id_, score in zip(ids, scores, strict=True)]
         ranked = heapq.nsmallest(k, range(len(ids)), key=lambda at: (-final[at], ids[at]))
         return [
             Ranked(
@@ -264,4 +262,3 @@ class HybridIndex:
     def _vector_id(self, document_id: str, text: str) -> str:
         content = hashlib.sha256(f"{self._embedder.name}\0{text}".encode()).hexdigest()
         return f"{document_id}#{content[:HASH_CHARACTERS]}"
-

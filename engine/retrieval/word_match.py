@@ -102,7 +102,7 @@ class WordMatch:
         return Matched(covered, meant)
 
     def _alike(self, words: Mapping[str, str], held: Ints) -> Floats:
-        """How alike each word of the request is to each held one: 1 for the same term, else the square of the cosine."""
+        """How alike each word of the request is to each held one: 1 for one term, else the square of the cosine."""
         known = [self._words.get(word) for word in words.values()]
         asked = np.zeros((len(known), self._embedder.dimensions), dtype=np.float32)
         for row, number in enumerate(known):
