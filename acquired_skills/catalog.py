@@ -82,10 +82,8 @@ class Catalog:
     async def rebuild_index(self, progress: Progress | None = None) -> int:
         """Embed and index every listed skill anew; how many there are. Killed half-way, the next search goes on."""
         async with self._lock:
-            index: HybridIndex = self._index or await asyncio.to_thread(self._open_index)
-            self._index = None  # until it is whole
-            await asyncio.to_thread(index.rebuild, self._documents(), progress)
-            self._index = index
+            index, self._index = self._index, None  # until it is whole
+            self._index = await asyncio.to_thread(self._rebuilt, index, progress)
         return len(self.listed)
 
     def _changed(self) -> bool:
@@ -144,6 +142,11 @@ class Catalog:
 
     def _document(self, skill: Skill) -> Document:
         return document(skill, self._requests.get(skill.name, ()) if self._use_past else ())
+
+    def _rebuilt(self, index: HybridIndex | None, progress: Progress | None) -> HybridIndex:
+        index = index or self._open_index()
+        index.rebuild(self._documents(), progress)
+        return index
 
     def _load_index(self) -> HybridIndex:
         index = self._index or self._open_index()

@@ -9,6 +9,7 @@ import random
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,26 @@ RRF = 60
 RETRIEVED = 8
 FIELDS = ("r@1", "r@5", "r@10", "one name r@1", "one name r@5", "one name r@10")
 # Said to agents, and no request for any tool.
-CHAT = (
-    "hello there", "thanks, that is all for today", "how are you doing?", "good morning", "tell me a joke", "who are you",
-    "what do you think about love?", "I feel tired today", "you are wrong", "ok, continue", "yes please go ahead",
-    "write a poem about autumn", "that looks great, well done", "what is your name", "can you explain that again?",
-    "no, stop it", "let us talk about something else", "why did you do that", "I had eggs for breakfast", "my dog ran away",
-)  # fmt: skip
+CHAT = """hello there
+thanks, that is all for today
+how are you doing?
+good morning
+tell me a joke
+who are you
+what do you think about love?
+I feel tired today
+you are wrong
+ok, continue
+yes please go ahead
+write a poem about autumn
+that looks great, well done
+what is your name
+can you explain that again?
+no, stop it
+let us talk about something else
+why did you do that
+I had eggs for breakfast
+my dog ran away""".splitlines()
 
 Ranking = Callable[[str], list[str]]
 
@@ -155,13 +170,18 @@ def _fits(data: Data, embedder: Embedder, index: HybridIndex) -> list[dict[str, 
         if not known & answers:
             others.append(max((each.fit for each in small.search(one.text, 1)), default=0.0))
     chat = [max((each.fit for each in index.search(text, 1)), default=0.0) for text in CHAT]
-    rows = []
+    rows: list[dict[str, Any]] = []
     for least in (SkillSettings().fits, 0.2, 0.3):
         refused = sum(fit < least for fit in there) / len(there)
         for way, fits in (("answers taken out", missing), ("100 others", others), ("small talk", chat)):
             offered = sum(fit >= least for fit in fits) / len(fits)
-            way = f"{least:g}: {way}"
-            row = {"what": "fits", "way": way, "count": len(fits), "refused": refused, "offered": offered}
+            row = {
+                "what": "fits",
+                "way": f"{least:g}: {way}",
+                "count": len(fits),
+                "refused": refused,
+                "offered": offered,
+            }
             rows.append({**row, "ratio": offered / rows[0]["offered"] if rows else 1.0})
     return rows
 
@@ -188,9 +208,7 @@ def _latency(data: Data, embedder: Embedder, rounds: int, console: Console) -> l
             collection = store.collection("skills_active", embedder.dimensions)
             index = HybridIndex(collection, embedder)
             documents = multiplied(data.documents, size)
-            index.load(
-                documents, lambda done, of: console.log(f"{done:,} of {of:,} vectors") if of > size // 2 else None
-            )
+            index.load(documents, partial(_told, console))
             words = Bm25()
             for each in documents:
                 words.add(each.id, each.fields)
@@ -214,3 +232,8 @@ def _latency(data: Data, embedder: Embedder, rounds: int, console: Console) -> l
             row = {**one.as_dict(), "what": f"{size} skills", "ratio": one.p50 / series[0].p50}
             rows.append(row)
     return rows
+
+
+def _told(console: Console, done: int, of: int) -> None:
+    if done % 10_000 == 0:
+        console.log(f"{done:,} of {of:,} vectors")

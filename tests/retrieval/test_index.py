@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.retrieval.index import Document, HybridIndex, Ranked, Reconciled
+from engine.retrieval.document import Document
+from engine.retrieval.index import HybridIndex, Ranked, Reconciled
 from engine.retrieval.memory import MemoryVectors
 from engine.stores.embedder import Vectors, WordLlamaEmbedder
 from engine.stores.records import Records
