@@ -28,12 +28,11 @@ _REQUESTS = Table(
 
 
 class PastRequests:
-    """In the records. Every method blocks; not for several threads at once."""
+    """In the records. Every method blocks."""
 
     def __init__(self, records: Records) -> None:
         """Makes its table when it is missing."""
         self._records = records
-        self._terms = Terms()
         records.create(_SCHEMA)
 
     def generation(self) -> int:
@@ -58,7 +57,7 @@ class PastRequests:
         with self._records.begin() as connection:
             rows = connection.execute(select(_REQUESTS).where(_REQUESTS.c.name.in_(by_name)))
             known = {row.name: _read(row.requests) for row in rows}
-            after = {name: self.chosen((*known.get(name, ()), *more)) for name, more in by_name.items()}
+            after = {name: chosen_of((*known.get(name, ()), *more)) for name, more in by_name.items()}
             differing = {name: chosen for name, chosen in after.items() if chosen != known.get(name)}
             if not differing:
                 return
@@ -73,20 +72,20 @@ class PastRequests:
         with self._records.begin() as connection:
             connection.execute(delete(_REQUESTS).where(_REQUESTS.c.name.in_(list(names))))
 
-    def chosen(self, requests: Sequence[str]) -> tuple[str, ...]:
-        """At most MOST_KEPT of them, given oldest first: of two that are alike the newer, then the most different."""
-        kept: list[tuple[str, frozenset[str]]] = []
-        for request in requests:
-            terms = frozenset(self._terms.of(request))
-            kept = [one for one in kept if one[0] != request and _alike(one[1], terms) < SAME]
-            kept.append((request, terms))
-            if len(kept) > MOST_KEPT:
-                # Of the two most alike the older goes; among equals, the oldest.
-                older, _ = max(
-                    combinations(range(len(kept)), 2), key=lambda two: (_alike_at(kept, two), -two[0], -two[1])
-                )
-                del kept[older]
-        return tuple(request for request, _ in kept)
+
+def chosen_of(requests: Sequence[str]) -> tuple[str, ...]:
+    """At most MOST_KEPT of them, given oldest first: of two that are alike the newer, then the most different."""
+    splitter = Terms()
+    kept: list[tuple[str, frozenset[str]]] = []
+    for request in requests:
+        terms = frozenset(splitter.of(request))
+        kept = [one for one in kept if one[0] != request and _alike(one[1], terms) < SAME]
+        kept.append((request, terms))
+        if len(kept) > MOST_KEPT:
+            # Of the two most alike the older goes; among equals, the oldest.
+            older, _ = max(combinations(range(len(kept)), 2), key=lambda two: (_alike_at(kept, two), -two[0], -two[1]))
+            del kept[older]
+    return tuple(request for request, _ in kept)
 
 
 def _alike_at(kept: Sequence[tuple[str, frozenset[str]]], two: tuple[int, int]) -> float:
