@@ -109,7 +109,6 @@ async def test_deleting_a_skill_deletes_the_requests_it_was_called_for(tmp_path:
         ledger.put({}, ["photo_resize"])  # and this by a process that ends before it looks
     async with opened_catalog(tmp_path) as (_, ledger, records):
         assert PastRequests(records).changed() == {}
-        put(ledger, "train_times")
 
 
 async def test_nothing_is_found_when_nothing_fits_and_the_nearest_when_all_are_asked_for(tmp_path: Path) -> None:
