@@ -2,7 +2,8 @@
 
 Recall on public requests (`bench.tool_requests`), with exact ids and with tools of one name counted as one, on all and
 on the half that no weight was chosen on. Latency through Chroma, as the catalog of skills asks it, the query's
-embedding included, and the processor time, which a busy machine changes less. At the end, how often something is offered where nothing fits, and the other way round.
+embedding included, and the processor time, which a busy machine changes less. Before that, how often something is
+offered where nothing fits, and the other way round.
 """
 
 import random

@@ -41,9 +41,9 @@ def combine(words: Floats, meaning: Floats, covered: Floats, meant: Floats) -> F
     parts = ((words, WORDS), (meaning, MEANING), (covered, COVERED), (meant, MEANT))
     scores = np.zeros(len(words), dtype=np.float32)
     for figures, weight in parts:
-        best = float(figures.max(initial=0.0))
+        best = figures.max(initial=0.0)
         if best > 0:
-            scores += np.float32(weight / best) * np.maximum(figures, 0)
+            scores += np.float32(weight) * (np.maximum(figures, 0) / best)
     return scores
 
 
