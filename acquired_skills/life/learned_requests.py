@@ -45,10 +45,8 @@ class LearnedRequests:
 
     async def aclose(self) -> None:
         """Write what waits, and stop."""
-        task, self._task = self._task, None
-        if task is not None and not task.done():
-            task.cancel()
-            await asyncio.wait([task])
+        if self._task is not None:
+            await asyncio.wait([self._task])  # not cancelled: a thread of its may be writing
         await self.flush()
 
     async def _later(self) -> None:
