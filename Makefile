@@ -44,7 +44,7 @@ coverage: $(READY) ## the tests again, with a report of what they miss
 	@$(BIN)/python -m pytest -m "not services and not soak and not docker" --cov $(PYTEST_ARGS)
 
 bench: $(READY) ## calls, boxes, kernels beside their peers, lists of tools: time, boxes a second, memory
-	@$(BIN)/python -m bench $(BENCH_ARGS)
+	@$(BIN)/knackbox bench $(or $(BENCH_ARGS),timings)
 
 soak: $(READY) ## long kill and leak runs; SOAK_RUNS and SOAK_SEED set the largest
 	@$(BIN)/python -m pytest -m soak --timeout 3600 $(PYTEST_ARGS)

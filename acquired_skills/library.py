@@ -44,6 +44,7 @@ class SkillLibrary:
         static_names: Callable[[], frozenset[str]],
         seed: Callable[[], int],
         retrieve: int = 8,
+        fits: float = 0.0,
         compared: int = 5,
         allowed: frozenset[Destination] = frozenset(),
         effort: Effort | None = None,
@@ -51,6 +52,7 @@ class SkillLibrary:
         unasked: Allowed | None = None,
     ) -> None:
         """seed: gives the number that decides the random order of tests. retrieve: most skills a query brings up.
+        fits: what is less likely to be of use than this is not among them.
         compared: how many of the nearest a new one is compared with. allowed: where skills may connect to, canonical.
         effort: what an admission may cost, and asks for. updates: where every change is told, if anywhere.
         unasked: what skills may declare without a person being asked; by default anything.
@@ -66,6 +68,7 @@ class SkillLibrary:
         self.static_names = static_names
         self._seed = seed
         self._retrieve = retrieve
+        self.fits = fits
         self._compared = compared
         self._effort = effort or Effort()
         self._updates = updates
@@ -98,13 +101,14 @@ class SkillLibrary:
             raise SkillMissing(f"There is no skill `{name[:80]}`. {known}")
         return skill
 
-    async def search(self, query: str, k: int | None = None) -> list[Found]:
-        """The listed skills that retrieval finds for a request, best first."""
+    async def search(self, query: str, k: int | None = None, fits: float | None = None) -> list[Found]:
+        """The listed skills that retrieval finds for a request, best first; none when nothing fits. fits: 0 for all."""
         await self._catalog.refresh()
         if not self._catalog.listed:
             return []
         weights = await self.track.weights(self._catalog.skills)
-        return await self._catalog.search(query, k or self._retrieve, weights)
+        least = self.fits if fits is None else fits
+        return await self._catalog.search(query, k or self._retrieve, weights, least)
 
     async def code(self, skill: Skill) -> bytes:
         """The source of exactly this version. Raises SkillDamaged when the file is not what was admitted."""
@@ -219,10 +223,10 @@ class SkillLibrary:
         self._aside += report.aside
         return replace(report, aside=tuple(self._aside))
 
-    async def reindex(self) -> tuple[Reconciled, int]:
-        """As `verify`, then index every listed skill; how many there are."""
+    async def reindex(self, progress: Callable[[int, int], None] | None = None) -> tuple[Reconciled, int]:
+        """As `verify`, then index every listed skill anew; how many there are. progress: hears vectors made, of all."""
         report = await self.verify()
-        return report, await self._catalog.rebuild_index()
+        return report, await self._catalog.rebuild_index(progress)
 
     async def reconcile(self) -> Reconciled:
         """What is done at every start: cheap when nothing changed."""
@@ -275,7 +279,7 @@ class SkillLibrary:
         found: list[Neighbour] = []
         if not self._compared:
             return found
-        for near in await self.search(f"{proposal.name} {proposal.description}", self._compared):
+        for near in await self.search(f"{proposal.name} {proposal.description}", self._compared, 0.0):
             skill = near.skill
             if (
                 skill.kind is SkillKind.CODE

@@ -11,7 +11,9 @@ from acquired_skills.in_box.effort import Effort
 from acquired_skills.keys import trust_of
 from acquired_skills.library import SkillLibrary
 from acquired_skills.life.failed_inputs import FailedInputs
+from acquired_skills.life.learned_requests import LearnedRequests
 from acquired_skills.life.ledger import Ledger
+from acquired_skills.life.past_requests import PastRequests
 from acquired_skills.life.track_record import TrackRecord
 from acquired_skills.source import SkillSource
 from engine.app.services import Services
@@ -44,16 +46,22 @@ async def open_pack(services: Services) -> Pack:
             f"{error.filename or services.home.skills}: cannot be used to keep skills in ({error.strerror}). "
             "Check what lies there and its permissions, or choose another home with --home."
         ) from error
+    past = await asyncio.to_thread(PastRequests, services.records)
+    learned = LearnedRequests(past, on=services.settings.skills.learn_requests)
+    catalog = Catalog(ledger, open_index, past, use_past=learned.on)
+    learned.then = catalog.refresh
+    failed = await asyncio.to_thread(FailedInputs, services.records)
     library = SkillLibrary(
         store=store,
         ledger=ledger,
-        catalog=Catalog(ledger, open_index),
-        track=TrackRecord(ledger, await asyncio.to_thread(FailedInputs, services.records), services.clock),
+        catalog=catalog,
+        track=TrackRecord(ledger, failed, services.clock, learned),
         sandbox=services.sandbox,
         clock=services.clock,
         static_names=services.static_names,
         seed=lambda: secrets.randbits(32),
         retrieve=services.settings.skills.retrieve,
+        fits=services.settings.skills.fits,
         compared=services.settings.skills.compared,
         allowed=frozenset(map(Destination.parse, services.settings.egress.allow)),
         effort=Effort(threshold=services.settings.skills.mutants_noticed),

@@ -41,6 +41,7 @@ class SkillTool:
             raise
         if outcome.ok:
             self._log(ctx, began, None)
+            self.library.track.keep_request(self.skill, ctx.turn)
             if not self.library.track.settled(self.skill):
                 await self.library.judge(self.skill)
             return _answer(outcome)

@@ -7,6 +7,7 @@ from acquired_skills.composed.tool import ComposedTool, composed_tool
 from acquired_skills.library import SkillLibrary
 from acquired_skills.skill import Skill, SkillKind
 from acquired_skills.skill_tool import SkillTool, skill_tool
+from engine.contract.source import NoTools, Tool
 from engine.contract.turn import Turn
 
 AnyTool: TypeAlias = SkillTool | ComposedTool
@@ -22,10 +23,13 @@ class SkillSource:
         self._made: dict[str, AnyTool] = {}
         self._listed: tuple[Sequence[Skill], tuple[AnyTool, ...]] = ((), ())
 
-    async def tools(self, turn: Turn) -> Sequence[AnyTool]:
+    async def tools(self, turn: Turn) -> Sequence[Tool]:
         """What is listed for this turn. Another process's changes are taken over first."""
         if turn.query and turn.query.strip():
             found = await self._library.search(turn.query)
+            if not found and (there := len(await self._library.listed())):
+                why = f"nothing fits: none of the {there} is likely to be of use for this query ([skills] fits)"
+                return NoTools.because("acquired skills", why)
             return self._tools(sorted((one.skill for one in found), key=lambda skill: skill.name))
         listed = await self._library.listed()
         if self._listed[0] is not listed:

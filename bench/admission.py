@@ -5,13 +5,11 @@ mutant of it that answers some of the problem's probe inputs differently. Every 
 problem's asserts as tests, one each; with one assert, with all, and at the gate, the share that comes in is counted.
 """
 
-import argparse
 import ast
 import asyncio
 import json
 import random
 import statistics
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -29,6 +27,10 @@ from acquired_skills.proposal import Proposal, SkillRefused
 from sandbox.contract import Call, Job, Limits, Sandbox
 from sandbox.namespace.backend import NamespaceSandbox
 
+HELP = (
+    "admission needs --data DIR, a folder with problems.jsonl: MBPP as cleaned by EvalPlus "
+    "(https://github.com/evalplus/evalplus), one problem a line: entry_point, code, tests, test_imports, probe_inputs."
+)
 _SCRIPT = Path(__file__).with_name("admission_in_box.py")
 THRESHOLDS = (0.0, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 _NEVER = 1e-9  # a threshold that makes mutants and refuses almost nothing, so that one run tells of all thresholds
@@ -235,26 +237,11 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{share:.1%}"
 
 
-def main(arguments: list[str]) -> int:
-    """``python -m bench admission --data DIR``. 2 when there are no data."""
-    parser = argparse.ArgumentParser(prog="python -m bench admission", description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="a folder with mbpp/problems.jsonl (MBPP, EvalPlus)")
-    parser.add_argument("--rounds", type=int, help="so many problems, chosen by chance (default: all)")
-    parser.add_argument("--mutants", type=int, default=12, help="of each solution (default 12)")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", action="store_true", help="one JSON object on stdout, the table on stderr")
-    options = parser.parse_args(arguments)
-    console = Console(stderr=options.json)
-    path = options.data / "mbpp" / "problems.jsonl"
-    if not path.is_file():
-        console.print(f"{path} is not there: --data is a folder with MBPP as EvalPlus has it, one problem a line.")
-        return 2
-    problems = [json.loads(line) for line in path.read_text().splitlines()]
-    if options.rounds:
-        problems = random.Random(options.seed).sample(problems, min(options.rounds, len(problems)))
-    numbers = summed(asyncio.run(_all(problems, console, options.mutants, options.seed)))
+def bench(folder: Path, rounds: int | None, made: int, seed: int, console: Console) -> dict[str, Any]:
+    """Measure and show; the numbers. folder: with problems.jsonl. rounds: problems. made: mutants of each solution."""
+    problems = [json.loads(line) for line in (folder / "problems.jsonl").read_text().splitlines()]
+    if rounds:
+        problems = random.Random(seed).sample(problems, min(rounds, len(problems)))
+    numbers = summed(asyncio.run(_all(problems, console, made, seed)))
     shown(numbers, console)
-    if options.json:
-        json.dump(numbers, sys.stdout, indent=2)
-        sys.stdout.write("\n")
-    return 0
+    return numbers

@@ -5,7 +5,7 @@ from collections import Counter
 
 import typer
 
-from acquired_skills.commands.shared import with_library
+from acquired_skills.commands.shared import counting, with_library
 from acquired_skills.folders.reconcile import Reconciled
 from acquired_skills.library import SkillLibrary
 from engine.faces.cli.shared import Exit, Json, emit, emit_json, say, wants_json
@@ -27,7 +27,8 @@ def verify(ctx: typer.Context, as_json: Json = False) -> None:
 
 def reindex(ctx: typer.Context, as_json: Json = False) -> None:
     """As `verify`, then build the index of the listed skills anew."""
-    report, indexed = with_library(ctx, "indexing every skill", lambda library: library.reindex())
+    with counting("vectors made") as progress:
+        report, indexed = with_library(ctx, "indexing every skill", lambda library: library.reindex(progress))
     _reconciled(ctx, as_json, report, indexed)
 
 

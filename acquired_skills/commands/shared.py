@@ -1,11 +1,13 @@
 """What the commands of `knackbox skills` share: opening the library, and showing what it says."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from acquired_skills.declared import Ask, asking
@@ -58,6 +60,23 @@ def with_skills(ctx: typer.Context, label: str, work: Callable[[Engine], Corouti
         fail(str(error), Exit.FAILED)
     except StoreBusy as error:
         raise ConfigError(str(error)) from error
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr when a person is looking; it appears with the first count, of how many of how many."""
+    bar = Progress(TextColumn(what), BarColumn(), MofNCompleteColumn(), console=Console(stderr=True), transient=True)
+    task = bar.add_task(what, total=None)
+
+    def count(done: int, of: int) -> None:
+        if bar.console.is_terminal and not bar.live.is_started:
+            bar.start()
+        bar.update(task, completed=done, total=of)
+
+    try:
+        yield count
+    finally:
+        bar.stop()
 
 
 def told(ctx: typer.Context, as_json: bool, skill: Skill | None, text: str, name: str = "") -> None:

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from acquired_skills.life.failed_inputs import FailedInput, FailedInputs
-from acquired_skills.life.judgement import LATELY, judged
+from acquired_skills.life.judgement import LATELY, judged, sure
+from acquired_skills.life.learned_requests import LearnedRequests
 from acquired_skills.life.ledger import Ledger, SkillCall, VersionStats
 from acquired_skills.life.telemetry import Telemetry, counted
 from acquired_skills.skill import Skill, SkillState
@@ -17,10 +18,14 @@ from engine.contract.turn import Turn
 class TrackRecord:
     """Calls are written in batches; whoever asks for figures gets all of them."""
 
-    def __init__(self, ledger: Ledger, failed: FailedInputs, clock: Clock) -> None:
+    def __init__(
+        self, ledger: Ledger, failed: FailedInputs, clock: Clock, requests: LearnedRequests | None = None
+    ) -> None:
+        """requests: where to note what skills were called for with success, if anywhere."""
         self._ledger = ledger
         self._failed = failed
         self._clock = clock
+        self._requests = requests
         self._telemetry = Telemetry(ledger)
         self._outcomes: dict[str, tuple[int, int, int]] = {}  # version, successes, failures, as far as known here
         self._complete = False
@@ -42,13 +47,21 @@ class TrackRecord:
         return await asyncio.to_thread(self._ledger.stats, name)
 
     async def weights(self, skills: Mapping[str, Skill]) -> Mapping[str, float]:
-        """A skill that fails is found less: from 1 with no failure down towards a half."""
+        """A skill that fails is found less: from 1, also before its first call, down towards a half.
+
+        By the Wilson lower bound of its share of failures: a few of many, or one alone, say little.
+        """
         if not self._complete:
             for one in await self.stats():
                 if one.name in skills and one.version == skills[one.name].version:
                     self._outcomes[one.name] = (one.version, one.successes, one.failures)
             self._complete = True
-        return {name: 1 - 0.5 * bad / (good + bad + 2) for name, (_, good, bad) in self._outcomes.items() if bad}
+        return {name: 1 - 0.5 * sure(bad, good + bad) for name, (_, good, bad) in self._outcomes.items() if bad}
+
+    def keep_request(self, skill: Skill, turn: Turn) -> None:
+        """This skill was called in this turn, and succeeded: it may be found by such requests."""
+        if self._requests is not None:
+            self._requests.note(skill.name, turn.query)
 
     def settled(self, skill: Skill) -> bool:
         """Whether the calls known here leave it in its state: quick, and right unless other processes know better."""
@@ -80,6 +93,8 @@ class TrackRecord:
 
     async def aclose(self) -> None:
         """Write what waits."""
+        if self._requests is not None:
+            await self._requests.aclose()
         await self._telemetry.aclose()
 
     def _known(self, skill: Skill) -> tuple[int, int, int]:

@@ -1,4 +1,4 @@
-"""`python -m bench turns`: the run, its record and its picture."""
+"""`knackbox bench turns`: the run, its record and its picture."""
 
 import asyncio
 from collections import Counter

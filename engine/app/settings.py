@@ -53,6 +53,9 @@ class BudgetSettings(Section):
 class SkillSettings(Section):
     """retrieve: how many acquired skills a query may bring onto the list of one turn.
 
+    fits: of those, how likely of use one must be, from 0 (offer whatever is nearest) to 1 (SKILL-14).
+    learn_requests: keep up to ten requests that a skill was called for with success, so that it is found by the like.
+
     compared: with how many of the nearest skills a new one is compared, so that none is learned twice (SKILL-8).
     mutants_noticed: the share of small changes of its code that a skill's tests must notice; 0 asks for none (SKILL-6).
     packages: those that skills may declare without a person being asked, by name; "*" for all. ask_always: ask about
@@ -63,6 +66,8 @@ class SkillSettings(Section):
     """
 
     retrieve: int = Field(default=8, ge=1)
+    fits: float = Field(default=0.15, ge=0, le=1)
+    learn_requests: bool = True
     compared: int = Field(default=5, ge=0)
     mutants_noticed: float = Field(default=0.6, ge=0, le=1)
     packages: tuple[str, ...] = ()

@@ -35,6 +35,19 @@ class RedirectingTool(Tool, Protocol):
         ...
 
 
+class NoTools(tuple[Tool, ...]):  # noqa: SLOT001 -- a tuple can have no slots that hold anything
+    """What a source may give in place of an empty answer, so that the list can say why: what it would have offered."""
+
+    what: str
+    why: str
+
+    @classmethod
+    def because(cls, what: str, why: str) -> "NoTools":
+        none = cls()
+        none.what, none.why = what, why
+        return none
+
+
 @runtime_checkable
 class ToolSource(Protocol):
     """Something that has tools."""

@@ -1,35 +1,53 @@
 """`Bm25`: an inverted index that grows and shrinks a document at a time.
 
-Scoring is Okapi BM25 with Lucene's never-negative idf (Robertson and Zaragoza, "The Probabilistic Relevance Framework:
-BM25 and Beyond", 2009; Lucene's BM25Similarity). Postings are packed arrays and a query is a handful of numpy sums, so
-50,000 documents cost well under a millisecond per term.
+Scoring is BM25F with Lucene's never-negative idf (Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25
+and Beyond", 2009): the occurrences of a term are weighted by the field they are in before they saturate, so that a word
+of the name says more than one of a parameter. A field's length is held against what is usual, not against the average
+of the moment: then what a term adds to a document's score, its rarity apart, is known when the document comes and never
+changes. It is kept, so a query is one addition per term: 50,000 documents cost some 50 microseconds a term.
 """
 
 from array import array
-from collections import Counter
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from engine.retrieval.terms import Terms
+from engine.retrieval.terms import Terms, weight_of
 
 K1 = 1.2  # how soon repeating a term stops helping: Lucene's default
-B = 0.75  # how much a long document is held against: Lucene's default
 
 Ints = npt.NDArray[np.uint32]
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A part of a document. usual: its length in terms as a rule. b: how much a longer one is held against it."""
+
+    text: str
+    weight: float = 1.0
+    usual: float = 12.0
+    b: float = 0.75
 
 
 @dataclass(slots=True)
 class _Postings:
-    """Which slots hold a term, and how often: two arrays in step."""
+    """Which slots hold a term, in order, and what it adds to each before its rarity counts: two arrays in step."""
 
     slots: "array[int]" = field(default_factory=lambda: array("I"))
-    counts: "array[int]" = field(default_factory=lambda: array("I"))
+    impacts: "array[float]" = field(default_factory=lambda: array("f"))
 
-    def without(self, slot: int) -> "_Postings":
-        at = self.slots.index(slot)
-        return _Postings(self.slots[:at] + self.slots[at + 1 :], self.counts[:at] + self.counts[at + 1 :])
+    def put(self, slot: int, impact: float) -> None:
+        at = bisect_left(self.slots, slot)
+        self.slots.insert(at, slot)
+        self.impacts.insert(at, impact)
+
+    def drop(self, slot: int) -> None:
+        at = bisect_left(self.slots, slot)
+        del self.slots[at], self.impacts[at]
 
 
 class Bm25:
@@ -41,9 +59,7 @@ class Bm25:
         self._slot_of: dict[str, int] = {}
         self._id_at: list[str | None] = []
         self._terms_at: list[tuple[str, ...]] = []
-        self._lengths = array("f")
         self._free: list[int] = []
-        self._total_length = 0.0
 
     def __len__(self) -> int:
         return len(self._slot_of)
@@ -51,21 +67,21 @@ class Bm25:
     def __contains__(self, document_id: object) -> bool:
         return document_id in self._slot_of
 
-    def add(self, document_id: str, text: str) -> None:
+    def add(self, document_id: str, fields: Sequence[Field]) -> None:
         """Put a document in, in place of one of the same id."""
         self.remove(document_id)
-        counted = Counter(self._terms.of(text))
+        weighted: dict[str, float] = {}
+        for each in fields:
+            terms = self._terms.of(each.text)
+            share = each.weight / (1 - each.b + each.b * len(terms) / each.usual)
+            for term in terms:
+                weighted[term] = weighted.get(term, 0.0) + share
         slot = self._take_slot()
-        length = counted.total()
         self._slot_of[document_id] = slot
         self._id_at[slot] = document_id
-        self._terms_at[slot] = tuple(counted)
-        self._lengths[slot] = length
-        self._total_length += length
-        for term, count in counted.items():
-            postings = self._postings.setdefault(term, _Postings())
-            postings.slots.append(slot)
-            postings.counts.append(count)
+        self._terms_at[slot] = tuple(weighted)
+        for term, count in weighted.items():
+            self._postings.setdefault(term, _Postings()).put(slot, (K1 + 1) * count / (K1 + count))
 
     def remove(self, document_id: str) -> None:
         """Take a document out; one that is not there is fine."""
@@ -73,32 +89,38 @@ class Bm25:
         if slot is None:
             return
         for term in self._terms_at[slot]:
-            rest = self._postings[term].without(slot)
-            if rest.slots:
-                self._postings[term] = rest
-            else:
+            postings = self._postings[term]
+            postings.drop(slot)
+            if not postings.slots:
                 del self._postings[term]
-        self._total_length -= self._lengths[slot]
-        self._id_at[slot], self._terms_at[slot], self._lengths[slot] = None, (), 0.0
+        self._id_at[slot], self._terms_at[slot] = None, ()
         self._free.append(slot)
+
+    def weights(self, terms: Sequence[str]) -> dict[str, float]:
+        """What each term of a request counts: its rarity, less for numbers. One that no document has is the rarest."""
+        return {
+            term: self._idf(len(p.slots) if (p := self._postings.get(term)) else 0) * weight_of(term) for term in terms
+        }
 
     def search(self, query: str, k: int) -> list[tuple[str, float]]:
         """The k best as (id, score above 0), best first; equal scores by id."""
+        return self.scored(self.weights(self._terms.of(query)), k)
+
+    def scored(self, weights: Mapping[str, float], k: int) -> list[tuple[str, float]]:
+        """As `search`, for terms with their `weights`."""
         scores = np.zeros(len(self._id_at), dtype=np.float32)
-        lengths = np.frombuffer(self._lengths, dtype=np.float32)
-        average = max(self._total_length / max(len(self), 1), 1.0)
-        for term in set(self._terms.of(query)):
+        for term, weight in weights.items():
             postings = self._postings.get(term)
-            if postings is None:
-                continue
-            slots: Ints = np.frombuffer(postings.slots, dtype=np.uint32)
-            counts = np.frombuffer(postings.counts, dtype=np.uint32).astype(np.float32)
-            idf = np.float32(np.log1p((len(self) - len(slots) + 0.5) / (len(slots) + 0.5)))
-            saturation = counts + np.float32(K1) * (1 - B + B / average * lengths[slots])
-            scores[slots] += idf * np.float32(K1 + 1) * counts / saturation
+            if postings is not None:
+                slots: Ints = np.frombuffer(postings.slots, dtype=np.uint32)
+                impacts: Floats = np.frombuffer(postings.impacts, dtype=np.float32)
+                scores[slots] += np.float32(weight) * impacts
         return self._best(scores, k)
 
-    def _best(self, scores: npt.NDArray[np.float32], k: int) -> list[tuple[str, float]]:
+    def _idf(self, holders: int) -> float:
+        return float(np.log1p((len(self) - holders + 0.5) / (holders + 0.5)))
+
+    def _best(self, scores: Floats, k: int) -> list[tuple[str, float]]:
         found = np.flatnonzero(scores)
         if len(found) > k:
             kth = np.partition(scores[found], len(found) - k)[len(found) - k]
@@ -111,5 +133,4 @@ class Bm25:
             return self._free.pop()
         self._id_at.append(None)
         self._terms_at.append(())
-        self._lengths.append(0.0)
         return len(self._id_at) - 1

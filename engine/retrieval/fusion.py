@@ -1,17 +1,20 @@
-"""Two rankings into one: the convex combination of normalised scores.
+"""Several rankings into one: the convex combination of normalised scores.
 
 Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval" (ACM TOIS 2023), find it better than
-reciprocal rank fusion, and normalising from a fixed lowest score steadier than from the lowest one seen. Both scores
-are divided by the best of their list here (BM25's lowest is 0, and so is the cosine of unrelated texts).
-
-On BFCL (1,921 functions by name, description and parameters; WordLlama) recall at 1/5/10 is .43/.73/.84,
-against .42/.73/.83 for the words alone, .35/.65/.78 for the meaning alone, and .41/.70/.81 from the lowest score seen
-with weight .7. BFCL's requests share many words with the functions; where they do not, meaning leads, hence .6.
+reciprocal rank fusion, and normalising from a fixed lowest score steadier than from the lowest one seen. Every score is
+divided by the best of its list here (BM25's lowest is 0, and so is the cosine of unrelated texts). The figures are in
+docs/design/retrieval.md.
 """
 
 from collections.abc import Mapping
 
-DENSE_WEIGHT = 0.6
+import numpy as np
+import numpy.typing as npt
+
+DENSE_WEIGHT = 0.5  # for the choice of candidates; the four below decide their order
+WORDS, MEANING, COVERED, MEANT = 0.25, 0.25, 0.30, 0.20
+
+Floats = npt.NDArray[np.float32]
 
 
 def fuse(
@@ -33,6 +36,18 @@ def fuse(
     }
 
 
+def combine(words: Floats, meaning: Floats, covered: Floats, meant: Floats) -> Floats:
+    """A score from 0 to 1 for each candidate, from its four figures, each of them divided by its best."""
+    parts = ((words, WORDS), (meaning, MEANING), (covered, COVERED), (meant, MEANT))
+    scores = np.zeros(len(words), dtype=np.float32)
+    for figures, weight in parts:
+        best = figures.max(initial=0.0)
+        if best > 0:
+            scores += np.float32(weight) * (np.maximum(figures, 0) / best)
+    return scores
+
+
 def _of_best(scores: Mapping[str, float]) -> dict[str, float]:
+    """Divided by the best, none below 0."""
     best = max(scores.values(), default=0.0)
     return {id_: max(score, 0.0) / best if best > 0 else 0.0 for id_, score in scores.items()}

@@ -1,53 +1,56 @@
 """`HybridIndex`: documents found by their words (BM25), by their meaning (vectors), and by their exact name.
 
-A document has one vector for its text and one for each example request. A vector's id holds a hash of what was
-embedded and by which model, so comparing ids is all it takes to know which vectors are missing, stale or left over.
+Words and vectors bring up candidates; how well the request and each of these match word by word then decides with them
+(`WordMatch`). A document has one vector for what it is and one for each example request. A vector's id holds a hash of
+what was embedded and by which model, so comparing ids is all it takes to know which are missing, stale or left over.
 """
 
 import hashlib
-import re
+import heapq
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from engine.retrieval.bm25 import Bm25
-from engine.retrieval.fusion import DENSE_WEIGHT, fuse
+from engine.retrieval.document import Document
+from engine.retrieval.fit import fit
+from engine.retrieval.fusion import DENSE_WEIGHT, combine, fuse
+from engine.retrieval.naming import folded, names_in
+from engine.retrieval.terms import Terms
+from engine.retrieval.word_match import WordMatch
 from engine.stores.embedder import Embedder
 from engine.stores.vectors import VectorIndex
 
-CANDIDATES = 50  # taken from each side before they are fused; more changed recall at 10 by less than .01 on BFCL
-PER_RESULT = 5  # candidates for each result asked for, when that is more
+CANDIDATES = 100  # taken from each side before they are fused, and of the fused matched word by word
+PER_RESULT = 2  # candidates for each result asked for, when that is more
 MAX_VECTORS_PER_CANDIDATE = 4  # several vectors of one document count once, so more of them are asked for
+MOST_TERMS = 48  # of a request, the rarest: a longer one is a document, and must not take longer than a turn may
+BATCH = 1_000  # vectors made and written at a time; what a kill leaves undone is at most so many
 HASH_CHARACTERS = 16
-NAME = re.compile(r"[\w.-]*\w")
 
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """Something to find.
-
-    id: also its exact name. text: what it is; naming its parameters with their descriptions as well took BM25's recall
-    at 5 on BFCL from .66 to .73. examples: requests that it answers, each with a vector of its own.
-    """
-
-    id: str
-    text: str
-    examples: tuple[str, ...] = ()
+Progress = Callable[[int, int], None]  # how many of how many vectors
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
     """One result.
 
-    score: 0 to 1 relative to this query's best, times the document's weight; 1 more when the query names it.
-    similarity: cosine of the query with its nearest vector, 0 when it was not among the nearest.
-    bm25: 0 when no word matched. These two are comparable from query to query.
+    score: 0 to 1 relative to this query's best, times the document's weight; 1 more when the query names it, 2 more
+    when it does so letter by letter. similarity: cosine of the query with its nearest vector, 0 when it was not among
+    the nearest. bm25: 0 when no word matched. covered: share of the query's words that it speaks of, in these or like
+    ones. fit: from 0 to 1, how likely it is that it is of use at all (`engine.retrieval.fit`), 1 when named. All but
+    `score` are comparable from query to query.
     """
 
     id: str
     score: float
     similarity: float = 0.0
     bm25: float = 0.0
+    covered: float = 0.0
+    fit: float = 0.0
+    named: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +69,16 @@ class HybridIndex:
     """
 
     def __init__(self, collection: VectorIndex, embedder: Embedder, dense_weight: float = DENSE_WEIGHT) -> None:
-        """dense_weight: share of the meaning in a score, from 0 (words only) to 1."""
+        """dense_weight: share of the meaning in the choice of candidates, from 0 (words only) to 1."""
         self._collection = collection
         self._embedder = embedder
         self._dense_weight = dense_weight
         self._lock = threading.RLock()
-        self._bm25 = Bm25()
+        self._terms = Terms()
+        self._bm25 = Bm25(self._terms)
+        self._match = WordMatch(embedder, self._terms)
         self._documents: dict[str, Document] = {}
-        self._names: dict[str, str] = {}
+        self._names: dict[str, set[str]] = {}  # folded name -> document ids
         self._owner: dict[str, str] = {}  # vector id -> document id
         self._vectors: dict[str, dict[str, str]] = {}  # document id -> vector id -> what is embedded
         self._checked_revision: int | None = None
@@ -84,10 +89,16 @@ class HybridIndex:
     def __contains__(self, document_id: object) -> bool:
         return document_id in self._documents
 
-    def load(self, documents: Iterable[Document]) -> Reconciled:
+    @property
+    def made_by(self) -> str | None:
+        """The embedder whose vectors the collection wholly holds; None while they are being made."""
+        return self._collection.made_by
+
+    def load(self, documents: Iterable[Document], progress: Progress | None = None) -> Reconciled:
         """Make these the documents. What did not change costs nothing, so it may be called after every change.
 
-        Vectors that are missing are made, vectors of nobody's are deleted. Raises ValueError for an id given twice.
+        Vectors that are missing are made, vectors of nobody's are deleted. Killed half-way, the next load goes on from
+        there; nothing is searched before it is whole. Raises ValueError for an id given twice.
         """
         wanted: dict[str, Document] = {}
         for document in documents:
@@ -100,13 +111,14 @@ class HybridIndex:
             for document in wanted.values():
                 if self._documents.get(document.id) != document:
                     self._note(document)
-            return self._reconcile(prune=True)
+            return self._reconcile(prune=True, progress=progress)
 
-    def rebuild(self, documents: Iterable[Document]) -> Reconciled:
+    def rebuild(self, documents: Iterable[Document], progress: Progress | None = None) -> Reconciled:
         """As `load`, but make every vector anew, also those that seem to be there."""
         with self._lock:
+            self._collection.made_by = None
             self._collection.clear()
-            return self.load(documents)
+            return self.load(documents, progress)
 
     def upsert(self, document: Document) -> None:
         """Add a document, or replace the one of its id."""
@@ -135,28 +147,48 @@ class HybridIndex:
     def search(self, query: str, k: int, weights: Mapping[str, float] | None = None) -> list[Ranked]:
         """The k best documents, best first.
 
-        A query that contains a document's exact id (in any case, `-` for `_`) ranks it first. weights: factors from 0
+        A query that contains a document's exact name (in any case, `-` for `_`) ranks it first. weights: factors from 0
         to 1 by document id, such as a success rate; 1 where none is given.
         """
         with self._lock:
             if self._collection.revision != self._checked_revision:
                 self._reconcile(prune=False)
             count = max(CANDIDATES, PER_RESULT * k)
-            sparse = dict(self._bm25.search(query, count))
+            words = self._terms.with_words(query)
+            counted = self._bm25.weights(list(words))
+            rarest = sorted(counted, key=lambda term: (-counted[term], term))[:MOST_TERMS]
+            sparse = dict(self._bm25.scored({term: counted[term] for term in rarest}, count))
             dense = self._nearest(query, count)
-            named = {id_ for id_ in map(self._names.get, _names_in(query)) if id_ is not None}
-        scores = fuse(sparse, dense, self._dense_weight)
+            named = self._named_in(query)
+            fused = fuse(sparse, dense, self._dense_weight)
+            best = heapq.nsmallest(count, fused, key=lambda id_: (-fused[id_], id_))
+            ids = list(dict.fromkeys([*best, *sorted(named)]))
+            matched = self._match.match({term: words[term] for term in rarest}, counted, ids)
+        farthest = min(dense.values(), default=0.0)  # one that is not among the nearest is no nearer than the last
+        bm25 = np.array([sparse.get(id_, 0.0) for id_ in ids], dtype=np.float32)
+        near = np.array([dense.get(id_, farthest) for id_ in ids], dtype=np.float32)
+        scores = combine(bm25, near, matched.covered, matched.meant).tolist()
         factors = weights or {}
-        ranked = [
+        final = [score * factors.get(id_, 1.0) + named.get(id_, 0) for id_, score in zip(ids, scores, strict=True)]
+        ranked = heapq.nsmallest(k, range(len(ids)), key=lambda at: (-final[at], ids[at]))
+        return [
             Ranked(
-                id_,
-                scores.get(id_, 0.0) * factors.get(id_, 1.0) + (id_ in named),
+                id_ := ids[at],
+                final[at],
                 similarity=dense.get(id_, 0.0),
                 bm25=sparse.get(id_, 0.0),
+                covered=float(matched.covered[at]),
+                fit=1.0 if id_ in named else fit(near[at], matched.covered[at], matched.meant[at]),
+                named=id_ in named,
             )
-            for id_ in scores.keys() | named
+            for at in ranked
         ]
-        return sorted(ranked, key=lambda found: (-found.score, found.id))[:k]
+
+    def _named_in(self, query: str) -> dict[str, int]:
+        """The documents whose names the query contains: 2 for one that is spelled exactly so, else 1."""
+        spelled = names_in(query)
+        ids = {id_ for word in spelled for id_ in self._names.get(folded(word), ())}
+        return {id_: 2 if self._documents[id_].called in spelled else 1 for id_ in ids}
 
     def _nearest(self, query: str, count: int) -> dict[str, float]:
         """Cosine similarity by document id, of its nearest vector."""
@@ -174,35 +206,50 @@ class HybridIndex:
     def _note(self, document: Document) -> None:
         self._forget(document.id)
         self._documents[document.id] = document
-        self._names[_folded(document.id)] = document.id
-        self._bm25.add(document.id, " ".join([document.id, document.text, *document.examples]))
-        texts = [f"{document.id.replace('_', ' ')}: {document.text}", *document.examples]
-        self._vectors[document.id] = vectors = {self._vector_id(document.id, text): text for text in texts}
+        self._names.setdefault(folded(document.called), set()).add(document.id)
+        self._bm25.add(document.id, document.fields)
+        self._match.add(document.id, document.head, document.rest)
+        self._vectors[document.id] = vectors = {self._vector_id(document.id, text): text for text in document.embedded}
         self._owner.update(dict.fromkeys(vectors, document.id))
 
     def _forget(self, document_id: str) -> set[str]:
         """Drop what is known of a document; returns the ids of its vectors."""
-        if self._documents.pop(document_id, None) is None:
+        document = self._documents.pop(document_id, None)
+        if document is None:
             return set()
-        self._names.pop(_folded(document_id), None)
+        of_name = self._names[folded(document.called)]
+        of_name.discard(document_id)
+        if not of_name:
+            del self._names[folded(document.called)]
         self._bm25.remove(document_id)
+        self._match.remove(document_id)
         vectors = self._vectors.pop(document_id)
         for vector_id in vectors:
             del self._owner[vector_id]
         return set(vectors)
 
-    def _reconcile(self, *, prune: bool) -> Reconciled:
+    def _reconcile(self, *, prune: bool, progress: Progress | None = None) -> Reconciled:
+        """Make the collection hold what belongs here; with `prune`, nothing else."""
         before = self._collection.revision
         present = self._collection.ids()
         missing = sorted(self._owner.keys() - present)
-        if missing:
-            texts = [self._vectors[self._owner[id_]][id_] for id_ in missing]
-            self._collection.upsert(missing, self._embedder.embed(texts))
+        writes = 0
+        if len(missing) > BATCH or (missing and self._collection.made_by != self._embedder.name):
+            self._collection.made_by = None  # a part is not the whole, whoever asks after a kill
+        for start in range(0, len(missing), BATCH):
+            batch = missing[start : start + BATCH]
+            texts = [self._vectors[self._owner[id_]][id_] for id_ in batch]
+            self._collection.upsert(batch, self._embedder.embed(texts))
+            writes += 1
+            if progress is not None:
+                progress(start + len(batch), len(missing))
         left_over = sorted(present - self._owner.keys()) if prune else []
         if left_over:
             self._collection.delete(left_over)
+        if self._collection.made_by != self._embedder.name:
+            self._collection.made_by = self._embedder.name
         self._checked_revision = before  # what was looked at
-        self._wrote(before, bool(missing) + bool(left_over))
+        self._wrote(before, writes + bool(left_over))
         return Reconciled(len(missing), len(left_over))
 
     def _wrote(self, before: int, writes: int) -> None:
@@ -215,11 +262,3 @@ class HybridIndex:
     def _vector_id(self, document_id: str, text: str) -> str:
         content = hashlib.sha256(f"{self._embedder.name}\0{text}".encode()).hexdigest()
         return f"{document_id}#{content[:HASH_CHARACTERS]}"
-
-
-def _folded(name: str) -> str:
-    return name.casefold().replace("-", "_")
-
-
-def _names_in(query: str) -> list[str]:
-    return [_folded(word) for word in NAME.findall(query)]

@@ -15,6 +15,7 @@ class MemoryVectors:
         self._rows: dict[str, Vectors] = {}
         self._matrix: tuple[list[str], Vectors] | None = None
         self._revision = 0
+        self.made_by: str | None = None
 
     @property
     def revision(self) -> int:
@@ -38,7 +39,12 @@ class MemoryVectors:
             self._matrix = list(self._rows), np.stack(rows) if rows else np.zeros((0, self._dimensions), np.float32)
         names, matrix = self._matrix
         similarity = matrix @ vector
-        return [(names[at], float(similarity[at])) for at in np.argsort(-similarity, kind="stable")[:k]]
+        nearest = np.arange(len(names))
+        if k < len(names):
+            kth = np.partition(similarity, len(names) - k)[len(names) - k]
+            nearest = np.flatnonzero(similarity >= kth)  # with all that tie with the last, so that the order is stable
+        order = nearest[np.argsort(-similarity[nearest], kind="stable")][:k]
+        return [(names[at], float(similarity[at])) for at in order]
 
     def ids(self, among: Sequence[str] | None = None) -> set[str]:
         return set(self._rows) if among is None else self._rows.keys() & set(among)

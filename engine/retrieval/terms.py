@@ -18,6 +18,7 @@ STOP_WORDS = frozenset(
 WORD = re.compile(r"\w+")
 # Boundaries inside a name: snake_case, camelCase, HTTPServer.
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_+")
+NUMBER_WEIGHT = 0.3  # a number in a request is an argument's value as a rule, and no tool is called after it
 
 
 class Terms:
@@ -29,12 +30,30 @@ class Terms:
 
     def of(self, text: str) -> list[str]:
         """The terms of a text in order, repeated as often as they occur."""
-        stems: list[str] = self._stemmer.stemWords([word for word in _words(text) if word not in STOP_WORDS])
+        stems: list[str] = self._stemmer.stemWords(list(_words(text)))
         return stems
+
+    def with_words(self, text: str) -> dict[str, str]:
+        """Each term once, in order, with the first word it was the stem of."""
+        words = list(_words(text))
+        found: dict[str, str] = {}
+        for stem, word in zip(self._stemmer.stemWords(words), words, strict=True):
+            found.setdefault(stem, word)
+        return found
+
+
+def weight_of(term: str) -> float:
+    """How much a term of a request counts, before its rarity."""
+    return NUMBER_WEIGHT if term[0].isdigit() else 1.0
+
+
+def spelled_out(name: str) -> str:
+    """A name as words: ``math.hypotOf_two`` is "math hypot Of two"."""
+    return " ".join(part for word in WORD.findall(name) for part in CAMEL.split(word) if part)
 
 
 def _words(text: str) -> Iterator[str]:
     for word in WORD.findall(text):
         for part in CAMEL.split(word):
-            if part:
-                yield part.casefold()
+            if part and (folded := part.casefold()) not in STOP_WORDS:
+                yield folded

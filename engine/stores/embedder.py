@@ -4,6 +4,7 @@ WordLlama (https://github.com/dleemiller/WordLlama) averages one 256-number vect
 here directly: importing the package takes over a second, sets up the root logger, and pads a batch to its longest text.
 """
 
+import zlib
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +19,7 @@ Vectors = npt.NDArray[np.float32]
 
 WEIGHTS = "weights/l2_supercat_256.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
+MODEL = "wordllama-l2-supercat-256"
 TENSOR = "embedding.weight"
 MAX_CHARACTERS = 8_000  # an average over more words than this says little, and a query must stay fast
 
@@ -52,15 +54,19 @@ class WordLlamaEmbedder:
                 self._table: Vectors = np.ascontiguousarray(file.get_tensor(TENSOR), dtype=np.float32)
         except (OSError, SafetensorError) as error:
             raise _broken(folder / WEIGHTS, error) from error
-        if not (folder / TOKENIZER).is_file():
-            raise _broken(folder / TOKENIZER, "it is missing")
-        self._tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
+        try:
+            tokenizer = (folder / TOKENIZER).read_bytes()
+        except FileNotFoundError as error:
+            raise _broken(folder / TOKENIZER, "it is missing") from error
+        self._tokenizer = Tokenizer.from_str(tokenizer.decode())
+        # Another release may bring other weights: then it is another model, and its vectors must not be compared.
+        self._name = f"{MODEL}-{zlib.crc32(tokenizer, zlib.crc32(self._table.data)):08x}"
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
 
     @property
     def name(self) -> str:
-        return "wordllama-l2-supercat-256"
+        return self._name
 
     @property
     def dimensions(self) -> int:

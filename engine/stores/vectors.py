@@ -18,6 +18,7 @@ from typing import Protocol, TypeVar
 
 from engine.contract.failure import ConfigError
 from engine.stores.chroma import ChromaClient, ChromaDamaged
+from engine.stores.collection_notes import CollectionNotes
 from engine.stores.embedder import Vectors
 from engine.stores.locks import FileLock
 from engine.stores.records import Records
@@ -35,6 +36,14 @@ class VectorIndex(Protocol):
     def revision(self) -> int:
         """Grows by one with each write of anybody's, and when content was lost. Reading it costs microseconds."""
         ...
+
+    @property
+    def made_by(self) -> str | None:
+        """The embedder of all its vectors, as whoever fills it last noted; None while it is being filled anew."""
+        ...
+
+    @made_by.setter
+    def made_by(self, embedder: str | None) -> None: ...
 
     def upsert(self, ids: Sequence[str], vectors: Vectors) -> None:
         """Add or replace. vectors: float32 of shape (len(ids), dimensions)."""
@@ -74,6 +83,7 @@ class VectorStore:
         self._client: ChromaClient | None = None
         self._seen: dict[str, int] = {}
         self._dimensions: dict[str, int] = {}
+        self.notes = CollectionNotes(records)
 
     def collection(self, name: str, dimensions: int) -> "VectorCollection":
         """The collection of this name, made at first use. Raises ValueError when it is known with other dimensions."""
@@ -195,6 +205,15 @@ class VectorCollection:
     def revision(self) -> int:
         """As `VectorIndex.revision`."""
         return self._store.revision(self._name)
+
+    @property
+    def made_by(self) -> str | None:
+        """As `VectorIndex.made_by`; every process sees it."""
+        return self._store.notes.made_by(self._name)
+
+    @made_by.setter
+    def made_by(self, embedder: str | None) -> None:
+        self._store.notes.note(self._name, embedder)
 
     def upsert(self, ids: Sequence[str], vectors: Vectors) -> None:
         """As `VectorIndex.upsert`. Raises ValueError for another shape or an id given twice."""

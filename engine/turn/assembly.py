@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import is_
 
-from engine.contract.source import Tool, ToolSource
+from engine.contract.source import NoTools, Tool, ToolSource
 from engine.contract.turn import Turn
 from engine.turn.active_list import (
     ActiveList,
@@ -84,7 +84,8 @@ class Assembly:
         static = self._static(base, kind)
         skills = self._skills(base, [part.acquired for part in parts], [part.composed for part in parts], kind)
         tools, off = enabled((*static.tools, *skills.tools), self._disabled())
-        dropped = [*base.doubled, *static.dropped, *skills.dropped, *off]
+        none = [Dropped(answer.what, answer.why) for answer in gathered.answers if isinstance(answer, NoTools)]
+        dropped = [*base.doubled, *static.dropped, *skills.dropped, *off, *none]
         dropped.sort(key=_dropped_name)
         return ActiveList(tools, tuple(dropped), gathered.failed)
 

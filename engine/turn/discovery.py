@@ -19,7 +19,8 @@ from engine.formats.spec_json import spec_to_json
 from engine.registry.decorate import tool
 from engine.registry.nearest import nearest
 from engine.registry.static import StaticSource
-from engine.retrieval.index import Document, HybridIndex
+from engine.retrieval.document import tool_document
+from engine.retrieval.index import HybridIndex
 from engine.retrieval.memory import MemoryVectors
 from engine.stores.embedder import Embedder
 from engine.turn.assembly import Assembly
@@ -58,8 +59,8 @@ class Discovery:
         if not query.strip():
             return [specs[name] for name in sorted(specs)]
         async with self._lock:
-            ranked = await asyncio.to_thread(self._ranked, query, list(specs.values()))
-        return [specs[name] for name in ranked if name in specs][:limit]
+            ranked = await asyncio.to_thread(self._ranked, query, list(specs.values()), limit)
+        return [specs[name] for name in ranked]
 
     async def describe(self, name: str, turn: Turn) -> ToolSpec:
         """The tool of this name. Raises ToolFailure, naming the nearest, when the turn has none."""
@@ -70,12 +71,12 @@ class Discovery:
             raise ToolFailure(f"There is no tool called {name!r} for you.{hint}", reason="unknown_tool")
         return specs[name]
 
-    def _ranked(self, query: str, specs: Sequence[ToolSpec]) -> list[str]:
+    def _ranked(self, query: str, specs: Sequence[ToolSpec], limit: int) -> list[str]:
         if self._index is None:
             embedder = self._embedder()
             self._index = HybridIndex(MemoryVectors(embedder.dimensions), embedder)
-        self._index.load([_document(spec) for spec in specs])
-        return [found.id for found in self._index.search(query, max(len(specs), 1)) if found.score > 0]
+        self._index.load([tool_document(spec.name, spec.description, spec.parameters) for spec in specs])
+        return [found.id for found in self._index.search(query, limit) if found.score > 0]
 
 
 @tool(category=DISCOVERY, annotations=_READS, tier="low")
@@ -141,11 +142,3 @@ class DiscoverySource(StaticSource):
 
     async def tools(self, turn: Turn) -> Sequence[Tool]:
         return await super().tools(turn) if turn.use_tool_search_flow else ()
-
-
-def _document(spec: ToolSpec) -> Document:
-    fields = spec.parameters.get("properties", {})
-    described = [
-        f"{name} {field.get('description', '')}" for name, field in fields.items() if isinstance(field, Mapping)
-    ]
-    return Document(spec.name, " ".join([spec.description, *described]))

@@ -6,43 +6,54 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.retrieval.bm25 import K1, B, Bm25
-from engine.retrieval.terms import Terms
+from engine.retrieval.bm25 import K1, Bm25, Field
+from engine.retrieval.terms import Terms, weight_of
 
-WORDS = ["triangle", "area", "mail", "send", "roman", "numeral", "file", "csv", "the", "of"]
+WORDS = ["triangle", "area", "mail", "send", "roman", "numeral", "file", "csv", "the", "of", "42"]
 TEXT = st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join)
-STEPS = st.lists(st.tuples(st.sampled_from("abcdefgh"), st.one_of(st.none(), TEXT)), max_size=30)
+FIELDS = st.lists(
+    st.builds(
+        Field, TEXT, st.sampled_from([0.5, 1.0, 2.0]), st.sampled_from([3.0, 12.0]), st.sampled_from([0.3, 0.75])
+    ),
+    max_size=3,
+)
+STEPS = st.lists(st.tuples(st.sampled_from("abcdefgh"), st.one_of(st.none(), FIELDS)), max_size=30)
 
 
-def by_the_book(documents: dict[str, str], query: str) -> dict[str, float]:
-    """Okapi BM25 written out as the formula is printed."""
+def by_the_book(documents: dict[str, list[Field]], query: str) -> dict[str, float]:
+    """BM25F written out as the formula is printed, with the usual length of each field for its average."""
     terms = Terms()
-    counted = {id_: Counter(terms.of(text)) for id_, text in documents.items()}
-    average = max(sum(count.total() for count in counted.values()) / max(len(documents), 1), 1.0)
+    counted: dict[str, Counter[str]] = {}
+    for id_, fields in documents.items():
+        weighted = counted[id_] = Counter()
+        for field in fields:
+            found = Counter(terms.of(field.text))
+            length = 1 - field.b + field.b * found.total() / field.usual
+            for term, count in found.items():
+                weighted[term] += field.weight * count / length  # type: ignore[assignment]
     scores: dict[str, float] = {}
     for term in set(terms.of(query)):
         holders = [id_ for id_, count in counted.items() if count[term]]
         idf = math.log(1 + (len(documents) - len(holders) + 0.5) / (len(holders) + 0.5))
         for id_ in holders:
             count = counted[id_][term]
-            length = 1 - B + B * counted[id_].total() / average
-            scores[id_] = scores.get(id_, 0.0) + idf * count * (K1 + 1) / (count + K1 * length)
+            scores[id_] = scores.get(id_, 0.0) + weight_of(term) * idf * count * (K1 + 1) / (count + K1)
     return scores
 
 
 @settings(deadline=None)
 @given(steps=STEPS, query=TEXT)
 def test_scores_are_the_textbooks_after_any_adding_and_removing(
-    steps: list[tuple[str, str | None]], query: str
+    steps: list[tuple[str, list[Field] | None]], query: str
 ) -> None:
-    index, documents = Bm25(), dict[str, str]()
-    for id_, text in steps:
-        if text is None:
+    index, documents = Bm25(), dict[str, list[Field]]()
+    for id_, fields in steps:
+        if fields is None:
             index.remove(id_)
             documents.pop(id_, None)
         else:
-            index.add(id_, text)
-            documents[id_] = text
+            index.add(id_, fields)
+            documents[id_] = fields
     found = index.search(query, 100)
     expected = by_the_book(documents, query)
     assert len(index) == len(documents)
@@ -56,14 +67,14 @@ def test_scores_are_the_textbooks_after_any_adding_and_removing(
 def test_the_best_k_are_the_head_of_the_whole_ranking(texts: list[str], query: str, k: int) -> None:
     index = Bm25()
     for number, text in enumerate(texts):
-        index.add(f"{number:02}", text)
+        index.add(f"{number:02}", [Field(text)])
     assert index.search(query, k) == index.search(query, 100)[:k]
 
 
 def test_nothing_is_found_in_nothing_and_for_stop_words_only() -> None:
     index = Bm25()
     assert index.search("anything", 5) == []
-    index.add("a", "the triangle")
+    index.add("a", [Field("the triangle")])
     assert index.search("what is the of", 5) == []
     assert "a" in index
     index.remove("a")

@@ -1,10 +1,11 @@
 """Fusion: between the two rankings, and never worse than what both agree on."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.retrieval.fusion import fuse
+from engine.retrieval.fusion import combine, fuse
 
 IDS = st.sampled_from("abcdefgh")
 SPARSE = st.dictionaries(IDS, st.floats(0.01, 50.0))
@@ -41,3 +42,17 @@ def test_one_empty_side_leaves_the_decision_to_the_other() -> None:
     assert fuse({"a": 4.0, "b": 1.0}, {}) == {"a": 1.0, "b": 0.25}
     assert fuse({}, {}) == {}
     assert fuse({}, {"a": -0.5}) == {"a": 0.0}
+
+
+FIGURES = st.lists(st.tuples(*[st.floats(-1.0, 50.0, width=32)] * 4), min_size=1, max_size=8)
+
+
+@given(figures=FIGURES)
+def test_the_four_figures_make_scores_from_0_to_1_and_one_that_is_best_in_all_is_first(
+    figures: list[tuple[float, float, float, float]],
+) -> None:
+    columns = np.array(figures, dtype=np.float32).T
+    scores = combine(*columns)
+    assert ((scores >= 0) & (scores <= 1 + 1e-5)).all()
+    best = columns.max(axis=1, keepdims=True)
+    assert combine(*np.hstack([columns, best]))[-1] >= scores.max() - 1e-5

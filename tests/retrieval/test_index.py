@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.retrieval.index import Document, HybridIndex, Ranked, Reconciled
+from engine.retrieval.document import Document
+from engine.retrieval.index import BATCH, HybridIndex, Ranked, Reconciled
 from engine.retrieval.memory import MemoryVectors
 from engine.stores.embedder import Vectors, WordLlamaEmbedder
 from engine.stores.records import Records
@@ -219,15 +220,6 @@ class OtherModel:
         return np.ascontiguousarray(EMBEDDER.embed(texts)[:, ::-1])
 
 
-def test_another_model_makes_its_own_vectors(tmp_path: Path) -> None:
-    store, index = on_disk(tmp_path)
-    index.load(DOCUMENTS)
-    changed = HybridIndex(store.collection("skills", EMBEDDER.dimensions), OtherModel())
-    assert changed.load(DOCUMENTS) == Reconciled(added=7, removed=7)
-    assert ids(changed.search("mail my colleagues the news", 1)) == ["send_email"]
-    store.close()
-
-
 def test_threads_may_search_while_others_write(index: HybridIndex) -> None:
     index.load(DOCUMENTS)
     failures: list[BaseException] = []
@@ -248,3 +240,41 @@ def test_threads_may_search_while_others_write(index: HybridIndex) -> None:
         thread.join()
     assert failures == []
     assert len(index) == len(DOCUMENTS) + 4
+
+
+MANY = [Document(f"number_{n}", f"What makes number {n} one of its own.") for n in range(3_500)]
+
+
+def load_many(pipe: Any, folder: Path) -> None:
+    _, index = on_disk(folder)
+    index.load(MANY, lambda done, of: pipe.send((done, of)))
+
+
+@pytest.mark.spec("SKILL-10", "SKILL-14")
+def test_a_load_that_is_killed_goes_on_from_there_and_is_not_taken_for_whole(tmp_path: Path) -> None:
+    with other(load_many, tmp_path) as peer:
+        done, of = peer.hear()
+        peer.kill()
+    assert (done, of) == (BATCH, len(MANY))
+    store, index = on_disk(tmp_path)
+    assert index.made_by is None
+    told: list[tuple[int, int]] = []
+    report = index.load(MANY, lambda done, of: told.append((done, of)))
+    assert report.added <= len(MANY) - BATCH
+    assert told[-1] == (report.added, report.added)
+    assert index.made_by == EMBEDDER.name
+    assert store.collection("skills", EMBEDDER.dimensions).count() == len(MANY)
+    assert ids(index.search("what makes number 3217 special", 1)) == ["number_3217"]
+    store.close()
+
+
+@pytest.mark.spec("SKILL-14")
+def test_the_embedder_is_recorded_and_another_one_makes_the_index_anew(tmp_path: Path) -> None:
+    store, index = on_disk(tmp_path)
+    assert index.made_by is None
+    index.load(DOCUMENTS)
+    assert index.made_by == EMBEDDER.name
+    changed = HybridIndex(store.collection("skills", EMBEDDER.dimensions), OtherModel())
+    assert changed.load(DOCUMENTS) == Reconciled(added=7, removed=7)
+    assert changed.made_by == "other"
+    store.close()

@@ -11,7 +11,9 @@ from acquired_skills.folders.store import SkillStore
 from acquired_skills.folders.trust import Trust
 from acquired_skills.library import SkillLibrary
 from acquired_skills.life.failed_inputs import FailedInputs
+from acquired_skills.life.learned_requests import LearnedRequests
 from acquired_skills.life.ledger import Ledger
+from acquired_skills.life.past_requests import PastRequests
 from acquired_skills.life.track_record import TrackRecord
 from acquired_skills.proposal import Proposal
 from acquired_skills.skill import Skill, SkillState
@@ -71,12 +73,13 @@ async def opened_library(
             embedder = WordLlamaEmbedder()
             return HybridIndex(vectors.collection("skills_active", embedder.dimensions), embedder)
 
-        ledger = Ledger(records)
+        ledger, past = Ledger(records), PastRequests(records)
+        requests = LearnedRequests(past)
         library = SkillLibrary(
             store=SkillStore(home / "acquired_skills", trust),
             ledger=ledger,
-            catalog=Catalog(ledger, open_index),
-            track=TrackRecord(ledger, FailedInputs(records), SystemClock()),
+            catalog=Catalog(ledger, open_index, past),
+            track=TrackRecord(ledger, FailedInputs(records), SystemClock(), requests),
             sandbox=box or NoSandbox(),
             clock=SystemClock(),
             static_names=lambda: STATIC,

@@ -1,6 +1,7 @@
 """A skill as a tool: its code in a fresh box for every call."""
 
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,19 @@ from acquired_skills.source import SkillSource
 from engine.contract.failure import FailureClass, ToolFailure
 from engine.contract.source import Tool, ToolSource
 from engine.contract.spec import Origin
+from engine.contract.turn import Turn
+from engine.turn.assembly import active_list
 from sandbox.contract import SandboxError
 from sandbox.namespace.backend import NamespaceSandbox
 from tests.skills.parts import NoSandbox, context, opened_library, proposal
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("SKILL-12")]
+
+SANDBOX = frozenset({"sandbox"})
+TESTS_OF_DIVISION = (
+    "import pytest\nfrom add_one import add_one\n\n\ndef test_divides():\n    assert add_one(2) == 0.5\n    assert add_one(4) == 0.25\n"
+    "    with pytest.raises(ZeroDivisionError):\n        add_one(0)\n"
+)
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -164,3 +173,38 @@ async def test_one_template_serves_skills_that_import_the_same_heavy_library() -
     assert preload_for(("json", "numpy")) == ("numpy",)
     assert preload_for(("numpy", "pandas")) == ("pandas",)
     assert preload_for(("json",)) == ()
+
+
+@pytest.mark.spec("SKILL-14")
+async def test_what_a_skill_was_called_for_helps_to_find_it_when_it_succeeded(
+    library: SkillLibrary, box: NamespaceSandbox, tmp_path: Path
+) -> None:
+    await library.create(proposal(body="return 1 / number", tests=TESTS_OF_DIVISION))
+    ctx = context(library, box, tmp_path / "workspace")
+    tool = await tool_of(library)
+    failed = replace(ctx, turn=Turn(query="Viktor jagt zwölf Boxkämpfer"))
+    with pytest.raises(ToolFailure):
+        await tool.run(failed, {"number": 0})
+    (before,) = await library.search("Viktor jagt zwölf Boxkämpfer", fits=0)
+    await tool.run(replace(ctx, turn=Turn(query="the weather in Rome, please")), {"number": 2})
+    await library.track.aclose()
+    (after,) = await library.search("the weather in Rome, please", fits=0)
+    assert before.similarity < 0.5
+    assert after.similarity > 0.99
+    (source,) = (await SkillSource(library).tools(Turn(query="the weather in Rome, please")),)
+    assert "Rome" not in str([tool.spec for tool in source])  # nobody is shown what was asked
+
+
+@pytest.mark.spec("SKILL-14", "LIST-3")
+async def test_a_list_says_when_no_skill_fits(library: SkillLibrary, box: NamespaceSandbox) -> None:
+    await library.create(proposal())
+    library.fits = 0.15
+    source = SkillSource(library)
+    for_nothing = await active_list([source], Turn(query="good morning"), SANDBOX)
+    assert for_nothing.tools == ()
+    (dropped,) = for_nothing.dropped
+    assert dropped.name == "acquired skills"
+    assert "nothing fits" in dropped.reason
+    fitting = await active_list([source], Turn(query="add one to a whole number"), SANDBOX)
+    assert [tool.spec.name for tool in fitting.tools] == ["add_one"]
+    assert fitting.dropped == ()

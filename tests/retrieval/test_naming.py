@@ -1,0 +1,88 @@
+"""Exact names: first wherever they are said; ordinary words only where they are said as names."""
+
+import string
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.retrieval.document import Document, tool_document
+from engine.retrieval.index import HybridIndex
+from engine.retrieval.memory import MemoryVectors
+from engine.retrieval.naming import names_in
+from engine.stores.embedder import WordLlamaEmbedder
+
+pytestmark = pytest.mark.spec("SKILL-14")
+EMBEDDER = WordLlamaEmbedder()
+PART = st.text(string.ascii_lowercase + string.digits, min_size=1, max_size=5)
+NAME = st.lists(PART, min_size=1, max_size=3).map("_".join).filter(lambda name: name[0].isalpha())
+TEXT = st.lists(st.sampled_from(["sends", "mail", "area", "triangle", "use", "word", "to", "csv"]), max_size=6).map(
+    " ".join
+)
+PHRASES = (
+    "use {}",
+    "{}",
+    "please call {} on the triangle's area",
+    "send the mail with `{}`, then stop",
+    "the {} skill",
+    "{}(1)",
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    names=st.lists(NAME, min_size=2, max_size=6, unique=True),
+    texts=st.lists(TEXT, min_size=6, max_size=6),
+    phrase=st.sampled_from(PHRASES),
+    data=st.data(),
+)
+def test_what_a_request_names_is_first_whatever_else_there_is(
+    names: list[str], texts: list[str], phrase: str, data: st.DataObject
+) -> None:
+    index = HybridIndex(MemoryVectors(EMBEDDER.dimensions), EMBEDDER)
+    index.load([Document(name, text) for name, text in zip(names, texts, strict=False)])
+    wanted = data.draw(st.sampled_from(names))
+    request = phrase.format(wanted)
+    others = [name for name in names if name != wanted]
+    weights = {wanted: 0.0, **dict.fromkeys(others, 1.0)}
+    found = index.search(request, len(names), weights)
+    assert found[0].id == wanted or found[0].id in names_in(request)
+    assert found[0].named
+    assert found[0].fit == 1.0
+    assert wanted in [each.id for each in found if each.named]
+
+
+def test_an_ordinary_word_is_a_name_only_where_it_is_said_as_one() -> None:
+    assert "add" not in names_in("add milk to the list")
+    assert "add_all" in names_in("please add_all of it")
+    for request in (
+        "add",
+        "use add on it",
+        "`add` them",
+        "the add tool please",
+        "add(1, 2) is what?",
+        "call “add” now",
+    ):
+        assert "add" in names_in(request), request
+
+
+def test_of_names_that_differ_in_spelling_only_the_one_that_is_spelled_so_is_first() -> None:
+    index = HybridIndex(MemoryVectors(EMBEDDER.dimensions), EMBEDDER)
+    index.load([Document("get-page", "Gets."), Document("get_page", "Gets."), Document("GET_PAGE", "Gets.")])
+    for name in ("get-page", "get_page", "GET_PAGE"):
+        assert index.search(f"use {name}", 3)[0].id == name
+    index.remove("get_page")
+    assert {found.id for found in index.search("use get_page", 2) if found.named} == {"get-page", "GET_PAGE"}
+
+
+def test_a_tools_parameters_are_read_as_far_as_they_make_sense() -> None:
+    inner = {"type": "object", "properties": {"city": {"description": "where", "enum": ["Rome", 3]}, "odd": 5}}
+    schema = {"properties": {"places": {"type": "array", "items": inner}, "strange": {"enum": "no list"}}}
+    document = tool_document("weather.get", "Forecast.", schema)
+    assert document.details == "places city where strange"
+    assert document.choices == "Rome 3"
+    assert tool_document("x", "y", {"properties": ["not", "a", "mapping"]}).details == ""
+    deep: dict[str, object] = {}
+    for _ in range(500):
+        deep = {"properties": {"again": deep}}
+    assert tool_document("x", "y", deep).details.split() == ["again"] * 4
