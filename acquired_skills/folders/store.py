@@ -210,7 +210,7 @@ class SkillStore:
         """Versions at which this name was deleted, ascending."""
         start = folder_name(name) + "-"
         ends = [entry.name.removeprefix(start) for entry in self.deleted.iterdir() if entry.name.startswith(start)]
-        return sorted(int(end) for end in ends if end.isdigit())
+        return sorted(int(end) for end in ends if end.isdecimal())
 
     def _keep_older(self, final: Path, staged: Path, current: int) -> None:
         """Earlier versions are immutable, so they are linked; the one that was current is copied."""

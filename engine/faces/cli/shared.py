@@ -71,7 +71,10 @@ def settings_of(ctx: typer.Context) -> tuple[Home, Settings]:
 
 def emit_json(value: Any) -> None:
     """One line of JSON on stdout."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, default=str) + "\n")
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    if not text.isprintable():  # within strings alone, so that the escapes of JSON stand for the same
+        text = "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
+    sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
@@ -83,7 +86,7 @@ def emit(text: str) -> None:
 
 def say(text: str) -> None:
     """A remark for the person at the terminal, on stderr."""
-    sys.stderr.write(f"knackbox: {text}\n")
+    sys.stderr.write(f"knackbox: {visible(text)}\n")
     sys.stderr.flush()
 
 
@@ -116,6 +119,13 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str | Text]]) -
 def printable(text: str) -> str:
     """The text without what a terminal would obey."""
     return "".join(character for character in text if character.isprintable())
+
+
+def visible(text: str) -> str:
+    """The text with what a terminal would obey as escapes, such as `\\x1b`; lines and tabs stay."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each in "\n\t" else ascii(each)[1:-1] for each in text)
 
 
 class Spinner:
