@@ -92,7 +92,8 @@ class Run:
     async def _block(self, block: Block, visible: Mapping[str, Any], at: str) -> Any:
         self._blocks += 1
         if self._blocks > MOST_BLOCKS:
-            raise StepFailed(at.rstrip("."), f"maps and branches go through more than {MOST_BLOCKS:,} blocks in one run")
+            text = f"maps and branches go through more than {MOST_BLOCKS:,} blocks in one run"
+            raise StepFailed(at.rstrip("."), text)
         scope = dict(visible)
         for step in block.steps:
             scope[step.name] = await self._step(step, scope, f"{at}{step.name}")
