@@ -173,3 +173,20 @@ async def test_maps_keep_their_order_and_branches_choose() -> None:
         assert (output, places) == ({"all": [], "more": None}, [])
         with pytest.raises(StepFailed, match="4 items"):
             await gives(EACH, {"urls": ["a"] * 4, "least": 1}, lambda i: i)
+
+
+@pytest.mark.asyncio
+async def test_maps_within_maps_end_also_where_nothing_is_called() -> None:
+    output: Any = {"from": "/arguments/n"}
+    steps: list[Any] = []
+    for level in range(3):
+        each = {"steps": steps, "output": output}
+        steps = [
+            {"name": f"m{level}", "map": {"from": "/arguments/urls"}, "as": f"i{level}", "most_items": 200}
+            | {"each": each}
+        ]
+        output = 1
+    pipeline = {"steps": [*steps, FETCH | {"inputs": {"url": "u"}}], "output": 1}
+    async with asyncio.timeout(20):
+        with pytest.raises(StepFailed, match="more than 5,000 blocks"):
+            await gives(pipeline, {"urls": ["u"] * 200, "n": 1}, lambda _: {})
