@@ -79,7 +79,8 @@ def emit_json(value: Any) -> None:
 
 
 def emit(text: str) -> None:
-    """Text on stdout, with one line end."""
+    """Text on stdout, with one line end. Exactly so for a file or a pipe; at a terminal with nothing it would obey."""
+    text = visible(text) if sys.stdout.isatty() else text
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
     sys.stdout.flush()
 
@@ -112,7 +113,7 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str | Text]]) -
     for heading in headings:
         table.add_column(heading, overflow="fold")
     for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+        table.add_row(*(cell if isinstance(cell, Text) else Text(visible(cell)) for cell in row))
     Console(width=None if sys.stdout.isatty() else _WIDE).print(table)
 
 

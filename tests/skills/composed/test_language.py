@@ -190,3 +190,17 @@ async def test_maps_within_maps_end_also_where_nothing_is_called() -> None:
     async with asyncio.timeout(20):
         with pytest.raises(StepFailed, match="more than 5,000 blocks"):
             await gives(pipeline, {"urls": ["u"] * 200, "n": 1}, lambda _: {})
+
+
+@pytest.mark.asyncio
+async def test_no_step_makes_what_the_step_before_gave_deeper_than_can_be_read() -> None:
+    steps: list[Any] = [FETCH | {"inputs": {"url": "u"}}]
+    for number in range(45):
+        output: Any = {"from": f"/{steps[-1]['name']}"}
+        for _ in range(22):
+            output = [output]
+        block = {"steps": [], "output": output}
+        steps.append({"name": f"s{number}", "if": {"equals": [1, 1]}, "then": block})
+    pipeline = {"steps": steps, "output": {"text": [{"from": "/s44"}]}}
+    with pytest.raises(StepFailed, match="nested more than 64 deep"):
+        await gives(pipeline, {}, lambda _: 1)
