@@ -4,6 +4,7 @@ What the operator's configuration allows needs no question. A yes never opens wh
 outside `[egress]` `allow` are refused before anybody is asked.
 """
 
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +19,7 @@ from engine.contract.spec import Annotations, ToolSpec
 from engine.policy.approval import Approval
 
 ANY = "*"
+MOST_ASKED = 1_500  # characters of what is declared, as it is shown; every way to ask shows 2,000 at least
 
 # Asks a person about these arguments; says who agreed. Raises ToolFailure when nobody did.
 Ask = Callable[[dict[str, Any]], Awaitable[str]]
@@ -66,6 +68,10 @@ async def approved(proposal: Proposal, allowed: Allowed, ask: Ask | None) -> Pro
     packages, destinations = allowed.asked_about(proposal)
     if not packages and not destinations:
         return proposal
+    size = len(json.dumps({"packages": packages, "connects_to": destinations}, indent=2))
+    if size > MOST_ASKED:  # what comes after it would not be seen, and a yes is for what was seen
+        text = f"It declares {size:,} characters of packages and destinations: keep it to {MOST_ASKED:,}, so that "
+        raise SkillRefused(proposal.name, [Problem("dependencies", f"{text}the person who is asked can read it.")])
     what = "; ".join(
         f"{kind} {', '.join(found)}"
         for kind, found in (("packages:", packages), ("connects to:", destinations))

@@ -1,8 +1,10 @@
 """The skill apart from its tests: its answers to their calls, and its mutants', in fresh boxes (SKILL-7)."""
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from acquired_skills.admission.facts import Answers, answers_of
@@ -172,15 +174,26 @@ def _came(answer: Data) -> Any:
 
 def _loosely(value: Any) -> Any:
     """Without the order of what is in it, which for sets of texts is another in every process."""
+    return _ordered(value)[0]
+
+
+def _ordered(value: Any) -> tuple[Any, str]:
+    """The value in order, and what it is ordered by: short, so that depth costs nothing, whatever a box sends."""
     if isinstance(value, list):
-        return sorted((_loosely(each) for each in value), key=_key)
+        items = sorted(map(_ordered, value), key=itemgetter(1))
+        return [each for each, _ in items], _digest("list", [key for _, key in items])
     if isinstance(value, dict):
-        return {key: _loosely(each) for key, each in value.items()}
-    return value
+        fields = {name: _ordered(each) for name, each in value.items()}
+        return (
+            {name: each for name, (each, _) in fields.items()},
+            _digest("dict", sorted((name, key) for name, (_, key) in fields.items())),
+        )
+    text = json.dumps(value)
+    return value, text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}{_digest('text', text)}"
 
 
-def _key(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
+def _digest(kind: str, of: Any) -> str:
+    return hashlib.sha256(json.dumps([kind, of]).encode()).hexdigest()
 
 
 def _raised(answer: Data) -> str:

@@ -5,7 +5,7 @@
 
 from typing import Annotated, Any, Literal, NotRequired, TypeVar
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
 T = TypeVar("T")
@@ -15,6 +15,22 @@ _Text = Annotated[str, Field(max_length=4_000)]
 _Line = Annotated[str, Field(max_length=500)]
 _Count = Annotated[int, Field(ge=0, le=1_000_000)]
 _Seconds = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
+
+
+def is_call(found: dict[str, Any]) -> bool:
+    """Whether it has what a call of `acquired_skills.in_box.asking` has."""
+    return (
+        isinstance(found.get("arguments"), list)
+        and isinstance(found.get("named"), dict)
+        and isinstance(found.get("files", {}), dict)
+        and isinstance(found.get("place", ""), str)
+    )
+
+
+def _call(found: dict[str, Any]) -> dict[str, Any]:
+    if not is_call(found):
+        raise ValueError("it is no call")
+    return found
 
 
 @with_config(_STRICT)
@@ -57,7 +73,7 @@ class Asked(TypedDict):
     """One call that one test made, as data, and its answer, when that was always the same."""
 
     test: _Id
-    call: dict[str, Any]
+    call: Annotated[dict[str, Any], AfterValidator(_call)]
     answer: NotRequired[dict[str, Any]]
 
 

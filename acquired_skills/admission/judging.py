@@ -25,7 +25,7 @@ from acquired_skills.admission.apart import (
     unsteady,
 )
 from acquired_skills.admission.declarations import declarations
-from acquired_skills.admission.facts import Answers, Facts, Result, Run, facts_of
+from acquired_skills.admission.facts import Answers, Facts, Result, Run, facts_of, is_call
 from acquired_skills.admission.perturbed import WAYS, perturbed
 from acquired_skills.admission.reaching import function_of, reaching
 from acquired_skills.admission.static_checks import imported_modules
@@ -152,7 +152,7 @@ class _Judging:
                 raise ValueError("it answers otherwise in another box")
             tables += self._of_mutants(keys, changed)
         unknown = await self._run(tables, truth)
-        fresh = {_key(call): call for call in unknown if "arguments" in call and _key(call) not in self.calls}
+        fresh = {_key(call): call for call in unknown if is_call(call) and _key(call) not in self.calls}
         if fresh and any(one["outcome"] == "missed" for t in tables if t.kind == TRUE for one in t.results.values()):
             self.calls |= fresh
             return None

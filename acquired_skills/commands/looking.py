@@ -21,7 +21,7 @@ from acquired_skills.library import SkillLibrary
 from acquired_skills.life.failed_inputs import as_tests
 from acquired_skills.provenance import in_one_line
 from acquired_skills.skill import Skill
-from engine.faces.cli.shared import Json, emit, emit_json, say, wants_json
+from engine.faces.cli.shared import Json, emit, emit_json, say, visible, wants_json
 
 
 def list_(ctx: typer.Context, as_json: Json = False) -> None:
@@ -61,18 +61,23 @@ def show(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
         emit_json(found)
         return
     if skill is None:
-        emit(cases)
+        _tell(cases)
         return
-    emit(f"{signature(skill)}\nversion {skill.version}, {skill.state}, {skill.created}\n\n{skill.description}")
-    emit(f"from {in_one_line(skill.provenance)}\nsigned by {found['signed_by'] or 'nobody'}")
+    _tell(f"{signature(skill)}\nversion {skill.version}, {skill.state}, {skill.created}\n\n{skill.description}")
+    _tell(f"from {in_one_line(skill.provenance)}\nsigned by {found['signed_by'] or 'nobody'}")
     if needs(skill):
-        emit(f"needs {needs(skill)}")
-    emit("".join(f"- {example}\n" for example in skill.examples))
-    emit("".join(f"{line}\n" for line in ["# how it was admitted", *lines(skill.admission)]))
+        _tell(f"needs {needs(skill)}")
+    _tell("".join(f"- {example}\n" for example in skill.examples))
+    _tell("".join(f"{line}\n" for line in ["# how it was admitted", *lines(skill.admission)]))
     program, tests = skill.files
-    emit(f"# {program}\n{found['code']}\n# {tests}\n{found['tests']}")
+    _tell(f"# {program}\n{found['code']}\n# {tests}\n{found['tests']}")
     if cases:
-        emit(f"# it failed on\n{cases}")
+        _tell(f"# it failed on\n{cases}")
+
+
+def _tell(text: str) -> None:
+    """What others wrote, with nothing in it that a terminal would obey."""
+    emit(visible(text))
 
 
 def history(ctx: typer.Context, name: Name, as_json: Json = False) -> None:

@@ -14,7 +14,7 @@ from acquired_skills.portable.archive import Files, Unreadable
 from acquired_skills.portable.bringing_in import Brought, bring_in
 from acquired_skills.portable.exporting import files_of, zipped
 from acquired_skills.provenance import of_person
-from engine.faces.cli.shared import Exit, Json, emit, emit_json, fail, say, wants_json
+from engine.faces.cli.shared import Exit, Json, emit, emit_json, fail, say, visible, wants_json
 from engine.stores.atomic import write_atomic
 
 
@@ -70,5 +70,5 @@ def import_(
         emit_json([{"name": b.name, "outcome": b.outcome, "version": b.version, "text": b.text} for b in found])
     else:
         for one in found:
-            (say if one.outcome == "refused" else emit)(one.text)
+            (say if one.outcome == "refused" else emit)(visible(one.text))
     raise typer.Exit(int(Exit.FAILED if any(one.outcome == "refused" for one in found) else Exit.OK))

@@ -18,7 +18,7 @@ from engine.app.engine import Engine
 from engine.contract.failure import ConfigError, ToolFailure
 from engine.contract.turn import Turn
 from engine.faces.cli.session import with_engine
-from engine.faces.cli.shared import Exit, emit, emit_json, fail, wants_json, working
+from engine.faces.cli.shared import Exit, emit, emit_json, fail, visible, wants_json, working
 from engine.policy.approval import Approval
 from engine.stores.locks import StoreBusy
 
@@ -90,5 +90,5 @@ def told(ctx: typer.Context, as_json: bool, skill: Skill | None, text: str, name
 def table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
     table = Table(*(column.replace("_", " ") for column in columns), box=None, pad_edge=False)
     for row in rows:
-        table.add_row(*("" if row[c] is None else escape(" ".join(str(row[c]).split())) for c in columns))
+        table.add_row(*("" if row[c] is None else escape(visible(" ".join(str(row[c]).split()))) for c in columns))
     Console().print(table)

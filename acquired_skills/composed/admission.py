@@ -129,6 +129,7 @@ class Composer:
             tests_sha256=sha256(proposal.tests),
             tests=len(cases),
             examples=proposal.examples,
+            provenance=dict(proposal.provenance),
             timeout_s=proposal.timeout_s,
             admission={"mutants": {"tried": proof.tried, "killed": proof.noticed, "survived": proof.survived}},
             kind=SkillKind.COMPOSED,

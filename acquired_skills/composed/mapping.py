@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from engine.contract.strict_json import JsonError, read_json
+from engine.contract.strict_json import DEEPEST, JsonError, read_json, too_deep
 
 MOST_REFERENCES = 50  # in one mapping
 MOST_POINTER = 500  # characters
@@ -94,10 +94,12 @@ def references(mapped: Mapped) -> Iterator[From]:
 
 
 def resolve(mapped: Mapped, scope: Mapping[str, Any]) -> Any:
-    """What it gives with these values by name. Raises Unresolved, also for what is larger than MOST_BYTES."""
+    """What it gives with these values by name. Raises Unresolved, also for what is too large or too deep."""
     value = _resolve(mapped, scope)
     if larger_than(value, MOST_BYTES):
         raise Unresolved(f"a mapping gives more than {MOST_BYTES >> 10} KiB: pass on less")
+    if too_deep(value):  # step by step they could get as deep as Python cannot go
+        raise Unresolved(f"a mapping gives what is nested more than {DEEPEST} deep")
     return value
 
 

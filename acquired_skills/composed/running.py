@@ -20,6 +20,7 @@ from acquired_skills.composed.pipeline import (
 from engine.contract.failure import FailureClass
 
 MOST_CALLS = 500  # of one run
+MOST_BLOCKS = 5_000  # of one run: what maps within maps go through, whether or not anything is called there
 MOST_BYTES = 8 << 20  # of what a map gathers
 
 # Place (`titles.3.fetch`), the step, its inputs; gives the output. Raises StepFailed.
@@ -82,12 +83,17 @@ class Run:
         self._change = change
         self._lenient = change.how in ("left_out", "blind")
         self._calls = 0
+        self._blocks = 0
 
     async def run(self, pipeline: Pipeline, arguments: Mapping[str, Any]) -> Any:
         """The output. Raises StepFailed."""
         return await self._block(pipeline, {ARGUMENTS: dict(arguments)}, "")
 
     async def _block(self, block: Block, visible: Mapping[str, Any], at: str) -> Any:
+        self._blocks += 1
+        if self._blocks > MOST_BLOCKS:
+            text = f"maps and branches go through more than {MOST_BLOCKS:,} blocks in one run"
+            raise StepFailed(at.rstrip("."), text)
         scope = dict(visible)
         for step in block.steps:
             scope[step.name] = await self._step(step, scope, f"{at}{step.name}")

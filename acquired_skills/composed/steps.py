@@ -15,7 +15,7 @@ from engine.contract.result import ToolCall, ToolResult
 from engine.contract.spec import Origin, ToolSpec
 from engine.contract.strict_json import too_deep
 from engine.dispatch.inner_calls import InnerCalls
-from engine.policy.access import DISCOVERY_TOOLS
+from engine.policy.access import DENIED, DISCOVERY_TOOLS, denial, why_not
 
 # How a box ends by itself: a skill that ended so has failed, and does nothing any more.
 _ENDED = frozenset({"error", "timeout", "cpu", "memory", "output", "disk", "processes", "files", "file_size", "policy"})
@@ -38,14 +38,17 @@ class Steps:
 
     async def __call__(self, place: str, step: CallStep, inputs: Mapping[str, Any], /) -> Any:
         """What the step gives, or gave before. Raises StepFailed."""
-        if place in self.run.finished:
-            return self.run.finished[place]
         tool = await self.calls.find(step.call, self.ctx.turn)
         if tool is None:
             raise StepFailed(place, f"there is no tool called `{step.call}` any more", tool=step.call)
         spec = tool.spec
         if spec.category in NO_STEPS or spec.name in DISCOVERY_TOOLS:  # one that took the name later
             raise StepFailed(place, f"`{spec.name}` is not a step", tool=step.call, refused=True)
+        if place in self.run.finished:
+            # The same user may go on through another agent, which is not to read what it may not ask for.
+            if reason := why_not(spec, self.ctx.turn):
+                raise StepFailed(place, denial(spec.name, reason), tool=step.call, reason=DENIED, refused=True)
+            return self.run.finished[place]
         if place in self.run.unsure and not spec.replay_safe and not self.repeat:
             raise StepFailed(
                 place,

@@ -14,10 +14,12 @@ from acquired_skills.arguments import why_unusable
 from acquired_skills.composed.effects import Effects
 from acquired_skills.folders.front_matter import dump_front, first_of, read_front
 from acquired_skills.names import folder_name, skill_name
+from acquired_skills.proposal import MAX_TIMEOUT_S
 from acquired_skills.skill import NotOurs, Skill, SkillDamaged, SkillKind, SkillState
 from sandbox.contract import Destination
 
 PREFIX = "knackbox-"
+MOST_VERSION = 10**9  # beyond any that is reached by counting; the records hold no number of any length
 
 
 def _from_json(text: Any) -> Any:
@@ -40,18 +42,18 @@ class _Ours(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    version: int = Field(ge=1)
+    version: int = Field(ge=1, lt=MOST_VERSION)
     state: SkillState
     created: str
     call: Literal["plain", "typed"]
-    timeout: float = Field(gt=0)
+    timeout: float = Field(gt=0, le=MAX_TIMEOUT_S)
     imports: Annotated[tuple[str, ...], BeforeValidator(_from_json)]
     examples: Annotated[tuple[str, ...], BeforeValidator(_from_json)]
     dependencies: Annotated[tuple[str, ...], BeforeValidator(_from_json)] = ()
     destinations: Annotated[tuple[Annotated[str, AfterValidator(_destination)], ...], BeforeValidator(_from_json)] = ()
     environment: Annotated[tuple[str, ...], BeforeValidator(_from_json)] = ()
     parameters: Annotated[dict[str, Any], BeforeValidator(_from_json)]
-    tests: int = Field(ge=1)
+    tests: int = Field(ge=1, lt=MOST_VERSION)
     code_sha256: str = Field(alias="code-sha256", pattern="^[0-9a-f]{64}$")
     tests_sha256: str = Field(alias="tests-sha256", pattern="^[0-9a-f]{64}$")
     admission: Annotated[dict[str, Any], BeforeValidator(_from_json)]

@@ -30,6 +30,7 @@ SKILL_FILE = "SKILL.md"
 VERSIONS = "versions"
 _MOST_BYTES = 4 << 20  # of one file; what is admitted has a hundredth of it
 _PARSED = 1024
+_MOST_DIGITS = 9  # of a version, so that the next one fits the records
 
 
 class SkillStore:
@@ -210,7 +211,7 @@ class SkillStore:
         """Versions at which this name was deleted, ascending."""
         start = folder_name(name) + "-"
         ends = [entry.name.removeprefix(start) for entry in self.deleted.iterdir() if entry.name.startswith(start)]
-        return sorted(int(end) for end in ends if end.isdigit())
+        return sorted(int(end) for end in ends if _is_number(end))
 
     def _keep_older(self, final: Path, staged: Path, current: int) -> None:
         """Earlier versions are immutable, so they are linked; the one that was current is copied."""
@@ -265,7 +266,12 @@ def _bytes(path: Path) -> bytes:
 
 
 def _numbers(folder: Path) -> list[int]:
-    return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdecimal()) if folder.is_dir() else []
+    return sorted(int(entry.name) for entry in folder.iterdir() if _is_number(entry.name)) if folder.is_dir() else []
+
+
+def _is_number(name: str) -> bool:
+    """Whether a folder's name can be a version that is written here: others are not ours."""
+    return name.isascii() and name.isdecimal() and len(name) <= _MOST_DIGITS
 
 
 def _link(source: str, target: str) -> None:

@@ -1,8 +1,11 @@
 """Tables on stdout, for whoever reads them there."""
 
+import json
+import sys
+
 import pytest
 
-from engine.faces.cli.shared import print_table
+from engine.faces.cli.shared import emit, emit_json, print_table, say
 
 pytestmark = pytest.mark.spec("FACE-1")
 
@@ -17,3 +20,21 @@ def test_cells_are_whole_where_no_terminal_is(
     assert len(lines) == 3
     assert lines[1].split() == ["n" * 70, url, "w" * 300]
     assert lines[2].split() == ["short", url]
+
+
+def test_what_others_wrote_does_nothing_to_a_terminal_and_a_file_gets_it_as_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evil = "a\x1b[2J\x07\x9b\u202e\U000e0041\r\tb\n"
+    emit(evil)
+    assert capsys.readouterr().out == evil
+    monkeypatch.setenv("TERM", "dumb")  # so that nothing is set in bold
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    emit(evil)
+    print_table(("name",), [(evil,)])
+    emit_json({"is": evil})
+    say(evil)
+    said = capsys.readouterr()
+    assert all(each.isprintable() or each in "\n\t" for each in said.out + said.err)
+    assert "a\\x1b[2J\\x07\\x9b\\u202e\\U000e0041\\r\tb\n" in said.out
+    assert json.loads(said.out.splitlines()[-1]) == {"is": evil}

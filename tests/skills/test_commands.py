@@ -88,3 +88,22 @@ def test_a_lost_database_is_rebuilt_by_reindex(skills: Shell, home: Path) -> Non
         path.rename(home / path.name)
     assert skills("reindex", "--json").last["indexed"] == 1
     assert [one["name"] for one in skills("list", "--json").last] == ["add_one"]
+
+
+@pytest.mark.spec("SKILL-11")
+def test_nothing_in_a_skill_does_anything_to_a_terminal(skills: Shell, home: Path) -> None:
+    evil = "\x1b]0;owned\x07\x9b2J\u202e"
+    code = home / "add_one.py"
+    code.write_text(f"{code.read_text()}# {evil}\n")
+    failing = f'from add_one import add_one\n\n\ndef test_it():\n    assert add_one(1) == 3, "{evil}"\n'
+    (home / "failing.py").write_text(failing)
+    good = home / "good.py"
+    good.write_text(f"{good.read_text()}# {evil}\n")
+    refused, admitted = skills.add("failing.py"), skills.add()
+    assert (refused.code, admitted.code) == (1, 0)
+    assert "owned" in refused.err
+    shown, as_json = skills("show", "add_one"), skills("show", "add_one", "--json")
+    assert "\\x1b]0;owned\\x07\\x9b2J\\u202e" in shown.out
+    assert evil in as_json.last["code"]
+    for said in (refused.err, admitted.out, shown.out, as_json.out, skills("list").out):
+        assert all(each.isprintable() or each in "\n\t" for each in said)

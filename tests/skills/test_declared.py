@@ -114,3 +114,15 @@ async def test_what_the_configuration_allows_is_not_asked_about(
     block = '# dependencies = ["Six>=1.16"]\n# [tool.knackbox]\n# destinations = ["a.example:443"]'
     assert allowed.asked_about(declaring(block)) == asked
     assert allowed.asked_about(proposal()) == ([], [])
+
+
+async def test_nothing_is_hidden_behind_what_a_person_is_shown(tmp_path: Path, box: NamespaceSandbox) -> None:
+    padded = "Six" + " " * 3_000 + ">=1.16"
+    code = declaring(f'# dependencies = ["{padded}", "other>=1"]').code
+    person = Person(yes)
+    settings = Settings(skills=SkillSettings(packages=[]))
+    async with Engine.open(tmp_path, settings=settings, sandbox=box, people=People(approver=person)) as engine:
+        arguments = {"name": SIX.name, "description": SIX.description, "code": code, "tests": SIX.tests}
+        result = await engine.call("create_skill", arguments)
+    assert person.asked == []
+    assert "keep it to 1,500, so that the person who is asked can read it" in result.error

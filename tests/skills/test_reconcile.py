@@ -1,4 +1,5 @@
 import logging
+import re
 from pathlib import Path
 
 import pytest
@@ -93,3 +94,19 @@ def test_a_foreign_skill_is_left_alone(tmp_path: Path) -> None:
     assert (foreign / "SKILL.md").exists()
     assert (store.root / "Not A Skill").exists()
     assert report.aside == ()
+
+
+def test_a_folder_that_says_more_than_the_records_can_hold_keeps_no_other_out(tmp_path: Path) -> None:
+    store = SkillStore(tmp_path / "skills")
+    for name in ("add_one", "add_two"):
+        publish(store, name)
+    file = store.folder("add_one") / "SKILL.md"
+    text = file.read_text()
+    changed = re.sub(r"(knackbox-version: )\S+", rf"\g<1>'{10**30}'", text)
+    assert changed != text
+    file.write_text(changed)
+    with opened_records(tmp_path) as records:
+        ledger = Ledger(records)
+        report = reconcile(store, ledger)
+        assert [one.name for one in report.aside] == ["add_one"]
+        assert listed(ledger) == {"add_two": 1}

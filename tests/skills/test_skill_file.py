@@ -68,6 +68,8 @@ GOOD = render(skill()).decode()
         ("---\nname: Bad Name\ndescription: x\n---\n", "name"),
         ("---\nname: add-one\n---\n", "description"),
         (GOOD.replace("knackbox-version: '1'", "knackbox-version: zero"), "knackbox-version"),
+        (GOOD.replace("knackbox-version: '1'", f"knackbox-version: '{10**30}'"), "knackbox-version"),
+        (GOOD.replace("knackbox-timeout: '30.0'", "knackbox-timeout: 'Infinity'"), "knackbox-timeout"),
         (GOOD.replace("knackbox-state: probation", "knackbox-state: loved"), "knackbox-state"),
         (GOOD.replace("knackbox-parameters: '{", "knackbox-parameters: '"), "knackbox-parameters"),
         (GOOD.replace("knackbox-destinations: '[]'", "knackbox-destinations: '[\"x\"]'"), "knackbox-destinations"),

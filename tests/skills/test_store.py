@@ -80,6 +80,15 @@ def test_a_name_that_comes_back_goes_on_counting_versions(tmp_path: Path) -> Non
         store.restore("add_one")
 
 
+def test_folders_that_nobody_here_named_are_no_versions(tmp_path: Path) -> None:
+    store = SkillStore(tmp_path)
+    publish(store)
+    for name in ("add-one-\u00b2", "add-one-\u0663", f"add-one-{10**30}"):
+        (store.deleted / name).mkdir()
+    (store.folder("add_one") / "versions" / str(10**30)).mkdir(parents=True)
+    assert publish(store).version == 2
+
+
 def test_names_that_begin_alike_are_not_mixed_up(tmp_path: Path) -> None:
     store = SkillStore(tmp_path)
     publish(store, "add_one")

@@ -71,19 +71,23 @@ def settings_of(ctx: typer.Context) -> tuple[Home, Settings]:
 
 def emit_json(value: Any) -> None:
     """One line of JSON on stdout."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, default=str) + "\n")
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    if not text.isprintable():  # within strings alone, so that the escapes of JSON stand for the same
+        text = "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
+    sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
 def emit(text: str) -> None:
-    """Text on stdout, with one line end."""
+    """Text on stdout, with one line end. Exactly so for a file or a pipe; at a terminal with nothing it would obey."""
+    text = visible(text) if sys.stdout.isatty() else text
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
     sys.stdout.flush()
 
 
 def say(text: str) -> None:
     """A remark for the person at the terminal, on stderr."""
-    sys.stderr.write(f"knackbox: {text}\n")
+    sys.stderr.write(f"knackbox: {visible(text)}\n")
     sys.stderr.flush()
 
 
@@ -109,13 +113,20 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str | Text]]) -
     for heading in headings:
         table.add_column(heading, overflow="fold")
     for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+        table.add_row(*(cell if isinstance(cell, Text) else Text(visible(cell)) for cell in row))
     Console(width=None if sys.stdout.isatty() else _WIDE).print(table)
 
 
 def printable(text: str) -> str:
     """The text without what a terminal would obey."""
     return "".join(character for character in text if character.isprintable())
+
+
+def visible(text: str) -> str:
+    """The text with what a terminal would obey as escapes, such as `\\x1b`; lines and tabs stay."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() or each in "\n\t" else ascii(each)[1:-1] for each in text)
 
 
 class Spinner:

@@ -269,3 +269,30 @@ async def test_calls_within_calls_come_to_an_end(tmp_path: Path) -> None:
         result = await engine.call("ask_again", {}, call_id="top")
         assert "nested more than 8 deep" in result.text
         assert len(await calls(engine)) == 9
+
+
+async def test_an_agent_that_may_not_call_a_step_is_not_given_what_another_agent_of_the_user_got(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path) as engine:
+        await taught(engine)
+        closed = tmp_path / "workspace" / "closed"
+        closed.touch()
+        failed = await engine.call("tell_about", ASK)
+        closed.unlink()
+        for allowed in (["tell_about", "send_note"], ["tell_about"]):
+            narrow = Turn(allowed=Allowed.of(allowed))
+            result = await engine.call("tell_about", {**ASK, "resume": {}}, narrow)
+            assert "read_page may not be called" in result.error
+            assert "Page u" not in f"{result.output}{result.error}"
+        assert sent(tmp_path) == []
+        run = failed.error.split('{"run": "')[1].split('"')[0]
+        assert (await engine.call("tell_about", {**ASK, "resume": {"run": run}})).success
+
+
+@pytest.mark.spec("SKILL-17")
+async def test_it_is_kept_who_composed_it(tmp_path: Path) -> None:
+    async with opened(tmp_path) as engine:
+        await taught(engine)
+        origin = (await engine.need(SkillLibrary).get("tell_about")).provenance
+        assert (origin["by"], origin["user"]) == ("compose_skill", Turn().user)

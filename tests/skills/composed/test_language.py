@@ -173,3 +173,34 @@ async def test_maps_keep_their_order_and_branches_choose() -> None:
         assert (output, places) == ({"all": [], "more": None}, [])
         with pytest.raises(StepFailed, match="4 items"):
             await gives(EACH, {"urls": ["a"] * 4, "least": 1}, lambda i: i)
+
+
+@pytest.mark.asyncio
+async def test_maps_within_maps_end_also_where_nothing_is_called() -> None:
+    output: Any = {"from": "/arguments/n"}
+    steps: list[Any] = []
+    for level in range(3):
+        each = {"steps": steps, "output": output}
+        steps = [
+            {"name": f"m{level}", "map": {"from": "/arguments/urls"}, "as": f"i{level}", "most_items": 200}
+            | {"each": each}
+        ]
+        output = 1
+    pipeline = {"steps": [*steps, FETCH | {"inputs": {"url": "u"}}], "output": 1}
+    async with asyncio.timeout(20):
+        with pytest.raises(StepFailed, match="more than 5,000 blocks"):
+            await gives(pipeline, {"urls": ["u"] * 200, "n": 1}, lambda _: {})
+
+
+@pytest.mark.asyncio
+async def test_no_step_makes_what_the_step_before_gave_deeper_than_can_be_read() -> None:
+    steps: list[Any] = [FETCH | {"inputs": {"url": "u"}}]
+    for number in range(45):
+        output: Any = {"from": f"/{steps[-1]['name']}"}
+        for _ in range(22):
+            output = [output]
+        block = {"steps": [], "output": output}
+        steps.append({"name": f"s{number}", "if": {"equals": [1, 1]}, "then": block})
+    pipeline = {"steps": steps, "output": {"text": [{"from": "/s44"}]}}
+    with pytest.raises(StepFailed, match="nested more than 64 deep"):
+        await gives(pipeline, {}, lambda _: 1)
