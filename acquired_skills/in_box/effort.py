@@ -22,7 +22,7 @@ class Effort:
     doubles_s: float = 5.0
     mutants: int = 100
     mutants_s: float = 5.0
-    threshold: float = 0.6
+    threshold: float = 0.66
     green_runs: int = 5
     green_s: float = 0.3
     answers_s: float = 20.0

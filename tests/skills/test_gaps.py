@@ -1,6 +1,7 @@
 """Changes that no test notices: those that a call tells apart come back as a case, those that none does do not count."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -90,5 +91,7 @@ class TestAtTheGate:
             "import os\n    while number < -4:\n        pass\n    if number == 10:\n        os._exit(3)\n"
             "    return number + 1"
         )
-        met = (await admit(proposal(body=body, tests=ENOUGH), box, seed=1, effort=QUICK)).report["mutants"]
+        met = (
+            await admit(proposal(body=body, tests=ENOUGH), box, seed=1, effort=replace(QUICK, threshold=0.1))
+        ).report["mutants"]
         assert met["killed"] > 0
