@@ -32,7 +32,7 @@ HELP = (
     "(https://github.com/evalplus/evalplus), one problem a line: entry_point, code, tests, test_imports, probe_inputs."
 )
 _SCRIPT = Path(__file__).with_name("admission_in_box.py")
-THRESHOLDS = (0.0, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+THRESHOLDS = (0.0, 0.3, 0.4, 0.5, 0.6, 0.66, 0.7, 0.8, 0.9, 1.0)
 _NEVER = 1e-9  # a threshold that makes mutants and refuses almost nothing, so that one run tells of all thresholds
 _VACUOUS = (
     "def test_it():\n    assert True\n",
@@ -222,7 +222,7 @@ def shown(numbers: dict[str, Any], console: Console) -> None:
     for row in numbers["curve"]:
         mark = " (default)" if row["threshold"] == numbers["default_threshold"] else ""
         table.add_row(
-            f"{row['threshold']:.1f}{mark}", _percent(row["correct_admitted"]), _percent(row["broken_admitted"])
+            f"{row['threshold']:.2f}{mark}", _percent(row["correct_admitted"]), _percent(row["broken_admitted"])
         )
     console.print(table)
     console.print(

@@ -44,15 +44,36 @@ class Apart:
             "most": mutants,
             "seed": seed,
         }
-        files = {**box_files(ANSWERS), f"skill/{self.proposal.name}.py": self.proposal.code.encode()}
         limit = 2 * seconds + self.effort.mutants_s + 3
-        outcome = await self.sandbox.run(self._job(Call(ANSWERS, "answers", arguments), files, limit))
+        outcome = await self.sandbox.run(self._job(Call(ANSWERS, "answers", arguments), self._files(), limit))
         if not outcome.ok:
             raise ValueError(f"the box ended with {outcome.end}")
         found = answers_of(outcome.value)
         if len(found["forth"]) < len(calls):
             raise ValueError("it gave fewer answers than there were calls")
         return found
+
+    async def nearby(self, calls: Sequence[Data], numbers: Sequence[int], seed: int) -> Answers:
+        """Answers to calls that no test makes: the skill's, and what the mutants of these numbers answer otherwise.
+
+        Raises ValueError when there are none, SandboxError when no box can run.
+        """
+        seconds = self.effort.nearby_s
+        arguments = {
+            "name": self.proposal.name,
+            "calls": list(calls),
+            "numbers": list(numbers),
+            "most": self.effort.mutants,
+            "seed": seed,
+            "seconds": seconds,
+        }
+        outcome = await self.sandbox.run(self._job(Call(ANSWERS, "nearby", arguments), self._files(), seconds + 3))
+        if not outcome.ok:
+            raise ValueError(f"the box ended with {outcome.end}")
+        return answers_of(outcome.value)
+
+    def _files(self) -> Mapping[str, bytes]:
+        return {**box_files(ANSWERS), f"skill/{self.proposal.name}.py": self.proposal.code.encode()}
 
     async def as_called(self, arguments: Data) -> Outcome:
         """One call as an agent makes it: a box with nothing of ours in it. Raises SandboxError."""

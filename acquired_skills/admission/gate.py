@@ -13,6 +13,7 @@ from typing import Any
 from acquired_skills.admission.apart import Apart
 from acquired_skills.admission.doubles import Neighbour, compare
 from acquired_skills.admission.facts import Facts, facts_of
+from acquired_skills.admission.gaps import with_gaps
 from acquired_skills.admission.judging import Judged, judged
 from acquired_skills.admission.proof import missing
 from acquired_skills.admission.report import report
@@ -74,6 +75,8 @@ async def admit(
     if not declared.destinations:
         apart = Apart(proposal, job.requirements, sandbox, effort)
         found = await judged(apart, facts, earlier_tests, seed)
+        if made and not found.problems:
+            found = await with_gaps(apart, found, seed)
         problems = list(missing(proposal.name, found, made, effort.threshold))
         if problems:
             raise SkillRefused(proposal.name, problems)

@@ -70,8 +70,10 @@ class Judged:
 
     mutants: by number, whether they were noticed; one that could not be made or decided is not among them.
     raising: those of them that gave nothing but exceptions. red: by test, the kinds of table that it failed on.
-    constant: the one answer to everything that would satisfy all of the tests, "" for none. calls: how many were made
-    anew.
+    constant: the one answer to everything that would satisfy all of the tests, "" for none. calls: those made anew.
+    alike: the mutants that answer all of them as the skill does. cases, equivalent: what
+    `acquired_skills.admission.gaps` finds of those that were not noticed: a call that tells one from the skill, by
+    number, and how many nothing tells from it, which are no longer among the mutants.
     """
 
     problems: tuple[Problem, ...] = ()
@@ -82,7 +84,10 @@ class Judged:
     green: Mapping[str, Result] = field(default_factory=dict)
     raising: frozenset[int] = frozenset()
     constant: str = ""
-    calls: int = 0
+    calls: tuple[Data, ...] = ()
+    alike: frozenset[int] = frozenset()
+    cases: Mapping[int, str] = field(default_factory=dict)
+    equivalent: int = 0
 
 
 async def judged(apart: Apart, facts: Facts, earlier_tests: str | None, seed: int) -> Judged:
@@ -135,7 +140,7 @@ class _Judging:
             steady = [pair for i, pair in enumerate(zip(calls, found["forth"], strict=False)) if i not in shaky]
             problems = [each async for each in self._as_called(steady)]
         if problems:
-            return Judged(tuple(problems), calls=len(calls))
+            return Judged(tuple(problems), calls=tuple(calls))
         truth = dict(zip(keys, found["forth"], strict=False))
         tables = self._tables(truth)
         if shaky:  # the tests must bear all that it answers
@@ -276,14 +281,15 @@ class _Judging:
             green=green,
             raising=frozenset(number for table in tables if table.raises for number in table.mutants),
             constant=came_shown(constants[0].otherwise or {}) if constants and counted else "",
-            calls=len(self.calls),
+            calls=tuple(self.calls.values()),
+            alike=frozenset(n for t in tables if t.kind == MUTANT and not t.changes for n in t.mutants),
         )
 
     def _patches(self, test: str) -> bool:
         return function_of(test) in self.patching.get(test.partition("/")[0], frozenset())
 
     def _refused(self, text: str) -> Judged:
-        return Judged((Problem("replay", text),), calls=len(self.calls))
+        return Judged((Problem("replay", text),), calls=tuple(self.calls.values()))
 
 
 def _failed(table: Table, test: str) -> bool:

@@ -9,6 +9,7 @@ from acquired_skills.in_box.mutants import Mutant
 from acquired_skills.proposal import Problem
 
 MAX_SURVIVORS = 8
+MAX_CASES = 5  # of them with a call that shows the change
 _UNREPORTED: Result = {"outcome": "unreported", "text": "", "seconds": 0.0}
 
 
@@ -77,8 +78,13 @@ def _unnoticed(found: Judged, mutants: Sequence[Mutant], threshold: float) -> It
         met = len(mutants)
     if not met or len(noticed) / met >= threshold:
         return
-    left = sorted((mutants[i] for i, seen in found.mutants.items() if not seen), key=lambda each: each.line)
-    shown = [f"- line {each.line}: `{each.before}` -> `{each.after}`" for each in left[:MAX_SURVIVORS]]
+    left = sorted((i for i, seen in found.mutants.items() if not seen), key=lambda i: (mutants[i].line, i))
+    with_case = [i for i in left if i in found.cases][:MAX_CASES]
+    shown = [
+        f"- line {mutants[i].line}: `{mutants[i].before}` -> `{mutants[i].after}`"
+        + (f": {found.cases[i]}" if i in with_case else "")
+        for i in sorted(set(left[:MAX_SURVIVORS]) | set(with_case), key=left.index)[-MAX_SURVIVORS:]
+    ]
     text = f"The tests notice {len(noticed)} of {met} small changes of the code, and {threshold:.0%} is asked for."
     if found.constant:
         text += (
@@ -87,5 +93,5 @@ def _unnoticed(found: Judged, mutants: Sequence[Mutant], threshold: float) -> It
         )
     if shown:
         more = f"\n- and {len(left) - len(shown)} more" if len(left) > len(shown) else ""
-        text += " No test fails when\n" + "\n".join(shown) + f"{more}\nAssert what tells these apart, edge cases first."
+        text += " No test fails when\n" + "\n".join(shown) + f"{more}\nAssert which answer is right, edge cases first."
     yield Problem("mutants", text)

@@ -32,13 +32,14 @@ def report(
         "earlier_tests": sum(test.startswith("earlier/") for test in facts["tests"]) if earlier else 0,
         "red": {short(test)[:MAX_NAME]: sorted(kinds) for test, kinds in list(found.red.items())[:MAX_TESTS]},
         "green_runs": sum(run["kind"] == "skill" for run in facts["runs"]),
-        "replayed": found.calls,
+        "replayed": len(found.calls),
         "not_replayed": [short(test)[:MAX_NAME] for test in found.reaching[:MAX_TESTS]],
         "mutants": {}
         if not mutants
         else {
             "made": len(mutants),
             "met": len(found.mutants),
+            "equivalent": found.equivalent,
             "killed": sum(found.mutants.values()),
             "survived": [
                 {"line": each.line, "before": each.before, "after": each.after} for each in survived[:MAX_SURVIVORS]

@@ -69,7 +69,7 @@ class SkillSettings(Section):
     fits: float = Field(default=0.15, ge=0, le=1)
     learn_requests: bool = True
     compared: int = Field(default=5, ge=0)
-    mutants_noticed: float = Field(default=0.6, ge=0, le=1)
+    mutants_noticed: float = Field(default=0.66, ge=0, le=1)
     packages: tuple[str, ...] = ()
     ask_always: bool = False
     signing_key: Path | None = None

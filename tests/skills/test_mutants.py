@@ -128,7 +128,7 @@ class TestAtTheGate:
             await admit(proposal(body=BODY, tests=WEAK), box, seed=1, effort=QUICK)
         text = str(refused.value)
         assert "[mutants] The tests notice" in text
-        assert "and 60% is asked for" in text
+        assert "and 66% is asked for" in text
         assert "- line 7: `number > 100` -> `number >= 100`" in text
         assert "- line 8: `100` -> `101`" in text
         assert "line 9" not in text
