@@ -143,7 +143,8 @@ class SkillLibrary:
             )
         earlier = None if current is None or proposal.breaking else (await self.tests(current)).decode()
         if current is not None and is_same(current, proposal):
-            raise SkillRefused(proposal.name, [Problem("version", f"This is version {current.version} already.")])
+            same = f"This is version {current.version} already: there is nothing to do."
+            raise SkillRefused(proposal.name, [Problem("version", same)])
         proposal = await approved(proposal, self._unasked, ask)
         progress("running the tests in a box", 0.2)
         admission = await admit(

@@ -7,6 +7,7 @@ from acquired_skills.composed.admission import DEFAULT_TIMEOUT_S, Composer
 from acquired_skills.describe import signature
 from acquired_skills.library import SkillLibrary
 from acquired_skills.proposal import Proposal, SkillRefused
+from acquired_skills.provenance import of_call
 from acquired_skills.skill import SkillError
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import ToolFailure
@@ -59,7 +60,8 @@ async def compose_skill(
     """
     library = ctx.need(SkillLibrary)
     program, proof = (json.dumps(each, ensure_ascii=False) for each in (pipeline, cases))
-    proposal = Proposal(name, description, program, proof, tuple(examples or ()), breaking, timeout_s)
+    told = of_call(ctx, "compose_skill")
+    proposal = Proposal(name, description, program, proof, tuple(examples or ()), breaking, timeout_s, told)
     try:
         skill = await Composer(library, ctx.need(InnerCalls), ctx.sandbox, ctx.turn).compose(proposal)
     except SkillRefused as refused:

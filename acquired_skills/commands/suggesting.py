@@ -14,6 +14,7 @@ from acquired_skills.composed.suggest import MOST_CALLS, Suggestion, suggested
 from acquired_skills.describe import summary
 from acquired_skills.library import SkillLibrary
 from acquired_skills.proposal import Proposal, SkillRefused
+from acquired_skills.provenance import of_person
 from acquired_skills.skill import Skill
 from engine.app.engine import Engine
 from engine.contract.failure import ConfigError
@@ -40,7 +41,14 @@ class _File(BaseModel):
     def proposal(self) -> Proposal:
         program, cases = json.dumps(self.pipeline), json.dumps(self.cases)
         return Proposal(
-            self.name, self.description, program, cases, tuple(self.examples), self.breaking, self.timeout_s
+            self.name,
+            self.description,
+            program,
+            cases,
+            tuple(self.examples),
+            self.breaking,
+            self.timeout_s,
+            of_person("knackbox skills compose"),
         )
 
 
