@@ -86,6 +86,11 @@ def told(ctx: typer.Context, as_json: bool, skill: Skill | None, text: str, name
         emit(text)
 
 
+def count_of(number: int, what: str) -> str:
+    """``1 test``, ``2 tests``."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
     table = Table(*(column.replace("_", " ") for column in columns), box=None, pad_edge=False)
     for row in rows:

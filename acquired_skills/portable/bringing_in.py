@@ -80,7 +80,8 @@ async def _bring(
         skill = await composer.compose(proposal)
     else:
         raise SkillError(f"{name} is a pipeline of tools, and no tools are at hand to prove it with.")
-    passed = f"{skill.tests} {'cases' if one.kind is SkillKind.COMPOSED else 'tests'} passed here"
+    proof = "case" if one.kind is SkillKind.COMPOSED else "test"
+    passed = f"{skill.tests} {proof}{'' if skill.tests == 1 else 's'} passed here"
     return Brought(name, "admitted", skill.version, f"{skill.name} version {skill.version} is admitted: {passed}.")
 
 
