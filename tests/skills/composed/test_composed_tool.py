@@ -66,7 +66,11 @@ async def test_it_is_one_tool_after_the_others_and_each_step_is_on_record_under_
         assert (await library.verify()).known == 1
         assert [one.successes for one in await library.stats("tell_about")] == [1]
     async with opened(tmp_path) as engine:
-        assert (await engine.call("tell_about", ASK)).success
+        asked = Turn(query="let bob know of that page")
+        assert (await engine.call("tell_about", ASK, asked)).success
+    async with opened(tmp_path) as engine:  # what it was called for is found again
+        found = await engine.need(SkillLibrary).search("let bob know of that page")
+        assert [one.skill.name for one in found] == ["tell_about"]
 
 
 async def test_it_is_no_way_around_a_policy(tmp_path: Path) -> None:
