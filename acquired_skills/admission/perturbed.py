@@ -11,7 +11,10 @@ _OTHERS = ("Exception", "RuntimeError", "OSError")  # in the place of another ex
 
 
 def perturbed(answer: Mapping[str, Any], way: int) -> dict[str, Any]:
-    """Another answer of the same kind; one that says nothing of its kind for a kind that is not known here."""
+    """Another answer of the same kind; one that says nothing of its kind for a kind that is not known here.
+
+    In one way at least every part of it is another, so that a test that asserts on any part notices.
+    """
     if "raised" in answer:
         return {"raised": {"types": [f"builtins:{_OTHERS[way]}", "builtins:Exception"], "args": ["?"], "text": "?"}}
     return {"value": _other(answer.get("value"), way)}
@@ -37,7 +40,7 @@ def _other(value: Any, way: int) -> Any:  # noqa: PLR0911 -- one for each kind
 def _others(items: list[Any], way: int) -> list[Any]:
     if not items:
         return [(0, "?", None)[way]]
-    return (items[:-1], [_other(items[0], 0), *items[1:]], [])[way]
+    return (items[:-1], [_other(each, 1) for each in items], [])[way]
 
 
 def _tagged(kind: str, inner: Any, way: int) -> Any:  # noqa: PLR0911 -- likewise
@@ -47,11 +50,9 @@ def _tagged(kind: str, inner: Any, way: int) -> Any:  # noqa: PLR0911 -- likewis
         case "dict", [*pairs]:
             if not pairs:
                 return {kind: [["?", None]]}
-            key, value = pairs[0]
-            return {kind: (pairs[:-1], [[key, _other(value, 0)], *pairs[1:]], [])[way]}
+            return {kind: (pairs[:-1], [[key, _other(value, 1)] for key, value in pairs], [])[way]}
         case "object", [name, dict(fields)] if fields:
-            first = next(iter(fields))
-            return {kind: [name, {**fields, first: _other(fields[first], way)}]}
+            return {kind: [name, {field: _other(value, way) for field, value in fields.items()}]}
         case (("decimal" | "fraction"), _):
             return {kind: ("-7", "0", "1/3" if kind == "fraction" else "0.3")[way]}
         case (("date" | "datetime"), str(text)):

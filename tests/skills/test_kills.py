@@ -1,7 +1,7 @@
 """`kill -9` at random moments of everything that changes skills (SKILL-10).
 
 What is left is judged by a reader of its own: it opens the files, the database and the index, and shares no code with
-what wrote them. The gate is the true one, on what a true box said once, so that most of the time goes into writing.
+what wrote them.
 """
 
 import asyncio
@@ -24,6 +24,8 @@ import pytest
 import strictyaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from acquired_skills import library as library_module
+from acquired_skills.admission.gate import Admission, admit
 from acquired_skills.folders.trust import Trust
 from acquired_skills.library import SkillLibrary
 from acquired_skills.portable.bringing_in import bring_in
@@ -33,9 +35,9 @@ from acquired_skills.skill import SkillError, SkillState
 from engine.registry.signing import SigningKey
 from engine.stores.embedder import WordLlamaEmbedder
 from engine.stores.vectors import VectorStore
-from sandbox.contract import Job, OnOutput, Outcome
+from sandbox.contract import Sandbox
 from sandbox.namespace.backend import NamespaceSandbox
-from tests.skills.parts import NoSandbox, opened_library, opened_records, proposal
+from tests.skills.parts import opened_library, opened_records, proposal
 from tests.stores.processes import other
 
 pytestmark = pytest.mark.spec("SKILL-10")
@@ -50,40 +52,26 @@ def variant(name: str, turn: int) -> Proposal:
     return proposal(name, f"return number + 1  # {turn}", breaking=True)
 
 
-class Recorder(NoSandbox):
-    """A true box that keeps what it said, by what it was asked about."""
+class Gate:
+    """The true gate, until it has said what it says of each skill; then that, so that the time goes into writing."""
 
-    def __init__(self, box: NamespaceSandbox) -> None:
-        self.box = box
-        self.said: dict[tuple[str, bool], Outcome] = {}
-
-    async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
-        outcome = await self.box.run(job, on_output=on_output)
-        self.said[asked(job)] = outcome
-        return outcome
-
-
-class Player(NoSandbox):
-    """Says it again."""
-
-    def __init__(self, said: dict[tuple[str, bool], Outcome]) -> None:
+    def __init__(self, said: dict[tuple[str, bool], Admission]) -> None:
         self.said = said
 
-    async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
-        return self.said[asked(job)]
+    async def __call__(self, proposal: Proposal, box: Sandbox, **how: Any) -> Admission:
+        asked = (proposal.name, how["earlier_tests"] is not None)
+        if asked not in self.said:
+            self.said[asked] = await admit(proposal, box, **how)
+        return self.said[asked]
 
 
-def asked(job: Job) -> tuple[str, bool]:
-    """The skill, and whether an earlier version's tests are to pass."""
-    return job.call.arguments["name"], any(path.startswith("earlier/") for path in job.files)
-
-
-async def record(home: Path) -> dict[tuple[str, bool], Outcome]:
-    async with NamespaceSandbox() as box, opened_library(home, recorder := Recorder(box)) as library:
+async def record(home: Path, patch: pytest.MonkeyPatch) -> dict[tuple[str, bool], Admission]:
+    patch.setattr(library_module, "admit", gate := Gate({}))
+    async with NamespaceSandbox() as box, opened_library(home, box) as library:
         for name in NAMES:
             await library.create(variant(name, 0))
             await library.create(proposal(name, "return 1 + number"))
-    return recorder.said
+    return gate.said
 
 
 async def change(library: SkillLibrary, pick: random.Random, home: Path, turn: int) -> None:
@@ -116,12 +104,13 @@ async def change(library: SkillLibrary, pick: random.Random, home: Path, turn: i
             await bring_in(folder, library, provenance={})
 
 
-def busy(done: int, home: Path, said: dict[tuple[str, bool], Outcome], seed: int) -> None:
+def busy(done: int, home: Path, said: dict[tuple[str, bool], Admission], seed: int) -> None:
     """Change skills without end; after each, a line of the versions that there are now."""
+    vars(library_module)["admit"] = Gate(said)  # in a process that ends with this
 
     async def work() -> None:
         pick = random.Random(seed)
-        async with opened_library(home, Player(said), trust=Trust(SigningKey(home / "key"))) as library:
+        async with opened_library(home, trust=Trust(SigningKey(home / "key"))) as library:
             await library.search("adds one", 3)
             for turn in count(seed * 1000):
                 with contextlib.suppress(SkillError):
@@ -221,12 +210,12 @@ def indexed(home: Path) -> set[str]:
     return {name for name in NAMES for each in ids if each.startswith(name)}
 
 
-async def kills(home: Path, number: int, first: int) -> None:
+async def kills(home: Path, patch: pytest.MonkeyPatch, number: int, first: int) -> None:
     elsewhere, here = home / "recorded", home / "home"
     for folder in (elsewhere, here):
         folder.mkdir()
     SigningKey(here / "key").make(lambda _: None)
-    recorded = pickle.dumps(await record(elsewhere))
+    recorded = pickle.dumps(await record(elsewhere, patch))
     trust, highest = Trust(SigningKey(here / "key")), dict[str, int]()
     with other(nursery, here, recorded) as process:
         for seed in range(first, first + number):
@@ -245,11 +234,15 @@ async def kills(home: Path, number: int, first: int) -> None:
     assert sum(highest.values()) > number // 2  # they did get through some work
 
 
-async def test_killed_during_any_change_every_skill_is_whole_or_absent_and_all_agree(tmp_path: Path) -> None:
-    await kills(tmp_path, SHORT, first=1)
+async def test_killed_during_any_change_every_skill_is_whole_or_absent_and_all_agree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await kills(tmp_path, monkeypatch, SHORT, first=1)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
-async def test_a_hundred_kills_lose_nothing_and_leave_nothing_half(tmp_path: Path) -> None:
-    await kills(tmp_path, LONG, first=1000)
+async def test_a_hundred_kills_lose_nothing_and_leave_nothing_half(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await kills(tmp_path, monkeypatch, LONG, first=1000)

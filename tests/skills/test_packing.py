@@ -63,6 +63,16 @@ def test_a_wrong_answer_can_be_made_of_any_and_differs(value: Any) -> None:
         unpacked(json.loads(json.dumps(each["value"])), HERE)
 
 
+def test_some_wrong_answer_is_wrong_in_every_part() -> None:
+    """So that a test of any one part is told from a test of the kind."""
+    wire = {"object": ["Span", {"first": 1, "last": {"date": "2026-01-08"}, "both": [1, {"tuple": [2, 3]}]}]}
+    made = [perturbed({"value": wire}, way)["value"]["object"][1] for way in range(WAYS)]
+    assert any(each["last"] != {"date": "2026-01-08"} and each["first"] != 1 for each in made)
+    assert any(
+        len(each["both"]) == 2 and each["both"][0] != 1 and each["both"][1] != {"tuple": [2, 3]} for each in made
+    )
+
+
 def test_what_has_no_plain_form_does_not_go() -> None:
     deep: list[Any] = []
     deep.append(deep)
