@@ -10,20 +10,19 @@ from acquired_skills.admission.doubles import Neighbour
 from acquired_skills.admission.gate import admit
 from acquired_skills.admission.static_checks import check
 from acquired_skills.catalog import Catalog, Found
-from acquired_skills.composed.cycles import refuse_cycle
+from acquired_skills.changes import Changes
 from acquired_skills.declared import Allowed, Ask, approved
-from acquired_skills.folders.reconcile import KEEPER, Reconciled, SetAside, reconcile, update_of
+from acquired_skills.folders.reconcile import Reconciled, SetAside, reconcile
 from acquired_skills.folders.store import SkillStore
 from acquired_skills.in_box.effort import Effort
 from acquired_skills.life.ledger import Ledger, VersionStats
 from acquired_skills.life.track_record import TrackRecord
 from acquired_skills.portable.instructions import Instructions
 from acquired_skills.proposal import OTHER_KIND, Problem, Proposal, SkillRefused
-from acquired_skills.provenance import MOST_CHARS
-from acquired_skills.skill import Skill, SkillChanged, SkillDamaged, SkillError, SkillKind, SkillMissing, SkillState
+from acquired_skills.skill import Skill, SkillDamaged, SkillError, SkillKind, SkillMissing, SkillState
 from engine.contract.context import Clock, no_progress
 from engine.contract.failure import FailureClass
-from engine.registry.updates import RegistryUpdates, Update
+from engine.registry.updates import RegistryUpdates
 from sandbox.contract import Destination, Sandbox
 
 Progress = Callable[..., None]
@@ -64,7 +63,7 @@ class SkillLibrary:
         self._ledger = ledger
         self._catalog = catalog
         self._sandbox = sandbox
-        self._clock = clock
+        self._changes = Changes(store, ledger, catalog, clock, updates)
         self.static_names = static_names
         self._seed = seed
         self._retrieve = retrieve
@@ -144,7 +143,8 @@ class SkillLibrary:
             )
         earlier = None if current is None or proposal.breaking else (await self.tests(current)).decode()
         if current is not None and is_same(current, proposal):
-            raise SkillRefused(proposal.name, [Problem("version", f"This is version {current.version} already.")])
+            same = f"This is version {current.version} already: there is nothing to do."
+            raise SkillRefused(proposal.name, [Problem("version", same)])
         proposal = await approved(proposal, self._unasked, ask)
         progress("running the tests in a box", 0.2)
         admission = await admit(
@@ -162,7 +162,7 @@ class SkillLibrary:
     async def publish(self, skill: Skill, proposal: Proposal, replaces: int) -> Skill:
         """Keep what a gate admitted, as the version after `replaces`. Raises SkillChanged."""
         code, tests = proposal.code.encode(), proposal.tests.encode()
-        saved = await asyncio.to_thread(self._publish, skill, code, tests, replaces)
+        saved = await asyncio.to_thread(self._changes.publish, skill, code, tests, replaces)
         await self._catalog.refresh()
         return saved
 
@@ -173,27 +173,27 @@ class SkillLibrary:
 
     def now(self) -> str:
         """UTC, ISO 8601, as a skill says when it was created."""
-        return self._clock.now().isoformat(timespec="seconds")
+        return self._changes.now()
 
     async def set_state(self, name: str, state: SkillState) -> Skill:
         """Disable or enable; what is enabled again gets a new chance. Raises SkillMissing, SkillDamaged."""
         current = await self.get(name)
         if state.listed and not current.state.listed:
             await self.track.forgive(current)
-        skill = await asyncio.to_thread(self._set_state, name, state)
+        skill = await asyncio.to_thread(self._changes.set_state, name, state)
         await self._catalog.refresh()
         return skill
 
     async def delete(self, name: str) -> Skill:
         """Take a skill away; its folder is kept as a tombstone. Raises SkillMissing, SkillDamaged."""
         skill = await self.get(name)
-        await asyncio.to_thread(self._delete, name)
+        await asyncio.to_thread(self._changes.delete, name)
         await self._catalog.refresh()
         return skill
 
     async def restore(self, name: str) -> Skill:
         """Undo the latest delete. Raises SkillMissing, SkillChanged."""
-        skill = await asyncio.to_thread(self._restore, name)
+        skill = await asyncio.to_thread(self._changes.restore, name)
         await self._catalog.refresh()
         return skill
 
@@ -203,13 +203,13 @@ class SkillLibrary:
         by: whoever does it, in a line that is kept with the skill. Raises SkillMissing, SkillDamaged, SkillChanged.
         """
         current = await self.get(name)
-        skill = await asyncio.to_thread(self._rollback, current, version, by)
+        skill = await asyncio.to_thread(self._changes.rollback, current, version, by)
         await self._catalog.refresh()
         return skill
 
     async def sign(self, name: str) -> Skill:
         """Sign a skill, its earlier versions too. Raises SkillMissing, SkillDamaged, SkillUnsignable."""
-        skill = await asyncio.to_thread(self._sign, name)
+        skill = await asyncio.to_thread(self._changes.sign, name)
         await self._catalog.refresh()
         return skill
 
@@ -258,7 +258,7 @@ class SkillLibrary:
         earned = await self.track.earned(current)
         if earned is not current.state:
             try:
-                await asyncio.to_thread(self._set_state, skill.name, earned, current)
+                await asyncio.to_thread(self._changes.set_state, skill.name, earned, current)
             except SkillError:  # changed by somebody who knew more, or nothing can be signed here
                 return current.state
             await self._catalog.refresh()
@@ -289,70 +289,3 @@ class SkillLibrary:
                 with contextlib.suppress(SkillDamaged):
                     found.append(Neighbour(skill.name, await self.code(skill), skill.imports, skill.plain))
         return found
-
-    def _publish(self, skill: Skill, code: bytes, tests: bytes, replaces: int) -> Skill:
-        with self._store.lock():
-            skill = replace(skill, version=self._store.next_version(skill.name))
-            self._store.publish(skill, code, tests, replaces=replaces)
-            self._put(skill)
-        return skill
-
-    def _rollback(self, current: Skill, version: int | None, by: str) -> Skill:
-        with self._store.lock():
-            older = self._store.earlier_numbers(current.name)
-            number = version or max(older, default=0)
-            if number not in older:
-                kept = ", ".join(map(str, older)) or "none"
-                raise SkillMissing(f"`{current.name}` has no such earlier version; kept are: {kept}.")
-            target = self._store.earlier(current.name, number)
-            told = {**target.provenance, "rolled_back": f"to version {number}{', ' if by else ''}{by}"[:MOST_CHARS]}
-            code, tests = self._store.code(target), self._store.tests(target)
-            refuse_cycle(target, self._catalog.skills)
-            created = self.now()
-            number = self._store.next_version(current.name)
-            skill = replace(target, version=number, created=created, state=SkillState.PROBATION, provenance=told)
-            self._store.publish(skill, code, tests, replaces=current.version)
-            self._put(skill)
-        return skill
-
-    def _set_state(self, name: str, state: SkillState, judged: Skill | None = None) -> Skill:
-        with self._store.lock():
-            if judged is not None:
-                now = self._store.read(name)
-                if (now.version, now.state) != (judged.version, judged.state):
-                    raise SkillChanged(f"`{name}` was changed by another process meanwhile.")
-            skill = self._store.set_state(name, state)
-            self._put(skill)
-        return skill
-
-    def _delete(self, name: str) -> None:
-        with self._store.lock():
-            self._store.delete(name)
-            self._ledger.put({}, [name])
-            self._tell(Update("tools", "delete", name))
-
-    def _restore(self, name: str) -> Skill:
-        with self._store.lock():
-            skill = self._store.restore(name)
-            try:
-                refuse_cycle(skill, self._catalog.skills)
-            except SkillError:
-                self._store.delete(name)
-                raise
-            self._put(skill)
-        return skill
-
-    def _sign(self, name: str) -> Skill:
-        with self._store.lock():
-            skill = self._store.sign(name)
-            self._put(skill)
-        return skill
-
-    def _put(self, skill: Skill) -> None:
-        """Take a published skill on record and tell of it, by whoever holds the store's lock."""
-        self._ledger.put({skill.name: (skill, self._store.stamp(skill.name))})
-        self._tell(update_of(skill))
-
-    def _tell(self, update: Update) -> None:
-        if self._updates is not None:
-            self._updates.tell_all([update], keeper=KEEPER)

@@ -68,6 +68,7 @@ async def compose_skill(
         raise ToolFailure(str(refused), reason="proposal_refused", may_have_started=False) from refused
     except SkillError as error:
         raise ToolFailure(str(error), reason="skill_not_changed", may_have_started=False) from error
+    passed = f"{skill.tests} case{'s' if skill.tests != 1 else ''} passed"
     return Produced(
         value={
             "name": skill.name,
@@ -78,7 +79,7 @@ async def compose_skill(
             "calls": list(skill.calls),
         },
         message=(
-            f"`{skill.name}` version {skill.version} is admitted ({skill.tests} cases passed). Call it as "
+            f"`{skill.name}` version {skill.version} is admitted ({passed}). Call it as "
             f"{signature(skill)}; it is listed from the next turn on."
         ),
         side_effects=(f"created:skill:{skill.name}:{skill.version}",),

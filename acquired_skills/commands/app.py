@@ -5,7 +5,7 @@ import typer
 from acquired_skills.commands import changing, finding, keeping, looking, portable, signing, suggesting
 
 app = typer.Typer(
-    help="The acquired skills: list, show, add, search, disable, delete, and keep them in order.",
+    help="The acquired skills: list, show, add, compose, search, sign, export, import, and keep them in order.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from acquired_skills.commands.shared import Name, told, with_library, with_person
+from acquired_skills.commands.shared import Name, count_of, told, with_library, with_person
 from acquired_skills.declared import Ask
 from acquired_skills.describe import summary
 from acquired_skills.library import SkillLibrary
@@ -56,7 +56,7 @@ def add(
     if wants_json(ctx, as_json):
         emit_json({"admitted": True, **summary(result), "parameters": result.parameters})
     else:
-        emit(f"{result.name} version {result.version} is admitted: {result.tests} tests passed.")
+        emit(f"{result.name} version {result.version} is admitted: {count_of(result.tests, 'test')} passed.")
 
 
 def delete(ctx: typer.Context, name: Name, as_json: Json = False) -> None:

@@ -5,7 +5,7 @@ from collections import Counter
 
 import typer
 
-from acquired_skills.commands.shared import counting, with_library
+from acquired_skills.commands.shared import with_counts, with_library
 from acquired_skills.folders.reconcile import Reconciled
 from acquired_skills.library import SkillLibrary
 from engine.faces.cli.shared import Exit, Json, emit, emit_json, say, wants_json
@@ -27,8 +27,7 @@ def verify(ctx: typer.Context, as_json: Json = False) -> None:
 
 def reindex(ctx: typer.Context, as_json: Json = False) -> None:
     """As `verify`, then build the index of the listed skills anew."""
-    with counting("vectors made") as progress:
-        report, indexed = with_library(ctx, "indexing every skill", lambda library: library.reindex(progress))
+    report, indexed = with_counts(ctx, "making vectors", lambda library, count: library.reindex(count))
     _reconciled(ctx, as_json, report, indexed)
 
 
@@ -53,7 +52,8 @@ def _reconciled(
             say(f"{one.name} was set aside as {one.kept}: {one.reason}")
         for line in report.foreign:
             say(line)
-        counts = f"{report.known + len(report.read)} skills are in order, {len(report.read)} rows were written anew"
+        fine = report.known + len(report.read)
+        counts = f"{fine} skill{' is' if fine == 1 else 's are'} in order, {len(report.read)} rows were written anew"
         for key, count in sorted(Counter((signers or {}).values()).items()):
             emit(f"{count} signed by {key}" if key else f"{count} not signed")
         tail = "" if indexed is None else f", {indexed} indexed"

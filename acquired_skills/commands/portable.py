@@ -6,14 +6,17 @@ from typing import Annotated
 
 import typer
 
-from acquired_skills.commands.shared import with_library, with_person
-from acquired_skills.declared import Ask
+from acquired_skills.commands.shared import asked_at_terminal, with_library, with_skills
+from acquired_skills.composed.admission import Composer
 from acquired_skills.library import SkillLibrary
 from acquired_skills.names import folder_name
 from acquired_skills.portable.archive import Files, Unreadable
 from acquired_skills.portable.bringing_in import Brought, bring_in
 from acquired_skills.portable.exporting import files_of, zipped
 from acquired_skills.provenance import of_person
+from engine.app.engine import Engine
+from engine.contract.turn import Turn
+from engine.dispatch.inner_calls import InnerCalls
 from engine.faces.cli.shared import Exit, Json, emit, emit_json, fail, say, visible, wants_json
 from engine.stores.atomic import write_atomic
 
@@ -37,7 +40,8 @@ def export(
     try:
         write_atomic(target, zipped(found))
     except OSError as error:
-        fail(f"{target} cannot be written ({error.strerror or error}).", Exit.USAGE)
+        why = error.strerror or error
+        fail(f"{target} cannot be written ({why}): name a file in a folder that there is.", Exit.USAGE)
     if wants_json(ctx, as_json):
         emit_json({"file": str(target), "skills": sorted(found)})
     else:
@@ -51,21 +55,23 @@ def import_(
     as_text: Annotated[bool, typer.Option("--as-instructions", help="Keep as text, even what has tests.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Take in Agent Skills. One with a function and tests has to prove itself in the box here; one without tests is
-    kept as instructions and never run. Ends with 1 when something was refused.
+    """Take in Agent Skills. One with a function and tests, or a pipeline and cases, has to prove itself here; one
+    without is kept as instructions and never run. Ends with 1 when something was refused.
     """
 
-    async def work(library: SkillLibrary, ask: Ask | None) -> list[Brought]:
+    async def work(engine: Engine) -> list[Brought]:
+        library, ask = engine.need(SkillLibrary), asked_at_terminal(ctx, engine)
+        composer = Composer(library, engine.need(InnerCalls), engine.sandbox, Turn())
         told = of_person("knackbox skills import")
         brought: list[Brought] = []
         for path in paths:
             try:
-                brought += await bring_in(path, library, provenance=told, ask=ask, as_text=as_text)
+                brought += await bring_in(path, library, composer=composer, provenance=told, ask=ask, as_text=as_text)
             except Unreadable as error:
                 brought.append(Brought(path.name, "refused", 0, str(error)))
         return brought
 
-    found = with_person(ctx, "importing", work)
+    found = with_skills(ctx, "importing", work)
     if wants_json(ctx, as_json):
         emit_json([{"name": b.name, "outcome": b.outcome, "version": b.version, "text": b.text} for b in found])
     else:

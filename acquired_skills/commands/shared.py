@@ -1,13 +1,11 @@
 """What the commands of `knackbox skills` share: opening the library, and showing what it says."""
 
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from acquired_skills.declared import Ask, asking
@@ -18,11 +16,12 @@ from engine.app.engine import Engine
 from engine.contract.failure import ConfigError, ToolFailure
 from engine.contract.turn import Turn
 from engine.faces.cli.session import with_engine
-from engine.faces.cli.shared import Exit, emit, emit_json, fail, visible, wants_json, working
+from engine.faces.cli.shared import Exit, Spinner, emit, emit_json, fail, visible, wants_json, working
 from engine.policy.approval import Approval
 from engine.stores.locks import StoreBusy
 
 T = TypeVar("T")
+Count = Callable[[int, int], None]  # how many are done, of how many
 Name = Annotated[str, typer.Argument(help="The skill, as `knackbox skills list` shows it.")]
 
 
@@ -41,17 +40,34 @@ def with_person(
     """As `with_library`, for work that may ask the person at the terminal to approve what a skill declares."""
 
     async def session(engine: Engine) -> T:
-        ask = asking(engine.need(Approval), f"skills {ctx.info_name}", Turn().user)
-        return await work(engine.need(SkillLibrary), ask)
+        return await work(engine.need(SkillLibrary), asked_at_terminal(ctx, engine))
 
     return with_skills(ctx, label, session)
 
 
+def asked_at_terminal(ctx: typer.Context, engine: Engine) -> Ask | None:
+    """The person at the terminal, about what a skill declares; None where nobody is."""
+    return asking(engine.need(Approval), f"skills {ctx.info_name}", Turn().user)
+
+
 def with_skills(ctx: typer.Context, label: str, work: Callable[[Engine], Coroutine[Any, Any, T]]) -> T:
     """Open the engine, do the work on its skills; what cannot be done ends the command with one clear line."""
+    return _with_spinner(ctx, label, lambda engine, _: work(engine))
+
+
+def with_counts(ctx: typer.Context, label: str, work: Callable[[SkillLibrary, Count], Coroutine[Any, Any, T]]) -> T:
+    """As `with_library`, for work that says how far it is, which the spinner shows."""
+
+    async def session(engine: Engine, spinner: Spinner) -> T:
+        return await work(engine.need(SkillLibrary), lambda done, of: spinner.tell(f"{done} of {of}"))
+
+    return _with_spinner(ctx, label, session)
+
+
+def _with_spinner(ctx: typer.Context, label: str, work: Callable[[Engine, Spinner], Coroutine[Any, Any, T]]) -> T:
     try:
         with working(label) as spinner:
-            return with_engine(ctx, work, spinner)
+            return with_engine(ctx, lambda engine: work(engine, spinner), spinner)
     except SkillMissing as error:
         fail(str(error), Exit.USAGE)
     except SkillError as error:
@@ -62,29 +78,17 @@ def with_skills(ctx: typer.Context, label: str, work: Callable[[Engine], Corouti
         raise ConfigError(str(error)) from error
 
 
-@contextmanager
-def counting(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr when a person is looking; it appears with the first count, of how many of how many."""
-    bar = Progress(TextColumn(what), BarColumn(), MofNCompleteColumn(), console=Console(stderr=True), transient=True)
-    task = bar.add_task(what, total=None)
-
-    def count(done: int, of: int) -> None:
-        if bar.console.is_terminal and not bar.live.is_started:
-            bar.start()
-        bar.update(task, completed=done, total=of)
-
-    try:
-        yield count
-    finally:
-        bar.stop()
-
-
 def told(ctx: typer.Context, as_json: bool, skill: Skill | None, text: str, name: str = "") -> None:
     """What was done. skill: None for instructions, whose name is `name`."""
     if wants_json(ctx, as_json):
         emit_json(summary(skill) if skill else {"name": name, "state": INSTRUCTIONS})
     else:
         emit(text)
+
+
+def count_of(number: int, what: str) -> str:
+    """``1 test``, ``2 tests``."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from acquired_skills.commands.shared import with_skills
+from acquired_skills.commands.shared import count_of, with_skills
 from acquired_skills.composed.admission import DEFAULT_TIMEOUT_S, Composer
 from acquired_skills.composed.pipeline import told
 from acquired_skills.composed.suggest import MOST_CALLS, Suggestion, suggested
@@ -71,7 +71,7 @@ def compose(
     if wants_json(ctx, as_json):
         emit_json({"admitted": True, **summary(result), "parameters": result.parameters})
     else:
-        emit(f"{result.name} version {result.version} is admitted: {result.tests} cases passed.")
+        emit(f"{result.name} version {result.version} is admitted: {count_of(result.tests, 'case')} passed.")
 
 
 def suggest(
@@ -100,7 +100,10 @@ def suggest(
 
 def _read(file: str) -> _File:
     try:
-        return _File.model_validate(read_json(read_input(file, "the pipeline")))
+        given = read_json(read_input(file, "the pipeline"))
+        if not isinstance(given, dict):
+            raise ConfigError(f"{file}: it is not a JSON object; give name, description, pipeline and cases in one.")
+        return _File.model_validate(given)
     except JsonError as error:
         raise ConfigError(f"{file}: it is not JSON that can be used: {error}.") from error
     except ValidationError as error:

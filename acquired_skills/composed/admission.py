@@ -69,7 +69,8 @@ class Composer:
         if current is None:
             return []
         if is_same(current, proposal):
-            raise SkillRefused(proposal.name, [Problem("version", f"This is version {current.version} already.")])
+            same = f"This is version {current.version} already: there is nothing to do."
+            raise SkillRefused(proposal.name, [Problem("version", same)])
         if proposal.breaking:
             return []
         if current.kind is not SkillKind.COMPOSED:

@@ -31,7 +31,8 @@ class StepFailed(Exception):
     """One step did not give what it should.
 
     place: of the step. tool: what it called, "" for a mapping or a condition. ran: whether it may have had an effect.
-    refused: by a policy, a limit or a person, which is no fault of the pipeline.
+    elsewhere: the fault is not the pipeline's: a policy, a limit or a person said no, or the step's tool failed, whose
+    own call counts against that tool.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class StepFailed(Exception):
         failure_class: FailureClass = FailureClass.DIAGNOSTIC,
         reason: str = "step_failed",
         ran: bool = False,
-        refused: bool = False,
+        elsewhere: bool = False,
     ) -> None:
         super().__init__(text)
         self.place = place
@@ -51,7 +52,7 @@ class StepFailed(Exception):
         self.failure_class = failure_class
         self.reason = reason
         self.ran = ran
-        self.refused = refused
+        self.elsewhere = elsewhere
 
 
 @dataclass(frozen=True, slots=True)

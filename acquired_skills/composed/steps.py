@@ -10,12 +10,13 @@ from acquired_skills.composed.pipeline import CallStep
 from acquired_skills.composed.running import StepFailed
 from acquired_skills.composed.runs import KeptRuns, OpenRun
 from engine.contract.context import CallContext
-from engine.contract.failure import REFUSED, Failure, FailureClass
+from engine.contract.failure import Failure, FailureClass
 from engine.contract.result import ToolCall, ToolResult
 from engine.contract.spec import Origin, ToolSpec
 from engine.contract.strict_json import too_deep
 from engine.dispatch.inner_calls import InnerCalls
 from engine.policy.access import DENIED, DISCOVERY_TOOLS, denial, why_not
+from engine.recovery.advise import fatal_advice
 
 # How a box ends by itself: a skill that ended so has failed, and does nothing any more.
 _ENDED = frozenset({"error", "timeout", "cpu", "memory", "output", "disk", "processes", "files", "file_size", "policy"})
@@ -43,11 +44,11 @@ class Steps:
             raise StepFailed(place, f"there is no tool called `{step.call}` any more", tool=step.call)
         spec = tool.spec
         if spec.category in NO_STEPS or spec.name in DISCOVERY_TOOLS:  # one that took the name later
-            raise StepFailed(place, f"`{spec.name}` is not a step", tool=step.call, refused=True)
+            raise StepFailed(place, f"`{spec.name}` is not a step", tool=step.call, elsewhere=True)
         if place in self.run.finished:
             # The same user may go on through another agent, which is not to read what it may not ask for.
             if reason := why_not(spec, self.ctx.turn):
-                raise StepFailed(place, denial(spec.name, reason), tool=step.call, reason=DENIED, refused=True)
+                raise StepFailed(place, denial(spec.name, reason), tool=step.call, reason=DENIED, elsewhere=True)
             return self.run.finished[place]
         if place in self.run.unsure and not spec.replay_safe and not self.repeat:
             raise StepFailed(
@@ -57,7 +58,7 @@ class Steps:
                 tool=step.call,
                 reason="may_have_happened",
                 ran=True,
-                refused=True,
+                elsewhere=True,
             )
         await asyncio.to_thread(self.runs.started, self.run, place)
         self.called += 1
@@ -73,12 +74,12 @@ class Steps:
             await asyncio.to_thread(self.runs.did_not_happen, self.run, place)
         raise StepFailed(
             place,
-            result.error,
+            result.error.replace(f"\n{fatal_advice(step.call)}", ""),  # the whole call gives it, once
             tool=step.call,
             failure_class=failure.failure_class,
             reason=failure.reason,
             ran=failure.may_have_started,
-            refused=result.audit.end == REFUSED,
+            elsewhere=failure.reason != "invalid_arguments",  # which the mapping made
         )
 
 

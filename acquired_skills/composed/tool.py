@@ -68,6 +68,7 @@ class ComposedTool:
             raise
         await asyncio.to_thread(runs.forget, run)
         self._log(ctx, began, None)
+        self.library.track.keep_request(self.skill, ctx.turn)
         if not self.library.track.settled(self.skill):
             await self.library.judge(self.skill)
         return Produced(output, render(output)[1], tuple(dict.fromkeys(steps.side_effects)))
@@ -95,10 +96,10 @@ class ComposedTool:
     async def _failed(
         self, ctx: CallContext, began: float, arguments: Mapping[str, Any], steps: Steps, error: StepFailed
     ) -> ToolFailure:
-        """The failure of the whole. A refusal is not held against the skill: a policy's no says nothing of it."""
-        self._log(ctx, began, FailureClass.RETRYABLE if error.refused else error.failure_class)
+        """The failure of the whole. It counts against the skill only where its own mapping is at fault."""
+        self._log(ctx, began, FailureClass.RETRYABLE if error.elsewhere else error.failure_class)
         quarantined = ""
-        if not error.refused:
+        if not error.elsewhere:
             await self.library.track.keep_failed(self.skill, arguments, str(error), ctx.turn)
             if await self.library.judge(self.skill) is SkillState.QUARANTINED:
                 quarantined = "\nIt failed so often that it is quarantined: compose a repaired version."

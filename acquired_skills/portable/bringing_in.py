@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Literal
 
 from acquired_skills.admission.admitted import sha256
+from acquired_skills.composed.admission import Composer
 from acquired_skills.declared import Ask
 from acquired_skills.library import SkillLibrary
 from acquired_skills.names import folder_name
 from acquired_skills.portable.archive import Unreadable, read_skills
 from acquired_skills.portable.reading import Arrived, arrived
 from acquired_skills.proposal import SkillRefused
-from acquired_skills.skill import SkillError
+from acquired_skills.skill import SkillError, SkillKind
 from engine.contract.failure import ToolFailure
 
 
@@ -32,11 +33,14 @@ async def bring_in(
     library: SkillLibrary,
     *,
     provenance: Mapping[str, str],
+    composer: Composer | None = None,
     ask: Ask | None = None,
     as_text: bool = False,
 ) -> list[Brought]:
     """Import all skills of a folder or a zip file; what fails does not keep the others out.
 
+    composer: for pipelines, which are proved with the tools that there are here, after the code that came with them;
+    without one they are refused.
     as_text: keep them as instructions, also those that could be proved. Raises Unreadable, before anything is kept,
     when what is there cannot be trusted to be read.
     """
@@ -46,9 +50,9 @@ async def bring_in(
     if twice:
         raise Unreadable(f"{path} has more than one skill called {', '.join(twice)}.")
     brought: list[Brought] = []
-    for one in found:
+    for one in sorted(found, key=lambda one: one.kind is SkillKind.COMPOSED):
         try:
-            brought.append(await _bring(one, library, ask, as_text=as_text))
+            brought.append(await _bring(one, library, composer, ask, as_text=as_text))
         except (SkillRefused, SkillError, ToolFailure) as error:
             brought.append(Brought(one.front.name, "refused", 0, str(error)))
     return brought
@@ -59,7 +63,9 @@ def _read(path: Path, provenance: dict[str, str]) -> list[Arrived]:
     return [arrived(files, whole.name, provenance) for files in read_skills(whole)]
 
 
-async def _bring(one: Arrived, library: SkillLibrary, ask: Ask | None, *, as_text: bool) -> Brought:
+async def _bring(
+    one: Arrived, library: SkillLibrary, composer: Composer | None, ask: Ask | None, *, as_text: bool
+) -> Brought:
     name, proposal = one.front.name, one.proposal
     if proposal is None or as_text:
         return await _keep_as_text(one, library)
@@ -68,8 +74,14 @@ async def _bring(one: Arrived, library: SkillLibrary, ask: Ask | None, *, as_tex
     if current is not None and (current.code_sha256, current.tests_sha256) == hashes:
         told = f"{proposal.name} is there already, with the same code and tests: version {current.version}"
         return Brought(name, "already", current.version, f"{told}, {current.state}.")
-    skill = await library.create(proposal, ask=ask)
-    passed = f"{skill.tests} tests passed here"
+    if one.kind is not SkillKind.COMPOSED:
+        skill = await library.create(proposal, ask=ask)
+    elif composer is not None:
+        skill = await composer.compose(proposal)
+    else:
+        raise SkillError(f"{name} is a pipeline of tools, and no tools are at hand to prove it with.")
+    proof = "case" if one.kind is SkillKind.COMPOSED else "test"
+    passed = f"{skill.tests} {proof}{'' if skill.tests == 1 else 's'} passed here"
     return Brought(name, "admitted", skill.version, f"{skill.name} version {skill.version} is admitted: {passed}.")
 
 

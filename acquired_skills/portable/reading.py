@@ -33,6 +33,7 @@ class Arrived:
     digest: str
     proposal: Proposal | None
     why: str = ""
+    kind: SkillKind = SkillKind.CODE
 
 
 def arrived(files: Files, where: str, provenance: dict[str, str]) -> Arrived:
@@ -44,11 +45,13 @@ def arrived(files: Files, where: str, provenance: dict[str, str]) -> Arrived:
         front, _ = read_front(data, f"{where}: {SKILL_FILE}")
     except SkillDamaged as error:
         raise Unreadable(str(error)) from None
-    if front.metadata.get(f"{PREFIX}kind", SkillKind.CODE) != SkillKind.CODE:
-        raise Unreadable(f"{where}: {front.name} is a pipeline of tools of another home; make it anew with its own.")
     digest = digest_of(files)
     name, told = skill_name(front.name), {**provenance, "imported": f"{where}, sha256 {digest}"[:1000]}
-    found = _function_and_tests(name, files)
+    kind = _kind(front, where)
+    if kind is SkillKind.COMPOSED:
+        found: tuple[str, str] | str = _pipeline_and_cases(name, files, f"{where}: {front.name}")
+    else:
+        found = _function_and_tests(name, files)
     if isinstance(found, str):
         return Arrived(front, files, digest, None, found)
     code, tests = found
@@ -61,13 +64,32 @@ def arrived(files: Files, where: str, provenance: dict[str, str]) -> Arrived:
         timeout_s=_timeout(front),
         provenance=told,
     )
-    return Arrived(front, files, digest, proposal)
+    return Arrived(front, files, digest, proposal, kind=kind)
 
 
 def digest_of(files: Files) -> str:
     """Of names and contents, in one order."""
     parts = sorted((path, hashlib.sha256(data).hexdigest()) for path, data in files.items())
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _kind(front: FrontMatter, where: str) -> SkillKind:
+    told = front.metadata.get(f"{PREFIX}kind", SkillKind.CODE.value)
+    try:
+        return SkillKind(told)
+    except ValueError:
+        raise Unreadable(f"{where}: {front.name} is of the kind `{told[:40]}`, which is not known here.") from None
+
+
+def _pipeline_and_cases(name: str, files: Files, where: str) -> tuple[str, str]:
+    """The JSON texts of a composed skill, which nobody has looked into. Raises Unreadable."""
+    program, cases = (files.get(path) for path in SkillKind.COMPOSED.files(name))
+    if program is None or cases is None:
+        raise Unreadable(f"{where} is composed, but has no {SkillKind.COMPOSED.files(name)[program is not None]}.")
+    try:
+        return program.decode(), cases.decode()
+    except UnicodeDecodeError:
+        raise Unreadable(f"{where} is composed, but its pipeline or its cases are not UTF-8.") from None
 
 
 def _function_and_tests(name: str, files: Files) -> tuple[str, str] | str:

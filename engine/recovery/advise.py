@@ -20,8 +20,7 @@ def advise(
         case FailureClass.RETRYABLE:
             return f"{_tried(tool, what, attempts)} {_later(failure)}"
         case FailureClass.FATAL:
-            way_out = ABORT if tool == REPLAN else REPLAN
-            return f"{what}\nDo not repeat this call and do not look for a way around it: call `{way_out}`."
+            return f"{what}\n{fatal_advice(tool)}"
         case FailureClass.DIAGNOSTIC:
             return f"{_tried(tool, what, attempts)} {_CHECK_FIRST}" if held_back else what
         case _:
@@ -30,6 +29,12 @@ def advise(
                 f"{tool} failed unexpectedly: {_brief(what)} This was logged for the operator "
                 f"(`knackbox failures`); try another way.{check}"
             )
+
+
+def fatal_advice(tool: str) -> str:
+    """What to do after a FATAL failure of this tool."""
+    way_out = ABORT if tool == REPLAN else REPLAN
+    return f"Do not repeat this call and do not look for a way around it: call `{way_out}`."
 
 
 def text_of(error: BaseException) -> str:

@@ -95,9 +95,13 @@ ZIPS: dict[str, tuple[bytes, str]] = {
         "front matter",
     ),
     "has a bad name": (zip_of(("SKILL.md", b"---\nname: ../x\ndescription: a\n---\n")), "name"),
-    "is of another home's tools": (
+    "is a pipeline without one": (
         zip_of(("SKILL.md", b"---\nname: a\ndescription: b\nmetadata:\n  knackbox-kind: composed\n---\n")),
-        "a pipeline of tools of another home",
+        "has no scripts/a.json",
+    ),
+    "is of no known kind": (
+        zip_of(("SKILL.md", b"---\nname: a\ndescription: b\nmetadata:\n  knackbox-kind: native\n---\n")),
+        "`native`, which is not known here",
     ),
 }
 

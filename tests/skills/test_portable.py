@@ -162,7 +162,7 @@ async def test_a_foreign_folder_with_a_function_and_tests_in_other_places_is_pro
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
     (one,) = await brought(tmp_path, folder, box)
-    assert (one.outcome, one.text) == ("admitted", "add_one version 1 is admitted: 1 tests passed here.")
+    assert (one.outcome, one.text) == ("admitted", "add_one version 1 is admitted: 1 test passed here.")
     got = SkillStore(tmp_path / "acquired_skills").read("add_one")
     assert got.description == "Fill in PDF forms. Use it when somebody has a form."
 

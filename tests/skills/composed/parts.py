@@ -89,6 +89,8 @@ def proposal(pipeline: Any, cases: Any, name: str = "tell_about", **more: Any) -
     return Proposal(name, described, json.dumps(pipeline), json.dumps(cases), timeout_s=60.0, **more)
 
 
-async def compose(engine: Engine, pipeline: Any, cases: Any, name: str = "tell_about", **more: Any) -> ToolResult:
+async def compose(
+    engine: Engine, pipeline: Any, cases: Any, name: str = "tell_about", call_id: str | None = None, **more: Any
+) -> ToolResult:
     given = {"name": name, "description": "Reads a page and tells somebody of it.", "pipeline": pipeline, **more}
-    return await engine.call("compose_skill", {**given, "cases": cases})
+    return await engine.call("compose_skill", {**given, "cases": cases}, call_id=call_id)

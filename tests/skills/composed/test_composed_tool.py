@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from acquired_skills.composed.admission import Composer
 from acquired_skills.composed.runs import Call, KeptRuns, RunMissing
 from acquired_skills.folders.skill_file import parse, render
 from acquired_skills.library import SkillLibrary
+from acquired_skills.portable.bringing_in import Brought, bring_in
+from acquired_skills.portable.exporting import files_of, zipped
 from acquired_skills.skill import SkillError, SkillKind
 from engine import Engine
 from engine.app.compose import People
@@ -63,7 +66,11 @@ async def test_it_is_one_tool_after_the_others_and_each_step_is_on_record_under_
         assert (await library.verify()).known == 1
         assert [one.successes for one in await library.stats("tell_about")] == [1]
     async with opened(tmp_path) as engine:
-        assert (await engine.call("tell_about", ASK)).success
+        asked = Turn(query="let bob know of that page")
+        assert (await engine.call("tell_about", ASK, asked)).success
+    async with opened(tmp_path) as engine:  # what it was called for is found again
+        found = await engine.need(SkillLibrary).search("let bob know of that page")
+        assert [one.skill.name for one in found] == ["tell_about"]
 
 
 async def test_it_is_no_way_around_a_policy(tmp_path: Path) -> None:
@@ -221,6 +228,66 @@ async def test_one_that_fails_is_quarantined_like_any_skill(tmp_path: Path) -> N
         assert "quarantined" in failed.error
         assert "tell_about" not in [spec.name for spec in await engine.get_active_tool_definitions()]
         assert "nothing was run" in (await engine.call("tell_about", {"url": "u"})).error
+        await taught(engine, wrong, [case])  # the same again is a new version, with a new chance
+        assert (await engine.need(SkillLibrary).get("tell_about")).version == 2
+
+
+async def test_what_a_steps_own_tool_fails_at_counts_against_that_tool_alone(tmp_path: Path) -> None:
+    async with opened(tmp_path) as engine:
+        await taught(engine)
+        (tmp_path / "workspace" / "closed").touch()
+        for number in range(4):
+            failed = await engine.call("tell_about", {**ASK, "url": f"u{number}"})
+            assert "the post office is closed" in failed.error
+            assert failed.error.count("Do not repeat this call") == 1
+        library = engine.need(SkillLibrary)
+        stats = (await library.stats("tell_about"))[0]
+        assert (stats.failures, stats.uncounted) == (0, 4)
+        assert (await library.get("tell_about")).state.listed
+
+
+async def test_arguments_that_a_step_cannot_take_count_against_the_mapping(tmp_path: Path) -> None:
+    inputs = {**SEND["inputs"], "text": {"from": "/fetch/links"}}  # a list, which only the call itself finds out
+    wrong = {"steps": [FETCH, {**SEND, "inputs": inputs}], "output": {"from": "/send/sent"}}
+    case = {**TELL_CASE, "steps": {"fetch": {"links": "See"}, "send": {"sent": "ann"}}, "expect": "ann"}
+    case["asked"] = {"fetch": {"url": "https://bread.example"}, "send": {"to": "ann", "text": "See"}}
+    async with opened(tmp_path) as engine:
+        await taught(engine, wrong, [case])
+        assert "invalid arguments" in (await engine.call("tell_about", ASK)).error
+        assert (await engine.need(SkillLibrary).stats("tell_about"))[0].failures == 1
+
+
+async def test_it_says_who_composed_it(tmp_path: Path) -> None:
+    async with opened(tmp_path) as engine:
+        await taught(engine, call_id="c7")
+        skill = await engine.need(SkillLibrary).get("tell_about")
+        assert (skill.provenance["by"], skill.provenance["call"]) == ("compose_skill", "c7")
+
+
+async def test_what_was_composed_travels_and_is_proved_with_the_tools_that_are_there(tmp_path: Path) -> None:
+    here, there, bare = (tmp_path / name for name in ("here", "there", "bare"))
+    file = tmp_path / "skill.zip"
+    async with opened(here) as engine:
+        await taught(engine)
+        library = engine.need(SkillLibrary)
+        files = await asyncio.to_thread(files_of, library.store, library.instructions, "tell_about")
+        file.write_bytes(zipped({"tell-about": files}))
+    async with opened(there) as engine:
+        brought = [await arrive(engine, file) for _ in range(2)]
+        assert [one.outcome for one in brought] == ["admitted", "already"]
+        assert (await engine.need(SkillLibrary).get("tell_about")).provenance["by"] == "import"
+        assert (await engine.call("tell_about", ASK)).success
+    async with Engine.open(home=bare) as engine:
+        refused = await arrive(engine, file)
+        assert (refused.outcome, "read_page" in refused.text) == ("refused", True)
+        assert await engine.need(SkillLibrary).skills() == []
+
+
+async def arrive(engine: Engine, file: Path) -> Brought:
+    library = engine.need(SkillLibrary)
+    composer = Composer(library, engine.need(InnerCalls), engine.sandbox, Turn())
+    (one,) = await bring_in(file, library, composer=composer, provenance={"by": "import"})
+    return one
 
 
 async def test_runs_are_bounded_for_each_user_and_forgotten(tmp_path: Path) -> None:

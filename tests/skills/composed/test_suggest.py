@@ -87,7 +87,7 @@ def test_the_commands_compose_and_suggest(tmp_path: Path) -> None:
     assert "no `later` is there" in json.loads(refused.stdout)["problems"][0]["text"]
     file.write_text(json.dumps({**described, "pipeline": {"steps": [call], "output": {"from": "/now/status"}}}))
     done = run("skills", "compose", str(file))
-    assert "how_it_is version 1 is admitted: 1 cases passed." in done.stdout, done.output
+    assert "how_it_is version 1 is admitted: 1 case passed." in done.stdout, done.output
     assert "scripts/how_it_is.json" in run("skills", "show", "how_it_is").stdout
     assert "no sequence of calls" in run("skills", "suggest").output
     file.write_text('{"name": 1}')
