@@ -87,7 +87,9 @@ async def test_what_the_code_raises_is_told_and_counted(
 async def test_a_runaway_skill_is_killed_at_its_own_time_limit(
     library: SkillLibrary, box: NamespaceSandbox, tmp_path: Path
 ) -> None:
-    await library.create(proposal(body="while number == 101: pass\n    return number + 1", timeout_s=0.5))
+    tests = "from add_one import add_one\n\n\ndef test_adds():\n    assert [add_one(1), add_one(100)] == [2, 101]\n"
+    body = "while number == 101: pass\n    return number + 1"
+    await library.create(proposal(body=body, tests=tests, timeout_s=0.5))
     with pytest.raises(ToolFailure) as failed:
         await run(library, box, tmp_path, {"number": 101})
     assert failed.value.end in ("timeout", "cpu")
