@@ -132,7 +132,7 @@ class Composer:
             examples=proposal.examples,
             provenance=dict(proposal.provenance),
             timeout_s=proposal.timeout_s,
-            admission={"mutants": {"tried": proof.tried, "killed": proof.noticed, "survived": proof.survived}},
+            admission={"mutants": {"met": proof.tried, "killed": proof.noticed, "survived": proof.survived}},
             kind=SkillKind.COMPOSED,
             calls=calls_of(pipeline),
             effects=effects_of(tools.values()).model_dump(mode="json"),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from engine.retrieval.terms import Terms, weight_of
+from engine.retrieval.terms import Terms, rarity, weight_of
 
 K1 = 1.2  # how soon repeating a term stops helping: Lucene's default
 
@@ -99,7 +99,8 @@ class Bm25:
     def weights(self, terms: Sequence[str]) -> dict[str, float]:
         """What each term of a request counts: its rarity, less for numbers. One that no document has is the rarest."""
         return {
-            term: self._idf(len(p.slots) if (p := self._postings.get(term)) else 0) * weight_of(term) for term in terms
+            term: float(rarity(len(self), len(p.slots) if (p := self._postings.get(term)) else 0)) * weight_of(term)
+            for term in terms
         }
 
     def search(self, query: str, k: int) -> list[tuple[str, float]]:
@@ -116,9 +117,6 @@ class Bm25:
                 impacts: Floats = np.frombuffer(postings.impacts, dtype=np.float32)
                 scores[slots] += np.float32(weight) * impacts
         return self._best(scores, k)
-
-    def _idf(self, holders: int) -> float:
-        return float(np.log1p((len(self) - holders + 0.5) / (holders + 0.5)))
 
     def _best(self, scores: Floats, k: int) -> list[tuple[str, float]]:
         found = np.flatnonzero(scores)

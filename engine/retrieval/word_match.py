@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.retrieval.interned import Interned
-from engine.retrieval.terms import Terms
+from engine.retrieval.terms import Terms, rarity
 from engine.stores.embedder import Embedder
 
 FLOOR = 0.3  # words less alike than this have nothing to do with each other; a random pair of WordLlama's is below .2
@@ -96,9 +96,9 @@ class WordMatch:
         asked = np.array([weights[term] for term in words], dtype=np.float32)
         each_word = np.maximum.reduceat(alike[:, back], starts[filled], axis=1)
         covered[filled] = asked @ each_word / max(float(asked.sum()), TINY)
-        rarity = self._rarity(once)[back] * head
-        of_head = np.add.reduceat(alike.max(axis=0)[back] * rarity, starts[filled])
-        meant[filled] = of_head / np.maximum(np.add.reduceat(rarity, starts[filled]), TINY)
+        rare = self._rarity(once)[back] * head
+        of_head = np.add.reduceat(alike.max(axis=0)[back] * rare, starts[filled])
+        meant[filled] = of_head / np.maximum(np.add.reduceat(rare, starts[filled]), TINY)
         return Matched(covered, meant)
 
     def _alike(self, words: Mapping[str, str], held: Ints) -> Floats:
@@ -122,8 +122,8 @@ class WordMatch:
 
     def _rarity(self, words: Ints) -> Floats:
         holders = self._terms.holders(self._term_of[words])
-        rarity: Floats = np.log1p((len(self._documents) - holders + 0.5) / (holders + 0.5))
-        return rarity
+        found: Floats = rarity(len(self._documents), holders)
+        return found
 
     def _make_room(self) -> None:
         if len(self._words) > len(self._vectors):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from engine.app.settings import SkillSettings
 from engine.retrieval.document import Document
 from engine.retrieval.index import BATCH, HybridIndex, Ranked, Reconciled
 from engine.retrieval.memory import MemoryVectors
@@ -17,6 +18,7 @@ from engine.stores.vectors import VectorStore
 from tests.stores.processes import other
 
 EMBEDDER = WordLlamaEmbedder()
+FITS = SkillSettings().fits
 DOCUMENTS = [
     Document("roman_numeral", "Convert a whole number to a Roman numeral.", ("write 1987 like the Romans did",)),
     Document("triangle_area", "The area of a triangle from its base and height."),
@@ -94,6 +96,13 @@ def test_results_are_bounded_ordered_and_explained(index: HybridIndex) -> None:
 
 
 @pytest.mark.spec("SKILL-14")
+def test_a_document_that_is_alone_fits_a_request_that_speaks_of_it_in_part(index: HybridIndex) -> None:
+    index.load([Document("slug", "Makes a title into an address.", ("make a slug of this headline",))])
+    assert [one.fit > FITS for one in index.search("turn a headline into a url", 1)] == [True]
+    for strange in ("bake a cake", "what is the weather in Rome", "hello, how are you"):
+        assert [one.fit > FITS for one in index.search(strange, 1)] == [False]
+
+
 def test_weights_push_down_what_often_fails(index: HybridIndex) -> None:
     index.load(DOCUMENTS)
     query = "count the values in an email"
