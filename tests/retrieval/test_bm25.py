@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.retrieval.bm25 import K1, Bm25, Field
-from engine.retrieval.terms import Terms, weight_of
+from engine.retrieval.terms import BACKGROUND, Terms, weight_of
 
 WORDS = ["triangle", "area", "mail", "send", "roman", "numeral", "file", "csv", "the", "of", "42"]
 TEXT = st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join)
@@ -34,7 +34,7 @@ def by_the_book(documents: dict[str, list[Field]], query: str) -> dict[str, floa
     scores: dict[str, float] = {}
     for term in set(terms.of(query)):
         holders = [id_ for id_, count in counted.items() if count[term]]
-        idf = math.log(1 + (len(documents) - len(holders) + 0.5) / (len(holders) + 0.5))
+        idf = math.log(1 + (len(documents) + BACKGROUND - len(holders) + 0.5) / (len(holders) + 0.5))
         for id_ in holders:
             count = counted[id_][term]
             scores[id_] = scores.get(id_, 0.0) + weight_of(term) * idf * count * (K1 + 1) / (count + K1)
