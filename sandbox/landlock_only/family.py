@@ -65,6 +65,23 @@ def die_with_parent(parent: int, number: int) -> None:
 def end_on_sigterm() -> None:
     """Raise EOFError where this process is when it is told to end; once, so that ending is not disturbed."""
     signal.signal(signal.SIGTERM, _end)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
+
+
+def fork_told_to_end() -> int:
+    """As `os.fork`, of a child that calls `end_on_sigterm` before long and must not miss what it is told until then.
+
+    A new process of Python's forgets every signal that it was sent before `os.fork` returns in it
+    (`_PySignal_AfterFork`). So SIGTERM waits at its door until it has a handler for it.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
+    pid = -1
+    try:
+        pid = os.fork()
+        return pid
+    finally:
+        if pid:  # also when there was no fork
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _end(_number: int, _frame: object) -> NoReturn:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from sandbox.landlock_only import box, confine, filters, places
-from sandbox.landlock_only.family import Family
+from sandbox.landlock_only.family import Family, fork_told_to_end
 from sandbox.landlock_only.watch import descendants
 from sandbox.namespace import cgroups, landlock, orders, preload, seccomp, syscalls
 
@@ -102,7 +102,7 @@ class Template:
         opened = [ours.fileno(), theirs.fileno(), out_read, out_write, err_read, err_write]
         opened += group.descriptors if group else ()
         try:
-            pid = os.fork()
+            pid = fork_told_to_end()
             if pid == 0:
                 self._be_box(box_id, (theirs.fileno(), out_write, err_write), group)
             pidfd = os.pidfd_open(pid)

@@ -192,3 +192,27 @@ async def test_a_job_that_is_cancelled_at_once_does_not_take_its_template_along(
     (after,) = [entry.server for key, entry in box._templates._entries.items() if not key.preload]
     assert after is before
     assert before.dead == ""
+
+
+TOLD_AT_ONCE = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+from sandbox.landlock_only.family import end_on_sigterm, fork_told_to_end
+end_on_sigterm()
+for _ in range(300):
+    pid = fork_told_to_end()
+    if pid == 0:
+        try:
+            end_on_sigterm()
+            signal.pause()
+        except EOFError:
+            os._exit(7)
+    os.kill(pid, signal.SIGTERM)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+"""
+
+
+@pytest.mark.spec("BOX-12")
+def test_a_box_that_is_told_to_end_before_it_can_hear_ends() -> None:
+    """Python's own fork forgets the signal about every second time, and the box would go on."""
+    subprocess.run([sys.executable, "-c", TOLD_AT_ONCE, str(Path(__file__).parents[3])], check=True, timeout=60)
