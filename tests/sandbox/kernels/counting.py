@@ -25,8 +25,10 @@ class Counting:
     async def go_on(self) -> None:
         """The count is one more than before, or 1 in a result that says why."""
         cell = await self.run(COUNT)
-        if cell is None:
-            return
+        if cell is not None:
+            self._counted(cell)
+
+    def _counted(self, cell: Cell) -> None:
         expected = 1 if cell.state_lost else self.count + 1
         if cell.ok:
             assert cell.stdout == f"{expected}\n", cell
@@ -47,7 +49,7 @@ class Counting:
         cell = (await asyncio.gather(waiting, return_exceptions=True))[0]
         if isinstance(cell, Cell):
             self._hear(cell)
-            self.count = 1 if cell.state_lost else self.count + 1
+            self._counted(cell)  # its kernel may have been killed before it was to be cancelled
         else:  # it may have counted or not, and nobody was told of a loss: so ask, in a way that shows neither
             shown = await self.run("print(globals().get('n', 0))")
             if shown is not None:
