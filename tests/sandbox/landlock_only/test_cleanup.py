@@ -1,6 +1,7 @@
 """Nothing is left: no process, however it has daemonised, and no folder, whoever is killed."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -82,10 +83,19 @@ async def test_what_is_killed_is_replaced_and_leaves_nothing(base: Path, victim:
 
 def chain_above(daemon: int) -> dict[str, int]:
     """The processes from the supervisor down to the worker that a daemonised process stems from."""
+    wait_until(lambda: len(children_of(parent_of(daemon))) > 1, 30)  # until it is the box's, as the worker is
     box = parent_of(daemon)
     template = parent_of(box)
-    worker = min(pid for pid in map(int, descendants(box)) if parent_of(pid) == box)
+    worker = min(children_of(box))
     return {"supervisor": parent_of(template), "template": template, "box": box, "worker": worker}
+
+
+def children_of(pid: int) -> list[int]:
+    found = []
+    for each in map(int, descendants(pid)):
+        with contextlib.suppress(OSError):  # it has just ended
+            found += [each] if parent_of(each) == pid else []
+    return found
 
 
 def parent_of(pid: int) -> int:
