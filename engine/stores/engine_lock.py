@@ -1,6 +1,6 @@
 """`EngineLock`: a name that lives as long as its process, so that others can tell what a dead engine left behind.
 
-It is a lock file that is held: the kernel lets go of it when its holder dies, in whatever way.
+It is a lock file that is held: the kernel releases it when its holder dies, in whatever way.
 """
 
 import contextlib
@@ -13,18 +13,22 @@ PRIVATE = 0o700
 
 
 class EngineLock:
-    """Of one engine. Close it when the engine closes."""
+    """The lock of one engine. Close it when the engine closes."""
 
     def __init__(self, folder: Path) -> None:
-        """folder: where the lock files of all engines on one home are; made when it is missing."""
+        """Take a new name, and remove the files of engines that were killed.
+
+        Args:
+            folder: where the lock files of all engines on one home are; created if it is missing.
+        """
         folder.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
         self._folder = folder
-        self.id = secrets.token_hex(8)
-        self._descriptor = os.open(folder / self.id, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        self.id, self._descriptor = _take_new(folder)
+        for other in self._others():
+            self.lives(other)
 
     def lives(self, other: str) -> bool:
-        """Whether the engine of this name, maybe ourselves, is still there. What is left of a dead one is removed."""
+        """Return whether the engine of this name is still running, and remove the file of one that is not."""
         if other == self.id:
             return True
         path = self._folder / other
@@ -42,7 +46,24 @@ class EngineLock:
         finally:
             os.close(descriptor)
 
+    def living_others(self) -> list[str]:
+        """Return the names of the other engines that are running on this home."""
+        return [other for other in self._others() if self.lives(other)]
+
     def close(self) -> None:
         with contextlib.suppress(OSError):
             (self._folder / self.id).unlink()
         os.close(self._descriptor)
+
+    def _others(self) -> list[str]:
+        return sorted(path.name for path in self._folder.iterdir() if path.name != self.id)
+
+
+def _take_new(folder: Path) -> tuple[str, int]:
+    while True:
+        name = secrets.token_hex(8)
+        descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:  # else another engine removed it before it was locked
+            return name, descriptor
+        os.close(descriptor)

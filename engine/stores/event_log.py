@@ -36,7 +36,8 @@ from engine.stores.records import Records
 EVENTS_GENERATION = "events"
 LEASE_S = 30.0
 MOST_ATTEMPTS = 5
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 1.0, 300.0  # of back-off after a refusal, doubled each time
+LONGEST_WAIT_S = 300.0  # of any lease or back-off; a due time further ahead was written before the clock was set back
+_FIRST_WAIT_S = 1.0  # of back-off after a refusal, doubled each time
 
 _NUMBER = BigInteger().with_variant(Integer, "sqlite")
 _SCHEMA = MetaData()
@@ -164,8 +165,10 @@ class EventLog:
         """What is due to this subscriber: first what comes again, then what is new. Raises UnknownSubscriber.
 
         lease_s: seconds in which each has to be acknowledged; after that it comes again, maybe to another process.
+            At most `LONGEST_WAIT_S` count.
         """
         now = self._clock.now().timestamp()
+        lease_s = min(lease_s, LONGEST_WAIT_S)
         with self._records.begin() as connection:
             types, cursor = self._subscriber(connection, name)
             self._bury_expired(connection, name, now)
@@ -200,7 +203,7 @@ class EventLog:
             if attempts >= self._most_attempts:
                 self._bury(connection, name, offset, attempts, reason)
             else:
-                due = now + min(_FIRST_WAIT_S * 2 ** (attempts - 1), _LONGEST_WAIT_S)
+                due = now + min(_FIRST_WAIT_S * 2 ** (attempts - 1), LONGEST_WAIT_S)
                 connection.execute(update(_PENDING).where(_of(_PENDING, name, offset)).values(due=due))
             return True
 
@@ -238,7 +241,7 @@ class EventLog:
 
     def _again(self, connection: Connection, name: str, due: float, now: float, limit: int) -> list[Delivery]:
         query = select(_EVENTS, _PENDING.c.attempts).join(_PENDING, _PENDING.c.offset == _EVENTS.c.offset)
-        mine = (_PENDING.c.subscriber == name) & (_PENDING.c.due <= now)
+        mine = (_PENDING.c.subscriber == name) & _is_due(now)
         rows = connection.execute(query.where(mine).order_by(_EVENTS.c.offset).limit(limit)).mappings().all()
         for row in rows:
             changed = {"attempts": row["attempts"] + 1, "due": due}
@@ -258,7 +261,7 @@ class EventLog:
 
     def _bury_expired(self, connection: Connection, name: str, now: float) -> None:
         """Set aside what was delivered as often as may be, and not acknowledged in time."""
-        over = (_PENDING.c.subscriber == name) & (_PENDING.c.due <= now) & (_PENDING.c.attempts >= self._most_attempts)
+        over = (_PENDING.c.subscriber == name) & _is_due(now) & (_PENDING.c.attempts >= self._most_attempts)
         for offset, attempts in connection.execute(select(_PENDING.c.offset, _PENDING.c.attempts).where(over)).all():
             self._bury(connection, name, offset, attempts, "not acknowledged in time")
 
@@ -271,6 +274,15 @@ class EventLog:
 
 def _of(table: Table, name: str, offset: int) -> Any:
     return (table.c.subscriber == name) & (table.c.offset == offset)
+
+
+def _is_due(now: float) -> Any:
+    """Whether a pending event is to be delivered again.
+
+    Leases are wall-clock times, since processes on several machines may share the log. No wait is longer than
+    `LONGEST_WAIT_S`, so setting the clock back delays a delivery by that much at most.
+    """
+    return (_PENDING.c.due <= now) | (_PENDING.c.due > now + LONGEST_WAIT_S)
 
 
 def _last(connection: Connection) -> int:

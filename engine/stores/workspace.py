@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from engine.contract.failure import ConfigError
 from engine.stores.atomic import TEMPORARY, write_atomic_at
 
 OPENAT2 = 437  # the same number on every architecture; linux/openat2.h
@@ -44,6 +45,12 @@ class Entry:
     modified: datetime
 
 
+def _why_no_folder(root: Path, error: OSError) -> str:
+    if root.exists() and not root.is_dir():
+        return "it is not a folder"
+    return error.strerror or str(error)
+
+
 class _OpenHow(ctypes.Structure):
     """struct open_how of openat2(2)."""
 
@@ -58,8 +65,21 @@ class FolderWorkspace:
     """
 
     def __init__(self, root: Path, *, use_openat2: bool = True) -> None:
-        """Makes the folder when it is missing. use_openat2: False walks with O_NOFOLLOW even where it need not."""
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        """Create the folder if it is missing.
+
+        Args:
+            use_openat2: False opens each folder on the way with O_NOFOLLOW, even where the kernel could check.
+
+        Raises:
+            ConfigError: the path cannot be used as a folder, for instance because it is a file.
+        """
+        try:
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"{root}: cannot be used as the workspace ({_why_no_folder(root, error)}). Name a folder: `workspace` "
+                "in config.toml, or --workspace."
+            ) from error
         self._root = root.resolve()
         self._kernel_checks = use_openat2 and _has_openat2(self._root)
 

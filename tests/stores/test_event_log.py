@@ -15,7 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as some
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from engine.stores.event_log import EventLog, UnknownSubscriber
+from engine.stores.event_log import LONGEST_WAIT_S, EventLog, UnknownSubscriber
 from engine.stores.records import Records
 from tests.stores.event_log_victims import read_on, write_on
 from tests.stores.processes import Other, other
@@ -92,6 +92,30 @@ def test_what_is_not_acknowledged_within_its_lease_comes_again(log: EventLog, cl
     clock.pass_by(9.9)
     assert log.fetch("a") == []
     clock.pass_by(0.1)
+    assert offsets(log.fetch("a")) == [(1, 2)]
+
+
+def test_setting_the_clock_back_two_days_does_not_freeze_leases(log: EventLog, clock: Clock) -> None:
+    log.subscribe("a")
+    log.append("X", {})
+    assert offsets(log.fetch("a")) == [(1, 1)]
+    clock.pass_by(-2 * 24 * 3600)
+    assert offsets(log.fetch("a")) == [(1, 2)], "the lease was given under a clock that no longer holds"
+    assert log.fetch("a") == [], "the new lease counts"
+    assert log.nack("a", 1, "not now")
+    clock.pass_by(-3600)
+    assert offsets(log.fetch("a")) == [(1, 3)]
+
+
+def test_after_a_clock_set_back_a_little_an_event_comes_again_within_the_longest_wait(
+    log: EventLog, clock: Clock
+) -> None:
+    log.subscribe("a")
+    log.append("X", {})
+    log.fetch("a", lease_s=10)
+    clock.pass_by(-60)
+    assert log.fetch("a") == [], "its lease may still run"
+    clock.pass_by(LONGEST_WAIT_S)
     assert offsets(log.fetch("a")) == [(1, 2)]
 
 

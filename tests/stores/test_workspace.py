@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from engine.contract.failure import ConfigError
 from engine.stores.atomic import AT_FDCWD, LIBC, RENAME_EXCHANGE, TEMPORARY
 from engine.stores.workspace import Entry, FolderWorkspace, WorkspaceError
 
@@ -230,3 +231,14 @@ def test_a_new_file_takes_the_place_of_nothing(tmp_path: Path, there: str) -> No
     assert [entry.name for entry in place.parent.iterdir()] == ["new.txt"]
     workspace.write_new("b/new.txt", b"x")
     assert workspace.read("b/new.txt") == b"x"
+
+
+def test_a_workspace_that_is_a_file_is_refused_in_one_line_with_the_remedy(tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("mine")
+    for root in (file, file / "below"):
+        with pytest.raises(ConfigError, match=r"cannot be used as the workspace .*Name a folder") as refused:
+            FolderWorkspace(root)
+        assert str(root) in str(refused.value)
+        assert "\n" not in str(refused.value)
+    assert file.read_text() == "mine"
