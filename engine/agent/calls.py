@@ -127,3 +127,13 @@ def control_signal(tool: str, result: ToolResult) -> tuple[str, str]:
         return "", ""
     said = [str(value[key]) for key in ("reason", "learned", "new_plan") if value.get(key)]
     return tool, " ".join(said)
+
+
+def fatal_reason(outcomes: Sequence[CallFinished]) -> str:
+    """Why the present strategy cannot succeed: the FATAL failures among these calls, or an empty string (LOOP-7)."""
+    fatal = [
+        f"{outcome.call.name} cannot succeed ({outcome.result.failure.reason})"
+        for outcome in outcomes
+        if outcome.result.failure is not None and outcome.result.failure.failure_class is FailureClass.FATAL
+    ]
+    return ", ".join(dict.fromkeys(fatal))

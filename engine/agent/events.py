@@ -45,7 +45,7 @@ class CallFinished:
 
 @dataclass(frozen=True, slots=True)
 class Replanned:
-    """The model gave up its strategy and starts a new one."""
+    """The strategy was reset: the model called `replan`, or a call failed in a way that is FATAL."""
 
     reason: str
 

@@ -20,7 +20,7 @@ DISCOVERY = """\
 
 
 def replan(reason: str) -> str:
-    """After the control signal `replan`."""
+    """After the control signal `replan`, or a FATAL failure."""
     because = f" because: {reason}" if reason else ""
     return (
         f"The strategy so far was given up{because}. Keep what is known to be true, drop the rest. "

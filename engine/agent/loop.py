@@ -18,7 +18,7 @@ from pydantic_ai.messages import (
 
 from engine.agent import instructions
 from engine.agent.budget import Budget, Finish, Spent
-from engine.agent.calls import CallRound, control_signal
+from engine.agent.calls import CallRound, control_signal, fatal_reason
 from engine.agent.events import CallFinished, OnEvent, Replanned, Report, TextPiece, TurnStarted, nobody_watches
 from engine.agent.host import Host
 from engine.agent.model import ModelClient, ModelError
@@ -142,16 +142,25 @@ class Run:
             self._talk.say(around.returns())
 
     def _signalled(self, calls: Sequence[ToolCallPart]) -> Report | None:
-        """React to `abort_attempt` and `replan` among the calls just made."""
-        for outcome in self._finished[-len(calls) :]:
+        """React to `abort_attempt`, `replan` and FATAL failures among the calls just made."""
+        outcomes = self._finished[-len(calls) :]
+        for outcome in outcomes:
             signal, reason = control_signal(outcome.call.name, outcome.result)
             if signal == "abort_attempt":
                 return self._report(Finish.ABORTED, f"Given up: {reason or 'no reason given'}\n{self._story()}".strip())
             if signal == "replan":
-                self._talk.say([UserPromptPart(content=instructions.replan(reason))])
-                self._said = ""
-                self._on_event(Replanned(reason))
+                self._reset_strategy(reason)
+                return None
+        fatal = fatal_reason(outcomes)
+        if fatal:
+            self._reset_strategy(fatal)
         return None
+
+    def _reset_strategy(self, reason: str) -> None:
+        """Ask the model for a different strategy, once for all the calls of one turn."""
+        self._talk.say([UserPromptPart(content=instructions.replan(reason))])
+        self._said = ""
+        self._on_event(Replanned(reason))
 
     def _turn(self) -> Turn:
         """The turn that starts now. Tools are retrieved for the user's message and for what the model said last."""

@@ -232,6 +232,38 @@ async def test_replan_asks_the_model_for_a_different_strategy() -> None:
     assert any(isinstance(event, Replanned) for event in seen)
 
 
+async def denied(**_: Any) -> ToolResult:
+    failure = Failure(FailureClass.FATAL, "denied", may_have_started=False)
+    return ToolResult(success=False, error="You may not do this.", failure=failure)
+
+
+@pytest.mark.spec("FAIL-3", "LOOP-7")
+async def test_a_fatal_failure_resets_the_strategy_without_the_model_asking_for_it() -> None:
+    seen: list[Event] = []
+    host = Bench(**tool("pay", denied))
+    script = (calls(("pay", {"x": 1}), ("pay", {"x": 2}), text="I will pay."), says("By another way."))
+    async with serving(*script) as model:
+        async with talking(model, host, on_event=seen.append) as talk:
+            report = await talk.run("settle the bill")
+            assert every_call_has_a_result(talk)
+        said = [message for message in model.requests[-1]["messages"] if message["role"] == "user"]
+        assert "pay cannot succeed (denied)" in said[-1]["content"]
+        assert "different strategy" in said[-1]["content"]
+    assert [event.reason for event in seen if isinstance(event, Replanned)] == ["pay cannot succeed (denied)"]
+    assert host.queries[1] == "settle the bill"  # what the model said about the old strategy retrieves nothing
+    assert report.finish is Finish.ANSWER
+
+
+@pytest.mark.spec("LOOP-7")
+async def test_other_failures_leave_the_strategy_as_it_is() -> None:
+    seen: list[Event] = []
+    async with serving(calls(("missing", {})), says("Sorry.")) as model:
+        async with talking(model, Bench(), on_event=seen.append) as talk:
+            await talk.run("go")
+        assert model.requests[-1]["messages"][-1]["role"] == "tool"
+    assert not any(isinstance(event, Replanned) for event in seen)
+
+
 @pytest.mark.spec("LOOP-2", "TOOL-11")
 async def test_abort_attempt_ends_with_what_was_learned_and_runs_nothing_after_it() -> None:
     host = Bench(**tool("abort_attempt", give_up), **tool("double", double, Annotations()))
