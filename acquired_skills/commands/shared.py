@@ -16,7 +16,8 @@ from engine.app.engine import Engine
 from engine.contract.failure import ConfigError, ToolFailure
 from engine.contract.turn import Turn
 from engine.faces.cli.session import with_engine
-from engine.faces.cli.shared import Exit, Spinner, emit, emit_json, fail, visible, wants_json, working
+from engine.faces.cli.shared import Exit, emit, emit_json, fail, visible, wants_json
+from engine.faces.cli.spinner import Spinner, working
 from engine.policy.approval import Approval
 from engine.stores.locks import StoreBusy
 

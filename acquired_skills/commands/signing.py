@@ -9,7 +9,8 @@ from acquired_skills.keys import key_path
 from acquired_skills.library import SkillLibrary
 from acquired_skills.names import skill_name
 from acquired_skills.skill import SkillError
-from engine.faces.cli.shared import Exit, Json, emit, emit_json, fail, say, settings_of, wants_json
+from engine.faces.cli.settings import settings_of
+from engine.faces.cli.shared import Exit, Json, emit, emit_json, fail, say, wants_json
 from engine.registry.signing import SigningKey
 from engine.stores.locks import FileLock
 

@@ -22,7 +22,8 @@ from engine.contract.strict_json import JsonError, read_json
 from engine.contract.turn import Turn
 from engine.dispatch.inner_calls import InnerCalls
 from engine.faces.cli.session import with_engine
-from engine.faces.cli.shared import Exit, Json, emit, emit_json, read_input, say, wants_json, working
+from engine.faces.cli.shared import Exit, Json, emit, emit_json, read_input, say, wants_json
+from engine.faces.cli.spinner import working
 
 
 class _File(BaseModel):

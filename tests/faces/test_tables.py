@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from engine.faces.cli.shared import emit, emit_json, print_table, say
+from engine.faces.cli.shared import emit, emit_json, say
+from engine.faces.cli.tables import print_table
 
 pytestmark = pytest.mark.spec("FACE-1")
 

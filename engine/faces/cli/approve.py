@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.text import Text
 
-from engine.faces.cli.shared import Spinner
+from engine.faces.cli.spinner import Spinner
 from engine.policy.approval import ApprovalAnswer, ApprovalRequest
 from engine.policy.risk import risk_of
 
@@ -21,7 +21,7 @@ class TerminalApprover:
 
     def __init__(self, spinner: Spinner | None = None) -> None:
         """spinner: what else writes to the terminal; it is still meanwhile."""
-        self._spinner = spinner or Spinner(None)
+        self._spinner = spinner or Spinner()
         self._turn = asyncio.Lock()
         self._console = Console(stderr=True, highlight=False)
 

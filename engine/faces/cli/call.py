@@ -11,7 +11,8 @@ from engine.app.engine import Engine
 from engine.contract.result import ToolResult
 from engine.contract.turn import Turn
 from engine.faces.cli.session import with_engine
-from engine.faces.cli.shared import Agent, Exit, Json, emit, emit_json, fail, read_input, say, wants_json, working
+from engine.faces.cli.shared import Agent, Exit, Json, emit, emit_json, fail, read_input, say, wants_json
+from engine.faces.cli.spinner import working
 
 app = typer.Typer(pretty_exceptions_enable=False)
 

@@ -17,7 +17,9 @@ from rich.text import Text
 from engine.app.doctor import OK, Check, examine, put_to_the_test
 from engine.app.home import Home
 from engine.app.sandboxes import unsafe_sandbox
-from engine.faces.cli.shared import Exit, Json, emit_json, options, print_table, say, wants_json, working
+from engine.faces.cli.shared import Exit, Json, emit_json, options, say, wants_json
+from engine.faces.cli.spinner import working
+from engine.faces.cli.tables import print_table
 from sandbox.contract import Sandbox, State
 from sandbox.self_check import Finding, Verdict
 

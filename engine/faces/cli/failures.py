@@ -7,7 +7,9 @@ import typer
 from engine.app.engine import Engine
 from engine.contract.failure import FailureClass
 from engine.faces.cli.session import with_engine
-from engine.faces.cli.shared import Json, emit_json, print_table, say, wants_json, working
+from engine.faces.cli.shared import Json, emit_json, say, wants_json
+from engine.faces.cli.spinner import working
+from engine.faces.cli.tables import print_table
 
 app = typer.Typer(pretty_exceptions_enable=False)
 

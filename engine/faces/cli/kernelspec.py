@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.faces.cli.shared import Exit, Json, emit, emit_json, fail, print_table, say, wants_json
+from engine.faces.cli.shared import Exit, Json, emit, emit_json, fail, say, wants_json
 from engine.faces.cli.sizes import kernel_memory, size
+from engine.faces.cli.tables import print_table
 from sandbox.kernels import kernelspec
 from sandbox.kernels.kernelspec import Installed, SpecRefused
 from sandbox.kernels.spec import KernelSpec

@@ -25,7 +25,7 @@ class LazyCommand(TyperCommand):
     """Stands in for a command in the help; becomes the true one when it is invoked."""
 
     def __init__(self, name: str, help_line: str, load: Callable[[], Any]) -> None:
-        super().__init__(name=name, help=help_line, short_help=help_line)
+        super().__init__(name=name, help=help_line, short_help=help_line, rich_markup_mode=None)
         self._load = load
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
@@ -33,7 +33,13 @@ class LazyCommand(TyperCommand):
 
 
 def load_own(name: str, own: Own) -> Any:
-    command = typer.main.get_command(import_module(own.module).app)
+    return made(import_module(own.module).app, name)
+
+
+def made(app: typer.Typer, name: str) -> Any:
+    """The command of an app, under this name. Help is plain text: rich would take longer to load than the command."""
+    app.rich_markup_mode = None
+    command = typer.main.get_command(app)
     command.name = name
     return command
 
@@ -49,9 +55,7 @@ def load_plugin(point: EntryPoint) -> Any:
         ) from error
     if not isinstance(found, typer.Typer):
         raise ConfigError(f"the command {point.name} ({point.value}) is not a typer.Typer. Repair the pack.")
-    command = typer.main.get_command(found)
-    command.name = point.name
-    return command
+    return made(found, point.name)
 
 
 class LazyGroup(TyperGroup):

@@ -8,7 +8,8 @@ import typer
 from engine.app.engine import Engine
 from engine.app.sandboxes import unsafe_sandbox
 from engine.contract.turn import Turn
-from engine.faces.cli.shared import Agent, options, settings_of
+from engine.faces.cli.settings import settings_of
+from engine.faces.cli.shared import Agent, options
 from engine.faces.mcp.server import serve_stdio
 
 app = typer.Typer(pretty_exceptions_enable=False)

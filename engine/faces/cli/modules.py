@@ -8,7 +8,9 @@ from rich.text import Text
 from engine.app.engine import Engine
 from engine.contract.failure import ToolFailure
 from engine.faces.cli.session import with_engine
-from engine.faces.cli.shared import Exit, Json, emit, emit_json, fail, print_table, say, wants_json, working
+from engine.faces.cli.shared import Exit, Json, emit, emit_json, fail, say, wants_json
+from engine.faces.cli.spinner import working
+from engine.faces.cli.tables import print_table
 from engine.remote.states import ModuleState
 
 app = typer.Typer(

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from engine.faces.cli.notebook_screen import Screen
-from engine.faces.cli.shared import Exit, Json, emit_json, fail, options, read_input, say, settings_of, wants_json
+from engine.faces.cli.settings import settings_of
+from engine.faces.cli.shared import Exit, Json, emit_json, fail, options, read_input, say, wants_json
 from engine.faces.cli.sizes import kernel_memory
 from engine.stores.atomic import write_atomic
 

@@ -10,7 +10,7 @@ from typing import Self, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from engine.faces.cli.shared import SPINNER_AFTER_S
+from engine.faces.cli.spinner import SPINNER_AFTER_S
 
 # Control characters, but for colours and those that text is made with: they could write what was never printed.
 _CONTROLS = re.compile(r"(\x1b\[[0-9;:]*m)|[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")

@@ -13,18 +13,9 @@ from engine.contract.failure import ToolNotFound
 from engine.contract.strict_json import JsonError, read_json
 from engine.faces.cli.registered import Kind, kind_of, shorten, told
 from engine.faces.cli.session import with_engine
-from engine.faces.cli.shared import (
-    Exit,
-    Json,
-    emit,
-    emit_json,
-    fail,
-    print_table,
-    read_input,
-    say,
-    wants_json,
-    working,
-)
+from engine.faces.cli.shared import Exit, Json, emit, emit_json, fail, read_input, say, wants_json
+from engine.faces.cli.spinner import working
+from engine.faces.cli.tables import print_table
 from engine.registry.static import RegistryError
 
 T = TypeVar("T")

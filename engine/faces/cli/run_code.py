@@ -10,18 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from engine.app.sandboxes import open_sandbox, told_to_sandboxes, unsafe_sandbox
-from engine.faces.cli.shared import (
-    Exit,
-    Json,
-    emit_json,
-    fail,
-    options,
-    read_input,
-    say,
-    settings_of,
-    wants_json,
-    working,
-)
+from engine.faces.cli.settings import settings_of
+from engine.faces.cli.shared import Exit, Json, emit_json, fail, options, read_input, say, wants_json
+from engine.faces.cli.spinner import working
 from sandbox.contract import Job, Language, Limits, Outcome, Stream
 
 app = typer.Typer(pretty_exceptions_enable=False)

@@ -14,18 +14,9 @@ from engine.app.sandboxes import unsafe_sandbox
 from engine.app.settings import HttpSettings
 from engine.contract.failure import ConfigError
 from engine.contract.spec import PermissionLevel
-from engine.faces.cli.shared import (
-    Exit,
-    Json,
-    emit,
-    emit_json,
-    fail,
-    options,
-    print_table,
-    say,
-    settings_of,
-    wants_json,
-)
+from engine.faces.cli.settings import settings_of
+from engine.faces.cli.shared import Exit, Json, emit, emit_json, fail, options, say, wants_json
+from engine.faces.cli.tables import print_table
 from engine.faces.http.listen import listen, names_of, url_of
 from engine.faces.http.server import serve as serve_http
 from engine.faces.http.tokens import Caller, Tokens

@@ -19,7 +19,9 @@ from engine.app.compose import People
 from engine.app.engine import Engine
 from engine.app.sandboxes import unsafe_sandbox
 from engine.faces.cli.approve import at_terminal
-from engine.faces.cli.shared import Spinner, options, settings_of
+from engine.faces.cli.settings import settings_of
+from engine.faces.cli.shared import options
+from engine.faces.cli.spinner import Spinner
 
 T = TypeVar("T")
 

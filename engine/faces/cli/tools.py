@@ -8,7 +8,9 @@ from engine.app.engine import Engine
 from engine.contract.spec import PermissionLevel
 from engine.contract.turn import Turn
 from engine.faces.cli.session import with_engine
-from engine.faces.cli.shared import Agent, Json, emit, emit_json, print_table, say, wants_json, working
+from engine.faces.cli.shared import Agent, Json, emit, emit_json, say, wants_json
+from engine.faces.cli.spinner import working
+from engine.faces.cli.tables import print_table
 from engine.formats.spec_json import spec_to_json
 from engine.turn.active_list import ActiveList
 

@@ -15,7 +15,8 @@ from engine.app.engine import Engine
 from engine.app.home import Home
 from engine.app.settings import Settings
 from engine.contract.failure import ConfigError
-from engine.faces.cli.shared import Exit, Json, emit_json, fail, settings_of, wants_json
+from engine.faces.cli.settings import settings_of
+from engine.faces.cli.shared import Exit, Json, emit_json, fail, wants_json
 from engine.faces.demo.screen import Screen
 from engine.faces.demo.scripted_model import NAME, ScriptedModel, scripted_model
 from engine.faces.demo.skills import EARLIER

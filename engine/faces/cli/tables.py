@@ -1,0 +1,22 @@
+"""Tables on stdout."""
+
+import sys
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from engine.faces.cli.shared import visible
+
+_WIDE = 100_000  # columns where nobody looks: what reads a table there wants its cells whole
+
+
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
+    """A table on stdout. Cells are shown as they are, nothing in them is markup; a `Text` brings its own style."""
+    table = Table(box=None, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else Text(visible(cell)) for cell in row))
+    Console(width=None if sys.stdout.isatty() else _WIDE).print(table)

@@ -1,0 +1,34 @@
+"""What commands import before they do anything. Modules are counted, not seconds: the time is in `knackbox bench start`."""
+
+import re
+
+import pytest
+
+from tests.faces.cli import apart
+
+# What takes longest to import. Each is needed by something, and by nothing here.
+SLOW = frozenset(
+    {"chromadb", "httpx", "httpx2", "mcp", "mcp_types", "numpy", "openai", "pandas", "pydantic_ai", "ruamel", "sqlalchemy"}
+)
+
+
+def imported(*arguments: str, home: object = "") -> set[str]:
+    """The top-level packages that a command imports."""
+    environ = {"KNACKBOX_HOME": str(home)} if home else None
+    done = apart(*arguments, python=("-X", "importtime"), environ=environ)
+    assert done.code == 0, done.err[-2000:]
+    names = re.findall(r"^import time: +\d+ \| +\d+ \| +(\S+)$", done.err, re.MULTILINE)
+    assert "typer" in names  # else this looks at nothing
+    return {name.partition(".")[0] for name in names}
+
+
+@pytest.mark.spec("FACE-11")
+@pytest.mark.parametrize("arguments", [("--help",), ("exec", "--help"), ("--version",)], ids=" ".join)
+def test_help_imports_no_library_that_only_an_engine_needs(arguments: tuple[str, ...]) -> None:
+    found = imported(*arguments)
+    assert not found & (SLOW | {"rich"})
+
+
+@pytest.mark.spec("FACE-11")
+def test_the_list_of_commands_imports_neither_settings_nor_the_event_loop() -> None:
+    assert not imported("--help") & {"pydantic", "asyncio", "platformdirs"}
