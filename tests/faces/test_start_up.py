@@ -8,7 +8,19 @@ from tests.faces.cli import apart
 
 # What takes longest to import. Each is needed by something, and by nothing here.
 SLOW = frozenset(
-    {"chromadb", "httpx", "httpx2", "mcp", "mcp_types", "numpy", "openai", "pandas", "pydantic_ai", "ruamel", "sqlalchemy"}
+    {
+        "chromadb",
+        "httpx",
+        "httpx2",
+        "mcp",
+        "mcp_types",
+        "numpy",
+        "openai",
+        "pandas",
+        "pydantic_ai",
+        "ruamel",
+        "sqlalchemy",
+    }
 )
 
 
