@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from engine.app.databases import open_databases
 from engine.app.home import Home
 from engine.app.models import images_of, vision_of
 from engine.app.modules import open_modules
@@ -42,11 +43,9 @@ from engine.registry.updates import RegistryUpdates
 from engine.remote.modules import Modules
 from engine.stores.call_log import CallLog
 from engine.stores.embedder import Embedder, WordLlamaEmbedder
-from engine.stores.engine_lock import EngineLock
 from engine.stores.event_log import EventLog
 from engine.stores.failure_log import FailureLog
 from engine.stores.key_ledger import KeyLedger
-from engine.stores.records import Records
 from engine.stores.vectors import VectorStore
 from engine.stores.workspace import FolderWorkspace
 from engine.turn.assembly import Assembly
@@ -136,13 +135,11 @@ async def compose(
     packs: False opens none. people: who is asked before calls run.
     """
     await asyncio.to_thread(home.create)
-    records = await asyncio.to_thread(Records.open, home.records_url)
-    stack.callback(records.close)
+    databases = await open_databases(home, settings.backups, clock, stack)
+    records, lasting = databases.records, databases.lasting
     vectors = VectorStore(home.vectors, records)
     stack.callback(vectors.close)
     failures, calls = await asyncio.to_thread(FailureLog, records), await asyncio.to_thread(CallLog, records)
-    lasting = await asyncio.to_thread(Records.open, home.events_url, power_cuts=True)
-    stack.callback(lasting.close)
     events = await asyncio.to_thread(EventLog, lasting, clock)
     box = sandbox if sandbox is not None else await configured_sandbox(home, settings, stack)
     embedder: Once[Embedder] = Once(WordLlamaEmbedder)
@@ -173,8 +170,6 @@ async def compose(
     binder = ContextBinder(box, workspace, clock, vision, images, provides)
     budget = RetryBudget()
     limits = await asyncio.to_thread(RateLimits, records, clock)
-    lock = await asyncio.to_thread(EngineLock, home.engines)
-    stack.callback(lock.close)
     trail = AuditTrail(calls, events)
     stack.push_async_callback(trail.aclose)
     agents = FileAgents(registries.agents, clock)
@@ -188,7 +183,7 @@ async def compose(
         failures=failures,
         doors=(agents, AnnotationLog(), registries.tools, Access()),
         guards=guards,
-        keyed=KeyedCalls(await asyncio.to_thread(KeyLedger, records, lock, clock)),
+        keyed=KeyedCalls(await asyncio.to_thread(KeyLedger, records, databases.lock, clock)),
         observers=(trail.observe,),
         retrier=Retrier(budget=budget),
     )

@@ -149,7 +149,7 @@ def workspace(home: Home, settings: Settings) -> Check:
 
 
 def records(home: Home) -> Check:
-    return sqlite_file("records", home.records, f"Move {home.records}* away and run `knackbox skills reindex`.")
+    return sqlite_file("records", home.records, "`knackbox restore` goes back to a backup.")
 
 
 def vectors(home: Home) -> Check:
@@ -177,6 +177,8 @@ def sqlite_file(name: str, file: Path, remedy: str) -> Check:
     """Whether a database file is whole, without writing to it."""
     if not file.exists():
         return Check("home", name, OK, detail="none yet")
+    if not file.stat().st_size:
+        return Check("home", name, BROKEN, detail=f"{file}: it is empty (0 bytes)", remedy=remedy)
     try:
         with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=5)) as connection:
             verdict = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])

@@ -38,9 +38,19 @@ class Home:
         return f"sqlite:///{self.records}"
 
     @property
+    def events(self) -> Path:
+        """The event log: a file of its own, since its commits wait for the disk."""
+        return self.root / "events.db"
+
+    @property
     def events_url(self) -> str:
-        """The event log as an SQLAlchemy URL: a file of its own, since its commits wait for the disk."""
-        return f"sqlite:///{self.root / 'events.db'}"
+        """The event log as an SQLAlchemy URL."""
+        return f"sqlite:///{self.events}"
+
+    @property
+    def backups(self) -> Path:
+        """Copies of the records and the event log, and what `knackbox restore` replaced."""
+        return self.root / "backups"
 
     @property
     def engines(self) -> Path:

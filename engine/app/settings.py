@@ -147,6 +147,16 @@ class HttpSettings(Section):
     connections: int = Field(default=256, ge=2)
 
 
+class BackupSettings(Section):
+    """Copies of the records and the event log, taken while an engine is open.
+
+    keep: how many; 0 takes none. every_hours: how old the newest one may become.
+    """
+
+    keep: int = Field(default=7, ge=0, le=1000)
+    every_hours: float = Field(default=24.0, gt=0)
+
+
 class RegistrySettings(Section):
     """adapter_prefixes: modules (and all below them) that registered tools may be adapters of; they run in no box."""
 
@@ -214,6 +224,7 @@ class Settings(Section):
     modules: ModuleSettings = ModuleSettings()
     mcp_servers: Mapping[ModuleName, McpServerSettings] = Field(default_factory=dict)
     registry: RegistrySettings = RegistrySettings()
+    backups: BackupSettings = BackupSettings()
 
     access: AccessSettings = AccessSettings()
     packs: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)

@@ -76,6 +76,13 @@ def staging_folder(parent: Path) -> Iterator[Path]:
         os.close(descriptor)
 
 
+def publish_file(temporary: Path, final: Path) -> None:
+    """Flush a prepared file to the disk and give it its final name in one step; a file of that name is replaced."""
+    _sync_and_close(os.open(temporary, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC))
+    temporary.rename(final)
+    _sync_folder(final.parent)
+
+
 def publish_folder(staged: Path, final: Path) -> None:
     """Flush a prepared folder to the disk and give it its final name in one step, on the same filesystem.
 

@@ -8,6 +8,7 @@ A *generation* is a named counter that whoever changes something bumps: ``"tools
 ``"vectors:<collection>"`` for a vector collection. Reading one costs microseconds while nothing changed.
 """
 
+import errno
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -33,14 +34,10 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from engine.contract.failure import ConfigError
-from engine.stores.locks import FileLock, StoreBusy
+from engine.stores.locks import StoreBusy
+from engine.stores.sqlite_file import Contents, DiskFull, connect, explained, prepare
 
-BUSY_TIMEOUT_S = 15.0
-QUICK_CHECK_BYTES = 16 * 1024 * 1024  # checking 16 MB takes about 20 ms; above that, damage shows when it is met
 WRITE_OPTION = "knackbox_write"
-DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
-BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
-PRIMARY_CODE = 0xFF  # SQLite's extended result codes keep the primary one in the low byte
 
 SCHEMA = MetaData()
 GENERATIONS = Table(
@@ -63,29 +60,33 @@ class Records:
         self._file = file
         self._writing = threading.local()
         self._watch_lock = threading.Lock()
-        self._watch = _connect_sqlite(file) if file is not None else None
+        self._watch = connect(file) if file is not None else None
         self._seen_version: int | None = None
         self._generations: dict[str, int] = {}
 
     @classmethod
-    def open(cls, url: str, *, power_cuts: bool = False) -> "Records":
+    def open(cls, url: str, *, power_cuts: bool = False, contents: Contents | None = None) -> "Records":
         """Open, or create, the database at an SQLAlchemy URL such as ``sqlite:////home/me/records.db``.
 
-        power_cuts: with SQLite, make every commit survive one of those, too, at the price of waiting for the disk.
-        Raises ConfigError, naming the file and the remedy, when it is damaged or cannot be used; a damaged file is
-        left exactly as it was found.
+        Args:
+            power_cuts: with SQLite, make every commit survive a power cut, at the price of waiting for the disk.
+            contents: what the database holds, for messages about its loss.
+
+        Raises:
+            ConfigError: the database is lost, damaged or cannot be used. The message names the file and the remedy;
+                the file is left exactly as it was found.
         """
         parsed = _parse(url)
         file = _sqlite_file(parsed)
         if file is None:
             engine = _create_engine(parsed)
         else:
-            with _explained(file):
-                _prepare_sqlite(file)
+            with _opening(file, parsed):
+                prepare(file, contents or Contents())
             level = "FULL" if power_cuts else "NORMAL"
-            engine = create_engine(parsed, creator=lambda: _connect_sqlite(file, level))
+            engine = create_engine(parsed, creator=lambda: connect(file, level))
             event.listen(engine, "begin", _begin_sqlite)
-        with _explained(file, parsed):
+        with _opening(file, parsed):
             records = cls(engine, file)
             records.create(SCHEMA)
         return records
@@ -116,7 +117,7 @@ class Records:
         self._writing.active = True
         try:
             with (
-                _explained(self._file),
+                explained(self._file),
                 self._engine.connect().execution_options(**{WRITE_OPTION: True}) as connection,
                 connection.begin(),
             ):
@@ -127,7 +128,7 @@ class Records:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A connection for reading: one unchanging view of the data for as long as it is held. Raises as `begin`."""
-        with _explained(self._file), self._engine.connect() as connection:
+        with explained(self._file), self._engine.connect() as connection:
             yield connection
 
     def generation(self, name: str) -> int:
@@ -136,7 +137,7 @@ class Records:
             with self.read() as connection:
                 found = connection.execute(select(GENERATIONS.c.value).where(GENERATIONS.c.name == name)).scalar()
                 return int(found or 0)
-        with self._watch_lock, _explained(self._file):
+        with self._watch_lock, explained(self._file):
             # SQLite changes this number when any other connection commits: https://sqlite.org/pragma.html#pragma_data_version
             version = self._watch.execute("PRAGMA data_version").fetchone()[0]
             if version != self._seen_version:
@@ -185,71 +186,27 @@ def _sqlite_file(url: URL) -> Path | None:
     return Path(url.database)
 
 
-def _connect_sqlite(file: Path, synchronous: str = "NORMAL") -> sqlite3.Connection:
-    # Transactions are begun by us (isolation_level=None); pools and locks, not sqlite3, keep threads apart.
-    connection = sqlite3.connect(file, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
-    connection.execute(f"PRAGMA synchronous={synchronous}")
-    connection.execute("PRAGMA foreign_keys=ON")
-    return connection
-
-
-def _prepare_sqlite(file: Path) -> None:
-    """Create or check the file and turn its write-ahead log on, one process at a time (the switch cannot wait)."""
-    with FileLock(file.with_name(file.name + ".lock")).exclusive():
-        connection = sqlite3.connect(file, timeout=BUSY_TIMEOUT_S, isolation_level=None)
-        try:
-            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-                connection.execute("PRAGMA journal_mode=WAL")
-            if file.stat().st_size <= QUICK_CHECK_BYTES:
-                verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-                if verdict != "ok":
-                    raise _damaged(file, verdict)
-        finally:
-            connection.close()
-
-
 def _begin_sqlite(connection: Connection) -> None:
     # A writer takes the lock at once: a read that turns into a write may fail where waiting would have done.
     writing = connection.get_execution_options().get(WRITE_OPTION, False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
 
-def _damaged(file: Path, detail: Any) -> ConfigError:
-    cause = " ".join(str(detail).split())[:200]
-    return ConfigError(
-        f"{file}: the database is damaged ({cause}). Nothing was changed. Move {file.name}, {file.name}-wal and "
-        f"{file.name}-shm somewhere safe, then run `knackbox skills reindex` to rebuild it from the skill folders."
-    )
-
-
 @contextmanager
-def _explained(file: Path | None, url: URL | None = None) -> Iterator[None]:
-    """Turn what only a person can mend into one clear line; let every other database error through."""
+def _opening(file: Path | None, url: URL) -> Iterator[None]:
+    """Explain whatever keeps a database from being opened."""
     try:
-        yield
-    except (DBAPIError, sqlite3.Error) as error:
-        cause = error.orig if isinstance(error, DBAPIError) else error
-        code = (getattr(cause, "sqlite_errorcode", None) or 0) & PRIMARY_CODE
-        if file is not None and code in DAMAGED:
-            raise _damaged(file, cause) from error
-        if file is not None and code in BUSY:
-            raise StoreBusy(
-                f"{file}: another process has been writing for {BUSY_TIMEOUT_S:g} s. Wait for it, or end it, and retry."
-            ) from error
-        if file is not None and code in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}:
-            raise ConfigError(
-                f"{file}: cannot be opened for writing ({cause}). Check the folder's permissions."
-            ) from error
-        if url is not None:
-            raise _unreachable(url, cause) from error
-        raise
-    except SQLAlchemyError as error:
-        if url is None:
-            raise
+        with explained(file):
+            yield
+    except DBAPIError as error:
+        raise _unreachable(url, error.orig) from error
+    except (SQLAlchemyError, sqlite3.Error) as error:
         raise _unreachable(url, error) from error
     except OSError as error:
         if file is None or isinstance(error, StoreBusy):
             raise
+        if error.errno == errno.ENOSPC:
+            raise DiskFull(f"{file}: the disk is full. Nothing was changed. Free some space and try again.") from error
         raise ConfigError(f"{file}: cannot be used ({error.strerror or error}). Check the folder above it.") from error
 
 

@@ -12,6 +12,7 @@ from sqlalchemy import Column, Integer, MetaData, String, Table, func, insert, s
 from engine.contract.failure import ConfigError
 from engine.stores.locks import StoreBusy
 from engine.stores.records import Records
+from engine.stores.sqlite_file import Contents
 from tests.stores.processes import other
 
 SCHEMA = MetaData()
@@ -162,6 +163,33 @@ def test_a_damaged_file_is_named_in_one_line_and_left_as_it_is(tmp_path: Path, h
     assert hashlib.sha256(file.read_bytes()).hexdigest() == before
 
 
+@pytest.mark.parametrize("how", ["empty", "missing beside its log"])
+def test_a_lost_file_is_never_taken_for_a_new_one(tmp_path: Path, how: str) -> None:
+    Records.open(url(tmp_path)).close()
+    file = tmp_path / "records.db"
+    if how == "empty":
+        file.write_bytes(b"")
+    else:
+        file.rename(tmp_path / "records.db-wal")
+    contents = Contents(held="the log of calls", kept="skills")
+    for _ in range(2):
+        with pytest.raises(ConfigError) as caught:
+            Records.open(url(tmp_path), contents=contents)
+        message = str(caught.value)
+        assert "\n" not in message
+        assert "Lost: the log of calls. Not lost: skills." in message
+        assert "knackbox restore" in message
+    assert file.exists() == (how == "empty")
+    assert not file.exists() or file.stat().st_size == 0
+
+
+def test_a_process_killed_while_it_creates_the_file_leaves_none(tmp_path: Path) -> None:
+    (tmp_path / ".tmp-records.db").write_bytes(b"")  # what such a process leaves
+    Records.open(url(tmp_path)).close()
+    assert not (tmp_path / ".tmp-records.db").exists()
+    assert (tmp_path / "records.db").stat().st_mode & 0o777 == 0o600
+
+
 def test_damage_met_later_is_explained_as_well(tmp_path: Path) -> None:
     records = Records.open(url(tmp_path))
     records.create(SCHEMA)
@@ -196,7 +224,7 @@ def test_a_missing_driver_is_one_clear_line_without_the_password(kind: str) -> N
 
 @pytest.mark.spec("STATE-1")
 def test_a_database_held_too_long_by_another_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.stores.records.BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("engine.stores.sqlite_file.BUSY_TIMEOUT_S", 0.05)
     records = Records.open(url(tmp_path))
     records.create(SCHEMA)
     with other(write_without_committing, url(tmp_path)) as peer:

@@ -28,6 +28,7 @@ OWN = {
     "audit": Own("engine.faces.cli.audit", "The calls that were made, and how they ended."),
     "registry": Own("engine.faces.cli.registry", "Registered tools, prompts and agents; their snapshots."),
     "failures": Own("engine.faces.cli.failures", "What failed lately, and how it was classified."),
+    "restore": Own("engine.faces.cli.restore", "Backups of the databases, and the way back to one."),
     "kernelspec": Own("engine.faces.cli.kernelspec", "Kernels in boxes for JupyterLab and others."),
     "modules": Own("engine.faces.cli.modules", "Tools that live elsewhere: HTTP modules and MCP servers."),
     "doctor": Own("engine.faces.cli.doctor", "Which protections hold here, and what else is missing."),

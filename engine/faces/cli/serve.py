@@ -8,6 +8,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
+from engine.app.databases import RECORDS
 from engine.app.engine import Engine
 from engine.app.home import Home
 from engine.app.sandboxes import unsafe_sandbox
@@ -158,5 +159,5 @@ def as_row(caller: Caller) -> dict[str, object]:
 def with_tokens(home: Home, work: Callable[[Tokens], T]) -> T:
     """Do something with the tokens of a home. Raises ConfigError."""
     home.create()
-    with closing(Records.open(home.records_url)) as records:
+    with closing(Records.open(home.records_url, contents=RECORDS)) as records:
         return work(Tokens(records, SystemClock()))

@@ -1,0 +1,159 @@
+"""The file of a SQLite database: created whole, checked when it is opened, and its errors explained in one line."""
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy.exc import DBAPIError
+
+from engine.contract.failure import ConfigError
+from engine.stores.atomic import TEMPORARY, publish_file
+from engine.stores.locks import FileLock, StoreBusy
+
+BUSY_TIMEOUT_S = 15.0
+PRIVATE = 0o600
+_QUICK_CHECK_BYTES = 16 << 20  # checking 16 MiB takes about 20 ms; above that, damage shows when it is met
+_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_UNWRITABLE = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM})
+_PRIMARY_CODE = 0xFF  # SQLite's extended result codes keep the primary one in the low byte
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a database holds, for messages about its loss.
+
+    Attributes:
+        held: what is gone when the database is, such as ``"the log of calls"``.
+        kept: what is stored elsewhere and therefore not lost.
+    """
+
+    held: str = "its rows"
+    kept: str = "everything outside the file"
+
+
+class DiskFull(ConfigError):
+    """A write failed because the disk is full. Nothing was changed."""
+
+
+def connect(file: Path, synchronous: str = "NORMAL") -> sqlite3.Connection:
+    """Open a connection whose transactions are begun by the caller; pools and locks keep threads apart."""
+    connection = sqlite3.connect(file, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+    connection.execute(f"PRAGMA synchronous={synchronous}")
+    connection.execute("PRAGMA foreign_keys=ON")
+    return connection
+
+
+def prepare(file: Path, contents: Contents) -> None:
+    """Create the file with its write-ahead log on, or check the one that exists, one process at a time.
+
+    A new database appears under its name only once it is whole, so an empty file is never a new one.
+
+    Raises:
+        ConfigError: the file is empty, missing beside its log, or damaged. It is left as it was found.
+    """
+    with lock(file).exclusive():
+        if not file.exists():
+            if _size(log_of(file)):
+                raise _lost(file, contents, f"is missing, but its log {log_of(file).name} is there")
+            _create(file)
+            return
+        if not _size(file):
+            raise _lost(file, contents, "is empty (0 bytes)")
+        with closing(connect(file)) as connection:
+            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                connection.execute("PRAGMA journal_mode=WAL")
+            if _size(file) <= _QUICK_CHECK_BYTES:
+                verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+                if verdict != "ok":
+                    raise _damaged(file, verdict)
+
+
+def lock(file: Path) -> FileLock:
+    """The lock held by whoever opens the database or replaces its file."""
+    return FileLock(file.with_name(file.name + ".lock"))
+
+
+def log_of(file: Path) -> Path:
+    """The write-ahead log beside a database."""
+    return file.with_name(file.name + "-wal")
+
+
+@contextmanager
+def explained(file: Path | None) -> Iterator[None]:
+    """Turn errors that a person can resolve into one clear line, and let every other database error through.
+
+    Args:
+        file: the SQLite database; None for a database of another kind.
+
+    Raises:
+        ConfigError: the file is damaged or cannot be used.
+        DiskFull: there is no space left to write to.
+        StoreBusy: another process held the database for too long.
+    """
+    try:
+        yield
+    except (DBAPIError, sqlite3.Error) as error:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        code = (getattr(cause, "sqlite_errorcode", None) or 0) & _PRIMARY_CODE
+        if file is None:
+            raise
+        if code in _DAMAGED:
+            raise _damaged(file, cause) from error
+        if code in _BUSY:
+            raise StoreBusy(
+                f"{file}: another process has been writing for {BUSY_TIMEOUT_S:g} s. Wait for it, or end it, and retry."
+            ) from error
+        if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(file)):
+            raise DiskFull(f"{file}: the disk is full. Nothing was changed. Free some space and try again.") from error
+        if code in _UNWRITABLE:
+            raise ConfigError(
+                f"{file}: cannot be opened for writing ({cause}). Check the folder's permissions."
+            ) from error
+        raise
+
+
+def _create(file: Path) -> None:
+    temporary = file.with_name(f"{TEMPORARY}{file.name}")  # one name, since the caller holds the lock
+    try:
+        temporary.unlink(missing_ok=True)  # left by a process that was killed
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE))
+        with closing(connect(temporary)) as connection:
+            connection.execute("PRAGMA journal_mode=WAL")
+        publish_file(temporary, file)
+    finally:
+        for path in (temporary, log_of(temporary), temporary.with_name(temporary.name + "-shm")):
+            path.unlink(missing_ok=True)
+
+
+def _size(path: Path) -> int:
+    with contextlib.suppress(FileNotFoundError):
+        return path.stat().st_size
+    return 0
+
+
+def _is_full(file: Path) -> bool:
+    """Whether nothing more can be written here: SQLite reports some writes to a full disk as plain I/O errors."""
+    found = os.statvfs(file.parent)
+    return found.f_bavail * found.f_frsize < 1 << 16
+
+
+def _lost(file: Path, contents: Contents, what: str) -> ConfigError:
+    return ConfigError(
+        f"{file}: the database {what}. Lost: {contents.held}. Not lost: {contents.kept}. Nothing was changed. "
+        f"`knackbox restore` lists the backups and goes back to one. To start without them, move {file.name} and "
+        f"{log_of(file).name} away, then run `knackbox skills reindex`."
+    )
+
+
+def _damaged(file: Path, detail: object) -> ConfigError:
+    cause = " ".join(str(detail).split())[:200]
+    return ConfigError(
+        f"{file}: the database is damaged ({cause}). Nothing was changed. `knackbox restore` lists the backups and "
+        f"goes back to one. Without a backup, move {file.name}, {file.name}-wal and {file.name}-shm away, then run "
+        "`knackbox skills reindex` to rebuild what the skill folders hold."
+    )
