@@ -12,6 +12,7 @@ from engine.app.home import Home
 from engine.app.models import images_of, vision_of
 from engine.app.modules import open_modules
 from engine.app.packs import OpenedPacks, open_packs
+from engine.app.people import People
 from engine.app.registries import open_registries
 from engine.app.sandboxes import Refusing, open_sandbox, told_to_sandboxes
 from engine.app.services import Services
@@ -28,8 +29,8 @@ from engine.dispatch.pipeline import Pipeline
 from engine.policy.access import Access
 from engine.policy.allow_lists import AllowLists
 from engine.policy.annotation_log import AnnotationLog
-from engine.policy.approval import Approval, Approver
-from engine.policy.gate import EvalGate, Gate
+from engine.policy.approval import Approval
+from engine.policy.gate import Gate
 from engine.policy.rate_limits import RateLimits
 from engine.recovery.breaker import Breakers
 from engine.recovery.budget import RetryBudget
@@ -72,17 +73,6 @@ class Once(Generic[T]):
             if not self._made:
                 self._made.append(self._make())
             return self._made[0]
-
-
-@dataclass(frozen=True, slots=True)
-class People:
-    """Who is asked before a call runs. gate: judges calls of tools that require it; None lets all run.
-
-    approver: asks a person; None where nobody can be asked, so that what needs approval is refused.
-    """
-
-    gate: EvalGate | None = None
-    approver: Approver | None = None
 
 
 @dataclass(frozen=True, slots=True)

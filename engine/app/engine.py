@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.app.compose import House, People, compose
+from engine.app.compose import House, compose
 from engine.app.config import load_settings
 from engine.app.home import Home
+from engine.app.people import People
 from engine.app.services import Services
 from engine.app.settings import Settings
 from engine.app.turns import Turns

@@ -6,6 +6,7 @@ import sys
 from engine import Engine
 from engine.app.settings import Settings
 from engine.contract.spec import Annotations
+from engine.faces.mcp.engine_face import engine_face
 from engine.faces.mcp.server import serve_stdio
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
@@ -31,8 +32,11 @@ if __name__ == "__main__":
     sources = [StaticSource("bank", [pay, paid])]
     asyncio.run(
         serve_stdio(
-            lambda people: Engine.open(
-                sys.argv[1], settings=settings, sources=sources, packs=False, environ={}, people=people
+            lambda clients: engine_face(
+                clients,
+                lambda people: Engine.open(
+                    sys.argv[1], settings=settings, sources=sources, packs=False, environ={}, people=people
+                ),
             )
         )
     )

@@ -4,6 +4,7 @@ import asyncio
 import sys
 
 from engine import Engine
+from engine.faces.mcp.engine_face import engine_face
 from engine.faces.mcp.server import serve_stdio
 from tests.app.pack import source
 from tests.faces.learning import LearningSource
@@ -11,8 +12,11 @@ from tests.faces.learning import LearningSource
 if __name__ == "__main__":
     asyncio.run(
         serve_stdio(
-            lambda people: Engine.open(
-                sys.argv[1], sources=[source(), LearningSource(sys.argv[1])], packs=False, environ={}, people=people
+            lambda clients: engine_face(
+                clients,
+                lambda people: Engine.open(
+                    sys.argv[1], sources=[source(), LearningSource(sys.argv[1])], packs=False, environ={}, people=people
+                ),
             )
         )
     )

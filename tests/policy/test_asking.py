@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine import Engine
-from engine.app.compose import People
+from engine.app.people import People
 from engine.app.settings import Settings
 from engine.contract.failure import FailureClass
 from engine.contract.guard import Request

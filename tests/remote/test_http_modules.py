@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from engine import Engine
-from engine.app.compose import People
+from engine.app.people import People
 from engine.app.settings import Settings
 from engine.contract.failure import FailureClass
 from engine.contract.result import ToolResult

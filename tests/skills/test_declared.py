@@ -9,7 +9,7 @@ from acquired_skills.declared import ANY, Allowed
 from acquired_skills.proposal import Proposal
 from acquired_skills.provenance import in_one_line
 from engine import Engine
-from engine.app.compose import People
+from engine.app.people import People
 from engine.app.settings import Settings, SkillSettings
 from engine.contract.failure import FailureClass
 from engine.contract.result import ToolResult

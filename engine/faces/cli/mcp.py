@@ -1,15 +1,16 @@
 """`knackbox mcp`: the engine as an MCP server on stdin and stdout. Nothing but the protocol goes to stdout."""
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Annotated
 
 import typer
 
-from engine.app.engine import Engine
-from engine.app.sandboxes import unsafe_sandbox
-from engine.contract.turn import Turn
 from engine.faces.cli.settings import settings_of
 from engine.faces.cli.shared import Agent, options
+from engine.faces.mcp.clients import Clients
+from engine.faces.mcp.opening import Face
 from engine.faces.mcp.server import serve_stdio
 
 app = typer.Typer(pretty_exceptions_enable=False)
@@ -24,12 +25,18 @@ def mcp(
 ) -> None:
     """Serve the tools over MCP (stdio) until the client closes the connection."""
     home, settings = settings_of(ctx)
-    sandbox = unsafe_sandbox() if options(ctx).unsafe_no_sandbox else None
+    unsafe = options(ctx).unsafe_no_sandbox
 
-    async def turn_of(engine: Engine) -> Turn:
-        turn = Turn(allowed=engine.resolve_allow_list(allow_list) if allow_list else None)
-        return await engine.turn_of(agent, turn) if agent else turn
+    @asynccontextmanager
+    async def open_face(clients: Clients) -> AsyncIterator[Face]:
+        configured = await asyncio.to_thread(_load)
+        async with configured(clients, home, settings, allow_list=allow_list, agent=agent, unsafe=unsafe) as face:
+            yield face
 
-    asyncio.run(
-        serve_stdio(lambda people: Engine.open(home.root, settings=settings, sandbox=sandbox, people=people), turn_of)
-    )
+    asyncio.run(serve_stdio(open_face))
+
+
+def _load() -> Callable[..., AbstractAsyncContextManager[Face]]:
+    from engine.faces.mcp.configured import configured_face  # noqa: PLC0415 -- `initialize` does not wait for an engine
+
+    return configured_face

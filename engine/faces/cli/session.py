@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 import typer
 
-from engine.app.compose import People
 from engine.app.engine import Engine
+from engine.app.people import People
 from engine.app.sandboxes import unsafe_sandbox
 from engine.faces.cli.approve import at_terminal
 from engine.faces.cli.settings import settings_of

@@ -12,8 +12,8 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from engine.app.compose import People
 from engine.app.engine import Engine
+from engine.app.people import People
 from engine.app.settings import HttpSettings
 from engine.faces.http.app import build_app
 from engine.faces.http.approve import HttpApprover

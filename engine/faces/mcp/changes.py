@@ -1,18 +1,14 @@
 """`tools/list_changed`: said when the event log tells that tools changed, in this process or in another."""
 
-import logging
-
 import anyio
 import anyio.to_thread
-from mcp.server.session import ServerSession
-from mcp.server.subscriptions import SubscriptionBus, ToolsListChanged
 
+from engine.faces.mcp.clients import Clients
 from engine.registry.updates import REGISTRY_UPDATED
 from engine.stores.event_log import EventLog
 
 POLL_S = 0.25  # another process's change is seen within this; looking whether the log grew costs microseconds
 _PAGE = 500
-log = logging.getLogger(__name__)
 
 
 class ToolChanges:
@@ -21,29 +17,18 @@ class ToolChanges:
     It needs no place of its own in the log: who connects lists the tools as they are, and hears of what comes after.
     """
 
-    def __init__(self, events: EventLog, bus: SubscriptionBus) -> None:
-        """bus: reaches clients of the 2026-07-28 protocol; older ones are reached through `joined` sessions."""
+    def __init__(self, events: EventLog, clients: Clients) -> None:
         self._events = events
-        self._bus = bus
-        self._sessions: list[ServerSession] = []
+        self._clients = clients
         self._read_to = events.generation()
         self._reading = anyio.Lock()
-
-    def joined(self, session: ServerSession) -> None:
-        """A client of an older protocol finished its handshake."""
-        self._sessions.append(session)
 
     async def announce(self) -> None:
         """Tell the clients, if there is anything new."""
         async with self._reading:
             if self._events.generation() == self._read_to or not await self._tools_changed():
                 return
-        await self._bus.publish(ToolsListChanged())
-        for session in list(self._sessions):
-            try:
-                await session.send_tool_list_changed()
-            except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-                self._sessions.remove(session)
+        await self._clients.tools_changed()
 
     async def _tools_changed(self) -> bool:
         """Whether what is new says so; it is read to its end."""

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from engine import Engine
-from engine.app.compose import People
+from engine.app.people import People
 from engine.app.settings import Settings
 from engine.contract.events import Awaiting
 from engine.contract.spec import Annotations

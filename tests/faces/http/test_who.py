@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import text
 
 from engine import Engine
-from engine.app.compose import People
 from engine.app.home import Home
+from engine.app.people import People
 from engine.app.settings import Settings
 from engine.contract.failure import ConfigError
 from engine.contract.spec import Annotations

@@ -8,7 +8,7 @@ from typing import Any
 
 from acquired_skills.proposal import Proposal
 from engine import Engine
-from engine.app.compose import People
+from engine.app.people import People
 from engine.contract.context import CallContext
 from engine.contract.failure import FailureClass, ToolFailure
 from engine.contract.result import ToolResult

@@ -14,7 +14,7 @@ from acquired_skills.portable.bringing_in import Brought, bring_in
 from acquired_skills.portable.exporting import files_of, zipped
 from acquired_skills.skill import SkillError, SkillKind
 from engine import Engine
-from engine.app.compose import People
+from engine.app.people import People
 from engine.contract.allowed import Allowed
 from engine.contract.context import CallContext
 from engine.contract.failure import FailureClass

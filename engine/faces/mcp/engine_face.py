@@ -1,0 +1,86 @@
+"""`EngineFace`: an open engine answers what an MCP client asks."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+import anyio
+from mcp_types import CallToolRequestParams, CallToolResult, InputRequiredResult, ListToolsResult
+
+from engine.app.engine import Engine
+from engine.app.people import People
+from engine.contract.turn import Turn
+from engine.faces.mcp.approve import McpApprover
+from engine.faces.mcp.changes import ToolChanges
+from engine.faces.mcp.clients import Clients
+from engine.faces.mcp.opening import Context
+from engine.faces.mcp.progress import ProgressRelay
+from engine.formats.mcp import result_to_mcp_format, tools_to_mcp_format
+
+T = TypeVar("T")
+
+
+class EngineFace:
+    """Lists and calls the tools of one turn."""
+
+    def __init__(self, engine: Engine, approver: McpApprover, turn: Turn, changes: ToolChanges) -> None:
+        """approver: the one the engine was opened with. turn: that of every call."""
+        self._engine = engine
+        self._approver = approver
+        self._turn = turn
+        self._changes = changes
+
+    async def list_tools(self) -> ListToolsResult:
+        return ListToolsResult(tools=tools_to_mcp_format(await self._engine.get_active_tool_definitions(self._turn)))
+
+    async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
+        relay = ProgressRelay(context.session.report_progress)
+        async with anyio.create_task_group() as group:
+            group.start_soon(relay.forward)
+            called = partial(self._engine.call, params.name, params.arguments or {}, self._turn, progress=relay)
+            result = await uninterrupted(self._approver.call(params, context.session, called))
+            relay.finish()
+        await self._changes.announce()  # so that news of a skill does not arrive later than the call that made it
+        return result if isinstance(result, InputRequiredResult) else result_to_mcp_format(result)
+
+
+async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:
+    """Do the work so that a cancellation reaches it once, and is waited for.
+
+    The SDK's cancel scopes cancel again at every await, which would break off the killing of a box half-way.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        task.cancel()
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait([task])
+        raise
+
+
+async def usual_turn(_: Engine) -> Turn:
+    return Turn()
+
+
+@asynccontextmanager
+async def engine_face(
+    clients: Clients,
+    open_engine: Callable[[People], AbstractAsyncContextManager[Engine]],
+    turn_of: Callable[[Engine], Awaitable[Turn]] = usual_turn,
+) -> AsyncIterator[EngineFace]:
+    """The face of an engine that is opened and closed with it. Raises what these raise.
+
+    clients: are told when tools change. open_engine: is told who approves calls. turn_of: that of every call.
+    """
+    approver = McpApprover()
+    async with open_engine(People(approver=approver)) as engine, aclosing(approver):
+        changes = ToolChanges(engine.events, clients)
+        watching = asyncio.create_task(changes.watch())
+        try:
+            yield EngineFace(engine, approver, await turn_of(engine), changes)
+        finally:
+            watching.cancel()
+            await asyncio.wait([watching])

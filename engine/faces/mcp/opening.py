@@ -1,0 +1,77 @@
+"""`Opening`: opens what answers the requests in the background, once a client is there."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, CallToolRequestParams, CallToolResult, InputRequiredResult, ListToolsResult
+
+log = logging.getLogger(__name__)
+
+Context = ServerRequestContext[dict[str, object]]
+
+
+class Face(Protocol):
+    """What answers the requests of a client, such as an open engine (`engine.faces.mcp.engine_face`)."""
+
+    async def list_tools(self) -> ListToolsResult: ...
+
+    async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
+        """Call one tool. Never raises for what the tool did."""
+        ...
+
+
+class Opening:
+    """One face: opened at its first use, closed by the task that opened it. For one event loop."""
+
+    def __init__(self, open_face: Callable[[], AbstractAsyncContextManager[Face]]) -> None:
+        self._open_face = open_face
+        self._begun = False
+        self._told = asyncio.Event()  # to begin, or to finish
+        self._finished = asyncio.Event()
+        self._face: asyncio.Future[Face] = asyncio.get_running_loop().create_future()
+
+    def begin(self) -> None:
+        """Open it now, unless that has begun."""
+        self._begun = True
+        self._told.set()
+
+    def finish(self) -> None:
+        """Let `hold` close the face and return; one that nobody wanted is not opened."""
+        self._finished.set()
+        self._told.set()
+
+    async def face(self) -> Face:
+        """The open face; waits until it is open. Raises MCPError when it could not be opened."""
+        self.begin()
+        try:
+            return await asyncio.shield(self._face)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            raise MCPError(INTERNAL_ERROR, " ".join(str(error).split()) or type(error).__name__) from error
+
+    async def hold(self) -> None:
+        """Open the face when it is wanted, and keep it open until `finish`. Raises what opening and closing raise.
+
+        When it cannot be opened, every request is answered with the reason until the client leaves.
+        """
+        await self._told.wait()
+        if not self._begun:
+            return
+        try:
+            async with self._open_face() as face:
+                self._face.set_result(face)
+                await self._finished.wait()
+        except Exception as error:
+            if not self._face.done():
+                if not self._finished.is_set():  # else whoever runs this says so at once
+                    log.warning("the engine cannot be opened: %s", " ".join(str(error).split()))
+                self._face.set_exception(error)
+                self._face.exception()  # retrieved: there may be no request to raise it to
+                await self._finished.wait()
+            raise
