@@ -12,7 +12,7 @@ from pydantic import Field
 
 from builtin_tools.download import DownloadRules, fetch
 from builtin_tools.refusals import wrong_arguments
-from builtin_tools.workspace import explained, folder_of
+from builtin_tools.workspace import explained, folder_of, one_line
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import ToolFailure
 from engine.contract.spec import Annotations
@@ -145,7 +145,7 @@ def write(folder: FolderWorkspace, path: str, content: str) -> Produced:
     folder.write(path, data)
     value = {"path": path, "bytes": len(data), "replaced": existed}
     effect = f"{'replaced' if existed else 'created'}:{path}"
-    return Produced(value, f"{'Replaced' if existed else 'Wrote'} {path} ({len(data):,} bytes).", (effect,))
+    return Produced(value, f"{'Replaced' if existed else 'Wrote'} {one_line(path)} ({len(data):,} bytes).", (effect,))
 
 
 def list_folder(folder: FolderWorkspace, path: str) -> Produced:
@@ -171,9 +171,9 @@ def described(entry: Entry) -> dict[str, Any]:
 
 
 def listing(entries: list[Entry]) -> str:
-    """One line an entry: folders end in a slash, files show their size."""
+    """One line per entry: folders end in a slash, files show their size. Unusual names are JSON strings."""
     lines = [
-        f"{entry.path}/" if entry.kind == "folder" else f"{entry.path}  {entry.size:,} bytes"
+        one_line(f"{entry.path}/") if entry.kind == "folder" else f"{one_line(entry.path)}  {entry.size:,} bytes"
         for entry in entries[:MAX_ENTRIES]
     ]
     if len(entries) > MAX_ENTRIES:
@@ -196,15 +196,22 @@ def search(folder: FolderWorkspace, pattern: str, path: str) -> Produced:
             matches.append({"path": name, "line": number, "text": line.strip()[:MATCH_WIDTH]})
             if len(matches) == MAX_MATCHES:
                 break
-    lines = [f"{match['path']}:{match['line']}: {match['text']}" for match in matches]
+    lines = [f"{one_line(match['path'])}:{match['line']}: {printable(match['text'])}" for match in matches]
     if len(matches) == MAX_MATCHES:
         lines.append(f"[the first {MAX_MATCHES} matches; search for something narrower, or in one folder]")
     if too_large:
-        lines.append(f"[not searched, over {MAX_SEARCH_FILE:,} bytes: {', '.join(too_large[:10])}; use `execute`]")
+        lines.append(
+            f"[not searched, over {MAX_SEARCH_FILE:,} bytes: {', '.join(map(one_line, too_large[:10]))}; use `execute`]"
+        )
     value = {"pattern": pattern, "matches": matches, "not_searched": too_large}
     return Produced(
         value, "\n".join(lines) or f"No line below {path} contains {pattern!r}.", (f"searched:{path}:{pattern}",)
     )
+
+
+def printable(line: str) -> str:
+    """A line of a file with control characters as escapes, so that it stays one line."""
+    return "".join(each if each.isprintable() or each == "\t" else ascii(each)[1:-1] for each in line)
 
 
 def files_below(folder: FolderWorkspace, path: str) -> list[str]:
@@ -224,12 +231,12 @@ def matching_lines(data: bytes, wanted: str) -> list[tuple[int, str]]:
 def move(folder: FolderWorkspace, path: str, destination: str, *, replace: bool) -> Produced:
     folder.move(path, destination, replace=replace)
     value = {"path": path, "destination": destination}
-    return Produced(value, f"Moved {path} to {destination}.", (f"moved:{path}:{destination}",))
+    return Produced(value, f"Moved {one_line(path)} to {one_line(destination)}.", (f"moved:{path}:{destination}",))
 
 
 def delete(folder: FolderWorkspace, path: str, *, recursive: bool) -> Produced:
     folder.delete(path, recursive=recursive)
-    return Produced({"path": path}, f"Deleted {path}.", (f"deleted:{path}",))
+    return Produced({"path": path}, f"Deleted {one_line(path)}.", (f"deleted:{path}",))
 
 
 async def download(ctx: CallContext, folder: FolderWorkspace, url: str, path: str, *, replace: bool) -> Produced:
@@ -238,13 +245,15 @@ async def download(ctx: CallContext, folder: FolderWorkspace, url: str, path: st
     with explained():
         if not replace and await asyncio.to_thread(folder.exists, target):
             raise ToolFailure(
-                f"{target} exists already. Give another path, or replace=true.", reason="exists", may_have_started=False
+                f"{one_line(target)} exists already. Give another path, or replace=true.",
+                reason="exists",
+                may_have_started=False,
             )
     got = await fetch(url, ctx.need(DownloadRules), ctx.clock, lambda part: ctx.progress(f"downloading {url}", part))
     with explained():
         await asyncio.to_thread(folder.write, target, got.data)
     value = {"path": target, "bytes": len(got.data), "media_type": got.media_type, "url": got.url}
-    said = f"Downloaded {len(got.data):,} bytes ({got.media_type or 'no media type given'}) to {target}."
+    said = f"Downloaded {len(got.data):,} bytes ({got.media_type or 'no media type given'}) to {one_line(target)}."
     return Produced(value, said, (f"downloaded:{got.url}", f"created:{target}"))
 
 

@@ -1,5 +1,6 @@
 """The workspace of a call as the folder it is, and its errors as failures a model can act on."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,6 +15,15 @@ def folder_of(ctx: CallContext) -> FolderWorkspace:
     if isinstance(ctx.workspace, FolderWorkspace):
         return ctx.workspace
     raise not_configured(f"This needs a workspace that is a folder, but it is a {type(ctx.workspace).__name__}.")
+
+
+def one_line(name: str) -> str:
+    """A path as one line of a listing: as it is, or as a JSON string where it could be read as something else.
+
+    A file name may hold line ends, escape sequences and runs of spaces, which would forge lines and columns.
+    """
+    plain = name.isprintable() and not name.startswith('"') and "  " not in name and name == name.strip()
+    return name if plain else json.dumps(name)
 
 
 @contextmanager
