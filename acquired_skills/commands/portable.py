@@ -50,13 +50,16 @@ def export(
 
 def import_(
     ctx: typer.Context,
-    paths: Annotated[list[Path], typer.Argument(metavar="FOLDER|FILE.zip...", help="Agent Skills.")],
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER|FILE.zip...", help="Agent Skills.", exists=True, readable=True)
+    ],
     *,
     as_text: Annotated[bool, typer.Option("--as-instructions", help="Keep as text, even what has tests.")] = False,
     as_json: Json = False,
 ) -> None:
     """Take in Agent Skills. One with a function and tests, or a pipeline and cases, has to prove itself here; one
-    without is kept as instructions and never run. Ends with 1 when something was refused.
+    without is kept as instructions and never run. Ends with 1 when something was refused, and with 2, before anything
+    is imported, when a file is missing.
     """
 
     async def work(engine: Engine) -> list[Brought]:

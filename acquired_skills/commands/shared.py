@@ -4,9 +4,6 @@ from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, TypeVar
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from acquired_skills.declared import Ask, asking
 from acquired_skills.describe import INSTRUCTIONS, summary
@@ -16,8 +13,9 @@ from engine.app.engine import Engine
 from engine.contract.failure import ConfigError, ToolFailure
 from engine.contract.turn import Turn
 from engine.faces.cli.session import with_engine
-from engine.faces.cli.shared import Exit, emit, emit_json, fail, visible, wants_json
+from engine.faces.cli.shared import Exit, emit, emit_json, fail, wants_json
 from engine.faces.cli.spinner import Spinner, working
+from engine.faces.cli.tables import print_table
 from engine.policy.approval import Approval
 from engine.stores.locks import StoreBusy
 
@@ -93,7 +91,6 @@ def count_of(number: int, what: str) -> str:
 
 
 def table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
-    table = Table(*(column.replace("_", " ") for column in columns), box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*("" if row[c] is None else escape(visible(" ".join(str(row[c]).split()))) for c in columns))
-    Console().print(table)
+    """The rows as a table on stdout, each on one line where it fits."""
+    cells = [["" if row[c] is None else " ".join(str(row[c]).split()) for c in columns] for row in rows]
+    print_table([column.replace("_", " ") for column in columns], cells)

@@ -46,9 +46,17 @@ def doctor(ctx: typer.Context, self_check: SelfCheck = False, as_json: Json = Fa
         emit_json({"ok": not bad, "checks": [check.as_dict() for check in checks]})
     else:
         show(checks)
-        names = ", ".join(check.name for check in bad)
-        say(f"required but missing or broken: {names}." if bad else "all that is required is there.")
+        say(verdict(checks))
     raise typer.Exit(int(Exit.ENVIRONMENT if bad else Exit.OK))
+
+
+def verdict(checks: list[Check]) -> str:
+    """The last line: what is wrong, the most important first."""
+    bad = ", ".join(check.name for check in checks if check.bad)
+    if bad:
+        return f"required but missing or broken: {bad}."
+    look = ", ".join(f"{check.name} ({check.state})" for check in checks if check.questionable)
+    return "everything required is there." + (f" Look at: {look}." if look else "")
 
 
 def show(checks: list[Check]) -> None:

@@ -12,6 +12,8 @@ from typer.core import TyperCommand, TyperGroup
 from engine.app.plugins import COMMANDS, find
 from engine.contract.failure import ConfigError
 
+_COMPLETION = frozenset({"install_completion", "show_completion"})
+
 
 @dataclass(frozen=True, slots=True)
 class Own:
@@ -37,10 +39,14 @@ def load_own(name: str, own: Own) -> Any:
 
 
 def made(app: typer.Typer, name: str) -> Any:
-    """The command of an app, under this name. Help is plain text: rich would take longer to load than the command."""
+    """The command of an app, under this name. Help is plain text: rich would take longer to load than the command.
+
+    Options to install shell completion are left out: there is none for `knackbox`.
+    """
     app.rich_markup_mode = None
     command = typer.main.get_command(app)
     command.name = name
+    command.params = [each for each in command.params if each.name not in _COMPLETION]
     return command
 
 
