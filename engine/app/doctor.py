@@ -1,5 +1,6 @@
 """`examine`: what holds on this machine and what is missing, as data. Changes nothing."""
 
+import shlex
 import shutil
 import sqlite3
 import subprocess
@@ -28,6 +29,7 @@ OK = "ok"
 MISSING = "missing"
 BROKEN = "broken"
 OFF = "not configured"
+EXPOSED = "exposed"
 _MIB = 1 << 20
 
 
@@ -35,7 +37,8 @@ _MIB = 1 << 20
 class Check:
     """One thing examined.
 
-    state: `ok`, `missing`, `broken` or `not configured`; for a protection, a value of `sandbox.contract.State`.
+    state: `ok`, `missing`, `broken`, `not configured`, or `exposed` where it works but others on the machine could
+        read it; for a protection, a value of `sandbox.contract.State`.
     required: without it, calls that run code are refused, or nothing works at all.
     """
 
@@ -50,6 +53,11 @@ class Check:
     def bad(self) -> bool:
         """Required, and not there."""
         return self.required and self.state in {MISSING, BROKEN, State.ABSENT.value}
+
+    @property
+    def questionable(self) -> bool:
+        """Not required, but broken or exposed: everything else works, and a person should look at it."""
+        return not self.required and self.state in {BROKEN, EXPOSED}
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -134,10 +142,13 @@ def home_folder(home: Home) -> Check:
     root = home.root
     if not root.exists():
         return Check("home", "folder", OK, detail=f"{root} will be made at first use")
+    if not root.is_dir():
+        return Check("home", "folder", BROKEN, detail=f"{root} is not a folder", remedy="Choose another with --home.")
     mode = root.stat().st_mode & 0o777
     if mode & ~PRIVATE:
-        detail = f"{root} can be read by others (mode {mode:o})"
-        return Check("home", "folder", BROKEN, required=False, detail=detail, remedy=f"chmod 700 {root}")
+        detail = f"other users of this machine can look into {root} (mode {mode:o})."
+        remedy = f"To keep them out: chmod 700 {shlex.quote(str(root))}"
+        return Check("home", "folder", EXPOSED, required=False, detail=detail, remedy=remedy)
     return Check("home", "folder", OK, detail=str(root))
 
 

@@ -7,6 +7,7 @@ database file itself is SQLite's, which finds its own damage.
 """
 
 import json
+import os
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -70,6 +71,10 @@ class ChromaClient:
         except OSError as error:
             raise ConfigError(f"{path}: cannot be made ({error.strerror}). Check the folder above it.") from error
         checked = _check(path)
+        try:
+            _create_private(path / DATABASE)
+        except OSError as error:
+            raise ConfigError(f"{path}: Chroma cannot use it ({error.strerror}). Check its permissions.") from error
         with _explained(path):
             client = cls(path, _load(path))
         client._known = checked
@@ -152,6 +157,11 @@ class ChromaClient:
         entries = {name: {"size": stamp[0], "crc32": checksum} for name, (stamp, checksum) in sorted(fresh.items())}
         write_atomic(self._path / MANIFEST, json.dumps(entries, indent=1).encode())
         self._known = fresh
+
+
+def _create_private(file: Path) -> None:
+    """Create the file if it is missing, empty and for its owner alone: chromadb's would be readable for others."""
+    os.close(os.open(file, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
 def _load(path: Path) -> _Loaded:

@@ -217,6 +217,58 @@ def test_doctor_finds_what_is_broken_and_ends_with_three(
     assert (tmp_path / "records.db").read_bytes() == b"no database at all" * 200
 
 
+@pytest.mark.spec("HOME-1")
+def test_doctor_does_not_call_a_home_that_others_can_look_into_broken(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KNACKBOX_HOME", str(tmp_path))
+    tmp_path.chmod(0o755)
+    ran = here(capfd, "doctor", "--json")
+    (folder,) = [check for check in ran.last["checks"] if check["name"] == "folder"]
+    assert (ran.code, folder["state"]) == (0, "exposed")
+    assert folder["remedy"].endswith(f"chmod 700 {tmp_path}")
+    shown = here(capfd, "doctor")
+    assert "Look at: folder (exposed)." in shown.err
+    tmp_path.chmod(0o700)
+    assert here(capfd, "doctor").err.endswith("everything required is there.\n")
+
+
+@pytest.mark.spec("FACE-1")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["exec", "python", "MISSING"],
+        ["run", "MISSING"],
+        ["call", "execute", "--args", "@MISSING"],
+        ["skills", "import", "MISSING"],
+        ["skills", "add", "MISSING", "--tests", "MISSING", "-d", "x"],
+        ["skills", "compose", "MISSING"],
+        ["skills", "show", "MISSING"],
+        ["skills", "export", "MISSING"],
+        ["registry", "register", "MISSING"],
+        ["chat", "hello", "--agent", "MISSING"],
+        ["tools", "--agent", "MISSING"],
+        ["tools", "--allow-list", "MISSING"],
+        ["kernelspec", "remove", "MISSING"],
+        ["serve", "token", "remove", "MISSING"],
+    ],
+)
+def test_what_does_not_exist_is_wrong_input_for_every_command(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = here(capfd, *arguments)
+    assert (ran.code, ran.err.count("\n"), ran.out) == (2, 1, ""), ran
+    assert "MISSING" in ran.err
+
+
+@pytest.mark.spec("FACE-1")
+@pytest.mark.parametrize("command", ["exec", "skills", "kernel", "mcp", "serve", "bench", "registry"])
+def test_shell_completion_that_does_not_exist_is_not_offered(capfd: pytest.CaptureFixture[str], command: str) -> None:
+    assert "completion" not in here(capfd, command, "--help").out
+    assert here(capfd, command, "--install-completion").code == 2
+
+
 @pytest.mark.spec("BOX-2")
 def test_doctor_without_isolation_says_so(capfd: pytest.CaptureFixture[str]) -> None:
     found = here(capfd, "--unsafe-no-sandbox", "doctor", "--json").last

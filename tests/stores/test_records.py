@@ -1,6 +1,7 @@
 """The records: shared, transactional, and honest about damage."""
 
 import hashlib
+import os
 import sqlite3
 from contextlib import ExitStack
 from pathlib import Path
@@ -233,3 +234,18 @@ def test_a_database_held_too_long_by_another_is_named(tmp_path: Path, monkeypatc
             records.bump("tools")
     assert records.bump("tools") == 1
     records.close()
+
+
+@pytest.mark.spec("HOME-1")
+def test_nobody_else_can_read_a_database_in_a_folder_that_is_open_to_all(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    before = os.umask(0o022)
+    try:
+        records = Records.open(url(tmp_path))
+        records.create(SCHEMA)
+        modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    finally:
+        os.umask(before)
+        records.close()
+    assert set(modes) == {"records.db", "records.db-wal", "records.db-shm", "records.db.lock"}
+    assert set(modes.values()) == {0o600}

@@ -1,5 +1,6 @@
 """The vectors: searched by cosine, shared by processes, and rebuilt when their folder is damaged."""
 
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -303,3 +304,17 @@ def test_a_place_that_cannot_be_used_is_one_clear_line(tmp_path: Path) -> None:
         VectorStore(tmp_path / "chroma", records).collection("skills", D).count()
     assert "\n" not in str(caught.value)
     assert str(tmp_path / "chroma") in str(caught.value)
+
+
+@pytest.mark.spec("HOME-1")
+def test_nobody_else_can_read_the_vectors_database(tmp_path: Path) -> None:
+    (tmp_path / "chroma").mkdir(mode=0o755)
+    before = os.umask(0o022)
+    try:
+        store, collection, records = store_at(tmp_path)
+        collection.upsert(["1"], unit(1))
+    finally:
+        os.umask(before)
+    store.close()
+    records.close()
+    assert (tmp_path / "chroma" / DATABASE).stat().st_mode & 0o777 == 0o600
