@@ -213,7 +213,7 @@ def test_doctor_finds_what_is_broken_and_ends_with_three(
     broken = {check["name"]: check for check in ran.last["checks"] if check["state"] == "broken"}
     assert ran.code == 3
     assert {"records", "config.toml"} <= broken.keys()
-    assert "reindex" in broken["records"]["remedy"]
+    assert "restore" in broken["records"]["remedy"]
     assert (tmp_path / "records.db").read_bytes() == b"no database at all" * 200
 
 
