@@ -6,7 +6,7 @@ from pathlib import Path
 
 from acquired_skills.folders.store import SkillStore
 from acquired_skills.life.ledger import Ledger
-from acquired_skills.skill import NotOurs, Skill, SkillDamaged
+from acquired_skills.skill import NotOurs, Skill, SkillDamaged, SkillMissing
 from engine.registry.updates import RegistryUpdates, Update
 
 log = logging.getLogger(__name__)
@@ -79,6 +79,7 @@ def reconcile(
         removed = tuple(sorted(rows.keys() - known - changed.keys()))
         if changed or removed:
             ledger.put(changed, removed)
+        ledger.withdraw(ledger.unfinished())
         if updates is not None:
             skills = {name: row.skill for name, row in rows.items() if name in known and row.skill is not None}
             skills |= {name: skill for name, (skill, _) in changed.items()}
@@ -86,6 +87,33 @@ def reconcile(
             truth = {name: _state(skill) for name, skill in skills.items()}
             updates.reconcile(KEEPER, "tools", truth, disabled=off)
     return Reconciled(len(known), tuple(changed), removed, tuple(aside), tuple(foreign))
+
+
+def settle(store: SkillStore, ledger: Ledger) -> None:
+    """Finish the changes that a killed or failed process announced: rows become what the folders say.
+
+    The caller holds the store's lock. A damaged folder is left to `reconcile`, which sets it aside.
+    """
+    names = ledger.unfinished()
+    if not names:
+        return
+    written: dict[str, tuple[Skill, str]] = {}
+    removed: list[str] = []
+    for name in names:
+        try:
+            written[name] = (store.read(name), store.stamp(name))
+        except SkillMissing:
+            removed.append(name)
+        except SkillDamaged:
+            continue
+    known = {row.name: (row.stamp, row.skill is None) for row in ledger.rows() if row.name in names}
+    right = [name for name, (_, stamp) in written.items() if known.get(name) == (stamp, False)]
+    right += [name for name in removed if known.get(name, ("", True))[1]]
+    ledger.withdraw(right)
+    changed = {name: each for name, each in written.items() if name not in right}
+    gone = [name for name in removed if name not in right]
+    if changed or gone:
+        ledger.put(changed, gone)
 
 
 def _not_older(skill: Skill, known: Skill) -> None:

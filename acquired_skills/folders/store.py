@@ -13,7 +13,7 @@ import contextlib
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
@@ -143,10 +143,19 @@ class SkillStore:
         return 1 + max([current, *self._tombstones(name)])
 
     def publish(self, skill: Skill, code: bytes, tests: bytes, *, replaces: int) -> None:
-        """Write the skill as the current version. The caller holds the lock.
+        """Write the skill as the current version. Takes and raises what `publishing` does."""
+        with self.publishing(skill, code, tests, replaces=replaces):
+            pass
 
-        replaces: the version that is current, 0 for none; the older one is kept below `versions`. Raises
-        SkillChanged when another is current now.
+    @contextmanager
+    def publishing(self, skill: Skill, code: bytes, tests: bytes, *, replaces: int) -> Iterator[None]:
+        """Write the skill as the current version, and take it back if the body raises. The caller holds the lock.
+
+        Args:
+            replaces: the version that is current, 0 for none; it is kept below `versions`.
+
+        Raises:
+            SkillChanged: another version is current now.
         """
         final = self.folder(skill.name)
         current = self.read(skill.name).version if final.is_dir() else 0
@@ -161,12 +170,31 @@ class SkillStore:
             ):
                 path.parent.mkdir(exist_ok=True)
                 path.write_bytes(data)
-            if not current:
+            if current:
+                self._keep_older(final, staged, current)
+                replace_folder(staged, final)  # `staged` is then what was current; its sources are below `versions`
+            else:
                 publish_folder(staged, final)
-                return
-            self._keep_older(final, staged, current)
-            replace_folder(staged, final)
-            shutil.rmtree(staged)  # what was current; its sources are below `versions` now
+            try:
+                yield
+            except BaseException:
+                if current:
+                    replace_folder(staged, final)
+                else:
+                    final.rename(staged)
+                raise
+
+    @contextmanager
+    def sealing(self, name: str, change: Callable[[], Skill]) -> Iterator[Skill]:
+        """Run a change that writes SKILL.md alone, and put the old file back if the body raises."""
+        path = self.folder(name) / SKILL_FILE
+        before = _bytes(path)
+        skill = change()
+        try:
+            yield skill
+        except BaseException:
+            write_atomic(path, before)
+            raise
 
     def set_state(self, name: str, state: SkillState) -> Skill:
         """Change the state of the current version. The caller holds the lock. Raises SkillMissing, SkillDamaged."""
@@ -176,13 +204,37 @@ class SkillStore:
 
     def delete(self, name: str) -> Path:
         """Move the folder to its tombstone and return that. The caller holds the lock. Raises SkillMissing."""
+        with self.deleting(name) as tombstone:
+            return tombstone
+
+    @contextmanager
+    def deleting(self, name: str) -> Iterator[Path]:
+        """Move the folder to its tombstone, and back if the body raises. The caller holds the lock.
+
+        Raises:
+            SkillMissing: there is no such skill.
+        """
         skill = self.read(name)
-        return self._move(name, self.deleted / f"{skill.folder}-{skill.version}")
+        tombstone = self._move(name, self.deleted / f"{skill.folder}-{skill.version}")
+        try:
+            yield tombstone
+        except BaseException:
+            tombstone.rename(self.folder(name))
+            raise
 
     def restore(self, name: str) -> Skill:
-        """Put the latest deleted folder back. The caller holds the lock.
+        """Put the latest deleted folder back. Raises what `restoring` does."""
+        with self.restoring(name) as skill:
+            return skill
 
-        Raises SkillMissing, SkillChanged, SkillDamaged.
+    @contextmanager
+    def restoring(self, name: str) -> Iterator[Skill]:
+        """Put the latest deleted folder back, and away again if the body raises. The caller holds the lock.
+
+        Raises:
+            SkillMissing: no skill of this name was deleted.
+            SkillChanged: the name is taken again.
+            SkillDamaged: the folder was changed meanwhile; it stays where it is.
         """
         tombstones = self._tombstones(name)
         if not tombstones:
@@ -190,9 +242,13 @@ class SkillStore:
         if self.folder(name).exists():
             raise SkillChanged(f"`{name}` exists again: delete it first, then restore the older one.")
         tombstone = self.deleted / f"{folder_name(name)}-{tombstones[-1]}"
-        skill = self._read(tombstone, name, tombstones[-1])  # what was changed meanwhile stays where it is
+        skill = self._read(tombstone, name, tombstones[-1])
         publish_folder(tombstone, self.folder(name))
-        return skill
+        try:
+            yield skill
+        except BaseException:
+            self.folder(name).rename(tombstone)
+            raise
 
     def set_aside(self, name: str) -> Path:
         """Move a folder that cannot be used out of the way, untouched. The caller holds the lock."""

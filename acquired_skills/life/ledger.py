@@ -22,6 +22,7 @@ from sqlalchemy import (
     Table,
     Text,
     case,
+    delete,
     func,
     insert,
     select,
@@ -44,6 +45,7 @@ _SKILLS = Table(
     Column("stamp", Text, nullable=False),
     Column("skill", Text, nullable=False),
 )
+_CHANGING = Table("skills_changing", _SCHEMA, Column("name", String(63), primary_key=True))
 _CALLS = Table(
     "skill_calls",
     _SCHEMA,
@@ -116,8 +118,27 @@ class Ledger:
                 for one in connection.execute(query)
             ]
 
+    def announce(self, name: str) -> None:
+        """Record, before anything else is written, that the folder of this skill is about to change."""
+        with self._records.begin() as connection:
+            connection.execute(self._records.insert(_CHANGING).values(name=name).on_conflict_do_nothing())
+
+    def unfinished(self) -> list[str]:
+        """Return the skills whose change was announced, and neither recorded by `put` nor withdrawn."""
+        with self._records.read() as connection:
+            return sorted(connection.execute(select(_CHANGING.c.name)).scalars())
+
+    def withdraw(self, names: Iterable[str]) -> None:
+        """Forget announced changes of skills whose rows are right as they are."""
+        with self._records.begin() as connection:
+            connection.execute(delete(_CHANGING).where(_CHANGING.c.name.in_(list(names))))
+
     def put(self, changed: Mapping[str, tuple[Skill, str]], removed: Iterable[str] = ()) -> None:
-        """Write skills with their stamps, mark others removed, and bump the generation, in one transaction."""
+        """Write skills with their stamps, mark others removed, and bump the generation, in one transaction.
+
+        Announced changes of these skills are finished by it.
+        """
+        removed = list(removed)
         with self._records.begin() as connection:
             generation = self._records.bump(TOOLS, connection)
             for name, (skill, stamp) in changed.items():
@@ -125,6 +146,7 @@ class Ledger:
                 _upsert(connection, name, values)
             for name in removed:
                 _upsert(connection, name, {"generation": generation, "removed": True, "stamp": "", "skill": ""})
+            connection.execute(delete(_CHANGING).where(_CHANGING.c.name.in_([*changed, *removed])))
 
     def log(self, calls: Sequence[SkillCall]) -> None:
         """Append calls."""
