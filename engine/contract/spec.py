@@ -37,15 +37,16 @@ class Annotations:
 DERIVED = Annotations()  # by identity: an author who says nothing lets them follow from the category
 _WORD = re.compile(r"[^a-z]+")
 _DESTRUCTIVE = frozenset({"write", "delete", "terminal"})
+_CODE_CHANGES = frozenset({"code", "changes"})  # the category `code_changes`: edits of source files
 
 
 def annotations_for(category: str) -> Annotations:
-    """What a tool of this category may do, when nobody said: ``"search"`` reads, ``"file_write"`` destroys.
+    """What a tool of this category may do, when nobody said: ``"search"`` reads, ``"code_changes"`` destroys.
 
     From the words of the category, never from the tool's name: its author picked that for a model to read.
     """
     words = frozenset(_WORD.split(category.lower()))
-    destructive = not words.isdisjoint(_DESTRUCTIVE)
+    destructive = not words.isdisjoint(_DESTRUCTIVE) or words >= _CODE_CHANGES
     return Annotations(
         read_only="search" in words and not destructive,
         destructive=destructive,

@@ -54,11 +54,34 @@ def test_the_lists_that_ship_are_right_about_our_own_tools() -> None:
 
 
 def test_execute_is_code_gen_less_todo_and_requirement_tools(tmp_path: Path) -> None:
-    more = (spec("todo_write", category="todo"), spec("add_requirement", category="requirements"))
+    more = (spec("todo_write", category="todo"), spec("add_requirement", category="requirement"))
     found = lists(tmp_path)
     code_gen = names(found.resolve_allow_list("code_gen"), *more)
     assert {"execute", "create_skill", "file_system", "todo_write", "add_requirement"} <= code_gen
     assert names(found.resolve_allow_list("execute"), *more) == code_gen - {"todo_write", "add_requirement"}
+
+
+@pytest.mark.parametrize(
+    ("category", "holding"),
+    [
+        ("requirement", {"code_gen", "general_purpose", "supervisor"}),
+        ("code_changes", {"code_gen", "execute", "general_purpose"}),
+        ("terminal", {"code_gen", "execute", "general_purpose"}),
+        ("search", {"code_gen", "execute", "general_purpose", "supervisor", "explore"}),
+        ("fetch", {"general_purpose", "supervisor"}),
+        ("web", {"general_purpose", "supervisor"}),
+        ("integration_jira", {"general_purpose", "integration_jira"}),
+        ("integration_linear", {"general_purpose", "integration_linear"}),
+    ],
+)
+def test_the_lists_that_ship_use_the_categories_of_common_packs(
+    tmp_path: Path, category: str, holding: set[str]
+) -> None:
+    found, one = lists(tmp_path), spec("new_tool", category=category)  # its annotations follow from the category
+    assert {name for name in SHIPPED_NAMES if found.resolve_allow_list(name).permits(one)} == holding
+    if category in {"fetch", "web"} or category.startswith("integration_"):  # these leave the machine
+        local = {name for name in SHIPPED_NAMES if found.resolve_allow_list(name, local_mode=True).permits(one)}
+        assert local == set()
 
 
 def test_a_supervisor_has_no_terminal_whatever_its_category_and_no_way_to_make_one(tmp_path: Path) -> None:
@@ -67,6 +90,7 @@ def test_a_supervisor_has_no_terminal_whatever_its_category_and_no_way_to_make_o
     assert "scratchpad" in names(supervisor)
     assert not supervisor.permits(spec("ssh", category="system", side_effects=("code_execution",)))
     assert not supervisor.permits(spec("shell", category="shell"))
+    assert not supervisor.permits(spec("shell", category="terminal"))
 
 
 @given(

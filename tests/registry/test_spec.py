@@ -19,6 +19,9 @@ pytestmark = pytest.mark.spec("REG-2")
         ("web_search", Annotations(read_only=True)),
         ("write", Annotations(destructive=True)),
         ("file-delete", Annotations(destructive=True)),
+        ("code_changes", Annotations(destructive=True)),
+        ("code", Annotations()),
+        ("changes", Annotations()),
         ("terminal", Annotations(destructive=True, requires_confirmation=True)),
         ("search and delete", Annotations(destructive=True)),
         ("research", Annotations()),
@@ -36,7 +39,7 @@ def test_annotations_follow_from_the_category_when_nobody_gave_them(category, ex
 
 
 @given(
-    category=st.sampled_from(["search", "write", "delete", "terminal", "general"]),
+    category=st.sampled_from(["search", "write", "delete", "code_changes", "terminal", "general"]),
     given_=st.builds(Annotations, st.booleans(), st.booleans(), st.booleans(), st.booleans()),
 )
 def test_annotations_that_were_given_always_win(category, given_):
