@@ -133,7 +133,9 @@ async def compose(
     events = await asyncio.to_thread(EventLog, lasting, clock)
     box = sandbox if sandbox is not None else await configured_sandbox(home, settings, stack)
     embedder: Once[Embedder] = Once(WordLlamaEmbedder)
-    updates = await asyncio.to_thread(RegistryUpdates, events, lasting, records, clock)
+    updates = await asyncio.to_thread(
+        RegistryUpdates, events, lasting, records, clock, space_id=settings.registry.space_id
+    )
     opened = OpenedPacks()
     registries = await open_registries(home, settings, box, updates, clock=clock, find=opened.find)
     opened.registry = Registry([registries.tools], switches=registries.tools, updates=updates)
@@ -157,7 +159,7 @@ async def compose(
     people, policy = people or People(), settings.policy
     approval = Approval(people.approver, policy.approval, expires_s=policy.approval_expires_s)
     provides: dict[type, Any] = {**opened.provides, Discovery: discovery, Approval: approval}
-    binder = ContextBinder(box, workspace, clock, vision, images, provides)
+    binder = ContextBinder(box, workspace, clock, vision, images, provides, opened.ports)
     budget = RetryBudget()
     limits = await asyncio.to_thread(RateLimits, records, clock)
     trail = AuditTrail(calls, events)

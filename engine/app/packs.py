@@ -11,6 +11,7 @@ from engine.app.plugins import TOOL_SOURCES, find, own
 from engine.app.services import Services
 from engine.contract.failure import ConfigError
 from engine.contract.pack import Pack
+from engine.contract.ports import NO_PORTS, Ports
 from engine.contract.source import Tool, ToolSource
 from engine.registry.registry import Registry
 
@@ -25,6 +26,7 @@ class OpenedPacks:
 
     registry: Registry = field(default_factory=lambda: Registry(()))
     provides: dict[type, Any] = field(default_factory=dict)
+    ports: Ports = NO_PORTS
 
     def static_names(self) -> frozenset[str]:
         return self.registry.static_names()
@@ -44,6 +46,7 @@ class OpenedPacks:
             await pack.aclose()
             raise
         self.provides = {**pack.provides, **self.provides}
+        self.ports = self.ports if pack.ports is NO_PORTS else self.ports.or_else(pack.ports)
         stack.push_async_callback(pack.aclose)
 
 

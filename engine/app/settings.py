@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from engine.app.module_settings import McpServerSettings, ModuleName, ModuleSettings
 from engine.app.section import Section
+from engine.contract.spaces import DEFAULT_SPACE
 from engine.contract.spec import Band
 from engine.policy.approval import EXPIRES_S, ApprovalMode
 from engine.policy.gate import OnGateFailure
@@ -158,9 +159,13 @@ class BackupSettings(Section):
 
 
 class RegistrySettings(Section):
-    """adapter_prefixes: modules (and all below them) that registered tools may be adapters of; they run in no box."""
+    """adapter_prefixes: modules (and all below them) that registered tools may be adapters of; they run in no box.
+
+    space_id: the space that changes of this home's tools, prompts and agents are told for, such as `shared:household`.
+    """
 
     adapter_prefixes: tuple[Annotated[str, AfterValidator(_module)], ...] = ()
+    space_id: str = Field(default=DEFAULT_SPACE, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:/@-]{0,99}$")
 
 
 class AccessSettings(Section):

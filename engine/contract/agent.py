@@ -19,8 +19,10 @@ class PolicyOverrides:
 class AgentSpec:
     """One agent.
 
-    allowed_tools: names and globs (`jira.*`) of the tools it may call; None is every tool its turn offers, () is none.
-    default_prompt_id: of a registered prompt; "" without one. memory_spaces: globs of the spaces it may read.
+    spec_id: such as ``planner`` or ``agent://planner@deviceA``.
+    allowed_tools: ids, names and globs (`jira.*`) of the tools it may call; None is every tool its turn offers, () is
+    none. default_prompt_id: of a registered prompt; "" without one.
+    memory_spaces: globs of the spaces whose memories it may see (``shared:*``); () is none.
     caps: what it holds (`ToolSpec.caps_required`).
     """
 

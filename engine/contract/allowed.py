@@ -13,7 +13,8 @@ EVERY_CATEGORY = "*"
 class Selection:
     """Tools by what they are. A tool is held when any field says so.
 
-    any_names, any_globs: of any tool, whatever it is. tools: names of static tools.
+    any_names, any_globs: of any tool, whatever it is, by its name; of a static tool also by its id.
+    tools: names of static tools.
     categories: of static tools, ``*`` for all; what a remote module or a skill says of its own does not count.
     modules: globs over the whole names of remote modules' tools (``jira.*``). skills: globs over acquired and composed
     skills.
@@ -30,11 +31,17 @@ class Selection:
         name = spec.name
         if name in self.any_names or _matches(name, self.any_globs):
             return True
+        # Ids of static tools are the operator's; what is acquired must not pass for one of them by its id.
+        if spec.id != name and spec.origin is Origin.STATIC and "." not in name and self._holds_id(spec.id):
+            return True
         if "." in name:
             return _matches(name, self.modules)
         if spec.origin is not Origin.STATIC:
             return _matches(name, self.skills)
         return name in self.tools or spec.category in self.categories or EVERY_CATEGORY in self.categories
+
+    def _holds_id(self, spec_id: str) -> bool:
+        return spec_id in self.any_names or _matches(spec_id, self.any_globs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +64,7 @@ class Allowed:
 
     @classmethod
     def of(cls, names: Iterable[str]) -> "Allowed":
-        """These names and globs (``*``, ``?``, ``[...]``), of any tool: `AgentSpec.allowed_tools`."""
+        """These names, ids and globs (``*``, ``?``, ``[...]``), of any tool: `AgentSpec.allowed_tools`."""
         given = frozenset(names)
         globs = {name for name in given if set(name) & set("*?[")}
         return cls((Selection(any_names=given - globs, any_globs=tuple(sorted(globs))),))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from engine.contract.events import StreamName
+from engine.contract.ports import LlmClient, MemorySystem, Scheduler
 from engine.contract.result import TagContext
 from engine.contract.turn import Turn
 from sandbox.contract import Sandbox
@@ -93,6 +94,8 @@ class CallContext:
     progress: tell whoever waits how far it is: ``progress("downloading", 0.4)``. Who is a `HearsOutput` is told
         partial output apart from that.
     tag: of a call that was a line of the model's answer.
+    memory_system, llm_client, scheduler: the ports of `engine.contract.ports`, made for this call's turn; None where no
+        pack implements them.
     if_unheard: what is to be done when the tool's result reaches nobody, because its waiter was cancelled after the
         tool had returned or raised. The tool appends to it; each is called in the event loop, and must be quick.
     """
@@ -108,6 +111,14 @@ class CallContext:
     progress: Callable[..., None] = no_progress
     tag: TagContext | None = None
     if_unheard: list[Callable[[], None]] = field(default_factory=list)
+    memory_system: MemorySystem | None = None
+    llm_client: LlmClient | None = None
+    scheduler: Scheduler | None = None
+
+    @property
+    def sandbox_dir(self) -> Path:
+        """The folder of the workspace, which is the working directory of code that runs in a box."""
+        return self.workspace.root
 
     def need(self, kind: type[T]) -> T:
         """The service of this class. Raises MissingService, naming it, when no pack provides one."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from engine.contract.allowed import Allowed
+from engine.contract.spaces import Globs
 from engine.contract.spec import Band, PermissionLevel
 
 
@@ -14,6 +15,7 @@ class Turn:
     features: what the model client of this turn can do, such as ``"vision"``.
     caps: what the agent holds (`ToolSpec.caps_required`). modules: those of the persona; None allows all.
     allowed: the tools of the agent's allow-list (`Allowed.of` makes one of names and globs); None allows all.
+    memory_spaces: globs of the spaces whose memories the agent may see; None is all, () is none.
     use_tool_search_flow: offer three tools by which all others are found (DISC-2), instead of the others.
     log_tool_annotations: note what each call may do in the log of the process (ACCESS-10).
     band: how careful to be. GREEN runs tools of every safety class, AMBER none of class HIGH, RED only those of LOW.
@@ -31,3 +33,4 @@ class Turn:
     band: Band = "GREEN"
     use_tool_search_flow: bool = False
     log_tool_annotations: bool = True
+    memory_spaces: Globs | None = None

@@ -1,10 +1,11 @@
 """Binding: a context for one call, and bound callables for code that drives tools by name."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from engine.contract.context import CallContext, Clock, ImageClient, VisionClient, Workspace, no_progress
+from engine.contract.ports import NO_PORTS, BoundedMemory, Ports
 from engine.contract.result import ToolCall, ToolResult
 from engine.contract.source import Tool
 from engine.contract.turn import Turn
@@ -35,8 +36,25 @@ class ContextBinder:
     vision: VisionClient | None = None
     images: ImageClient | None = None
     services: Mapping[type, Any] = field(default_factory=dict)
+    ports: Ports = NO_PORTS
 
     def __call__(self, turn: Turn, call_id: str, progress: Callable[..., None], /) -> CallContext:
+        ctx = self._without_ports(turn, call_id, progress)
+        return ctx if self.ports is NO_PORTS else self._with_ports(ctx)
+
+    def _with_ports(self, ctx: CallContext) -> CallContext:
+        turn, ports = ctx.turn, self.ports
+        memory = ports.memory_system(turn) if ports.memory_system is not None else None
+        if memory is not None and turn.memory_spaces is not None:
+            memory = BoundedMemory(memory, turn.memory_spaces)
+        return replace(
+            ctx,
+            memory_system=memory,
+            llm_client=ports.llm_client(turn) if ports.llm_client is not None else None,
+            scheduler=ports.scheduler(turn) if ports.scheduler is not None else None,
+        )
+
+    def _without_ports(self, turn: Turn, call_id: str, progress: Callable[..., None]) -> CallContext:
         return CallContext(
             turn,
             call_id,

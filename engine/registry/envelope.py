@@ -20,6 +20,8 @@ from engine.registry.static import RegistryError, check_tag
 T = TypeVar("T")
 
 ID = r"^[A-Za-z][A-Za-z0-9_.-]{0,99}$"
+# An agent may be of one device: `agent://planner@deviceA`.
+AGENT_ID = r"^(agent://)?[A-Za-z][A-Za-z0-9_.-]{0,99}(@[A-Za-z0-9][A-Za-z0-9_.-]{0,63})?$"
 ADAPTER = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$"
 _DAY_MS = 24 * 60 * 60 * 1000
 
@@ -72,6 +74,7 @@ class ToolEnvelope(BaseModel):
 _OWN = frozenset({"id", "parameters", "timeout_s", "origin", "meta", "annotations", *ToolEnvelope.model_fields})
 _PROMPT, _AGENT = TypeAdapter(PromptSpec), TypeAdapter(AgentSpec)
 _ID_ALONE = TypeAdapter(_Id)
+_AGENT_ID_ALONE = TypeAdapter(Annotated[str, StringConstraints(pattern=AGENT_ID)])
 
 
 def read_tool(envelope: Mapping[str, Any]) -> ToolSpec:
@@ -135,13 +138,13 @@ def write_tool(spec: ToolSpec) -> dict[str, Any]:
 
 def read_prompt(envelope: Mapping[str, Any]) -> PromptSpec:
     """Raises RegistryError."""
-    return _read(_PROMPT, PromptSpec, envelope)
+    return _read(_PROMPT, _ID_ALONE, PromptSpec, envelope)
 
 
 def read_agent(envelope: Mapping[str, Any]) -> AgentSpec:
     """Raises RegistryError."""
     _refuse_unknown(PolicyOverrides, envelope.get("policy_overrides"), "policy_overrides.")
-    return _read(_AGENT, AgentSpec, envelope)
+    return _read(_AGENT, _AGENT_ID_ALONE, AgentSpec, envelope)
 
 
 def plain(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,10 +156,10 @@ def plain(value: Mapping[str, Any]) -> dict[str, Any]:
     return copied
 
 
-def _read(adapter: TypeAdapter[T], kind: type[Any], envelope: Mapping[str, Any]) -> T:
+def _read(adapter: TypeAdapter[T], ids: TypeAdapter[str], kind: type[Any], envelope: Mapping[str, Any]) -> T:
     _refuse_unknown(kind, envelope)
     try:
-        _ID_ALONE.validate_python(envelope.get("spec_id"))
+        ids.validate_python(envelope.get("spec_id"))
     except ValidationError as error:
         raise RegistryError(_explained(error, "spec_id")) from error
     try:

@@ -134,6 +134,7 @@ class Registries:
 
     async def _warn_of_unknown(self, agents: Sequence[AgentSpec]) -> None:
         prompts = (await asyncio.to_thread(self.prompts.view)).items
+        tools = (await asyncio.to_thread(self.tools.registry.view)).items  # by id
         for agent in agents:
             if agent.default_prompt_id and agent.default_prompt_id not in prompts:
                 _log.warning("%s: there is no prompt %s yet.", agent.spec_id, agent.default_prompt_id[:100])
@@ -141,8 +142,8 @@ class Registries:
                 if _GLOB & set(name):
                     continue
                 found = await self._find(name)
-                if found is None or found.spec.name != name:
-                    _log.warning("%s: there is no tool %s yet; allowed_tools go by name.", agent.spec_id, name[:100])
+                if (found is None or found.spec.name != name) and name not in tools:
+                    _log.warning("%s: there is no tool of the id or name %s yet.", agent.spec_id, name[:100])
 
     async def prompt(self, spec_id: str) -> PromptSpec:
         """Raises RegistryError when there is none of this id, or it is disabled."""

@@ -12,12 +12,12 @@ from typing import Any, Literal
 from sqlalchemy import Column, Connection, MetaData, String, Table, delete, insert, select
 
 from engine.contract.context import Clock
+from engine.contract.spaces import DEFAULT_SPACE
 from engine.stores.event_log import EventLog
 from engine.stores.records import Records
 
 REGISTRY_UPDATED = "REGISTRY_UPDATED"
 TOOLS_GENERATION = "tools"  # in the records: changes whenever the set of tools does
-DEFAULT_SPACE = "default"
 
 Subject = Literal["tools", "prompts", "agents"]
 Happening = Literal["upsert", "disable", "delete"]
@@ -36,27 +36,42 @@ _TOLD = Table(
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """One thing to tell. state: of the item now, such as a digest, for keepers that reconcile; "" forgets it."""
+    """One thing to tell. state: of the item now, such as a digest, for keepers that reconcile; "" forgets it.
+
+    space_id: None is the space of the home.
+    """
 
     subject: Subject
     event: Happening
     item_id: str
-    space_id: str = DEFAULT_SPACE
+    space_id: str | None = None
     state: str = ""
 
 
 class RegistryUpdates:
     """Puts `REGISTRY_UPDATED` on the event log, and remembers what each keeper has told. Every method blocks."""
 
-    def __init__(self, events: EventLog, lasting: Records, records: Records, clock: Clock) -> None:
-        """lasting: the records the event log is in. records: those whose generation of tools is bumped."""
+    def __init__(
+        self,
+        events: EventLog,
+        lasting: Records,
+        records: Records,
+        clock: Clock,
+        *,
+        space_id: str = DEFAULT_SPACE,
+    ) -> None:
+        """lasting: the records the event log is in. records: those whose generation of tools is bumped.
+
+        space_id: the space of the home, such as ``shared:household``; every change that names no other is told for it.
+        """
+        self.space_id = space_id
         self._events = events
         self._lasting = lasting
         self._records = records
         self._clock = clock
         lasting.create(_SCHEMA)
 
-    def tell(self, subject: Subject, event: Happening, item_id: str, space_id: str = DEFAULT_SPACE) -> int:
+    def tell(self, subject: Subject, event: Happening, item_id: str, space_id: str | None = None) -> int:
         """One change that nobody reconciles; the offset of its event. Do not call it inside a transaction."""
         return self.tell_all([Update(subject, event, item_id, space_id)])[0]
 
@@ -80,7 +95,7 @@ class RegistryUpdates:
         keeper: str,
         subject: Subject,
         truth: Mapping[str, str],
-        space_id: str = DEFAULT_SPACE,
+        space_id: str | None = None,
         *,
         disabled: Container[str] = (),
         always: Container[str] = (),
@@ -103,20 +118,30 @@ class RegistryUpdates:
                 changed.append(Update(subject, "disable", name, space_id, state))
         missing = sorted(known.keys() - truth.keys())
         told = [*changed, *(Update(subject, gone(known[name]), name, space_id) for name in missing)]
+        if space_id is None:  # the home was moved to another space: nothing of it is left in the one before
+            told += [Update(subject, "delete", name, other) for other, name in self._elsewhere(keeper, subject)]
         self.tell_all(told, keeper=keeper)
         return told
 
-    def told(self, keeper: str, subject: Subject, space_id: str = DEFAULT_SPACE) -> dict[str, str]:
+    def told(self, keeper: str, subject: Subject, space_id: str | None = None) -> dict[str, str]:
         """The state of every item as this keeper told it last, by id."""
-        mine = (_TOLD.c.keeper == keeper) & (_TOLD.c.subject == subject) & (_TOLD.c.space_id == space_id)
+        space = self.space_id if space_id is None else space_id
+        mine = (_TOLD.c.keeper == keeper) & (_TOLD.c.subject == subject) & (_TOLD.c.space_id == space)
         with self._lasting.read() as connection:
             rows = connection.execute(select(_TOLD.c.item_id, _TOLD.c.state).where(mine))
             return {row.item_id: row.state for row in rows}
 
-    @staticmethod
-    def _remember(connection: Connection, keeper: str, updates: Iterable[Update]) -> None:
+    def _elsewhere(self, keeper: str, subject: Subject) -> list[tuple[str, str]]:
+        """(space, id) of what this keeper told for other spaces than the home's."""
+        other = (_TOLD.c.keeper == keeper) & (_TOLD.c.subject == subject) & (_TOLD.c.space_id != self.space_id)
+        query = select(_TOLD.c.space_id, _TOLD.c.item_id).where(other).order_by(_TOLD.c.space_id, _TOLD.c.item_id)
+        with self._lasting.read() as connection:
+            return [(row.space_id, row.item_id) for row in connection.execute(query)]
+
+    def _remember(self, connection: Connection, keeper: str, updates: Iterable[Update]) -> None:
         for each in updates:
-            key = {"keeper": keeper, "subject": each.subject, "space_id": each.space_id, "item_id": each.item_id}
+            space = self.space_id if each.space_id is None else each.space_id
+            key = {"keeper": keeper, "subject": each.subject, "space_id": space, "item_id": each.item_id}
             connection.execute(delete(_TOLD).where(*(_TOLD.c[name] == value for name, value in key.items())))
             if each.state:
                 connection.execute(insert(_TOLD).values(**key, state=each.state))
@@ -124,7 +149,7 @@ class RegistryUpdates:
     def _payload(self, update: Update) -> dict[str, Any]:
         return {
             "type": REGISTRY_UPDATED,
-            "space_id": update.space_id,
+            "space_id": self.space_id if update.space_id is None else update.space_id,
             "subject": update.subject,
             "event": update.event,
             "item_id": update.item_id,

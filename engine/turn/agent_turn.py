@@ -1,17 +1,18 @@
-"""`turn_of`: the turn of a registered agent. It narrows what may be called; caps are the agent's own."""
+"""`turn_of`: the turn of a registered agent. It narrows what may be called and seen; caps are the agent's own."""
 
 from dataclasses import replace
 
 from engine.contract.agent import AgentSpec
 from engine.contract.allowed import Allowed
+from engine.contract.spaces import narrowed
 from engine.contract.turn import Turn
 from engine.policy.access import tighter
 
 
 def turn_of(agent: AgentSpec, turn: Turn | None = None) -> Turn:
-    """The turn with this agent's id, caps, allowed tools and band.
+    """The turn with this agent's id, caps, allowed tools, memory spaces and band.
 
-    turn: what else is known. Its own list of allowed tools still holds, and the more careful of both bands counts.
+    turn: what else is known. Its own lists of tools and spaces still hold, and the more careful of both bands counts.
     """
     base = turn or Turn()
     allowed = base.allowed
@@ -24,4 +25,5 @@ def turn_of(agent: AgentSpec, turn: Turn | None = None) -> Turn:
         caps=frozenset(agent.caps),
         allowed=allowed,
         band=tighter(base.band, agent.policy_overrides.band_floor),
+        memory_spaces=narrowed(base.memory_spaces, agent.memory_spaces),
     )

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ import pytest
 
 from engine import Engine
 from engine.app.settings import Settings
+from engine.contract.allowed import Allowed
 from engine.contract.failure import FailureClass, ToolFailure
+from engine.contract.spec import Origin
 from engine.contract.turn import Turn
 from engine.registry.decorate import tool
-from engine.registry.static import StaticSource
+from engine.registry.static import RegistryError, StaticSource
 
 pytestmark = pytest.mark.spec("REG-7", "ACCESS-5")
 
@@ -92,6 +95,48 @@ async def test_a_registered_agent_has_its_own_caps_whatever_the_turn_claims(tmp_
             "does not hold keys"
             in (await engine.call("unlock", {}, Turn(agent="keeper", caps=frozenset({"keys"})))).error
         )
+
+
+@tool(name="files_write_text")
+async def write_text(text: str) -> str:
+    """Write a text."""
+    return text
+
+
+async def test_allowed_tools_are_tool_ids_as_well_as_names(tmp_path: Path) -> None:
+    named = replace(write_text, spec=replace(write_text.spec, id="files.write_text"))
+    async with Engine.open(tmp_path, sources=[StaticSource("files", [named, look])], packs=False, environ={}) as engine:
+        for number, given in enumerate(("files.write_text", "files.*", "files_write_text")):
+            agent = Turn(agent=f"writer{number}")
+            await engine.registries.register_agent({"spec_id": agent.agent, "allowed_tools": [given]})
+            assert await names(engine, agent) == {"files_write_text"}
+            assert (await engine.call("files_write_text", {"text": "x"}, agent)).success
+            assert not (await engine.call("look", {}, agent)).success
+
+
+async def test_an_acquired_tool_does_not_pass_for_another_by_its_id() -> None:
+    allowed = Allowed.of(["files.write_text"])
+    forged = replace(write_text.spec, id="files.write_text", name="anything", origin=Origin.ACQUIRED)
+    assert not allowed.permits(forged)
+    assert allowed.permits(replace(forged, origin=Origin.STATIC))
+
+
+@pytest.mark.parametrize("agent", ["agent://planner@deviceA", "planner@deviceA", "agent://planner", "a.b-c_d"])
+async def test_an_agent_may_be_called_by_a_uri(tmp_path: Path, agent: str) -> None:
+    async with opened(tmp_path) as engine:
+        await engine.registries.register_agent({"spec_id": agent, "allowed_tools": ["look"]})
+        assert await names(engine, Turn(agent=agent)) == {"look"}
+        assert (await engine.call("look", {}, Turn(agent=agent))).success
+        assert [row["agent"] for row in await engine.audit()] == [agent]
+    async with opened(tmp_path) as engine:  # and it is there at the next start
+        assert not (await engine.call("other", {}, Turn(agent=agent))).success
+
+
+@pytest.mark.parametrize("agent", ["agent://", "planner@", "a b", "http://planner", "agent://../x", "x@y@z", ""])
+async def test_other_names_of_agents_are_refused(tmp_path: Path, agent: str) -> None:
+    async with opened(tmp_path) as engine:
+        with pytest.raises(RegistryError, match="spec_id"):
+            await engine.registries.register_agent({"spec_id": agent})
 
 
 async def test_the_house_may_be_narrower_still(tmp_path: Path) -> None:

@@ -279,7 +279,7 @@ async def test_an_agent_that_names_what_is_not_there_is_registered_and_that_is_s
         await one.registries.register_agent(agent)
         assert [each.getMessage() for each in caplog.records if "smith" in each.getMessage()] == [
             "smith: there is no prompt voice yet.",
-            "smith: there is no tool later yet; allowed_tools go by name.",
+            "smith: there is no tool of the id or name later yet.",
         ]
         with pytest.raises(RegistryError, match="no prompt 'voice'"):
             await one.registries.instructions("smith")

@@ -6,7 +6,9 @@ import pytest
 
 from acquired_skills.library import SkillLibrary
 from acquired_skills.skill import SkillState
-from engine.registry.updates import Update
+from engine import Engine
+from engine.app.settings import Settings
+from engine.registry.updates import REGISTRY_UPDATED, Update
 from tests.registry.parts import engine, settings, told
 from tests.skills.parts import proposal
 
@@ -58,7 +60,29 @@ async def test_keepers_reconcile_only_what_is_theirs(tmp_path):
         assert updates.told("y", "tools") == {"c": "1"}
 
 
+async def test_changes_are_told_for_the_space_of_the_home(tmp_path):
+    def spaces(opened):
+        payloads = [each.payload for each in opened.events.read() if each.type == REGISTRY_UPDATED]
+        return [(each["space_id"], each["event"], each["item_id"]) for each in payloads]
+
+    async with engine(tmp_path) as one:
+        await one.registries.register_agent({"spec_id": "agent://planner@deviceA"})
+        assert spaces(one) == [("default", "upsert", "agent://planner@deviceA")]
+    shared = Settings.model_validate({"registry": {"space_id": "shared:household"}})
+    for _ in range(2):  # moved once, and told once
+        async with Engine.open(tmp_path, settings=shared, packs=False, environ={}) as one:
+            assert spaces(one)[1:] == [
+                ("shared:household", "upsert", "agent://planner@deviceA"),
+                ("default", "delete", "agent://planner@deviceA"),
+            ]
+    with pytest.raises(ValueError, match="space_id"):
+        Settings.model_validate({"registry": {"space_id": "two words"}})
+
+
 def test_settings_name_modules():
     with pytest.raises(ValueError, match="not the name of a module"):
         settings("not a module")
-    assert json.loads(settings("a.b").registry.model_dump_json()) == {"adapter_prefixes": ["a.b"]}
+    assert json.loads(settings("a.b").registry.model_dump_json()) == {
+        "adapter_prefixes": ["a.b"],
+        "space_id": "default",
+    }

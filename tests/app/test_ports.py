@@ -1,0 +1,189 @@
+"""Ports on the context of a call: made for its turn, bounded by its agent, None where nobody implements them."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from engine import Engine
+from engine.app.packs import OpenedPacks
+from engine.contract.context import CallContext
+from engine.contract.pack import Pack
+from engine.contract.ports import LlmClient, Memory, MemorySystem, Ports, ScheduledTask, Scheduler
+from engine.contract.result import ToolCall
+from engine.contract.spaces import narrowed, sees
+from engine.contract.turn import Turn
+from engine.dispatch.bind import ContextBinder
+from engine.registry.decorate import tool
+from engine.registry.static import StaticSource
+from engine.turn.agent_turn import turn_of
+from tests.dispatch.house import house
+
+HOUSEHOLD = Memory("1", "The spare key is under the pot.", "shared:household")
+DIARY = Memory("2", "A secret.", "private:ada")
+
+
+class Shelf:
+    """A memory that knows no bounds by itself."""
+
+    def __init__(self, turn: Turn) -> None:
+        self.turn = turn
+        self.kept = [HOUSEHOLD, DIARY]
+
+    async def recall(self, query: str, limit: int = 8) -> Sequence[Memory]:
+        return self.kept[:limit]
+
+    async def remember(self, text: str, space: str) -> str:
+        self.kept.append(Memory(str(len(self.kept) + 1), text, space))
+        return self.kept[-1].id
+
+    async def forget(self, memory_id: str, space: str) -> bool:
+        before = len(self.kept)
+        self.kept = [each for each in self.kept if (each.id, each.space) != (memory_id, space)]
+        return len(self.kept) < before
+
+
+class Oracle:
+    def __init__(self, turn: Turn) -> None:
+        self.turn = turn
+
+    async def complete(self, prompt: str, *, system: str = "", max_tokens: int | None = None) -> str:
+        return f"{self.turn.user} asked: {prompt}"
+
+
+class Diary:
+    def __init__(self, turn: Turn) -> None:
+        self.turn = turn
+
+    async def add(self, tool: str, arguments: Mapping[str, Any], schedule: str) -> ScheduledTask:
+        return ScheduledTask(f"{self.turn.user}/1", tool, arguments, schedule, None)
+
+    async def cancel(self, task_id: str) -> bool:
+        return False
+
+    async def tasks(self) -> Sequence[ScheduledTask]:
+        return []
+
+
+SHELVES: list[Shelf] = []
+
+
+def shelf(turn: Turn) -> MemorySystem:
+    SHELVES.append(Shelf(turn))
+    return SHELVES[-1]
+
+
+PORTS = Ports(memory_system=shelf, llm_client=Oracle, scheduler=Diary)
+
+
+@tool()
+async def ask(ctx: CallContext, action: str) -> Any:
+    """Use a port."""
+    match action:
+        case "recall":
+            assert ctx.memory_system is not None
+            return [each.text for each in await ctx.memory_system.recall("key")]
+        case "remember":
+            assert ctx.memory_system is not None
+            return await ctx.memory_system.remember("x", "private:ada")
+        case "forget":
+            assert ctx.memory_system is not None
+            return await ctx.memory_system.forget("2", "private:ada")
+        case "complete":
+            assert ctx.llm_client is not None
+            return await ctx.llm_client.complete("Why?")
+        case "schedule":
+            assert ctx.scheduler is not None
+            return (await ctx.scheduler.add("ask", {}, "every 15m")).id
+    return [str(ctx.sandbox_dir), ctx.memory_system, ctx.llm_client, ctx.scheduler]
+
+
+def bind(h: Any) -> None:
+    """Give the calls of a house these ports."""
+    h.pipeline._bind = ContextBinder(None, h.workspace, h.pipeline._clock, ports=PORTS)  # type: ignore[arg-type]
+
+
+@pytest.mark.spec("CALL-2")
+async def test_a_call_is_bound_to_the_ports_of_its_turn(tmp_path: Path) -> None:
+    async with house(tmp_path, [ask]) as h:
+        bind(h)
+        as_ada = Turn(user="ada")
+        said = [
+            (await h.pipeline.call(ToolCall("ask", {"action": each}), as_ada)).output
+            for each in ("complete", "schedule")
+        ]
+        assert said == ["ada asked: Why?", "ada/1"]
+        assert (await h.pipeline.call(ToolCall("ask", {"action": "recall"}), as_ada)).output == [
+            HOUSEHOLD.text,
+            DIARY.text,
+        ]
+        assert SHELVES[-1].turn.user == "ada"
+
+
+@pytest.mark.spec("CALL-2")
+async def test_a_port_that_nobody_implements_is_none_and_the_sandbox_dir_is_the_workspace(tmp_path: Path) -> None:
+    async with Engine.open(tmp_path, sources=[StaticSource("mine", [ask])], packs=False, environ={}) as engine:
+        found = await engine.call("ask", {"action": "nothing"})
+    assert found.output == [str(tmp_path / "workspace"), None, None, None]
+
+
+@pytest.mark.spec("REG-7")
+async def test_an_agent_sees_and_changes_no_memory_outside_of_its_spaces(tmp_path: Path) -> None:
+    async with Engine.open(tmp_path, packs=False, environ={}) as engine:
+        planner = {"spec_id": "agent://planner@deviceA", "memory_spaces": ["shared:*"]}
+        await engine.registries.register_agent(planner)
+        turn = await engine.turn_of("agent://planner@deviceA", Turn(user="ada"))
+    assert turn.memory_spaces == ("shared:*",)
+    async with house(tmp_path / "house", [ask]) as h:
+        bind(h)
+        assert (await h.pipeline.call(ToolCall("ask", {"action": "recall"}), turn)).output == [HOUSEHOLD.text]
+        for action in ("remember", "forget"):
+            refused = await h.pipeline.call(ToolCall("ask", {"action": action}), turn)
+            assert refused.failure is not None
+            assert refused.failure.reason == "denied"
+            assert SHELVES[-1].kept == [HOUSEHOLD, DIARY]
+
+
+@pytest.mark.spec("CALL-2")
+async def test_a_pack_implements_ports_and_of_two_the_first_wins() -> None:
+    async with AsyncExitStack() as stack:
+        opened = OpenedPacks()
+        first, second = Ports(llm_client=Oracle), Ports(memory_system=shelf, llm_client=lambda turn: 1 / 0)  # type: ignore[return-value, arg-type]
+        for ports in (first, second):
+            await opened.add(Pack(ports=ports), stack)
+        assert opened.ports == Ports(memory_system=shelf, llm_client=Oracle)
+
+
+def test_what_stands_in_for_a_port_fits_it() -> None:
+    ports: tuple[MemorySystem, LlmClient, Scheduler] = (Shelf(Turn()), Oracle(Turn()), Diary(Turn()))
+    assert len(ports) == 3
+
+
+GLOBS = some.none() | some.lists(some.text("ab*?[]:", max_size=4), max_size=3).map(tuple)
+
+
+@pytest.mark.spec("REG-7")
+@given(one=GLOBS, other=GLOBS, space=some.text("ab:", max_size=5))
+def test_narrowed_globs_match_only_what_both_match(
+    one: tuple[str, ...] | None, other: tuple[str, ...] | None, space: str
+) -> None:
+    both = narrowed(one, other)
+    if sees(both, space):
+        assert sees(one, space)
+        assert sees(other, space)
+    assert narrowed(both, other) is not None or (one is None and other is None)
+
+
+@pytest.mark.spec("REG-7")
+def test_a_turn_that_is_bounded_twice_is_bounded_as_once() -> None:
+    from engine.contract.agent import AgentSpec
+
+    agent = AgentSpec("a", memory_spaces=("shared:*", "private:a"))
+    once = turn_of(agent, Turn(memory_spaces=("shared:household", "private:*")))
+    assert once.memory_spaces == ("shared:household", "private:a")
+    assert turn_of(agent, once).memory_spaces == once.memory_spaces
+    assert turn_of(AgentSpec("b")).memory_spaces == ()
