@@ -9,6 +9,7 @@ class Finish(StrEnum):
 
     ANSWER = "answer"
     ABORTED = "aborted"  # the model said `abort_attempt`
+    REPEATED = "repeated"  # the model made the same refused call again and again
     TURNS = "turns"  # this and the next three: that budget is used up
     TOOL_CALLS = "tool_calls"
     TOKENS = "tokens"

@@ -22,6 +22,7 @@ from engine.agent.calls import CallRound, control_signal, fatal_reason
 from engine.agent.events import CallFinished, OnEvent, Replanned, Report, TextPiece, TurnStarted, nobody_watches
 from engine.agent.host import Host
 from engine.agent.model import ModelClient, ModelError
+from engine.agent.refused_calls import MOST, RefusedCalls
 from engine.contract.spec import Origin, ToolSpec
 from engine.contract.turn import Turn
 
@@ -94,6 +95,7 @@ class Run:
         self._names: list[str] = []  # acquired tools used in this run: they stay on the list
         self._finished: list[CallFinished] = []
         self._spent = Spent()
+        self._refused = RefusedCalls()
         conversation.say([UserPromptPart(content=message)])
 
     async def to_the_end(self) -> Report:
@@ -122,7 +124,9 @@ class Run:
             answer = (response.text or "").strip()
             return self._report(last or Finish.ANSWER, answer or f"The model gave no answer.\n{self._story()}".strip())
         await self._dispatch(calls, turn, specs, last)
-        return self._signalled(calls) if last is None else self.account(last)
+        if last is not None:
+            return self.account(last)
+        return self._signalled(calls) or self._stuck(calls, specs)
 
     async def _dispatch(
         self, calls: Sequence[ToolCallPart], turn: Turn, specs: Sequence[ToolSpec], last: Finish | None
@@ -161,6 +165,15 @@ class Run:
         self._talk.say([UserPromptPart(content=instructions.replan(reason))])
         self._said = ""
         self._on_event(Replanned(reason))
+
+    def _stuck(self, calls: Sequence[ToolCallPart], specs: Sequence[ToolSpec]) -> Report | None:
+        """End the run when the model has made the same refused call for the third time."""
+        known = {name: spec for spec in specs for name in (spec.name, *spec.aliases)}
+        for outcome in self._finished[-len(calls) :]:
+            if self._refused.note(outcome, known.get(outcome.call.name)):
+                what = f"the model made the same call of `{outcome.call.name}` {MOST} times, and each was refused"
+                return self.account(Finish.REPEATED, f"Stopped: {what}. {outcome.result.text}")
+        return None
 
     def _turn(self) -> Turn:
         """The turn that starts now. Tools are retrieved for the user's message and for what the model said last."""

@@ -23,7 +23,7 @@ from engine.agent.events import (
 from engine.agent.loop import Conversation
 from engine.agent.model import ModelClient
 from engine.contract.failure import Failure, FailureClass
-from engine.contract.result import ToolResult
+from engine.contract.result import Audit, ToolResult
 from engine.contract.spec import Annotations, Origin, ToolSpec
 from engine.contract.turn import Turn
 from engine.formats.tool_call_text import RIGHT_FORM
@@ -312,6 +312,41 @@ async def test_a_model_that_will_not_stop_is_stopped_with_our_own_account() -> N
     assert report.finish is Finish.TURNS
     assert "3 turns" in report.answer
     assert "2 of 3 tool calls succeeded" in report.answer
+
+
+def turned_down(failure_class: FailureClass = FailureClass.FATAL) -> ToolResult:
+    failure = Failure(failure_class, "denied", may_have_started=False)
+    return ToolResult(success=False, error="You may not open this door.", failure=failure, audit=Audit(end="refused"))
+
+
+@pytest.mark.spec("LOOP-2")
+async def test_a_model_that_repeats_a_refused_call_is_stopped_after_the_third_with_what_was_reached() -> None:
+    async def door(number: int) -> ToolResult:
+        return turned_down()
+
+    host = Bench(**tool("double", double), **tool("door", door))
+    again = calls(("door", {"number": 1}))
+    async with serving(calls(("double", {"x": 1})), again) as model, talking(model, host) as talk:
+        report = await talk.run("open the door")
+        assert every_call_has_a_result(talk)
+    assert host.called == ["double", "door", "door", "door"]
+    assert (report.finish, report.turns) == (Finish.REPEATED, 4)
+    assert "You may not open this door." in report.answer
+    assert "1 of 4 tool calls succeeded" in report.answer
+
+
+@pytest.mark.spec("LOOP-2")
+@pytest.mark.parametrize("way", ["other arguments", "it may pass", "something changed"])
+async def test_refused_calls_that_may_come_to_something_do_not_end_the_run(way: str) -> None:
+    async def door(number: int) -> ToolResult:
+        return turned_down(FailureClass.RETRYABLE if way == "it may pass" else FailureClass.FATAL)
+
+    host = Bench(**tool("door", door), **tool("key", double, Annotations()))
+    doors = [calls(("door", {"number": number if way == "other arguments" else 0})) for number in range(4)]
+    script = [*doors[:2], calls(("key", {"x": 1})), *doors[2:]] if way == "something changed" else doors
+    async with serving(*script, says("It stays shut.")) as model, talking(model, host) as talk:
+        report = await talk.run("open the door")
+    assert (report.finish, report.answer) == (Finish.ANSWER, "It stays shut.")
 
 
 @pytest.mark.spec("LOOP-2")

@@ -1,0 +1,37 @@
+"""`RefusedCalls`: notices a model that makes the same call again and again although it is refused every time."""
+
+from collections import Counter
+
+from engine.agent.events import CallFinished
+from engine.contract.canonical import digest
+from engine.contract.failure import REFUSED, FailureClass
+from engine.contract.spec import ToolSpec
+
+MOST = 3  # refusals of one call; the run ends with the last of them
+
+
+class RefusedCalls:
+    """The refused calls of one run, by tool and arguments.
+
+    Refusals that pass by themselves (RETRYABLE) do not count, nor do calls the loop itself left out. When a call that
+    may have changed something succeeds, all counts start again.
+    """
+
+    def __init__(self) -> None:
+        self._times: Counter[str] = Counter()
+
+    def note(self, finished: CallFinished, spec: ToolSpec | None) -> bool:
+        """Count a call. True when it is the third refusal of the same call. spec: of the tool, where it is known."""
+        result = finished.result
+        if result.success:
+            if spec is not None and not spec.annotations.read_only and spec.name != "replan":
+                self._times.clear()
+            return False
+        failure = result.failure
+        if failure is None or result.audit.end != REFUSED or failure.failure_class is FailureClass.RETRYABLE:
+            return False
+        if failure.reason in {"budget", "skipped", "cancelled"}:
+            return False
+        identity = digest([finished.call.name, finished.call.arguments])
+        self._times[identity] += 1
+        return self._times[identity] >= MOST
