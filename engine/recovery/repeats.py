@@ -14,12 +14,29 @@ _AGENTS = 1024
 
 _Agent = tuple[str, str]
 
+# Reasons that lie with the engine, its machine or its configuration. The same call may work once that is put right.
+_OUR_FAULTS = frozenset(
+    {
+        "busy",
+        "cancelled",
+        "closed",
+        "configuration",
+        "engine_fault",
+        "killed",
+        "missing_service",
+        "no_space",
+        "sandbox_failed",
+        "sandbox_unavailable",
+    }
+)
+
 
 class Repeats(Guard):
     """A guard. A call is the same when agent, tool and arguments are, whatever the order of the arguments.
 
-    Failures that may pass by themselves (RETRYABLE) and calls that were cancelled do not count. A success of the same
-    call, or of any call of the agent that may have changed something, makes every repeat sensible again.
+    Failures that may pass by themselves (RETRYABLE), faults of the engine and its machine, and cancelled calls do not
+    count. A success of the same call, or of any call of the agent that may have changed something, makes every repeat
+    sensible again.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -49,7 +66,7 @@ class Repeats(Guard):
             elif failed:
                 failed.pop(_identity(request), None)
             return
-        if not ran or failure.failure_class is FailureClass.RETRYABLE or failure.reason == "cancelled":
+        if not ran or failure.failure_class is FailureClass.RETRYABLE or failure.reason in _OUR_FAULTS:
             return
         if failed is None:
             failed = self._failed[agent] = OrderedDict()

@@ -1,22 +1,26 @@
 """What keeps calls from running: a service that is down, repeats nobody can pay for, the same mistake again."""
 
 import asyncio
-from collections.abc import Awaitable
+import errno
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from engine.contract.context import MissingService
 from engine.contract.failure import Failure, FailureClass, ToolFailure
 from engine.contract.guard import Request
 from engine.contract.result import ToolCall
 from engine.contract.spec import Annotations
 from engine.contract.turn import Turn
+from engine.dispatch.outcome import failure_of
 from engine.recovery.breaker import OPENS_AFTER, RESTS_S, Breakers
 from engine.recovery.budget import CAPACITY, COST, TIMEOUT_COST, RetryBudget
 from engine.recovery.repeats import FORGOTTEN_AFTER_S, Repeats
 from engine.recovery.retry import Retrier
 from engine.registry.decorate import tool
+from sandbox.contract import End, Outcome, SandboxError
 from tests.dispatch.house import House, ManualClock, house
 
 pytestmark = pytest.mark.spec("FAIL-7")
@@ -207,6 +211,39 @@ async def test_an_outage_is_no_reason_to_refuse_the_same_call(tmp_path: Path) ->
     async with house(tmp_path, [asking(service, annotations=READS)], clock=clock, guards=(Repeats(clock),)) as h:
         for _ in range(3):
             assert reason(await h.call("ask")) == "unreachable"
+
+
+@pytest.mark.spec("FAIL-7")
+@pytest.mark.parametrize(
+    "shortage",
+    [
+        lambda: failure_of(Outcome(End.KILLED)),
+        lambda: SandboxError("The box ended before its job.", may_have_started=True),
+        lambda: SandboxError("No box can be started.", remedy="See `knackbox doctor`.", may_have_started=True),
+        lambda: OSError(errno.EMFILE, "Too many open files"),
+        lambda: OSError(errno.ENOSPC, "No space left on device"),
+        lambda: MissingService("Scratchpad is not available."),
+    ],
+    ids=["killed", "box", "no box", "descriptors", "disk", "service"],
+)
+async def test_once_a_shortage_of_the_engine_is_over_the_same_call_runs_again(
+    tmp_path: Path, shortage: Callable[[], Exception]
+) -> None:
+    short = [True]
+
+    @tool()
+    async def compute() -> int:
+        """Compute."""
+        if short:
+            raise shortage()
+        return 42
+
+    clock = ManualClock()
+    async with house(tmp_path, [compute], clock=clock, guards=(Repeats(clock),)) as h:
+        for _ in range(4):
+            assert reason(await h.call("compute")) != "repeated"
+        short.clear()
+        assert (await h.call("compute")).output == 42
 
 
 async def test_a_guard_may_wait_and_only_guards_that_were_asked_hear_of_the_end(tmp_path: Path) -> None:
