@@ -23,6 +23,7 @@ from acquired_skills.skill import Skill, SkillDamaged, SkillError, SkillKind, Sk
 from engine.contract.context import Clock, no_progress
 from engine.contract.failure import FailureClass
 from engine.registry.updates import RegistryUpdates
+from sandbox.agent_sandbox import AgentSandbox
 from sandbox.contract import Destination, Sandbox
 
 Progress = Callable[..., None]
@@ -124,13 +125,15 @@ class SkillLibrary:
 
     # Changing what there is.
 
-    async def create(self, proposal: Proposal, progress: Progress = no_progress, ask: Ask | None = None) -> Skill:
+    async def create(
+        self, proposal: Proposal, progress: Progress = no_progress, ask: Ask | None = None, *, agent: str = ""
+    ) -> Skill:
         """Admit a proposal: static checks, then the gate in a box, then an atomic write, then the index and the list.
 
         The name of an existing skill makes its next version, which must pass the earlier tests too unless
-        `breaking`. ask: a person, about what it declares; None where nobody can be asked. Raises SkillRefused with
-        everything to change, ToolFailure when a person said no, SkillChanged when another process was faster,
-        SandboxError when no box can run.
+        `breaking`. ask: a person, about what it declares; None where nobody can be asked. agent: under which its boxes
+        are queued (`Turn.agent_key`). Raises SkillRefused with everything to change, ToolFailure when a person said
+        no, SkillChanged when another process was faster, SandboxError when no box can run.
         """
         proposal = replace(proposal, description=proposal.description.strip())
         problems = await asyncio.to_thread(check, proposal, self.static_names(), self.allowed)
@@ -149,7 +152,7 @@ class SkillLibrary:
         progress("running the tests in a box", 0.2)
         admission = await admit(
             proposal,
-            self._sandbox,
+            AgentSandbox(self._sandbox, agent),
             seed=self._seed(),
             earlier_tests=earlier,
             neighbours=await self._neighbours(proposal) if current is None else (),

@@ -60,7 +60,8 @@ async def create_skill(
     approval: Approval | None = ctx.services.get(Approval)
     ctx.progress("checking the proposal", 0.0)
     try:
-        skill = await library.create(proposal, ctx.progress, asking(approval, ctx.call_id, ctx.turn.user))
+        ask = asking(approval, ctx.call_id, ctx.turn.user)
+        skill = await library.create(proposal, ctx.progress, ask, agent=ctx.turn.agent_key)
     except SkillRefused as refused:
         raise ToolFailure(str(refused), reason="proposal_refused", may_have_started=False) from refused
     except SkillError as error:

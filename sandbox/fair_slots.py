@@ -1,4 +1,4 @@
-"""At most N at once, and a fair queue behind: agents take turns, however many jobs each of them has sent."""
+"""A limited number of slots with a queue that is fair between agents and bounded by how long its callers would wait."""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -6,62 +6,124 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from sandbox.contract import Busy
+from sandbox.promises import Promises
+
+MAX_WAIT_S = 10.0  # most clients give up after 30 s, and an estimate may be wrong by a factor of two
 
 _SMOOTHING = 0.1  # weight of the newest job in the moving average of how long a slot is held
+_FIRST_GUESS_S = 0.05
 _SHORTEST_WAIT_S = 0.05
+_LONGEST_PROMISE_S = 60.0
+_PROMISED = 1.25  # times the longest wait: how far the queue may grow for those who come back as told
+_SHED_ABOVE = 1.5  # times the longest wait: the queue was let in by an estimate that turned out too low
+_MOST_SHED = 16  # jobs of one release, so that shedding does not hold up the event loop
+
+_Turn = asyncio.Future[None]
 
 
 class FairSlots:
-    """`slots` at once, `waiting` in the queue. For one event loop."""
+    """`slots` jobs at once. The rest wait in a queue per agent, and the agents take turns. For one event loop.
 
-    def __init__(self, slots: int, waiting: int) -> None:
+    A job whose expected wait is longer than `max_wait_s` is refused at once with `Busy`, which says when to come back.
+    Whoever comes back at that time is let in. Expected waits follow from how long jobs hold their slots; when they turn
+    out longer than thought, the newest jobs of the longest queue are refused while they wait.
+    """
+
+    def __init__(self, slots: int, waiting: int, max_wait_s: float = MAX_WAIT_S) -> None:
+        """waiting: most jobs in the queue, whatever their expected wait."""
         self._free = slots
         self._slots = slots
         self._room = waiting
-        self._queues: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+        self._max_wait_s = max_wait_s
+        self._queues: OrderedDict[str, deque[_Turn]] = OrderedDict()
         self._queued = 0
-        self._held_s = _SHORTEST_WAIT_S
+        self._promises = Promises()
+        self._mean_held_s = _FIRST_GUESS_S
+        self._running = 0
+        self._sum_of_starts = 0.0
 
     @asynccontextmanager
     async def slot(self, agent: str) -> AsyncIterator[None]:
-        """Wait for the agent's turn. Raises Busy, with when to come again, when the queue is full."""
-        await self._take(agent)
+        """Wait for the agent's turn. Raises Busy, with when to come again, when that would take too long."""
         loop = asyncio.get_running_loop()
+        await self._take(agent, loop)
         started = loop.time()
+        self._running += 1
+        self._sum_of_starts += started
         try:
             yield
         finally:
-            self._held_s += _SMOOTHING * (loop.time() - started - self._held_s)
-            self._give_on()
+            self._running -= 1
+            self._sum_of_starts -= started
+            self._mean_held_s += _SMOOTHING * (loop.time() - started - self._mean_held_s)
+            self._give_on(loop.time())
 
-    @property
-    def retry_after_s(self) -> float:
-        """When a slot should be free for one who is last in the queue, as things go now."""
-        return max(_SHORTEST_WAIT_S, self._held_s * (self._queued + 1) / self._slots)
+    def expected_wait_s(self, agent: str, now: float) -> float:
+        """How long one more job of the agent would wait, behind those that were promised a turn, too."""
+        return self._turns_before(agent, now) * self._interval_s(now)
 
-    async def _take(self, agent: str) -> None:
+    async def _take(self, agent: str, loop: asyncio.AbstractEventLoop) -> None:
+        now = loop.time()
+        promised = self._promises.keep(agent, now)
         if self._free:
             self._free -= 1
             return
-        if self._queued >= self._room:
-            raise Busy(
-                f"All {self._slots} boxes are in use and {self._queued} jobs wait; try again in a moment.",
-                retry_after=self.retry_after_s,
-            )
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if not self._may_wait(agent, now, promised=promised):
+            raise self._refusal(agent, now)
+        turn: _Turn = loop.create_future()
         self._queues.setdefault(agent, deque()).append(turn)
         self._queued += 1
+        timer = loop.call_later(_SHED_ABOVE * self._max_wait_s, self._shed, agent, turn)
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # the slot came in the same moment: it goes on to the next
-                self._give_on()
+            if turn.done() and not turn.cancelled() and turn.exception() is None:  # the slot came in the same moment
+                self._give_on(loop.time())
             else:
                 self._forget(agent, turn)
             raise
+        finally:
+            timer.cancel()
 
-    def _give_on(self) -> None:
-        """The slot to the agent whose turn it is; it goes to the end of the line afterwards."""
+    def _may_wait(self, agent: str, now: float, *, promised: bool) -> bool:
+        if self._queued >= self._room:
+            return False
+        interval, longest = self._interval_s(now), self._max_wait_s
+        if promised:
+            return self._queued * interval <= _PROMISED * longest
+        # Half of the queue is open to all, so that no box is idle for somebody who never comes back.
+        if self._queued * interval <= longest / 2:
+            return True
+        return self._turns_before(agent, now) * interval <= longest
+
+    def _turns_before(self, agent: str, now: float) -> int:
+        """Jobs that would be served before one more job of the agent, itself included, when agents take turns."""
+        ahead = {each: len(queue) for each, queue in self._queues.items()}
+        if len(self._promises):
+            for each, count in self._promises.counts(now):
+                ahead[str(each)] = ahead.get(str(each), 0) + count
+        own = ahead.pop(agent, 0) + 1
+        return own + sum(min(each, own) for each in ahead.values())
+
+    def _interval_s(self, now: float) -> float:
+        """The time between two releases while all slots are in use."""
+        age = now - self._sum_of_starts / self._running if self._running else 0.0
+        return max(self._mean_held_s, age) / self._slots
+
+    def _refusal(self, agent: str, now: float) -> Busy:
+        """A Busy with a time at which the agent is let in; that time is now promised to it."""
+        wait = self.expected_wait_s(agent, now)
+        # Half of the longest wait is then left to wait for in the queue, which absorbs what is estimated wrongly.
+        retry_after = min(max(wait - self._max_wait_s / 2, _SHORTEST_WAIT_S), _LONGEST_PROMISE_S)
+        self._promises.make(agent, now + retry_after)
+        return Busy(
+            f"All {self._slots} boxes are in use and {self._queued} jobs wait; one more would wait about {wait:.1f} s. "
+            f"Try again in {retry_after:.1f} s.",
+            retry_after=retry_after,
+        )
+
+    def _give_on(self, now: float) -> None:
+        """Give the slot to the agent whose turn it is, which goes to the end of the line afterwards."""
         while self._queues:
             agent, queue = self._queues.popitem(last=False)
             turn = queue.popleft()
@@ -70,10 +132,24 @@ class FairSlots:
                 self._queues[agent] = queue
             if not turn.done():
                 turn.set_result(None)
+                break
+        else:
+            self._free += 1
+            return
+        most = _SHED_ABOVE * self._max_wait_s / self._interval_s(now)
+        for _ in range(_MOST_SHED):
+            if self._queued <= most:
                 return
-        self._free += 1
+            agent = max(reversed(self._queues), key=lambda each: len(self._queues[each]))
+            self._shed(agent, self._queues[agent][-1])
 
-    def _forget(self, agent: str, turn: "asyncio.Future[None]") -> None:
+    def _shed(self, agent: str, turn: _Turn) -> None:
+        """Refuse a job that waits."""
+        self._forget(agent, turn)
+        if not turn.done():
+            turn.set_exception(self._refusal(agent, turn.get_loop().time()))
+
+    def _forget(self, agent: str, turn: _Turn) -> None:
         queue = self._queues.get(agent)
         if queue is not None and turn in queue:
             queue.remove(turn)

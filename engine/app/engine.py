@@ -256,13 +256,17 @@ class Engine:
         *,
         call_id: str = "",
         progress: Callable[..., None] = no_progress,
+        patient: bool = True,
     ) -> ToolResult:
         """Call one tool by name. Never raises for what it did; a cancellation cancels the call, and its box is killed.
 
         progress: told what the tool reports while it runs: ``progress(message, fraction)``.
+        patient: False: a call that finds no free box fails at once, and `failure.retry_after` says when to come back.
+            Otherwise it is repeated at that time, within its deadline.
         """
         call = ToolCall(name, arguments, call_id)
-        return await self._house.pipeline.call(call, await self._turns.bounded(turn), progress=progress)
+        bounded = await self._turns.bounded(turn)
+        return await self._house.pipeline.call(call, bounded, progress=progress, patient=patient)
 
     def cancel(self, call_id: str) -> bool:
         """Cancel one call in flight; whoever awaits it gets a result whose end is ``killed``. False when none is."""

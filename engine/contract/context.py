@@ -89,6 +89,7 @@ class HearsOutput(Protocol):
 class CallContext:
     """Everything one call is bound to.
 
+    sandbox: its jobs are queued as those of the turn's agent.
     services: objects by their class, put there by the packs that own them (`ctx.need(SkillLibrary)`), so that
         the engine does not have to know them.
     progress: tell whoever waits how far it is: ``progress("downloading", 0.4)``. Who is a `HearsOutput` is told

@@ -34,3 +34,8 @@ class Turn:
     use_tool_search_flow: bool = False
     log_tool_annotations: bool = True
     memory_spaces: Globs | None = None
+
+    @property
+    def agent_key(self) -> str:
+        """User and agent as one text, different for any two agents of any users."""
+        return f"{len(self.user)}:{self.user}:{self.agent}"

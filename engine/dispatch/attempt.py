@@ -15,6 +15,7 @@ from engine.dispatch.from_thread import FromThread
 from engine.dispatch.threads import WorkerThreads
 from engine.recovery.classify import Facts, classify
 from engine.recovery.retry import Retrier
+from sandbox.contract import Busy
 
 
 class Attempts:
@@ -43,7 +44,9 @@ class Attempts:
         try:
             try:
                 return await self._once(flight, tool, ctx, arguments)
-            except Exception as error:  # noqa: BLE001 - classified by the retrier, raised again by it
+            except Exception as error:
+                if isinstance(error, Busy) and not flight.patient:
+                    raise
                 return await self._retry(error, flight, tool, ctx, arguments)
         except asyncio.CancelledError:
             if flight.stopping is Stop.DEADLINE and flight.take_back():

@@ -9,6 +9,7 @@ from engine.contract.ports import NO_PORTS, BoundedMemory, Ports
 from engine.contract.result import ToolCall, ToolResult
 from engine.contract.source import Tool
 from engine.contract.turn import Turn
+from sandbox.agent_sandbox import AgentSandbox
 from sandbox.contract import Sandbox
 
 BoundTool = Callable[..., Awaitable[ToolResult]]
@@ -58,7 +59,7 @@ class ContextBinder:
         return CallContext(
             turn,
             call_id,
-            self.sandbox,
+            AgentSandbox(self.sandbox, turn.agent_key),
             self.workspace,
             self.clock,
             self.vision,

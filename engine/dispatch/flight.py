@@ -28,7 +28,7 @@ class Flight:
     did it. started: the tool itself was entered. settled: the tool is done, so it is too late to cancel.
     request: what guards are asked about, once the tool is known. admitted: how many of
     them said yes. keyed: it holds its key, and what comes of it must be kept. ctx: what the tool was given, once it is
-    about to run.
+    about to run. patient: when there is no free box, it is tried again later.
     """
 
     call_id: str
@@ -48,6 +48,7 @@ class Flight:
     admitted: int = 0
     keyed: bool = False
     ctx: CallContext | None = None
+    patient: bool = True
 
     def enter(self) -> None:
         """The tool's own code begins; called in a worker thread for a tool that blocks."""

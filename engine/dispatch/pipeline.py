@@ -55,13 +55,17 @@ class Pipeline:
         self._watchdog = StallWatchdog(self._flights, stall_s=parts.stall_s)
         self._closed = False
 
-    async def call(self, call: ToolCall, turn: Turn, *, progress: Callable[..., None] = no_progress) -> ToolResult:
+    async def call(
+        self, call: ToolCall, turn: Turn, *, progress: Callable[..., None] = no_progress, patient: bool = True
+    ) -> ToolResult:
         """Exactly one result, whatever the tool does. Raises only CancelledError, when the awaiting task is cancelled.
 
-        progress: told what the tool reports while it runs, in the event loop.
+        progress: told what the tool reports while it runs, in the event loop. patient: False: when there is no free box
+        the call fails at once, and its failure says when to come back; otherwise it is repeated then.
         """
         call = self._redirected(call)
         flight = self._flights.start(call)
+        flight.patient = patient
         if not self._watchdog.awake:
             self._watchdog.wake()
         ended: Ended | None = None

@@ -72,6 +72,7 @@ class LandlockSandbox(NamespaceSandbox):
         with await self._environment(job.requirements) as environment:
             if environment:
                 header["env"]["PYTHONPATH"] = job.env.get("PYTHONPATH", str(environment.site_packages))
+            await self._started(job.preload, environment)
             async with self._slots.slot(job.agent):
                 outcome = await self._in_a_box(
                     job, environment, (header, body), lambda box: RunningJob(box, job, on_output)

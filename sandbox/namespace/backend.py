@@ -15,7 +15,7 @@ from sandbox.egress.journal import OnConnection
 from sandbox.egress.resolve import Resolver, SystemResolver
 from sandbox.environments.environments import Environment, Environments, EnvironmentsConfig
 from sandbox.environments.installer import OnProgress
-from sandbox.fair_slots import FairSlots
+from sandbox.fair_slots import MAX_WAIT_S, FairSlots
 from sandbox.line import Line
 from sandbox.namespace import probe, request
 from sandbox.namespace.endings import settle
@@ -33,6 +33,7 @@ _BOX_UIDS = range(0x70000000, 0x7FFF0000)
 @dataclass(frozen=True, slots=True)
 class NamespaceConfig:
     """warm: boxes kept waiting per template. max_boxes: at once, over all templates. max_waiting: jobs in the queue.
+    max_wait_s: a job that would wait longer for a box is refused with Busy.
 
     forks_per_template, template_s: a template is replaced after so many forks or seconds.
     packages: site-packages folders that boxes see, read-only; a job with requirements sees those of its own instead.
@@ -42,7 +43,8 @@ class NamespaceConfig:
 
     warm: int = 2
     max_boxes: int = field(default_factory=lambda: 4 * (os.cpu_count() or 1))
-    max_waiting: int = 1000
+    max_waiting: int = 4000
+    max_wait_s: float = MAX_WAIT_S
     max_templates: int = 6
     forks_per_template: int = 5000
     template_s: float = 3600.0
@@ -76,7 +78,7 @@ class NamespaceSandbox:
         wear = Wear(self._config.max_templates, self._config.forks_per_template, self._config.template_s)
         self._templates = Templates(wear, self._start)
         self._environments = Environments(self._config.environments)
-        self._slots = FairSlots(self._config.max_boxes, self._config.max_waiting)
+        self._slots = FairSlots(self._config.max_boxes, self._config.max_waiting, self._config.max_wait_s)
         self._programs = find_programs(self._config.packages)
         self._programs_of_environments = replace(find_programs(()), packages=("/env/0",))
         self._box_uid = random.SystemRandom().choice(_BOX_UIDS)
@@ -109,8 +111,7 @@ class NamespaceSandbox:
     ) -> None:
         """Build the environment and start the template ahead of the first job. Raises SandboxError."""
         with await self._environment(requirements, on_progress) as environment:
-            async with self._using(preload, environment):
-                pass
+            await self._started(preload, environment)
 
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
         """Run one job in one fresh box. Raises Busy, and SandboxError for what the code is not to blame for."""
@@ -118,6 +119,7 @@ class NamespaceSandbox:
         asked = request.build(job, self._programs_for(job), egress)
         # An environment may take minutes to build, so no box is kept from others meanwhile.
         with await self._environment(job.requirements) as environment:
+            await self._started(job.preload, environment)
             async with self._slots.slot(job.agent):
                 async with self._way_out(egress) as gateway:
                     way_out = gateway.open if gateway else None
@@ -180,6 +182,11 @@ class NamespaceSandbox:
             orderly = True
         finally:
             await gateway.aclose(flush=orderly)
+
+    async def _started(self, preload: tuple[str, ...], environment: Environment | None) -> None:
+        """Start the template of a job before it takes a slot, so that a slow start is not mistaken for slow jobs."""
+        async with self._using(preload, environment):
+            pass
 
     def _programs_for(self, job: Job) -> Programs:
         return self._programs_of_environments if job.requirements else self._programs

@@ -22,6 +22,7 @@ from engine.registry.registry import Registry
 from engine.registry.static import StaticSource
 from engine.stores.clock import SystemClock
 from engine.stores.workspace import FolderWorkspace
+from sandbox.unsafe import UnsafeSandbox
 
 TURN = Turn()
 
@@ -88,7 +89,7 @@ async def house(
     pipeline = Pipeline(
         Parts(
             registry,
-            ContextBinder(None, workspace, time),
+            ContextBinder(UnsafeSandbox(), workspace, time),
             time,
             chains=FallbackChains(chains, registry.static_specs) if chains else None,
             failures=parts.pop("failures", notes),

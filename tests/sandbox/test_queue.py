@@ -1,14 +1,18 @@
 """Back-pressure: at most N boxes, a queue that is fair between agents, and a clear Busy when it is full."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine import Engine
+from engine.contract.turn import Turn
 from sandbox.contract import Busy, Job
 from sandbox.fair_slots import FairSlots
 from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
+from tests.sandbox.virtual_time import in_virtual_time, now
 
 pytestmark = pytest.mark.spec("BOX-7")
 
@@ -65,6 +69,136 @@ async def test_a_full_queue_says_when_to_come_again() -> None:
         assert not refusal.value.may_have_started
         first.cancel()
         assert (await second).value == 2
+
+
+def test_a_job_that_would_wait_too_long_is_refused_at_once_and_let_in_when_it_comes_back_as_told() -> None:
+    served, refused, refused_again = list[float](), list[float](), list[float]()
+
+    async def client(slots: FairSlots, agent: str) -> None:
+        """Call in a loop and come back when told."""
+        while now() < 300:
+            began = now()
+            promised = 0.0
+            while True:
+                asked = now()
+                try:
+                    async with slots.slot(agent):
+                        served.append(now() - asked)
+                        await asyncio.sleep(1)
+                        break
+                except Busy as busy:
+                    assert now() == asked or began < 60, "refused at once, when the queue knows how long jobs take"
+                    if began >= 60:
+                        (refused_again if promised else refused).append(busy.retry_after)
+                    promised += busy.retry_after
+                    await asyncio.sleep(busy.retry_after)
+
+    async def main() -> None:
+        slots = FairSlots(2, 1000, max_wait_s=10)
+        await asyncio.gather(*(client(slots, f"agent-{number}") for number in range(100)))
+
+    in_virtual_time(main)
+    assert len(served) >= 2 * 300 * 0.95  # no slot was idle
+    assert max(served) <= 15
+    assert len(refused) > 100
+    assert len(refused_again) <= len(refused) * 0.05
+
+
+def test_a_queue_that_turns_out_slower_than_thought_refuses_its_newest_jobs() -> None:
+    ended = list[tuple[str, float]]()
+
+    async def job(slots: FairSlots) -> None:
+        try:
+            async with slots.slot("agent"):
+                await asyncio.sleep(2)
+                ended.append(("ok", now()))
+        except Busy as busy:
+            ended.append(("busy" if busy.retry_after > 0 else "never", now()))
+
+    async def main() -> None:
+        slots = FairSlots(1, 1000, max_wait_s=10)  # it begins with the guess that a job takes 50 ms
+        await asyncio.gather(*(job(slots) for _ in range(100)))
+
+    in_virtual_time(main)
+    assert max(at for end, at in ended if end == "ok") <= 20
+    assert len([end for end, _ in ended if end == "busy"]) >= 90
+    assert max(at for end, at in ended if end == "busy") <= 15
+
+
+def test_a_long_queue_of_one_agent_does_not_keep_another_from_a_place_in_it() -> None:
+    order = list[str]()
+
+    async def job(slots: FairSlots, agent: str) -> None:
+        try:
+            async with slots.slot(agent):
+                order.append(agent)
+                await asyncio.sleep(0.05)
+        except Busy:
+            order.append(f"{agent} was refused")
+
+    async def main() -> None:
+        slots = FairSlots(1, 1000, max_wait_s=10)
+        await asyncio.gather(*(job(slots, "greedy") for _ in range(300)), job(slots, "modest"))
+
+    in_virtual_time(main)
+    assert "greedy was refused" in order
+    assert "modest was refused" not in order
+    assert [each for each in order if "refused" not in each].index("modest") <= 2
+
+
+@pytest.mark.parametrize("hammering", [False, True])
+def test_promises_that_nobody_comes_back_for_leave_no_box_idle(hammering: bool) -> None:
+    ran = list[float]()
+
+    async def job(slots: FairSlots, agent: str) -> bool:
+        try:
+            async with slots.slot(agent):
+                ran.append(now())
+                await asyncio.sleep(1)
+                return True
+        except Busy:
+            return False
+
+    async def steady(slots: FairSlots, agent: str) -> None:
+        while now() < 100:
+            if not await job(slots, agent):
+                await asyncio.sleep(0.1)
+
+    async def main() -> None:
+        slots = FairSlots(1, 1000, max_wait_s=10)
+        rude = [job(slots, "rude" if hammering else f"agent-{number}") for number in range(500)]
+        await asyncio.gather(*rude, *(steady(slots, f"steady-{number}") for number in range(3)))
+
+    in_virtual_time(main)
+    assert len(ran) >= 95
+
+
+async def test_two_loops_of_one_agent_are_served_as_often_as_ninety_of_another(tmp_path: Path) -> None:
+    done = {"greedy": 0, "modest": 0}
+    over = asyncio.Event()
+
+    async def loop(engine: Engine, agent: str) -> None:
+        while True:
+            result = await engine.call("execute", {"language": "python", "code": "6 * 7"}, Turn(agent=agent))
+            assert result.success, result.error
+            done[agent] += 1
+            if done["modest"] >= 10:
+                over.set()
+
+    async with NamespaceSandbox(NamespaceConfig(max_boxes=2)) as box, Engine.open(tmp_path, sandbox=box) as engine:
+        loops = [asyncio.ensure_future(loop(engine, agent)) for agent in ["greedy"] * 90 + ["modest"] * 2]
+        async with asyncio.timeout(120):
+            await over.wait()
+        counted = dict(done)
+        await stopped(*loops)
+    # Turn about, it is one or two to one; first come, first served, it would be 45 to one.
+    assert counted["greedy"] <= 4 * counted["modest"]
+
+
+async def stopped(*tasks: "asyncio.Task[None]") -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def test_a_template_is_replaced_after_its_forks_and_its_last_job_ends_in_peace() -> None:
