@@ -15,6 +15,7 @@ from rich.console import Console
 
 from bench import admission, assembly, call, pipeline, retrieval, tool_requests
 from bench.boxes import command as boxes
+from bench.fidelity import run as fidelity
 from bench.kernels import command as kernels
 from bench.turns import command as turns
 from engine.faces.cli.shared import Exit, fail, wants_json
@@ -82,6 +83,27 @@ def admission_(
     """The gate on MBPP (in DIR/mbpp): the share of correct solutions, and of broken ones, that it admits."""
     folder = _with(data, "mbpp", "problems.jsonl", admission.HELP)
     _show(ctx, as_json, lambda console: {"admission": admission.bench(folder, rounds, mutants, seed, console)})
+
+
+@app.command("fidelity")
+def fidelity_(
+    ctx: typer.Context,
+    *,
+    suite: Annotated[str, typer.Option("--suite", help=f"One of {', '.join(fidelity.SUITES)}.")] = "cpython",
+    modules: Annotated[str, typer.Option("--modules", metavar="NAMES", help="Separated by commas; else all.")] = "",
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Modules at once.")] = 1,
+    timeout: Annotated[float, typer.Option("--timeout", min=1, help="Seconds of one module on one side.")] = 600.0,
+    as_json: Json = False,
+) -> None:
+    """Test suites in a plain process and in a box: how many cases pass outside and fail inside."""
+    if suite not in fidelity.SUITES:
+        fail(f"There is no suite {suite!r}: give one of {', '.join(fidelity.SUITES)}.", Exit.USAGE)
+    wanted = tuple(name.strip() for name in modules.split(",") if name.strip())
+    options = fidelity.Options(suite, wanted, jobs, timeout)
+    try:
+        _show(ctx, as_json, lambda console: {"fidelity": fidelity.bench(options, console)})
+    except LookupError as problem:
+        fail(str(problem), Exit.USAGE)
 
 
 def _with(data: Path | None, name: str, file: str, told: str) -> Path:

@@ -1,0 +1,1 @@
+const{AsyncLocalStorage}=require('async_hooks');const{EventEmitter,once}=require('events');const s=new AsyncLocalStorage();s.run({id:7},()=>setTimeout(()=>console.log(s.getStore()),1));const e=new EventEmitter();once(e,'x').then(v=>console.log(v));e.emit('x',1);const a=new AbortController();a.signal.addEventListener('abort',()=>console.log('aborted'));a.abort()

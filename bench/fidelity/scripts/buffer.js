@@ -1,0 +1,1 @@
+const b=Buffer.from('héllo');console.log(b.length,b.toString('base64'),Buffer.concat([b,Buffer.alloc(2)]).length,b.readUInt16BE(0),new Blob(['x']).size,structuredClone(new Map([[1,2]])).get(1),new TextDecoder('utf-16le').decode(new Uint8Array([65,0])))

@@ -1,0 +1,1 @@
+const cl=require('cluster'),http=require('http');if(cl.isPrimary){const w=cl.fork();w.on('listening',a=>http.get({port:a.port},r=>{r.on('data',d=>console.log(d.toString()));r.on('end',()=>w.kill())}));w.on('exit',()=>console.log('worker gone'))}else http.createServer((q,r)=>r.end('from worker')).listen(0)

@@ -1,0 +1,1 @@
+touch f; [ -f f ] && [ ! -d f ] && [[ abc =~ ^a(.)c$ ]] && echo "${BASH_REMATCH[1]}"; case xyz in x*) echo case;; esac; for i in 1 2 3; do [ $i = 2 ] && continue; echo $i; done; n=3; while ((n--)); do echo $n; done; until true; do :; done; select s in; do :; done

@@ -1,0 +1,1 @@
+process.on('uncaughtException',e=>{console.log('caught',e.message);process.exit(7)});process.on('unhandledRejection',e=>console.log('rejection',e.message));Promise.reject(new Error('r'));setTimeout(()=>{throw new Error('thrown')},20)

@@ -1,0 +1,1 @@
+const http=require('http');const s=http.createServer((q,r)=>r.end(JSON.stringify({path:q.url})));s.listen(0,async()=>{const r=await fetch(`http://localhost:${s.address().port}/a?b=1`);console.log(r.status,await r.json());s.close();s.closeAllConnections()})

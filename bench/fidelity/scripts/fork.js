@@ -1,0 +1,1 @@
+const c=require('child_process');if(process.argv[2]==='child'){process.on('message',m=>{process.send({got:m});process.disconnect()})}else{const k=c.fork(__filename,['child']);k.on('message',m=>console.log(m));k.on('exit',x=>console.log('exit',x));k.send({n:1})}

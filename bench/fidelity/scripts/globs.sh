@@ -1,0 +1,1 @@
+mkdir d; touch d/a.txt d/b.txt d/.hidden; cd d; echo *.txt; echo .h*; shopt -s nullglob dotglob extglob; echo *.none; echo *; echo !(a*); mkdir -p x/y; touch x/y/z; shopt -s globstar; echo **/z; echo {1..5} {a,b}{1,2}

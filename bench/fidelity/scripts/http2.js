@@ -1,0 +1,1 @@
+const h=require('http2');const s=h.createServer();s.on('stream',t=>{t.respond({':status':200});t.end('two')});s.listen(0,()=>{const c=h.connect(`http://localhost:${s.address().port}`);const r=c.request({':path':'/'});r.setEncoding('utf8');let b='';r.on('data',d=>b+=d);r.on('end',()=>{console.log(b);c.close();s.close()});r.end()})

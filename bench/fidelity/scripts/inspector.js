@@ -1,0 +1,1 @@
+const i=require('inspector');const s=new i.Session();s.connect();s.post('Runtime.evaluate',{expression:'2+3'},(e,r)=>{console.log(r.result.value);s.disconnect()});const v8=require('v8');console.log(v8.deserialize(v8.serialize({a:1})).a,v8.getHeapStatistics().total_heap_size>0)

@@ -1,0 +1,1 @@
+mkfifo pipe; (echo through > pipe) & read -r line < pipe; echo "$line"; wait; [ -p pipe ] && echo fifo; rm pipe

@@ -1,0 +1,1 @@
+const net=require('net');const s=net.createServer(c=>c.pipe(c));s.listen(0,'127.0.0.1',()=>{const c=net.connect(s.address().port,'127.0.0.1');c.write('echo');c.on('data',d=>{console.log(d.toString());c.end();s.close()})});net.connect(1,'127.0.0.1').on('error',e=>console.log(e.code))

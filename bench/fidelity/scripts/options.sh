@@ -1,0 +1,1 @@
+set -e; set -u; set +e; (set -e; false; echo no); echo $?; (set -u; echo "$nothing") 2> /dev/null; echo $?; set -x; : traced 2> /dev/null; set +x; getopts ab: o -b val; echo "$o $OPTARG"; shopt -q login_shell; echo $?; echo $-  | tr -d x | wc -c; type -t cd; command -v ls > /dev/null && echo ls; hash -r; time -p true 2> /dev/null; enable -n echo; enable echo; builtin echo ok

@@ -1,0 +1,1 @@
+v=path/to/file.tar.gz; echo "${v##*/} ${v%.*} ${v%%.*} ${v/to/from} ${#v} ${v:0:4} ${none:-default} ${v^^}"; set -- a b c; echo "$# $*"; shift; echo "$1"; IFS=:; set -- x y; echo "$*"; echo "${none?missing}" ; echo never

@@ -1,0 +1,1 @@
+umask; umask 027; touch f; stat -c %a f; chmod 640 f; stat -c %a f; chmod u-r f; cat f 2> /dev/null; echo $?; ln -s f link; readlink link; ln f hard; stat -c %h f; touch -d 2020-01-02 f; date -u -r f +%F

@@ -1,0 +1,1 @@
+printf 'a b c\n1 2\n' | while read -r x y; do echo "$y-$x"; done; mapfile -t lines < <(seq 3); echo "${#lines[@]}"; read -t 1 -r z < /dev/null; echo $?; printf 'k=v' | { IFS== read -r k v; echo "$v"; }

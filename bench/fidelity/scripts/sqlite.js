@@ -1,0 +1,1 @@
+const{DatabaseSync}=require('node:sqlite');const d=new DatabaseSync('t.db');d.exec('create table t(a)');d.prepare('insert into t values(?)').run(5);console.log(d.prepare('select a from t').get().a);d.close()

@@ -1,0 +1,1 @@
+process.stdout.write('no newline\n');console.error('err');console.table([{a:1}]);console.log('%s %d %j',"s",1,{a:1});console.log(process.stdout.isTTY===undefined,process.stdin.isTTY===undefined);let b='';process.stdin.on('data',d=>b+=d).on('end',()=>console.log('stdin',b.length));process.on('exit',c=>console.log('exit',c))

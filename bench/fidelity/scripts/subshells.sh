@@ -1,0 +1,1 @@
+x=1; (x=2; echo $x); echo $x; echo "$(echo a; echo b)" | wc -l; y=$(exit 6); echo $?; { z=3; }; echo $z; eval 'echo eval'; . /dev/stdin <<< 'echo sourced'; bash -c 'echo $0 $1' name arg; exec bash -c 'echo replaced; exit 8'

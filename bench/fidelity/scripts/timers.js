@@ -1,0 +1,1 @@
+const t=require('timers/promises');setImmediate(()=>console.log('immediate'));process.nextTick(()=>console.log('tick'));Promise.resolve().then(()=>console.log('micro'));let n=0;const i=setInterval(()=>{if(++n===3){clearInterval(i);console.log('interval')}},5);t.setTimeout(50,'value').then(console.log);const a=performance.now();console.log(process.hrtime.bigint()>0n,a>=0)

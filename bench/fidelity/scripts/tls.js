@@ -1,0 +1,1 @@
+const tls=require('tls'),crypto=require('crypto');console.log(tls.getCiphers().length>10,tls.DEFAULT_MAX_VERSION,tls.rootCertificates.length>50);const{privateKey}=crypto.generateKeyPairSync('rsa',{modulusLength:2048});console.log(privateKey.type)

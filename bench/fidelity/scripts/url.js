@@ -1,0 +1,1 @@
+const u=new URL('http://user:p@host:8080/a/b?x=1&y=2#h');console.log(u.host,u.searchParams.get('y'),u.hash);console.log(require('url').pathToFileURL('/a b').href,require('querystring').parse('a=1&a=2'),require('path').relative('/a/b','/a/c'));console.log(new URLSearchParams({q:'ü'}).toString())

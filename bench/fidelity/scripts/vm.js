@@ -1,0 +1,1 @@
+const vm=require('vm');const c=vm.createContext({x:2});console.log(vm.runInContext('x*=21;x',c),c.x);try{vm.runInContext('while(true){}',c,{timeout:50})}catch(e){console.log(e.code)};try{vm.runInNewContext('throw new TypeError("t")')}catch(e){console.log(e.name)};console.log(new vm.Script('1+1').runInThisContext())

@@ -1,0 +1,1 @@
+const z=require('zlib');for(const[a,b]of[['gzipSync','gunzipSync'],['deflateSync','inflateSync'],['brotliCompressSync','brotliDecompressSync']])console.log(z[b](z[a]('squeeze'.repeat(100))).length);z.gzip('async',(e,b)=>console.log(z.gunzipSync(b).toString()))
