@@ -1,14 +1,14 @@
 """`Catalog`: the skills as this process knows them, in memory, brought up to date when another process changed them."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from acquired_skills.life.ledger import Ledger
 from acquired_skills.life.past_requests import PastRequests
 from acquired_skills.skill import Skill
 from engine.retrieval.document import Document, tool_document
-from engine.retrieval.index import HybridIndex, Progress
+from engine.retrieval.index import HybridIndex, Progress, Weigh
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +56,22 @@ class Catalog:
             async with self._lock:
                 await asyncio.to_thread(self._take_over)
 
-    async def search(
-        self, query: str, k: int, weights: Mapping[str, float] | None = None, fits: float = 0.0
-    ) -> list[Found]:
-        """The k listed skills nearest to the query, best first, without those whose `fit` is below `fits`."""
+    async def search(self, query: str, k: int, weigh: Weigh | None = None, fits: float = 0.0) -> list[Found]:
+        """The k listed skills nearest to the query, best first, without those whose `fit` is below `fits`.
+
+        weigh: asked in a thread for the factors of the candidates' scores.
+        """
+        factors: dict[str, float] = {}
+
+        def kept(names: Sequence[str]) -> Mapping[str, float]:
+            if weigh is not None:
+                factors.update(weigh(names))
+            return factors
+
         async with self._lock:
             if self._index is None:
                 self._index = await asyncio.to_thread(self._load_index)
-            ranked = await asyncio.to_thread(self._index.search, query, k, weights)
-        factors = weights or {}
+            ranked = await asyncio.to_thread(self._index.search, query, k, kept)
         return [
             Found(
                 self.skills[one.id],

@@ -1,18 +1,26 @@
 """Skills and their numbers as plain values, the same for tools and for the command line."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from acquired_skills.life.ledger import VersionStats
+from acquired_skills.life.totals import VersionStats
 from acquired_skills.portable.instructions import Instruction
 from acquired_skills.skill import Skill
 
 INSTRUCTIONS = "instructions"  # in the place of a state
 
 
-def summary(skill: Skill, stats: Iterable[VersionStats] = ()) -> dict[str, Any]:
+Stats = Mapping[tuple[str, int], VersionStats]  # by name and version
+
+
+def by_version(stats: Iterable[VersionStats]) -> Stats:
+    """For `summary`."""
+    return {(one.name, one.version): one for one in stats}
+
+
+def summary(skill: Skill, stats: Stats | None = None) -> dict[str, Any]:
     """One line's worth: what it is, where it stands, how its current version did."""
-    own = next((one for one in stats if one.name == skill.name and one.version == skill.version), None)
+    own = (stats or {}).get((skill.name, skill.version))
     return {
         "name": skill.name,
         "version": skill.version,
@@ -52,7 +60,7 @@ def text_in_full(one: Instruction) -> str:
 def details(skill: Skill, code: bytes, tests: bytes, stats: Iterable[VersionStats]) -> dict[str, Any]:
     """Everything about one skill, its source included."""
     return {
-        **summary(skill, stats),
+        **summary(skill, by_version(stats)),
         "parameters": skill.parameters,
         "kind": skill.kind.value,
         "calls": list(skill.calls),

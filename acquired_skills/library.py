@@ -15,7 +15,8 @@ from acquired_skills.declared import Allowed, Ask, approved
 from acquired_skills.folders.reconcile import Reconciled, SetAside, reconcile
 from acquired_skills.folders.store import SkillStore
 from acquired_skills.in_box.effort import Effort
-from acquired_skills.life.ledger import Ledger, VersionStats
+from acquired_skills.life.ledger import Ledger
+from acquired_skills.life.totals import VersionStats
 from acquired_skills.life.track_record import TrackRecord
 from acquired_skills.portable.instructions import Instructions
 from acquired_skills.proposal import OTHER_KIND, Problem, Proposal, SkillRefused
@@ -82,6 +83,15 @@ class SkillLibrary:
         await self._catalog.refresh()
         return [self._catalog.skills[name] for name in sorted(self._catalog.skills)]
 
+    async def page(self, limit: int, after: str = "") -> list[Skill]:
+        """At most so many skills, in whatever state, by name. after: the last name of the page before."""
+        rows = await asyncio.to_thread(self._ledger.page, after, limit)
+        return [row.skill for row in rows if row.skill is not None]
+
+    async def count(self, *, listed: bool = False) -> int:
+        """How many skills there are; listed: how many of them are listed."""
+        return await asyncio.to_thread(lambda: self._ledger.count(listed=listed))
+
     async def listed(self) -> Sequence[Skill]:
         """Those in probation or active, by name. The same object as long as nothing changed."""
         await self._catalog.refresh()
@@ -106,9 +116,9 @@ class SkillLibrary:
         await self._catalog.refresh()
         if not self._catalog.listed:
             return []
-        weights = await self.track.weights(self._catalog.skills)
+        await self.track.flush()
         least = self.fits if fits is None else fits
-        return await self._catalog.search(query, k or self._retrieve, weights, least)
+        return await self._catalog.search(query, k or self._retrieve, self.track.weights, least)
 
     async def code(self, skill: Skill) -> bytes:
         """The source of exactly this version. Raises SkillDamaged when the file is not what was admitted."""
@@ -267,9 +277,13 @@ class SkillLibrary:
             await self._catalog.refresh()
         return earned
 
-    async def stats(self, name: str | None = None) -> list[VersionStats]:
-        """Calls per version, newest version first; of one skill or of all."""
-        return await self.track.stats(name)
+    async def stats(self, name: str | None = None, limit: int | None = None, after: str = "") -> list[VersionStats]:
+        """Calls per version, by name and then newest version first; of one skill or of all. after: names beyond."""
+        return await self.track.stats(None if name is None else [name], limit, after)
+
+    async def stats_of(self, skills: Sequence[Skill]) -> list[VersionStats]:
+        """As `stats`, of these skills."""
+        return await self.track.stats([skill.name for skill in skills])
 
     async def aclose(self) -> None:
         """Write what waits. The parts it was given are their owners' to close."""

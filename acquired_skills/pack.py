@@ -36,7 +36,8 @@ async def open_pack(services: Services) -> Pack:
         embedder = services.embedder()
         return HybridIndex(services.vectors().collection(COLLECTION, embedder.dimensions), embedder)
 
-    ledger = await asyncio.to_thread(Ledger, services.records)
+    kept = services.settings.retention.skill_calls
+    ledger = await asyncio.to_thread(lambda: Ledger(services.records, calls_kept=kept))
     try:
         store = await asyncio.to_thread(
             SkillStore, services.home.skills, trust_of(services.home, services.settings.skills)

@@ -2,12 +2,13 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
 from typing import Any, Literal
 
 from acquired_skills.admission.report import brief
 from acquired_skills.composed.suggest import MOST_CALLS, suggested
 from acquired_skills.describe import (
+    Stats,
+    by_version,
     details,
     needs,
     numbers,
@@ -19,7 +20,6 @@ from acquired_skills.describe import (
 )
 from acquired_skills.library import SkillLibrary
 from acquired_skills.life.failed_inputs import as_tests, whose
-from acquired_skills.life.ledger import VersionStats
 from acquired_skills.provenance import in_one_line, of_call
 from acquired_skills.skill import Skill, SkillError, SkillState
 from engine.contract.context import CallContext, Produced
@@ -27,6 +27,8 @@ from engine.contract.failure import ToolFailure
 from engine.registry.decorate import tool
 from engine.stores.call_log import CallLog
 from engine.turn.discovery import Discovery
+
+_PAGE = 200  # rows of one answer
 
 Action = Literal["list", "show", "delete", "restore", "disable", "enable", "rollback", "stats", "history", "suggest"]
 
@@ -42,20 +44,21 @@ async def manage_skills(
 ) -> Produced:
     """Look after the acquired skills, the tools that were taught with create_skill. "Show me your skills" is this tool.
 
-    list: every skill with its state and success rate. show: one with parameters, code, tests and what it failed on.
+    list: the skills with their states and success rates, a page at a time. show: one with parameters, code, tests and
+    what it failed on.
     stats: calls, failures and latency by version. history: the versions kept. disable and enable: off and back on the
     list. delete: take it away; restore undoes that. rollback: an earlier version becomes the current one again.
     suggest: sequences of calls that you repeated, as pipelines for compose_skill.
 
     Args:
         action: what to do.
-        name: the skill; needed for everything but list, stats and suggest.
+        name: the skill; needed for everything but list, stats and suggest. For list: go on after this skill.
         version: for rollback, the version to go back to; otherwise the one before the current.
     """
     library = ctx.need(SkillLibrary)
     try:
         if action == "list":
-            return await _list(library)
+            return await _list(library, name or "")
         if action == "stats":
             return await _stats(library, name)
         if action == "suggest":
@@ -76,18 +79,22 @@ async def manage_skills(
         raise ToolFailure(str(error), reason="skill_not_changed", may_have_started=False) from error
 
 
-async def _list(library: SkillLibrary) -> Produced:
-    skills, stats = await library.skills(), await library.stats()
-    texts = await asyncio.to_thread(library.instructions.all)
+async def _list(library: SkillLibrary, after: str) -> Produced:
+    skills, total = await library.page(_PAGE, after), await library.count()
+    stats = by_version(await library.stats_of(skills))
     lines = [_line(skill, stats) for skill in skills]
-    message = "\n".join([f"{len(skills)} skills:", *lines]) if skills else "There are no skills yet: use create_skill."
+    message = "\n".join([f"{total} skills:", *lines]) if skills else "There are no skills yet: use create_skill."
+    if len(skills) == _PAGE:
+        more = f"This is one page of {total} skills. Action `list` with name `{skills[-1].name}` gives the next."
+        return Produced([summary(skill, stats) for skill in skills], f"{message}\n{more}")
+    texts = await asyncio.to_thread(library.instructions.all)
     if texts:
         told = [f"- {one.name}: {' '.join(one.description.split())[:160]}" for one in texts]
         message = "\n".join([message, "Instructions, which are read with action `show` and never called:", *told])
     return Produced([*(summary(skill, stats) for skill in skills), *map(text_summary, texts)], message)
 
 
-def _line(skill: Skill, stats: Sequence[VersionStats]) -> str:
+def _line(skill: Skill, stats: Stats | None = None) -> str:
     told = summary(skill, stats)
     rate = "" if told["success_rate"] is None else f", {told['success_rate']:.0%} of {told['calls']} calls succeeded"
     first = " ".join(skill.description.split())[:160]
@@ -97,7 +104,7 @@ def _line(skill: Skill, stats: Sequence[VersionStats]) -> str:
 async def _stats(library: SkillLibrary, name: str | None) -> Produced:
     if name:
         await library.get(name)
-    value = [numbers(one) for one in await library.stats(name)]
+    value = [numbers(one) for one in await library.stats(name, _PAGE)]
     lines = [
         f"- {one['name']} version {one['version']}: {one['calls']} calls, {one['successes']} succeeded, "
         f"{one['failures']} failed, {one['uncounted']} not counted, mean {one['mean_ms']} ms"
@@ -132,7 +139,7 @@ async def _show(library: SkillLibrary, name: str, user: str | None) -> Produced:
     origin = f"\nFrom {in_one_line(skill.provenance)}" if skill.provenance else ""
     source = f"Code:\n{value['code']}\n\nTests:\n{value['tests']}"
     proved = f"\nAdmitted with {brief(skill.admission)}" if brief(skill.admission) else ""
-    message = f"{_line(skill, ())}\nCall: {signature(skill)}{needed}{origin}{proved}\n\n{source}{cases}"
+    message = f"{_line(skill)}\nCall: {signature(skill)}{needed}{origin}{proved}\n\n{source}{cases}"
     return Produced(value, message)
 
 

@@ -8,6 +8,7 @@ import typer
 from acquired_skills.admission.report import lines
 from acquired_skills.commands.shared import Name, table, with_library
 from acquired_skills.describe import (
+    by_version,
     details,
     needs,
     numbers,
@@ -23,22 +24,38 @@ from acquired_skills.provenance import in_one_line
 from acquired_skills.skill import Skill
 from engine.faces.cli.shared import Json, emit, emit_json, say, visible, wants_json
 
+PAGE = 100  # rows
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="How many rows at most.")]
+After = Annotated[str, typer.Option("--after", metavar="NAME", help="Go on after the skill of this name.")]
 
-def list_(ctx: typer.Context, as_json: Json = False) -> None:
-    """Every skill with its state and how it did."""
 
-    async def work(library: SkillLibrary) -> list[dict[str, Any]]:
-        skills, stats = await library.skills(), await library.stats()
-        texts = await asyncio.to_thread(library.instructions.all)
-        return [*(summary(skill, stats) for skill in skills), *map(text_summary, texts)]
+def list_(ctx: typer.Context, limit: Limit = PAGE, after: After = "", as_json: Json = False) -> None:
+    """The skills with their states and how they did, by name."""
 
-    rows = with_library(ctx, "reading the skills", work)
+    async def work(library: SkillLibrary) -> tuple[list[dict[str, Any]], int]:
+        return await listing(library, limit, after), await library.count()
+
+    rows, total = with_library(ctx, "reading the skills", work)
     if wants_json(ctx, as_json):
         emit_json(rows)
-    elif not rows:
+    elif not rows and not after:
         say("there are no skills yet; `knackbox skills add` or the tool create_skill makes one.")
     else:
         table(rows, ("name", "version", "state", "calls", "success_rate", "description"))
+    if len(rows) == limit:
+        say(
+            f"{limit} of {total} skills are shown; `--after {rows[-1]['name']}` shows the next, `--limit` more of them."
+        )
+
+
+async def listing(library: SkillLibrary, limit: int, after: str) -> list[dict[str, Any]]:
+    """One page: skills by name, and after the last of them the instructions."""
+    skills = await library.page(limit, after)
+    stats = by_version(await library.stats_of(skills))
+    rows = [summary(skill, stats) for skill in skills]
+    if len(rows) < limit:
+        rows += map(text_summary, await asyncio.to_thread(library.instructions.all))
+    return rows[:limit]
 
 
 def show(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
@@ -95,10 +112,12 @@ def history(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
 def stats(
     ctx: typer.Context,
     name: Annotated[str | None, typer.Argument(help="One skill; all without it.")] = None,
+    limit: Limit = PAGE,
+    after: After = "",
     as_json: Json = False,
 ) -> None:
     """Calls, failures and latency of every version."""
-    found = with_library(ctx, "counting", lambda library: library.stats(name))
+    found = with_library(ctx, "counting", lambda library: library.stats(name, limit, after))
     rows = [numbers(one) for one in found]
     if wants_json(ctx, as_json):
         emit_json(rows)
@@ -106,3 +125,5 @@ def stats(
         say("no calls are recorded yet.")
     else:
         table(rows, ("name", "version", "calls", "successes", "failures", "uncounted", "mean_ms", "last"))
+    if len(rows) == limit:
+        say(f"{limit} versions are shown; `--after {rows[-1]['name']}` shows the next skills', `--limit` more of them.")

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 
-from acquired_skills.life.ledger import Ledger, SkillCall
+from acquired_skills.life.ledger import Ledger
+from acquired_skills.life.totals import SkillCall
 from engine.contract.failure import ConfigError, FailureClass
 from engine.stores.locks import StoreBusy
 

@@ -1,14 +1,15 @@
 """`TrackRecord`: how each version of a skill does, what that says of it, what it failed on (SKILL-12, SKILL-13)."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from acquired_skills.life.failed_inputs import FailedInput, FailedInputs
-from acquired_skills.life.judgement import LATELY, judged, sure
+from acquired_skills.life.judgement import judged, sure
 from acquired_skills.life.learned_requests import LearnedRequests
-from acquired_skills.life.ledger import Ledger, SkillCall, VersionStats
+from acquired_skills.life.ledger import Ledger
 from acquired_skills.life.telemetry import Telemetry, counted
+from acquired_skills.life.totals import SkillCall, VersionStats
 from acquired_skills.skill import Skill, SkillState
 from engine.contract.context import Clock
 from engine.contract.failure import FailureClass
@@ -28,7 +29,6 @@ class TrackRecord:
         self._requests = requests
         self._telemetry = Telemetry(ledger)
         self._outcomes: dict[str, tuple[int, int, int]] = {}  # version, successes, failures, as far as known here
-        self._complete = False
 
     def log(
         self, skill: Skill, success: bool, latency_ms: float | None = None, failure_class: FailureClass | None = None
@@ -41,22 +41,26 @@ class TrackRecord:
         if counts and version == skill.version:
             self._outcomes[skill.name] = (version, good + success, bad + (not success))
 
-    async def stats(self, name: str | None = None) -> list[VersionStats]:
-        """Calls per version, newest version first; of one skill or of all."""
+    async def stats(
+        self, names: Collection[str] | None = None, limit: int | None = None, after: str = ""
+    ) -> list[VersionStats]:
+        """Calls per version, by name and then newest version first; of these skills or of all. after: names beyond."""
+        await self.flush()
+        return await asyncio.to_thread(self._ledger.stats, names, limit, after)
+
+    async def flush(self) -> None:
+        """Write what waits."""
         await self._telemetry.flush()
-        return await asyncio.to_thread(self._ledger.stats, name)
 
-    async def weights(self, skills: Mapping[str, Skill]) -> Mapping[str, float]:
-        """A skill that fails is found less: from 1, also before its first call, down towards a half.
+    def weights(self, names: Sequence[str]) -> Mapping[str, float]:
+        """Factors by which the current versions of these skills are found less because they failed; 1 where not given.
 
-        By the Wilson lower bound of its share of failures: a few of many, or one alone, say little.
+        A factor goes from 1 down towards a half by the Wilson lower bound of the share of failures: a few of many, or
+        one alone, say little. Blocks; `flush` first.
         """
-        if not self._complete:
-            for one in await self.stats():
-                if one.name in skills and one.version == skills[one.name].version:
-                    self._outcomes[one.name] = (one.version, one.successes, one.failures)
-            self._complete = True
-        return {name: 1 - 0.5 * sure(bad, good + bad) for name, (_, good, bad) in self._outcomes.items() if bad}
+        return {
+            one.name: 1 - 0.5 * sure(one.failures, one.successes + one.failures) for one in self._ledger.failing(names)
+        }
 
     def keep_request(self, skill: Skill, turn: Turn) -> None:
         """This skill was called in this turn, and succeeded: it may be found by such requests."""
@@ -70,10 +74,10 @@ class TrackRecord:
 
     async def earned(self, skill: Skill) -> SkillState:
         """The state that the calls of this version have earned it by now."""
-        of = [one for one in await self.stats(skill.name) if one.version == skill.version]
+        of = [one for one in await self.stats([skill.name]) if one.version == skill.version]
         good, bad = (of[0].successes, of[0].failures) if of else (0, 0)
         self._outcomes[skill.name] = (skill.version, good, bad)
-        lately = await asyncio.to_thread(self._ledger.latest, skill.name, skill.version, LATELY)
+        lately = await asyncio.to_thread(self._ledger.latest, skill.name, skill.version)
         return judged(skill.state, good, bad, lately)
 
     async def forgive(self, skill: Skill) -> None:
@@ -99,7 +103,7 @@ class TrackRecord:
 
     def _known(self, skill: Skill) -> tuple[int, int, int]:
         """Version, successes, failures; version 0 where nothing was read yet."""
-        return self._outcomes.get(skill.name, (skill.version if self._complete else 0, 0, 0))
+        return self._outcomes.get(skill.name, (0, 0, 0))
 
     def _now(self) -> str:
         return self._clock.now().isoformat(timespec="milliseconds")

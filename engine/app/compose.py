@@ -129,8 +129,10 @@ async def compose(
     records, lasting = databases.records, databases.lasting
     vectors = VectorStore(home.vectors, records)
     stack.callback(vectors.close)
-    failures, calls = await asyncio.to_thread(FailureLog, records), await asyncio.to_thread(CallLog, records)
-    events = await asyncio.to_thread(EventLog, lasting, clock)
+    kept = settings.retention
+    failures = await asyncio.to_thread(FailureLog, records)
+    calls = await asyncio.to_thread(lambda: CallLog(records, kept=kept.calls))
+    events = await asyncio.to_thread(lambda: EventLog(lasting, clock, kept=kept.events))
     box = sandbox if sandbox is not None else await configured_sandbox(home, settings, stack)
     embedder: Once[Embedder] = Once(WordLlamaEmbedder)
     updates = await asyncio.to_thread(

@@ -204,6 +204,18 @@ class KernelSettings(Section):
     preload: tuple[Annotated[str, AfterValidator(_module)], ...] = ()
 
 
+class RetentionSettings(Section):
+    """How many single rows of the past are kept, the newest; what is dropped is counted by day, or in totals.
+
+    calls: of `knackbox audit`. skill_calls: of acquired skills, whose totals by version are of all calls. events: that
+    every subscriber has had; one that a subscriber has not fetched or acknowledged is kept for it.
+    """
+
+    calls: int = Field(default=100_000, ge=1)
+    skill_calls: int = Field(default=100_000, ge=1)
+    events: int = Field(default=100_000, ge=1)
+
+
 class Settings(Section):
     """Everything configurable, with its defaults.
 
@@ -230,6 +242,7 @@ class Settings(Section):
     mcp_servers: Mapping[ModuleName, McpServerSettings] = Field(default_factory=dict)
     registry: RegistrySettings = RegistrySettings()
     backups: BackupSettings = BackupSettings()
+    retention: RetentionSettings = RetentionSettings()
 
     access: AccessSettings = AccessSettings()
     packs: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)

@@ -8,7 +8,7 @@ what was embedded and by which model, so comparing ids is all it takes to know w
 import hashlib
 import heapq
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +31,7 @@ BATCH = 1_000  # vectors made and written at a time; what a kill leaves undone i
 HASH_CHARACTERS = 16
 
 Progress = Callable[[int, int], None]  # how many of how many vectors
+Weigh = Callable[[Sequence[str]], Mapping[str, float]]  # factors from 0 to 1 by document id; 1 where none is given
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +145,11 @@ class HybridIndex:
                 self._collection.delete(sorted(stale))
                 self._wrote(before, 1)
 
-    def search(self, query: str, k: int, weights: Mapping[str, float] | None = None) -> list[Ranked]:
+    def search(self, query: str, k: int, weigh: Weigh | None = None) -> list[Ranked]:
         """The k best documents, best first.
 
-        A query that contains a document's exact name (in any case, `-` for `_`) ranks it first. weights: factors from 0
-        to 1 by document id, such as a success rate; 1 where none is given.
+        A query that contains a document's exact name (in any case, `-` for `_`) ranks it first. weigh: asked for the
+        factors of the candidates' scores, such as success rates.
         """
         with self._lock:
             if self._collection.revision != self._checked_revision:
@@ -168,7 +169,7 @@ class HybridIndex:
         bm25 = np.array([sparse.get(id_, 0.0) for id_ in ids], dtype=np.float32)
         near = np.array([dense.get(id_, farthest) for id_ in ids], dtype=np.float32)
         scores = combine(bm25, near, matched.covered, matched.meant).tolist()
-        factors = weights or {}
+        factors = weigh(ids) if weigh is not None else {}
         final = [score * factors.get(id_, 1.0) + named.get(id_, 0) for id_, score in zip(ids, scores, strict=True)]
         ranked = heapq.nsmallest(k, range(len(ids)), key=lambda at: (-final[at], ids[at]))
         return [

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import (
     Boolean,
     Column,
+    Connection,
     Float,
     Integer,
     MetaData,
@@ -14,6 +15,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    case,
     delete,
     desc,
     func,
@@ -23,6 +25,8 @@ from sqlalchemy import (
 from engine.contract.guard import Request
 from engine.contract.result import ToolCall, ToolResult
 from engine.contract.turn import Turn
+from engine.stores import history
+from engine.stores.history import DayCount
 from engine.stores.records import Records
 
 KEPT = 100_000  # rows
@@ -58,10 +62,12 @@ _CALLS = Table(
 class CallLog:
     """In the records, shared by every process on one home. Every method blocks."""
 
-    def __init__(self, records: Records) -> None:
-        """Makes its table when it is missing."""
+    def __init__(self, records: Records, *, kept: int = KEPT) -> None:
+        """Makes its tables when they are missing. kept: rows to keep, the newest."""
         self._records = records
+        self._kept = kept
         self._since_sweep = 0
+        records.create(history.SCHEMA)
         records.create(_SCHEMA)
 
     def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -75,8 +81,22 @@ class CallLog:
             self._since_sweep += len(rows)
             if self._since_sweep >= _SWEEP_EVERY:
                 self._since_sweep = 0
-                newest = connection.execute(select(func.max(_CALLS.c.id))).scalar() or 0
-                connection.execute(delete(_CALLS).where(_CALLS.c.id <= newest - KEPT))
+                self._sweep(connection)
+
+    def history(self) -> list[DayCount]:
+        """How many calls of each tool and day were dropped, and how many of them did not succeed."""
+        with self._records.read() as connection:
+            return history.days(connection, "calls")
+
+    def _sweep(self, connection: Connection) -> None:
+        """Drop the oldest of too many rows; their counts stay."""
+        newest = connection.execute(select(func.max(_CALLS.c.id))).scalar() or 0
+        gone, day = _CALLS.c.id <= newest - self._kept, func.substr(_CALLS.c.ts, 1, 10)
+        failed = func.sum(case((_CALLS.c.success.is_(True), 0), else_=1))
+        duration = func.sum(func.coalesce(_CALLS.c.duration_ms, 0.0))
+        counted = select(day, _CALLS.c.tool, func.count(), failed, duration).where(gone).group_by(day, _CALLS.c.tool)
+        history.add(connection, "calls", [DayCount(*row) for row in connection.execute(counted).all()])
+        connection.execute(delete(_CALLS).where(gone))
 
     def recent(self, limit: int = 50, *, tool: str = "", failed: bool = False) -> list[dict[str, Any]]:
         """The newest first. tool: only of this one. failed: only those that did not succeed."""

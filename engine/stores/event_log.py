@@ -31,6 +31,9 @@ from sqlalchemy import (
 )
 
 from engine.contract.context import Clock
+from engine.stores import history
+from engine.stores.event_retention import EVENTS_KEPT, SWEEP_EVERY, sweep
+from engine.stores.history import DayCount
 from engine.stores.records import Records
 
 EVENTS_GENERATION = "events"
@@ -108,12 +111,21 @@ class UnknownSubscriber(LookupError):
 class EventLog:
     """In the records, shared by every process on them. Every method blocks."""
 
-    def __init__(self, records: Records, clock: Clock, *, most_attempts: int = MOST_ATTEMPTS) -> None:
-        """Makes its tables when they are missing. most_attempts: deliveries before an event is a dead letter."""
+    def __init__(
+        self, records: Records, clock: Clock, *, most_attempts: int = MOST_ATTEMPTS, kept: int = EVENTS_KEPT
+    ) -> None:
+        """Makes its tables when they are missing.
+
+        most_attempts: deliveries before an event is a dead letter. kept: events to keep when every subscriber has had
+        them, the newest.
+        """
         self._records = records
         self._clock = clock
         self._most_attempts = most_attempts
+        self._kept = kept
+        self._since_sweep = 0
         records.create(_SCHEMA)
+        records.create(history.SCHEMA)
 
     def generation(self) -> int:
         """The offset of the last event of any process. Takes microseconds: look before you fetch."""
@@ -140,7 +152,16 @@ class EventLog:
             last = self._records.bump(EVENTS_GENERATION, own, by=len(rows))
             offsets = list(range(last - len(rows) + 1, last + 1))
             own.execute(insert(_EVENTS), [row | {"offset": n} for n, row in zip(offsets, rows, strict=True)])
+            self._since_sweep += len(rows)
+            if self._since_sweep >= SWEEP_EVERY:
+                self._since_sweep = 0
+                sweep(own, _EVENTS, _SUBSCRIBERS, (_PENDING, _DEAD), self._kept)
             return offsets
+
+    def history(self) -> list[DayCount]:
+        """How many events of each type and day were dropped."""
+        with self._records.read() as connection:
+            return history.days(connection, "events")
 
     def read(self, after: int = 0, limit: int = 100) -> list[Event]:
         """Events past an offset, in order; for looking, not for consuming."""
@@ -160,6 +181,13 @@ class EventLog:
                 return
             cursor = 0 if from_start else _last(connection)
             connection.execute(insert(_SUBSCRIBERS).values(name=name, types=wanted, cursor=cursor))
+
+    def unsubscribe(self, name: str) -> None:
+        """Forget a subscriber, with what waits for it: events are kept for a subscriber until it has fetched them."""
+        with self._records.begin() as connection:
+            connection.execute(delete(_SUBSCRIBERS).where(_SUBSCRIBERS.c.name == name))
+            for table in (_PENDING, _DEAD):
+                connection.execute(delete(table).where(table.c.subscriber == name))
 
     def fetch(self, name: str, limit: int = 100, *, lease_s: float = LEASE_S) -> list[Delivery]:
         """What is due to this subscriber: first what comes again, then what is new. Raises UnknownSubscriber.

@@ -79,7 +79,7 @@ def test_a_request_in_other_words_finds_its_document_first(index: HybridIndex, q
 @pytest.mark.parametrize("query", ["use word_count on an email about a csv", "USE WORD-COUNT, mail it", "`word_count`"])
 def test_a_query_with_an_exact_name_ranks_it_first(index: HybridIndex, query: str) -> None:
     index.load(DOCUMENTS)
-    found = index.search(query, 2, weights={"word_count": 0.0})
+    found = index.search(query, 2, weigh=lambda _: {"word_count": 0.0})
     assert found[0].id == "word_count"
     assert found[0].score >= 1.0
 
@@ -107,7 +107,7 @@ def test_weights_push_down_what_often_fails(index: HybridIndex) -> None:
     index.load(DOCUMENTS)
     query = "count the values in an email"
     first, second, *_ = ids(index.search(query, 6))
-    assert ids(index.search(query, 6, weights={first: 0.1}))[0] == second
+    assert ids(index.search(query, 6, weigh=lambda _: {first: 0.1}))[0] == second
 
 
 def test_an_example_request_makes_a_document_found(index: HybridIndex) -> None:

@@ -12,7 +12,8 @@ from hypothesis import strategies as some
 from acquired_skills.library import SkillLibrary
 from acquired_skills.life.failed_inputs import MOST_KEPT, MOST_OF_ALL, FailedInput, FailedInputs, as_tests
 from acquired_skills.life.judgement import Counted, judged, sure
-from acquired_skills.life.ledger import Ledger, SkillCall
+from acquired_skills.life.ledger import Ledger
+from acquired_skills.life.totals import SkillCall
 from acquired_skills.skill import SkillState
 from acquired_skills.skill_tool import skill_tool
 from acquired_skills.source import SkillSource
@@ -83,11 +84,10 @@ def test_the_latest_calls_are_those_of_this_version_that_count(tmp_path: Path) -
         ledger = Ledger(records)
         went = [(1, True, True), *[(1, False, True)] * 3, (1, False, False), (1, False, True), (2, True, True)]
         ledger.log([SkillCall("add_one", version, "t", ok, counts) for version, ok, counts in went])
-        assert ledger.latest("add_one", 1, 4) == Counted(0, 4)
-        assert ledger.latest("add_one", 1, 5) == Counted(1, 4)
+        assert ledger.latest("add_one", 1) == Counted(1, 4)
         ledger.forgive("add_one", 1)
-        assert ledger.latest("add_one", 1, 5) == Counted(1, 0)
-        assert ledger.latest("add_one", 3, 5) == Counted()
+        assert ledger.latest("add_one", 1) == Counted(1, 0)
+        assert ledger.latest("add_one", 3) == Counted()
 
 
 def test_of_what_it_failed_on_the_latest_are_kept_once_and_become_tests(tmp_path: Path) -> None:

@@ -1,0 +1,56 @@
+"""Counts per day of what was dropped from a log, so that retention loses detail and not the history."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import BigInteger, Column, Connection, Float, MetaData, String, Table, delete, insert, select, update
+
+SCHEMA = MetaData()
+_DAYS = Table(
+    "history_days",
+    SCHEMA,
+    Column("log", String(20), primary_key=True),
+    Column("day", String(10), primary_key=True),
+    Column("name", String(200), primary_key=True),
+    Column("count", BigInteger, nullable=False),
+    Column("failed", BigInteger, nullable=False),
+    Column("duration_ms", Float, nullable=False),
+)
+DAYS_KEPT = 400
+
+
+@dataclass(frozen=True, slots=True)
+class DayCount:
+    """What was dropped of one day. name: of the tool, or the type of the events. duration_ms: of all together."""
+
+    day: str
+    name: str
+    count: int
+    failed: int = 0
+    duration_ms: float = 0.0
+
+
+def add(connection: Connection, log: str, counts: Iterable[DayCount]) -> None:
+    """Add to what is known of these days, and forget days beyond the latest `DAYS_KEPT`."""
+    for each in counts:
+        same = (_DAYS.c.log == log) & (_DAYS.c.day == each.day) & (_DAYS.c.name == each.name)
+        more: dict[str, Any] = {
+            "count": _DAYS.c.count + each.count,
+            "failed": _DAYS.c.failed + each.failed,
+            "duration_ms": _DAYS.c.duration_ms + each.duration_ms,
+        }
+        if not connection.execute(update(_DAYS).where(same).values(more)).rowcount:
+            row = {"count": each.count, "failed": each.failed, "duration_ms": each.duration_ms}
+            connection.execute(insert(_DAYS).values(log=log, day=each.day, name=each.name, **row))
+    days = select(_DAYS.c.day).where(_DAYS.c.log == log).distinct().order_by(_DAYS.c.day.desc())
+    oldest = connection.execute(days.offset(DAYS_KEPT).limit(1)).scalar()
+    if oldest is not None:
+        connection.execute(delete(_DAYS).where((_DAYS.c.log == log) & (_DAYS.c.day <= oldest)))
+
+
+def days(connection: Connection, log: str) -> list[DayCount]:
+    """What was dropped of a log, the oldest day first."""
+    columns = (_DAYS.c.day, _DAYS.c.name, _DAYS.c.count, _DAYS.c.failed, _DAYS.c.duration_ms)
+    query = select(*columns).where(_DAYS.c.log == log).order_by(_DAYS.c.day, _DAYS.c.name)
+    return [DayCount(*row) for row in connection.execute(query)]

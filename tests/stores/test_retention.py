@@ -1,0 +1,103 @@
+"""Logs keep what was asked for and what somebody still waits for; of the rest they keep counts."""
+
+from pathlib import Path
+
+import pytest
+
+from acquired_skills.life.judgement import Counted
+from acquired_skills.life.ledger import Ledger
+from acquired_skills.life.totals import SkillCall
+from engine.stores.call_log import CallLog
+from engine.stores.clock import SystemClock
+from engine.stores.event_log import EventLog
+from engine.stores.event_retention import SWEEP_EVERY
+from tests.skills.parts import opened_records
+
+pytestmark = pytest.mark.spec("STATE-3")
+
+
+def test_an_event_is_dropped_once_every_subscriber_is_done_with_it_and_stays_in_the_counts(tmp_path: Path) -> None:
+    with opened_records(tmp_path) as records:
+        log = EventLog(records, SystemClock(), kept=10, most_attempts=1)
+        log.subscribe("reader")
+        log.subscribe("sleeper")
+        for _ in range(3):
+            log.append_all([("A", {"n": n}) for n in range(SWEEP_EVERY)])
+        assert log.read(limit=1)[0].offset == 1  # nobody has had any
+        assert log.history() == []
+        first, second, *others = log.fetch("reader", 2 * SWEEP_EVERY)
+        log.ack("reader", [each.event.offset for each in others])
+        log.nack("reader", second.event.offset, "no use")  # a dead letter at once; the first is not acknowledged
+        log.append_all([("B", {})] * SWEEP_EVERY)
+        assert log.read(limit=1)[0].offset == 1  # the sleeper has not
+        log.unsubscribe("sleeper")
+        log.append_all([("B", {})] * SWEEP_EVERY)
+        kept = [each.offset for each in log.read(limit=5 * SWEEP_EVERY)]
+        assert kept == [first.event.offset, second.event.offset, *range(2 * SWEEP_EVERY + 1, 5 * SWEEP_EVERY + 1)]
+        assert [each.event.offset for each in log.dead_letters("reader")] == [second.event.offset]
+        assert sum(day.count for day in log.history()) == 2 * SWEEP_EVERY - 2
+        assert [each.event.offset for each in log.fetch("reader", 1)] == [2 * SWEEP_EVERY + 1]
+
+
+def test_the_newest_event_stays_so_that_offsets_go_on(tmp_path: Path) -> None:
+    with opened_records(tmp_path) as records:
+        log = EventLog(records, SystemClock(), kept=1)
+        log.append_all([("A", {})] * SWEEP_EVERY)
+        assert [each.offset for each in log.read(limit=2)] == [SWEEP_EVERY]
+        log.subscribe("late")
+        assert log.append("A", {}) == SWEEP_EVERY + 1
+        assert [each.event.offset for each in log.fetch("late")] == [SWEEP_EVERY + 1]
+
+
+def test_dropped_calls_are_counted_by_day_and_tool(tmp_path: Path) -> None:
+    row = {
+        **dict.fromkeys(("user", "agent", "arguments", "end", "failure_class", "reason"), "x"),
+        "risk": "LOW",
+        "attempts": 1,
+        "duration_ms": 2.0,
+        "side_effects": "[]",
+        "tool": "echo",
+    }
+    with opened_records(tmp_path) as records:
+        log = CallLog(records, kept=100)
+        rows = [
+            {**row, "call_id": str(n), "ts": f"2026-01-0{1 + n % 2}T00", "success": n % 10 > 0} for n in range(1000)
+        ]
+        log.write(rows)
+        assert len(log.recent(1_000)) == 100
+        found = log.history()
+        assert [(day.day, day.name, day.count) for day in found] == [
+            ("2026-01-01", "echo", 450),
+            ("2026-01-02", "echo", 450),
+        ]
+        assert sum(day.failed for day in found) == 90
+        assert sum(day.duration_ms for day in found) == 1800.0
+
+
+@pytest.mark.spec("SKILL-12")
+def test_what_is_known_of_a_skill_outlives_its_single_calls(tmp_path: Path) -> None:
+    with opened_records(tmp_path) as records:
+        ledger = Ledger(records, calls_kept=10)
+        calls = [SkillCall("add_one", 1, f"{n:04}", n % 4 > 0, counted=n % 8 == 0, latency_ms=3.0) for n in range(1000)]
+        ledger.log(calls)
+        with records.read() as connection:
+            assert connection.exec_driver_sql("SELECT count(*) FROM skill_calls").scalar() == 10
+        (stats,) = ledger.stats()
+        assert (stats.calls, stats.successes, stats.failures, stats.uncounted) == (1000, 750, 125, 125)
+        assert (stats.mean_ms, stats.last) == (3.0, "0999")
+        ledger.forgive("add_one", 1)
+        (stats,) = ledger.stats(["add_one"])
+        assert (stats.failures, stats.uncounted) == (0, 250)
+        assert ledger.latest("add_one", 1).failures == 0
+
+
+@pytest.mark.spec("SKILL-12")
+def test_calls_recorded_before_there_were_totals_are_in_them(tmp_path: Path) -> None:
+    with opened_records(tmp_path) as records:
+        went = [True, False, True, True, False, False]
+        Ledger(records).log([SkillCall("add_one", 1, "t", ok, counted=True, latency_ms=2.0) for ok in went])
+        before, lately = Ledger(records).stats(), Ledger(records).latest("add_one", 1)
+        with records.begin() as connection:
+            connection.exec_driver_sql("DELETE FROM skill_totals")
+        assert (Ledger(records).stats(), Ledger(records).latest("add_one", 1)) == (before, lately)
+        assert lately == Counted(2, 3)
