@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sandbox.checks import ends, leftovers, values
+from sandbox.checks import ends, leftovers, programs, values
 from sandbox.checks.check import Broken, Check, Missing
 from sandbox.contract import Sandbox, SandboxError
 from sandbox.escapes.attempt import Attempt, Family
@@ -28,7 +28,7 @@ _FAMILIES = tuple(family for family in Family if family is not Family.EXHAUSTION
 _NOTHING_HOLDS = "nothing keeps it from doing damage"
 _SHOWN = 5  # attempts that worked, named one by one in a finding
 
-CHECKS: tuple[Check, ...] = (*values.CHECKS, *ends.CHECKS, *leftovers.CHECKS)
+CHECKS: tuple[Check, ...] = (*values.CHECKS, *programs.CHECKS, *ends.CHECKS, *leftovers.CHECKS)
 
 
 class Verdict(StrEnum):

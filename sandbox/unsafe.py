@@ -6,7 +6,6 @@ says so on every run.
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
 import shutil
@@ -34,6 +33,7 @@ from sandbox.contract import (
     Unsupported,
     Usage,
 )
+from sandbox.namespace import answer as answers
 from sandbox.namespace import request
 from sandbox.namespace.endings import settle
 from sandbox.namespace.programs import Programs
@@ -183,10 +183,7 @@ async def _pump(
 
 
 def _outcome(answer: bytes, code: int, reason: str, captures: dict[Stream, Capture], wall_s: float) -> Outcome:
-    said: dict[str, Any] = {}
-    if len(answer) >= worker.HEADER.size and code >= 0:
-        length, _ = worker.unpack_head(answer[: worker.HEADER.size])
-        said = json.loads(answer[worker.HEADER.size : worker.HEADER.size + length])
+    said = (answers.report_in(answer) if code >= 0 else None) or {}
     end = End(reason or said.get("end") or (End.OK if code == 0 else End.KILLED if code < 0 else End.ERROR))
     error = said.get("error")
     out, err = captures["stdout"], captures["stderr"]

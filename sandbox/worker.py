@@ -10,12 +10,15 @@ import atexit
 import builtins
 import contextlib
 import errno
+import gc
+import io
 import json
 import linecache
 import math
 import os
 import resource
 import signal
+import site
 import struct
 import sys
 import threading
@@ -29,7 +32,8 @@ HEADER = struct.Struct("!IQ")
 MAX_VALUE_BYTES = 4 << 20
 MAX_ERROR_CHARS = 16_000
 SCRIPT = "main.py"
-_OWN_FILE = __file__
+OWN_FILES = "<knackbox>/"  # what the code of a template's modules says it was compiled from
+_NOT_THE_JOBS = (__file__, OWN_FILES, "<frozen importlib")
 _NOT_FOUND = 127  # what shells exit with
 _MAX_LINKED = 16  # exceptions followed along a chain of causes
 
@@ -131,17 +135,23 @@ def run(job: Message, body: bytes, result_fd: int) -> NoReturn:
 
 def _run_python(job: Message, folder: str, result_fd: int) -> NoReturn:
     fresh_randomness()
+    open_streams()
+    reporter = _Reporter(result_fd)
+    _leave_no_trace()
     sys.argv = [SCRIPT, *job["argv"]]
+    sys.orig_argv = [sys.executable, *sys.argv]
     sys.path[:0] = [folder] if folder == job["cwd"] else [folder, job["cwd"]]
     packages = job["env"].get("PYTHONPATH", "").split(":")
     sys.path += [path for path in packages if path and path not in sys.path]  # a child of ours takes them by itself
     answer: Message = {"end": "ok", "exit_code": 0}
+    text = b""
     try:
         if job.get("call"):
             answer["value"] = _call(job["call"], folder)
         else:
             answer["value"] = _script(job["code"])
-        text = _dump(answer, strict=bool(job.get("call")))
+        if reporter.is_owner:
+            text = _dump(answer, strict=bool(job.get("call")))
     except SystemExit as stop:
         code = stop.code
         if code is not None and not isinstance(code, int):
@@ -152,27 +162,118 @@ def _run_python(job: Message, folder: str, result_fd: int) -> NoReturn:
         text = _dump(answer, strict=False)
     except BaseException as problem:  # noqa: BLE001  (whatever the code raised is its result)
         answer = {"end": end_of(problem), "exit_code": 1, "error": describe(problem)}
-        if not job.get("call"):
-            with contextlib.suppress(OSError, ValueError):
-                sys.stderr.write(answer["error"]["traceback"])
+        if not job.get("call") or not reporter.is_owner:
+            _show(problem, answer["error"]["traceback"])
         text = _dump(answer, strict=False)
-    _finish(text, answer["exit_code"], result_fd, stay=job.get("stay", False))
+    _finish(reporter, text, answer["exit_code"], stay=job.get("stay", False))
 
 
-def _finish(text: bytes, exit_code: int, result_fd: int, *, stay: bool) -> NoReturn:
-    """Let threads and exit handlers end as they would in a script, flush, answer, leave (or wait to be killed)."""
+class _Reporter:
+    """Reports the result, for the process that received the job and for none that it forks."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._file = self._identity()
+        self._owner = os.getpid()
+        os.register_at_fork(after_in_child=self._close)
+
+    @property
+    def is_owner(self) -> bool:
+        return os.getpid() == self._owner
+
+    def send(self, frame: bytes) -> bool:
+        """False, and nothing sent, in a forked child, and where the job has closed or replaced the descriptor."""
+        if not self.is_owner or not self._is_open():
+            return False
+        write_all(self._descriptor, frame)
+        self._close()
+        return True
+
+    def _close(self) -> None:
+        if self._is_open():
+            os.close(self._descriptor)
+
+    def _is_open(self) -> bool:
+        return self._file == self._identity() is not None
+
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            found = os.fstat(self._descriptor)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+
+def open_streams() -> None:
+    """Make `sys.stdin`, `sys.stdout` and `sys.stderr` anew, as an interpreter does that starts with descriptors 0 to 2.
+
+    The interpreter that was forked had others behind these numbers, and remembers whether those could seek.
+    """
+    for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        errors = "backslashreplace" if name == "stderr" else "surrogateescape"  # those of the locale C.UTF-8
+        raw = io.FileIO(descriptor, mode, closefd=False)
+        raw.name = f"<{name}>"
+        buffered = io.BufferedReader(raw) if mode == "r" else io.BufferedWriter(raw)
+        lines = name == "stderr" or raw.isatty()
+        stream = io.TextIOWrapper(buffered, "utf-8", errors, newline="\n", line_buffering=lines)
+        stream.mode = mode  # type: ignore[misc]
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+def add_site_builtins() -> None:
+    """Add what `site` gives every program (`exit`, `quit`, `help`, …). For templates, which start without it."""
+    if not hasattr(builtins, "exit"):
+        site.setquit()
+        site.setcopyright()
+        site.sethelper()
+
+
+def _leave_no_trace() -> None:
+    """Take our own modules out of the job's sight: it may have packages of these names."""
+    for name in [name for name in sys.modules if name == "sandbox" or name.startswith("sandbox.")]:
+        del sys.modules[name]
+
+
+def _show(problem: BaseException, text: str) -> None:
+    """Print an uncaught exception, with the job's own `sys.excepthook` where it has one."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        if sys.excepthook is not sys.__excepthook__:
+            sys.excepthook(type(problem), problem, problem.__traceback__)
+        else:
+            sys.stderr.write(text)
+
+
+def _finish(reporter: _Reporter, text: bytes, exit_code: int, *, stay: bool) -> NoReturn:
+    """End as an interpreter does: wait for threads, run exit handlers, finalize, flush. Then report and leave."""
     # What the interpreter itself calls: wait for non-daemon threads, then run the handlers.
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
     atexit._run_exitfuncs()  # noqa: SLF001
+    _finalize_main()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
-    write_all(result_fd, text)
-    os.close(result_fd)
-    if stay:
+    if reporter.send(text) and stay:
         while True:
             signal.pause()
     os._exit(exit_code)
+
+
+def _finalize_main() -> None:
+    """Write what open files hold, then clear the main module as the interpreter does, so that finalizers run."""
+    main = sys.modules.pop("__main__", None)
+    if main is None:
+        return
+    for each in gc.get_objects():
+        if type(each) in (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom):
+            with contextlib.suppress(OSError, ValueError):
+                each.flush()
+    if threading.active_count() == 1:  # daemon threads, which end with the process, still need their globals
+        names = vars(main)
+        private = [name for name in names if name.startswith("_") and not name.startswith("__")]
+        for name in (*private, *(name for name in list(names) if name not in private and name != "__builtins__")):
+            names[name] = None
+    gc.collect()
 
 
 def _dump(answer: Message, *, strict: bool) -> bytes:
@@ -195,11 +296,13 @@ def _dump(answer: Message, *, strict: bool) -> bytes:
 
 def _script(source: str) -> Any:
     """Run as `__main__`; the value is that of the last statement when it is an expression."""
+    source = source.removeprefix("\ufeff")  # a byte-order mark, which a file may begin with
     module = types.ModuleType("__main__")
     vars(module)["__builtins__"] = builtins
     sys.modules["__main__"] = module
     linecache.cache[SCRIPT] = (len(source), None, source.splitlines(keepends=True), SCRIPT)
-    tree = ast.parse(source, SCRIPT)
+    # Not `ast.parse`, which would be a frame of its own in the traceback of a syntax error.
+    tree: ast.Module = compile(source, SCRIPT, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)  # type: ignore[assignment]
     last = tree.body[-1] if tree.body else None
     if isinstance(last, ast.Expr):
         tree.body.pop()
@@ -252,11 +355,15 @@ def describe(problem: BaseException) -> Message:
 
 
 def _drop_own_frames(shown: traceback.TracebackException, depth: int = 0) -> None:
-    frames = [f for f in shown.stack if f.filename != _OWN_FILE and not f.filename.startswith("<frozen importlib")]
+    """Keep the job's frames, here and in the exceptions this one was raised from or holds."""
+    frames = [frame for frame in shown.stack or () if not frame.filename.startswith(_NOT_THE_JOBS)]
     shown.stack = traceback.StackSummary.from_list(frames)
-    for linked in (shown.__cause__, shown.__context__):
-        if linked is not None and depth < _MAX_LINKED:
-            _drop_own_frames(linked, depth + 1)
+    if not frames and issubclass(shown.exc_type or type, SyntaxError):
+        shown.stack = None  # type: ignore[assignment]  # as the interpreter shows a script that it cannot parse
+    if depth < _MAX_LINKED:
+        for linked in (shown.__cause__, shown.__context__, *(shown.exceptions or ())):
+            if linked is not None:
+                _drop_own_frames(linked, depth + 1)
 
 
 def fresh_randomness() -> None:
@@ -283,6 +390,7 @@ def rehearse() -> None:
     sys.modules["__main__"] = before
     json.loads(_dump(answer, strict=True)[HEADER.size :])
     linecache.cache.pop(SCRIPT, None)
+    open_streams()
 
 
 def restore_signals() -> None:

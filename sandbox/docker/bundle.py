@@ -42,10 +42,12 @@ class Bundle(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if name in sources:
             return importlib.util.spec_from_loader(name, self, is_package=name in header["packages"])
     def exec_module(self, module):
-        module.__file__ = "<knackbox>/" + module.__name__
+        module.__file__ = {worker.OWN_FILES!r} + module.__name__
         exec(compile(sources[module.__name__], module.__file__, "exec"), module.__dict__)
 sys.meta_path.insert(0, Bundle())
-importlib.import_module(header["main"]).main(header["preload"], Orders)
+main = importlib.import_module(header["main"]).main
+sys.meta_path.pop(0)
+main(header["preload"], Orders)
 """
 
 

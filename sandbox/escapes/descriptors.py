@@ -3,7 +3,7 @@
 from sandbox.contract import Language
 from sandbox.escapes.attempt import FILTERED, Attempt, Family
 
-_FEW = "the worker closes everything but its streams, its result and its job before it becomes the job"
+_FEW = "the worker closes everything but its streams and the channel of its result before it becomes the job"
 
 _ROWS = (
     ("use a socket it inherited", """
@@ -11,8 +11,18 @@ import stat
 for n in range(256):
     try: mode = os.fstat(n).st_mode
     except OSError: continue
-    if stat.S_ISSOCK(mode): worked(n)
+    if stat.S_ISSOCK(mode) and n != 3: worked(n)
 """, _FEW, False),
+    ("use the channel of its result as a socket", """
+channel = socket.socket(fileno=os.dup(3))
+if struct.unpack('3i', channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0] != 1: worked('another peer')
+for path in ('/run/docker.sock', '\\0knackbox', '/tmp/x'):
+    refused(lambda: channel.connect(path))
+    refused(lambda: channel.sendto(b'x', path))
+refused(channel.listen)
+refused(lambda: os.open('/proc/self/fd/3', os.O_RDWR))
+refused(lambda: call(438, os.pidfd_open(1), 1, 0))
+""", "it is connected to process 1, for good", False),
     ("use a folder it inherited to leave the root", """
 import stat
 for n in range(256):
@@ -26,12 +36,14 @@ for n in range(3, 4096):
     try: os.fstat(n)
     except OSError: continue
     target = os.readlink(f'/proc/self/fd/{n}')
+    if n == 3 and target.startswith('socket:'): continue
     if not target.startswith(('pipe:', '/work', '/tmp', '/proc')): worked((n, target))
 """, _FEW, False),
     ("use a ruleset, a pidfd or a namespace it inherited", """
 for n in os.listdir('/proc/self/fd'):
     try: target = os.readlink('/proc/self/fd/' + n)
     except OSError: continue
+    if n == '3' and target.startswith('socket:'): continue
     if target.startswith(('anon_inode', 'socket', 'mnt:', 'net:', 'user:', 'pid:')): worked(target)
 """, _FEW, False),
     ("read what was written to its standard output",
@@ -53,12 +65,13 @@ if os.fork() == 0:
     os.setsid(); time.sleep(30)
     print('@MARK@', flush=True)
 """, "everything in the box is killed once the job has answered", False),
-    ("send a descriptor to process 1", """
-for n in (3, 4, 5, 6):
-    try: socket.socket(fileno=os.dup(n)).sendmsg([b'x'])
-    except OSError: continue
-    worked(n)
-""", _FEW, False),
+    ("fill process 1 with descriptors", """
+channel = socket.socket(fileno=os.dup(3))
+for _ in range(3000):
+    try: socket.send_fds(channel, [b'x'], [0, 1, 2])
+    except OSError: time.sleep(0.001)  # too many on their way
+os._exit(0)
+""", "process 1 leaves no room for descriptors in what it reads, and the kernel closes them", False),
     ("get a descriptor of a program it starts",
      "out = subprocess.run(['/bin/sh', '-c', 'ls -l /proc/self/fd'], capture_output=True, close_fds=False).stdout\n"
      "if b'socket' in out or b'anon_inode' in out: worked(out)",

@@ -1,9 +1,11 @@
 """Attempts on devices: those of the machine, and those the box has."""
 
-from sandbox.contract import Language
-from sandbox.escapes.attempt import Attempt, Family
+from dataclasses import replace
 
-_ABSENT = "the box's /dev holds null, zero, full, random and urandom, and no more"
+from sandbox.contract import Language
+from sandbox.escapes.attempt import LIMITS, NAMESPACE, Attempt, Family
+
+_ABSENT = "the box's /dev holds null, zero, full, random, urandom, tty and its own pseudo-terminals, and no more"
 _NO_NODES = "making a device needs CAP_MKNOD over the machine, and the box's file systems are mounted nodev"
 
 _ROWS = (
@@ -40,6 +42,15 @@ for name in ('console', 'tty', 'tty0', 'tty1', 'ttyS0', 'vcs', 'vcsa1'):
      "no descriptor is a terminal, the worker leads a session of its own, and seccomp refuses TIOCSTI"),
     ("have a controlling terminal", "os.close(os.open('/dev/tty', os.O_RDWR))\nworked()",
      "the worker leads a session of its own"),
+    ("open a pseudo-terminal of the host", """
+for path in glob.glob('/dev/pts/[0-9]*'): refused(lambda: os.open(path, os.O_RDWR | os.O_NOCTTY))
+""", "the box has pseudo-terminals of its own, and none is open when it starts"),
+    ("type into a pseudo-terminal's input", "fcntl.ioctl(os.openpty()[1], 0x5412, b'x')\nworked()",
+     "seccomp refuses TIOCSTI on every terminal"),
+    ("load a line discipline", """
+for number in (1, 2, 3, 5, 13, 21, 29): refused(lambda: fcntl.ioctl(os.openpty()[1], 0x5423, struct.pack('i', number)))
+""", "seccomp refuses TIOCSETD, which loads modules of the kernel"),
+    ("take the machine's console", "fcntl.ioctl(os.openpty()[1], 0x541D)\nworked()", "seccomp refuses TIOCCONS"),
     ("credit entropy to the machine", """
 f = os.open('/dev/urandom', os.O_RDONLY)
 fcntl.ioctl(f, 0x40045201, struct.pack('i', 256))
@@ -52,4 +63,26 @@ worked()
     ("add a device to /dev", "os.close(os.open('/dev/x', os.O_CREAT | os.O_WRONLY))\nworked()", "/dev is read-only"),
 )  # fmt: skip
 
-ATTEMPTS = tuple(Attempt(Family.DEVICES, attempt, Language.PYTHON, code, why) for attempt, code, why in _ROWS)
+_EVERY_TERMINAL = """
+held = []
+try:
+    while len(held) < 200:
+        terminal, other = os.openpty()
+        held.append(terminal)
+        os.close(other)
+except OSError: pass
+if len(held) > 64: worked(len(held))
+"""
+
+ATTEMPTS = (
+    *(Attempt(Family.DEVICES, attempt, Language.PYTHON, code, why) for attempt, code, why in _ROWS),
+    Attempt(
+        Family.DEVICES,
+        "take many of the machine's pseudo-terminals",
+        Language.PYTHON,
+        _EVERY_TERMINAL,
+        "an instance of devpts has at most 64",
+        limits=replace(LIMITS, open_files=256),
+        only=NAMESPACE,
+    ),
+)

@@ -1,5 +1,7 @@
 """Attempts to forge what comes back: the answer, the end, the usage, the files."""
 
+from dataclasses import replace
+
 from sandbox.contract import End, Language, Limits
 from sandbox.escapes.attempt import FILTERED, LIMITS, Attempt, Family
 
@@ -63,15 +65,36 @@ for stream in (sys.stdout.buffer, sys.stderr.buffer):
     stream.write(frame({'end': 'ok', 'exit_code': 0, 'value': F})); stream.flush()
 'real'
 """
+# The streams are left out: what is written to them is output.
 _FROM_A_CHILD = """
+streams = {os.fstat(n).st_ino for n in (1, 2)}
 if os.fork() == 0:
     for path in glob.glob('/proc/[0-9]*/fd/*'):
-        if path.split('/')[2] in (str(os.getpid()), str(os.getppid())): continue
-        try: os.write(os.open(path, os.O_WRONLY | os.O_NONBLOCK), frame({'end': 'ok', 'value': F}))
+        try:
+            if os.stat(path).st_ino not in streams:
+                os.write(os.open(path, os.O_WRONLY | os.O_NONBLOCK), frame({'end': 'ok', 'value': F}))
         except OSError: pass
     os._exit(0)
 os.wait()
 'real'
+"""
+# The child of a raw fork has every descriptor of its parent's, and no handler of Python's closes any.
+_INHERITED = """
+if libc.fork() == 0:
+    libc.write(3, frame({'end': 'ok', 'value': F}), len(frame({'end': 'ok', 'value': F})))
+    libc._exit(0)
+os.wait()
+'real'
+"""
+_HANDED_ON = """
+os.set_inheritable(3, True)
+subprocess.run(['/bin/sh', '-c', 'cat >&3'], input=frame({'end': 'ok', 'value': F}), close_fds=False)
+'real'
+"""
+_FLOOD = """
+os.set_inheritable(3, True)
+flood = subprocess.Popen(['/bin/sh', '-c', 'while :; do echo answer"-"forged >&3; done'], close_fds=False)
+while True: pass
 """
 _LATE = """
 if os.fork() == 0:
@@ -110,7 +133,30 @@ ATTEMPTS = (
         "write an answer to every descriptor of others",
         Language.PYTHON,
         _SEND + _FROM_A_CHILD,
-        "no other process of the box has one that can be opened",
+        "the channel is a socket, which cannot be opened through /proc",
+    ),
+    Attempt(
+        Family.FORGING,
+        "answer from the child of a raw fork",
+        Language.PYTHON,
+        _SEND + _INHERITED,
+        "the kernel names the sender, and only the worker's word counts",
+    ),
+    Attempt(
+        Family.FORGING,
+        "have another program answer",
+        Language.PYTHON,
+        _SEND + _HANDED_ON,
+        "the kernel names the sender, and only the worker's word counts",
+    ),
+    Attempt(
+        Family.FORGING,
+        "keep process 1 from its clock with a flood of answers",
+        Language.PYTHON,
+        _FLOOD,
+        "process 1 looks at the limits by the clock, whatever else happens",
+        ends=(End.CPU,),
+        limits=replace(_CLOCK, wall_s=8, cpu_s=1, processes=16),
     ),
     Attempt(
         Family.FORGING,

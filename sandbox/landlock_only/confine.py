@@ -17,6 +17,7 @@ from sandbox.landlock_only.family import die_with_parent
 from sandbox.namespace import landlock, seccomp, syscalls
 from sandbox.namespace.confine import Worker
 from sandbox.namespace.readings import data_in_use
+from sandbox.namespace.results import ResultChannel
 
 _RESULT_FD, _JOB_FD, _RULES_FD = 3, 4, 5
 _HIGH = 64  # above every descriptor that is about to be given its place
@@ -57,16 +58,16 @@ def become(uid: int, gid: int) -> None:
 def start(confinement: Confinement, out: int, err: int) -> Worker:
     """Fork it. The output descriptors are the child's alone afterwards."""
     job_read, job_write = os.pipe2(os.O_CLOEXEC)
-    result_read, result_write = os.pipe2(os.O_CLOEXEC)
-    os.set_blocking(result_read, False)
-    given = (os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), out, err, result_write, job_read)
+    results = ResultChannel()
+    given = (os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), out, err, results.worker_end, job_read)
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         _become_worker(confinement, given, parent)
     for descriptor in given:
         os.close(descriptor)
-    return Worker(pid, job_write, result_read)
+    results.accept_from(pid)
+    return Worker(pid, job_write, results)
 
 
 def _become_worker(confinement: Confinement, given: tuple[int, ...], parent: int) -> NoReturn:

@@ -53,7 +53,7 @@ _WITHOUT = {
     "user namespace": "a job's user is a user of this machine, and so are the files it may open",
     "pid namespace": "one process table: a job can find out that a pid exists, but open nothing of it and signal none",
     "mount namespace": "one file tree: of a path it knows a job can read size and times, never content or names; "
-    "/tmp and /dev/shm are not its own, and both are closed to it",
+    "/tmp and /dev/shm are not its own, and both are closed to it; so are pseudo-terminals",
     "network namespace": "one network: no socket can be made at all, so there is no loopback either",
     "ipc namespace": "System V and POSIX queues are shared with the machine, so those calls are refused",
     "uts namespace": "the host's name can be read",

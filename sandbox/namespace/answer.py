@@ -5,6 +5,7 @@ The worker's own answer is the word of untrusted code: only what is known is tak
 
 import json
 import os
+import re
 import signal
 import stat
 
@@ -17,6 +18,8 @@ _MAX_COLLECTED_BYTES = 64 << 20
 _MAX_DEPTH = 200  # of a value; deeper ones are refused by many JSON readers
 _ENDS_OF_CODE = ("ok", "error", "memory", "disk", "files", "file_size", "processes")
 _ERROR_LIMITS = {"type": 200, "message": worker.MAX_ERROR_CHARS, "traceback": 2 * worker.MAX_ERROR_CHARS}
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _END_BY_SIGNAL: dict[int, str] = {
     signal.SIGXCPU: "cpu",
     signal.SIGXFSZ: "file_size",
@@ -54,9 +57,9 @@ def _own_answer(ended: Ended, header: worker.Message) -> worker.Message:
     exit_code = os.waitstatus_to_exitcode(ended.status)
     if exit_code < 0:
         return {"end": _END_BY_SIGNAL.get(-exit_code, "error"), "signal": -exit_code, "exit_code": None}
-    said = _said(ended.answer)
-    if said is not None:
-        return said
+    reported = report_in(ended.answer)
+    if reported is not None:
+        return reported
     if header["call"]:
         message = f"the code left the process (exit code {exit_code}) before its function returned"
         error = {"type": "SystemExit", "message": message, "traceback": ""}
@@ -64,24 +67,30 @@ def _own_answer(ended: Ended, header: worker.Message) -> worker.Message:
     return {"end": "error" if exit_code else "ok", "exit_code": exit_code}
 
 
-def _said(frame: bytes) -> worker.Message | None:
-    """The worker's answer, taken over field by field; None when it is not one."""
+def report_in(frame: bytes) -> worker.Message | None:
+    """The worker's report, taken over field by field; None when it is not one."""
     size = worker.HEADER.size
     if len(frame) < size:
         return None
     length, _ = worker.unpack_head(frame[:size])
     try:
-        given = json.loads(frame[size : size + length])
+        text = frame[size : size + length].decode()
+        given = json.loads(text)
         if not isinstance(given, dict) or given.get("end") not in _ENDS_OF_CODE or _too_deep(given.get("value")):
             return None
     except (ValueError, RecursionError, MemoryError):
         return None
     code, error = given.get("exit_code"), given.get("error")
     answer = {"end": given["end"], "exit_code": code if type(code) is int and 0 <= code <= 255 else 1}  # noqa: PLR2004
-    answer["value"] = given.get("value")
+    answer["value"] = _encodable(given.get("value")) if _SURROGATE_ESCAPE.search(text) else given.get("value")
     if isinstance(error, dict):
         answer["error"] = {key: _text(error.get(key), limit) for key, limit in _ERROR_LIMITS.items()}
     return answer
+
+
+def _encodable(value: object) -> object:
+    """The value with U+FFFD for each lone surrogate, which Python's strings can hold and UTF-8 cannot."""
+    return json.loads(_SURROGATE.sub("\ufffd", json.dumps(value, ensure_ascii=False)))
 
 
 def _too_deep(value: object) -> bool:

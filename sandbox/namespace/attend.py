@@ -9,12 +9,15 @@ import socket
 import struct
 import time
 from dataclasses import dataclass
+from types import FrameType
 
 from sandbox import worker
 from sandbox.namespace.confine import Worker
+from sandbox.namespace.results import of_this_process
 from sandbox.namespace.watch import TreeWatch, Used
 
 _FIRST_LOOK_S, _LAST_PAUSE_S, _RESTING_PAUSE_S = 0.01, 0.05, 0.4
+_READ = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -37,82 +40,87 @@ def attend(running: Worker, channel: socket.socket, wall_s: float, watch: TreeWa
     processor from who waits for the answer.
     patient: look less often while it rests: such a job may do nothing for hours.
     """
-    said = bytearray()
-    reason = _wait(running, channel, time.monotonic() + wall_s, watch, said, patient=patient)
-    used = watch.used_alone(running.pid) if not reason and _complete(said) else None
+    results = running.results
+    reason = _wait(running, channel, time.monotonic() + wall_s, watch, patient=patient)
+    used = watch.used_alone(running.pid) if not reason and results.complete else None
     with contextlib.suppress(ProcessLookupError):  # everything in the box but us: daemons of the job end with it
         os.kill(-1, signal.SIGKILL if used is None else signal.SIGSTOP)
     if used is not None:
-        return Ended("", 0, bytes(said), used)
-    answered = _complete(said)
+        return Ended("", 0, bytes(results.received), used)
+    answered = results.complete
     status = _reap(running.pid)
-    _drain(running.result, said)
-    return Ended(reason, 0 if answered and not reason else status, bytes(said), watch.used_by_all())
+    results.drain()
+    return Ended(reason, 0 if answered and not reason else status, bytes(results.received), watch.used_by_all())
 
 
 def rehearse(watch: TreeWatch, limits: worker.Message, worker_pid: int) -> Ended:
     """An end as most jobs have it, for a worker that has not begun."""
     watch.begin(limits, worker_pid)
-    said = worker.pack({"end": "ok", "exit_code": 0, "value": [1, "a", None]})
-    ours, theirs = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        worker.write_all(theirs, said)
-        poller = select.poll()
-        poller.register(ours, select.POLLIN)
-        poller.poll(0)
-        into = bytearray()
-        _drain(ours, into)
-        _complete(into)
-        os.close(os.pidfd_open(worker_pid))
-    finally:
-        os.close(ours)
-        os.close(theirs)
-    return Ended("", 0, bytes(into), watch.used_alone(worker_pid) or Used(0.0, 0))
-
-
-def _wait(
-    running: Worker, channel: socket.socket, deadline: float, watch: TreeWatch, said: bytearray, *, patient: bool
-) -> str:
-    """Until the worker has answered or left (""), or must be ended for the reason returned."""
-    exited = os.pidfd_open(running.pid)
+    results, theirs = of_this_process()
+    worker.write_all(theirs, worker.pack({"end": "ok", "exit_code": 0, "value": [1, "a", None]}))
+    os.close(theirs)
     poller = select.poll()
-    for descriptor in (exited, running.result, channel.fileno()):
+    poller.register(results, select.POLLIN)
+    poller.poll(0)
+    results.drain()
+    os.close(os.pidfd_open(worker_pid))
+    results.close()
+    return Ended("", 0, bytes(results.received), watch.used_alone(worker_pid) or Used(0.0, 0))
+
+
+def _wait(running: Worker, channel: socket.socket, deadline: float, watch: TreeWatch, *, patient: bool) -> str:
+    """Until the worker has answered or left (""), or must be ended for the reason returned."""
+    results = running.results
+    exited, woken = os.pidfd_open(running.pid), wake_on_child()
+    poller = select.poll()
+    for descriptor in (exited, woken, results.fileno(), channel.fileno()):
         poller.register(descriptor, select.POLLIN)
     reason, pause = "", _FIRST_LOOK_S
+    look_at = time.monotonic() + pause
     while not reason:
-        left = deadline - time.monotonic()
-        events = dict(poller.poll(max(0.0, min(pause, left)) * 1000))
-        if running.result in events and not _drain(running.result, said):
-            poller.unregister(running.result)
-        if exited in events or _complete(said):
+        wait = max(0.0, min(look_at, deadline) - time.monotonic())
+        events = dict(poller.poll(wait * 1000))
+        if woken in events:
+            os.read(woken, _READ)
+            reap_orphans(running.pid)
+        if results.fileno() in events and not results.drain() and events[results.fileno()] & select.POLLHUP:
+            poller.unregister(results)
+        if exited in events or results.complete:
             break
         if channel.fileno() in events:
             reason = _obey(_order(channel), running.pid, channel)
-        elif left <= 0:
+            continue
+        # By the clock, not when nothing else happens: a job can make something happen all the time.
+        now = time.monotonic()
+        if now >= deadline:
             reason = "timeout"
-        elif not events:
+        elif now >= look_at:
             reason = watch.exceeded()
             pause = min(_RESTING_PAUSE_S if patient and watch.resting else _LAST_PAUSE_S, pause * 2)
+            look_at = time.monotonic() + pause
     return reason
 
 
-def _complete(said: bytearray) -> bool:
-    size = worker.HEADER.size
-    return len(said) >= size and len(said) >= size + sum(worker.unpack_head(bytes(said[:size])))
+def wake_on_child() -> int:
+    """A descriptor that can be read whenever a child has ended, and once to begin with."""
+    woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, _do_nothing)
+    os.write(wake, b"\0")  # for a child that ended before
+    return woken
 
 
-def _drain(descriptor: int, into: bytearray) -> bool:
-    """Read what is there; False at the end of the stream."""
-    limit = worker.MAX_VALUE_BYTES + (1 << 16)
-    while True:
-        try:
-            data = os.read(descriptor, 1 << 16)
-        except BlockingIOError:
-            return True
-        if not data:
-            return False
-        if len(into) < limit:
-            into += data
+def _do_nothing(_number: int, _frame: FrameType | None) -> None:
+    """The byte on the wake-up descriptor is all that is wanted of SIGCHLD."""
+
+
+def reap_orphans(worker_pid: int) -> None:
+    """Reap processes whose parents have ended. The worker's own status is left for later."""
+    with contextlib.suppress(ChildProcessError):
+        while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+            if ended.si_pid == worker_pid:
+                return
+            os.waitpid(ended.si_pid, 0)
 
 
 def _obey(order: worker.Message, worker_pid: int, channel: socket.socket) -> str:

@@ -31,7 +31,8 @@ _KERNEL_POOLS = {
     "net/ipv4/tcp_rmem": "4096 16384 131072",
     "net/ipv4/tcp_wmem": "4096 16384 131072",
 }
-_WRITABLE = (rootfs.TMP, rootfs.WORK, "/dev/shm", "/dev/null", "/dev/zero", "/dev/full")  # noqa: S108  (in the box)
+_WRITABLE = (rootfs.TMP, rootfs.WORK, "/dev/shm", rootfs.PTS, "/dev/null", "/dev/zero", "/dev/full", "/dev/tty")  # noqa: S108  (in the box)
+_PSEUDO_TERMINALS = "newinstance,ptmxmode=0666,mode=0620,max=64"  # their number is bounded for the whole machine
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,7 @@ def _isolate(mapped: int) -> None:
     for name, target in (("tmp", rootfs.TMP), ("work", rootfs.WORK), ("shm", "/dev/shm")):  # noqa: S108  (in the box)
         os.mkdir(f"{rootfs.BOX}/{name}", 0o700)
         syscalls.mount(f"{rootfs.BOX}/{name}", target, "", syscalls.MS_BIND)
+    syscalls.mount("devpts", rootfs.PTS, "devpts", syscalls.MS_NOSUID | syscalls.MS_NOEXEC, _PSEUDO_TERMINALS)
     # Read-only: settings of the kernel below /proc/sys would otherwise be guarded by the user id alone.
     syscalls.mount("proc", "/proc", "proc", quiet | syscalls.MS_NOEXEC | syscalls.MS_RDONLY)
     syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)  # the worker has our user id: keep it out of /proc/1

@@ -89,6 +89,13 @@ def refuse_bits(argument: int, bits: int) -> Ops:
     return [load(argument), op(JSET, bits, 0, 1), answer(EPERM), answer(ALLOW)]
 
 
+def refuse_values(argument: int, values: Iterable[int]) -> Ops:
+    """EPERM when the argument is one of these."""
+    listed = list(values)
+    tests = [op(JEQ, value, len(listed) - index, 0) for index, value in enumerate(listed)]
+    return [load(argument), *tests, answer(ALLOW), answer(EPERM)]
+
+
 def only_zero(argument: int) -> Ops:
     """EPERM for anything else."""
     return [load(argument), op(JEQ, 0, 1, 0), answer(EPERM), answer(ALLOW)]

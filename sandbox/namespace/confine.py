@@ -15,6 +15,7 @@ from sandbox import worker
 from sandbox.namespace import landlock, rootfs, seccomp, syscalls
 from sandbox.namespace.cgroups import Group
 from sandbox.namespace.readings import data_in_use
+from sandbox.namespace.results import ResultChannel
 
 _RESULT_FD, _JOB_FD, _RULES_FD = 3, 4, 5
 _HIGH = 64  # above every descriptor that is about to be given its place
@@ -40,11 +41,11 @@ class Confinement:
 
 @dataclass(frozen=True)
 class Worker:
-    """A confined worker that waits for its job. `result` is read without blocking."""
+    """A confined worker that waits for its job."""
 
     pid: int
     job: int
-    result: int
+    results: ResultChannel
 
     def hand_over(self, frame: bytes) -> None:
         """Give it the job's frame, as the engine sent it."""
@@ -56,16 +57,16 @@ class Worker:
 def start(confinement: Confinement, out: int, err: int) -> Worker:
     """Fork it. The given descriptors are the child's alone afterwards."""
     job_read, job_write = os.pipe2(os.O_CLOEXEC)
-    result_read, result_write = os.pipe2(os.O_CLOEXEC)
-    os.set_blocking(result_read, False)
+    results = ResultChannel()
     nothing = os.open("/dev/null", os.O_RDONLY)
-    given = (nothing, out, err, result_write, job_read)
+    given = (nothing, out, err, results.worker_end, job_read)
     pid = os.fork()
     if pid == 0:
         _become(confinement, given)
     for descriptor in given:
         os.close(descriptor)
-    return Worker(pid, job_write, result_read)
+    results.accept_from(pid)
+    return Worker(pid, job_write, results)
 
 
 def _become(confinement: Confinement, given: tuple[int, ...]) -> NoReturn:

@@ -8,16 +8,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sandbox import worker
 from sandbox.namespace import orders
 
 _SOURCE = str(Path(__file__).parents[2])
 # The command line is visible in every box, so nothing of the host goes on it: all else comes over the socket.
-_BOOTSTRAP = """
-import importlib, json, socket, sys
+# For the same reason our modules' code does not name the files it was compiled from: a job can look at its stack.
+_BOOTSTRAP = f"""
+import _imp, importlib, importlib.machinery, json, socket, sys
 ours, theirs = (socket.socket(fileno=int(n)) for n in sys.argv[1:])
 wanted = json.loads(ours.recv(1 << 16))
+class Loader(importlib.machinery.SourceFileLoader):
+    def get_code(self, name):
+        code = super().get_code(name)
+        _imp._fix_co_filename(code, {worker.OWN_FILES!r} + name)
+        return code
+class Finder:
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] == "sandbox":
+            spec = importlib.machinery.PathFinder.find_spec(name, path)
+            spec.loader = Loader(name, spec.origin)
+            return spec
+sys.meta_path.insert(0, Finder)
 sys.path.insert(0, wanted["source"])
-importlib.import_module(wanted["supervisor"]).main(ours, theirs, wanted)
+supervisor = importlib.import_module(wanted["supervisor"])
+sys.meta_path.remove(Finder)
+supervisor.main(ours, theirs, wanted)
 """
 
 

@@ -4,6 +4,8 @@ import importlib
 import sys
 from collections.abc import Iterable, Sequence
 
+from sandbox import worker
+
 # What nearly every script imports; a box has it already.
 COMMON = (
     "collections", "csv", "datetime", "decimal", "enum", "functools", "io", "itertools", "json", "math", "pathlib",
@@ -18,6 +20,7 @@ def for_template(wanted: Sequence[str], packages: Sequence[str]) -> list[str]:
     Of them, a box's worker learns by PYTHONPATH.
     """
     missing = import_all(COMMON)
+    worker.add_site_builtins()
     if wanted:
         sys.path += packages
         missing += import_all(wanted)

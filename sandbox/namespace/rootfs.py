@@ -20,7 +20,9 @@ BOX = "/box"  # where a box mounts the one tmpfs that its /tmp, /work and /dev/s
 BOX_ID = 1000
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
-_DEVICES = ("null", "zero", "full", "random", "urandom")
+# /dev/tty is the controlling terminal of whoever opens it: a box has none but a pseudo-terminal of its own.
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+PTS = "/dev/pts"  # where a box mounts its own pseudo-terminals
 _ETC = {
     "passwd": f"root:x:0:0:root:/:/usr/sbin/nologin\nbox:x:{BOX_ID}:{BOX_ID}:box:{TMP}:/bin/bash\n",
     "group": f"root:x:0:\nbox:x:{BOX_ID}:\n",
@@ -67,7 +69,7 @@ def build(plan: RootPlan) -> None:
     for tree, target in trees:
         source_is_folder = os.path.isdir(f"/proc/self/fd/{tree}")
         _attach(tree, new + target, folder=source_is_folder, attributes=MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV)
-    for folder in ("dev/shm", "proc", TMP[1:], WORK[1:], BOX[1:], "etc", "root", "home", "var", "run"):
+    for folder in ("dev/shm", PTS[1:], "proc", TMP[1:], WORK[1:], BOX[1:], "etc", "root", "home", "var", "run"):
         os.makedirs(f"{new}/{folder}", exist_ok=True)
     for tree, name in devices:
         # Read-only keeps the node's own mode from being changed; a device takes writes all the same.
@@ -75,6 +77,7 @@ def build(plan: RootPlan) -> None:
     for name, target in (("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1")):
         os.symlink(target, f"{new}/dev/{name}")
     os.symlink("/proc/self/fd/2", f"{new}/dev/stderr")
+    os.symlink("pts/ptmx", f"{new}/dev/ptmx")
     for name, text in _ETC.items():
         with open(f"{new}/etc/{name}", "w", encoding="ascii") as out:
             out.write(text)

@@ -157,7 +157,8 @@ _FCNTL, _RENAMEAT2 = 72, 316
 _F_SETLEASE, _F_NOTIFY = 1024, 1026  # hold up, or watch, what others do with a workspace's files
 _RENAME_WHITEOUT = 4  # leaves a 0:0 device behind, which mknod may not make
 _NAMESPACES = 0x7E020000 | 0x00000080  # every CLONE_NEW*, CLONE_NEWTIME too
-_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+# Put input into a terminal, control a console, redirect the console, load a line discipline (a kernel module).
+_TERMINAL_CONTROLS = {"TIOCSTI": 0x5412, "TIOCLINUX": 0x541C, "TIOCCONS": 0x541D, "TIOCSETD": 0x5423}
 _PR_SET_DUMPABLE = 4
 AF_UNIX, _AF_NETLINK = 1, 16
 ALLOWED_FAMILIES = {"AF_UNIX": AF_UNIX, "AF_INET": 2, "AF_INET6": 10}
@@ -201,7 +202,7 @@ def program() -> bytes:
     rules[_SOCKET] = bpf.equal(0, _AF_NETLINK, [bpf.answer(bpf.ENOTSUP)], rules[_SOCKET])
     # Process 1 must be able to read how much memory each process has.
     rules[_PRCTL] = bpf.equal(0, _PR_SET_DUMPABLE, bpf.equal(1, 0, _REFUSED))
-    rules[_IOCTL] = bpf.equal(1, _TIOCSTI, _REFUSED, bpf.equal(1, _TIOCLINUX, _REFUSED))
+    rules[_IOCTL] = bpf.refuse_values(1, _TERMINAL_CONTROLS.values())
     return b"".join([*bpf.prologue(LAST_REVIEWED), *bpf.search(rules)])
 
 

@@ -19,9 +19,10 @@ from typing import NoReturn
 from sandbox import worker
 from sandbox.namespace import landlock, seccomp, syscalls
 from sandbox.namespace.readings import data_in_use
+from sandbox.namespace.results import ResultChannel
 
 TMP, WORK, SHM = "/tmp", "/work", "/dev/shm"  # noqa: S108  (in the container)
-_WRITABLE = (TMP, WORK, SHM, "/dev/null", "/dev/zero", "/dev/full")
+_WRITABLE = (TMP, WORK, SHM, "/dev/pts", "/dev/null", "/dev/zero", "/dev/full", "/dev/tty")
 _RESULT_FD, _JOB_FD = 3, 4
 _HIGH = 64  # above every descriptor that is about to be given its place
 # An empty filter (one `return ALLOW`), where the table of system calls is not for this machine.
@@ -30,11 +31,11 @@ _NO_FILTER = struct.pack("<HBBI", 0x06, 0, 0, 0x7FFF0000)
 
 @dataclass(frozen=True)
 class Confined:
-    """A confined worker that waits for its job. `result`, `out` and `err` are read without blocking."""
+    """A confined worker that waits for its job. `out` and `err` are read without blocking."""
 
     pid: int
     job: int
-    result: int
+    results: ResultChannel
     out: int
     err: int
     landlock_abi: int
@@ -52,11 +53,11 @@ def start() -> Confined:
     rules = landlock.ruleset(abi, _WRITABLE) if abi else -1
     filter_ = seccomp.program() if seccomp.supported() else _NO_FILTER
     job, job_write = os.pipe2(os.O_CLOEXEC)
-    result, result_write = _read_without_blocking()
+    results = ResultChannel()
     out, out_write = _read_without_blocking()
     err, err_write = _read_without_blocking()
     nothing = os.open("/dev/null", os.O_RDONLY)
-    given = (nothing, out_write, err_write, result_write, job)
+    given = (nothing, out_write, err_write, results.worker_end, job)
     with _first_to_be_killed():
         syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)  # the worker has our user id: keep it out of /proc/1
         pid = os.fork()
@@ -64,7 +65,8 @@ def start() -> Confined:
             _become(given, rules, filter_)
     for descriptor in (*given, *([rules] if rules >= 0 else [])):
         os.close(descriptor)
-    return Confined(pid, job_write, result, out, err, abi)
+    results.accept_from(pid)
+    return Confined(pid, job_write, results, out, err, abi)
 
 
 def _read_without_blocking() -> tuple[int, int]:

@@ -69,6 +69,7 @@ def _prepare(preload: list[str]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)  # process 1 gets signals of its own container only if it has a handler
     os.umask(0o077)
+    worker.add_site_builtins()
     for name in preload:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)

@@ -9,7 +9,6 @@ import os
 import select
 import signal
 import time
-from types import FrameType
 
 from sandbox import worker
 from sandbox.docker.flows import Flows
@@ -18,12 +17,11 @@ from sandbox.docker.inside import counters
 from sandbox.docker.inside.confine import Confined
 from sandbox.docker.inside.inlets import Inlets
 from sandbox.docker.inside.outbox import Outbox
-from sandbox.namespace.attend import Ended
+from sandbox.namespace.attend import Ended, wake_on_child
 from sandbox.namespace.watch import Used
 
 _FIRST_LOOK_S, _LAST_PAUSE_S, _RESTING_PAUSE_S = 0.01, 0.05, 0.4
 _READ = 1 << 16
-_MAX_SAID = worker.MAX_VALUE_BYTES + (1 << 16)
 
 
 class Keeper:
@@ -34,7 +32,7 @@ class Keeper:
         self._printed = {running.out: "stdout", running.err: "stderr"}
         self._orders = orders
         self._outbox = outbox
-        self._said = bytearray()
+        self._results = running.results
         self._seen = 0
         self._status: int | None = None
         self._poller = select.poll()
@@ -42,30 +40,30 @@ class Keeper:
         self._flows = Flows(self._poller, outbox.put, metered=False)
         self._inlets = Inlets(self._poller, self._flows, inlets)
         self._last_pause_s = _RESTING_PAUSE_S if inlets else _LAST_PAUSE_S  # a server may do nothing for hours
-        self._woken = _wake_on_child()
+        self._woken = wake_on_child()
 
     def attend(self, limits: worker.Message, watch: counters.ContainerWatch) -> Ended:
         """Until the job and everything it started are killed. Raises EOFError when the engine is gone."""
-        for descriptor in (self._orders, self._running.result, self._woken):
+        for descriptor in (self._orders, self._results.fileno(), self._woken):
             self._poller.register(descriptor, select.POLLIN)
         try:
             reason = self._wait(limits, watch)
         finally:
-            used = watch.used_alone(self._running.pid) if self._answered else None
+            used = watch.used_alone(self._running.pid) if self._results.complete else None
             with contextlib.suppress(ProcessLookupError):
                 os.kill(-1, signal.SIGKILL)
             if used is None:
                 self._reap(0)  # all of them are dead before the engine hears of it
         self._flows.read_out()
-        self._take_answer()
+        self._results.drain()
         self._pass_on_the_rest(limits["output_bytes"])
         if not reason and self._seen > limits["output_bytes"]:
             reason = "output"
         if not reason and self._status is not None and os.WIFSIGNALED(self._status):
             killed = os.WTERMSIG(self._status) == signal.SIGKILL
             reason = "memory" if killed and counters.out_of_memory_kills() else ""
-        status = 0 if self._answered and not reason else self._status or 0
-        return Ended(reason, status, bytes(self._said), self._used(used, watch))
+        status = 0 if self._results.complete and not reason else self._status or 0
+        return Ended(reason, status, bytes(self._results.received), self._used(used, watch))
 
     @staticmethod
     def _used(alone: Used | None, watch: counters.ContainerWatch) -> Used:
@@ -84,8 +82,9 @@ class Keeper:
             events = dict(self._poller.poll((wait if again is None else min(wait, again)) * 1000))
             if self._orders in events:
                 self._obey()
-            if self._running.result in events:
-                self._take_answer()
+            channel = self._results.fileno()
+            if channel in events and not self._results.drain() and events[channel] & select.POLLHUP:
+                self._poller.unregister(channel)
             if self._woken in events:
                 os.read(self._woken, _READ)
                 self._reap(os.WNOHANG)
@@ -94,7 +93,7 @@ class Keeper:
             self._pass_on()
             if self._seen > limits["output_bytes"]:
                 return "output"
-            if self._answered or self._status is not None:
+            if self._results.complete or self._status is not None:
                 return ""
             now = time.monotonic()
             if now >= deadline:
@@ -178,25 +177,6 @@ class Keeper:
             self._poller.unregister(descriptor)
         os.close(descriptor)
 
-    def _take_answer(self) -> None:
-        while True:
-            try:
-                data = os.read(self._running.result, _READ)
-            except BlockingIOError:
-                return
-            if not data:
-                with contextlib.suppress(KeyError):
-                    self._poller.unregister(self._running.result)
-                return
-            if len(self._said) < _MAX_SAID:
-                self._said += data
-
-    @property
-    def _answered(self) -> bool:
-        size = worker.HEADER.size
-        said = self._said
-        return len(said) >= size and len(said) >= size + sum(worker.unpack_head(bytes(said[:size])))
-
     def _reap(self, how: int) -> None:
         """Bury the dead; with WNOHANG those there are, else until nobody is left."""
         while True:
@@ -208,16 +188,3 @@ class Keeper:
                 return
             if pid == self._running.pid:
                 self._status = status
-
-
-def _wake_on_child() -> int:
-    """A descriptor that can be read whenever a child has ended, and once to begin with."""
-    woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, _nothing)
-    os.write(wake, b"\0")  # a job that was over before we listened would be waited for until its time is up
-    return woken
-
-
-def _nothing(_number: int, _frame: FrameType | None) -> None:
-    """The byte on the wake-up descriptor is all that is wanted of SIGCHLD."""

@@ -1,0 +1,78 @@
+"""The channel on which a worker reports the result of its job. Standard library only.
+
+Only the process that received the job may report. The channel is a socket, which cannot be reopened through
+``/proc/<pid>/fd``, and the kernel names the sender of everything that is read (``SO_PASSCRED``, see unix(7)): what
+other processes of the job write, having inherited the socket, is dropped.
+"""
+
+import os
+import socket
+import struct
+
+from sandbox import worker
+
+_CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
+# Room for the credentials and nothing else: the kernel closes descriptors that a process of the job sends along.
+_ANCILLARY = socket.CMSG_SPACE(_CREDENTIALS.size)
+_READ = 1 << 16
+_MOST_READS = 1000  # a socket holds fewer messages
+_MOST = worker.MAX_VALUE_BYTES + _READ
+
+
+class ResultChannel:
+    """The reading end. `worker_end` is a descriptor for the worker, the caller's to close."""
+
+    def __init__(self) -> None:
+        self._socket, theirs = socket.socketpair()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # before anyone can write
+        self._socket.setblocking(False)
+        self.worker_end = theirs.detach()
+        self._reporter = -1
+        self.received = bytearray()
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def accept_from(self, pid: int) -> None:
+        """Name the one process whose messages count."""
+        self._reporter = pid
+
+    def drain(self) -> bool:
+        """Read what is there; False at the end of the stream. Bounded, so that a flood does not hold up the caller."""
+        for _ in range(_MOST_READS):
+            try:
+                data, ancillary, _, _ = self._socket.recvmsg(_READ, _ANCILLARY)
+            except BlockingIOError:
+                return True
+            except ConnectionResetError:  # closed by the worker's side with something unread
+                return False
+            if not data:
+                return False
+            if _sender(ancillary) == self._reporter and len(self.received) < _MOST:
+                self.received += data
+        return True
+
+    @property
+    def complete(self) -> bool:
+        """Whether a whole frame has been received."""
+        size = worker.HEADER.size
+        got = self.received
+        return len(got) >= size and len(got) >= size + sum(worker.unpack_head(bytes(got[:size])))
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def _sender(ancillary: list[tuple[int, int, bytes]]) -> int:
+    """The pid of who wrote, as seen from this process's pid namespace; 0 when it is not known."""
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS and len(data) == _CREDENTIALS.size:
+            return int(_CREDENTIALS.unpack(data)[0])
+    return 0
+
+
+def of_this_process() -> tuple[ResultChannel, int]:
+    """A channel on which this process itself may report, and the descriptor to write to: for rehearsals."""
+    channel = ResultChannel()
+    channel.accept_from(os.getpid())
+    return channel, channel.worker_end
