@@ -11,12 +11,12 @@ ROOT = Path(__file__).parents[3]
 # In a process of its own: it takes over SIGCHLD.
 OVER_BEFORE = """
 import os, select
-from sandbox.docker.inside.keeper import _wake_on_child
+from sandbox.namespace.attend import wake_on_child
 
 if (pid := os.fork()) == 0:
     os._exit(4)
 os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # it is over, and nobody has heard of it
-woken = _wake_on_child()
+woken = wake_on_child()
 print(select.select([woken], [], [], 10)[0] == [woken])
 """
 
