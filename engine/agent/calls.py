@@ -66,6 +66,8 @@ class CallRound:
 
     async def _one(self, index: int, host: Host, turn: Turn, on_event: OnEvent) -> None:
         call = self._calls[index]
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         on_event(CallStarted(call))
 
         def told(message: str, fraction: float | None = None) -> None:
@@ -74,7 +76,8 @@ class CallRound:
         try:
             self._results[index] = await dispatch(host, turn, self._parts[index], call.name, told)
         except asyncio.CancelledError:
-            self._results.setdefault(index, refused("cancelled", "Cancelled before it finished.", began=True))
+            took = (loop.time() - began) * 1000.0
+            self._results.setdefault(index, cancelled(call, took))
             raise
         finally:
             if index in self._results:
@@ -109,10 +112,17 @@ def as_call(part: ToolCallPart, names: ProviderNames) -> ToolCall:
     return ToolCall(name=names.from_provider(part.tool_name), arguments=part.args_as_dict(), id=part.tool_call_id)
 
 
-def refused(reason: str, error: str, *, began: bool = False) -> ToolResult:
-    """The result of a call that did not run to its end."""
-    failure = Failure(FailureClass.DIAGNOSTIC, reason, may_have_started=began, replay_safe=not began)
-    return ToolResult(success=False, error=error, failure=failure, audit=Audit(end="killed" if began else "refused"))
+def refused(reason: str, error: str) -> ToolResult:
+    """The result of a call that was not run."""
+    failure = Failure(FailureClass.DIAGNOSTIC, reason, may_have_started=False, replay_safe=True)
+    return ToolResult(success=False, error=error, failure=failure, audit=Audit(end="refused"))
+
+
+def cancelled(call: ToolCall, took_ms: float) -> ToolResult:
+    """The result of a call that was cancelled while it ran. took_ms: from its start to its cancellation."""
+    failure = Failure(FailureClass.DIAGNOSTIC, "cancelled", may_have_started=True)
+    audit = Audit(tool=call.name, call_id=call.id, duration_ms=took_ms, attempts=1, end="killed")
+    return ToolResult(success=False, error="Cancelled before it finished.", failure=failure, audit=audit)
 
 
 def control_signal(tool: str, result: ToolResult) -> tuple[str, str]:

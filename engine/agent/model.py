@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Self
 
+import httpx2
 from pydantic_ai.direct import model_request, model_request_stream
 from pydantic_ai.exceptions import AgentRunError, UserError
 from pydantic_ai.messages import (
@@ -17,7 +18,7 @@ from pydantic_ai.messages import (
     TextPart,
     TextPartDelta,
 )
-from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.models import Model, ModelRequestParameters, create_async_httpx2_client
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
@@ -39,10 +40,14 @@ class ModelClient:
 
     def __init__(self, endpoint: ModelEndpoint) -> None:
         self.endpoint = endpoint
-        self._model = build(endpoint)
+        self._http = create_async_httpx2_client()
+        self._http.event_hooks = {**self._http.event_hooks, "response": [self._note_type]}
+        self._answered_with = ""
+        self._model = build(endpoint, self._http)
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
+        await self._stack.enter_async_context(self._http)
         await self._stack.enter_async_context(self._model)
         return self
 
@@ -92,6 +97,7 @@ class ModelClient:
         parameters: ModelRequestParameters,
         on_text: OnText | None,
     ) -> ModelResponse:
+        self._answered_with = ""
         try:
             if on_text is None:
                 return await model_request(
@@ -99,7 +105,20 @@ class ModelClient:
                 )
             return await self._stream(messages, settings, parameters, on_text)
         except (AgentRunError, UserError) as error:
-            raise ModelError(f"{self.endpoint} could not be asked: {one_line(error)}. {remedy(error)}") from error
+            raise ModelError(f"{self.endpoint} could not be asked: {self._cause(error)}. {remedy(error)}") from error
+
+    async def _note_type(self, response: httpx2.Response) -> None:
+        """Keep the media type of an answer that claims success but is of no type a model's server answers with."""
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        speaks = kind.endswith(("json", "event-stream", "jsonl"))
+        self._answered_with = kind if response.is_success and kind and not speaks else ""
+
+    def _cause(self, error: Exception) -> str:
+        """Why a request failed, in one line. A web page in place of a reply explains any error of the library."""
+        if not self._answered_with:
+            return one_line(error)
+        what = "a web page" if self._answered_with == "text/html" else "something else"
+        return f"the server answered with {what} ({self._answered_with}), not with a model's reply"
 
     async def _stream(
         self,
@@ -136,16 +155,16 @@ def definition(tool: ToolSpec, names: ProviderNames) -> ToolDefinition:
     )
 
 
-def build(endpoint: ModelEndpoint) -> Model:
-    """The library's model for an endpoint. Raises ConfigError when a key is missing."""
+def build(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model:
+    """The library's model for an endpoint, which sends its requests by `http`. Raises ConfigError without a key."""
     try:
         match endpoint.provider:
             case "anthropic":
-                return build_anthropic(endpoint)
+                return build_anthropic(endpoint, http)
             case "google":
-                return build_google(endpoint)
+                return build_google(endpoint, http)
             case _:
-                return build_openai(endpoint)
+                return build_openai(endpoint, http)
     except UserError as error:
         raise ConfigError(
             f"model: {endpoint} cannot be used: {one_line(error)} "
@@ -153,30 +172,32 @@ def build(endpoint: ModelEndpoint) -> Model:
         ) from error
 
 
-def build_openai(endpoint: ModelEndpoint) -> Model:
+def build_openai(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model:
     from pydantic_ai.models.openai import OpenAIChatModel  # noqa: PLC0415 -- each provider's client takes a second
     from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415 -- same
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider  # noqa: PLC0415 -- same
 
     if endpoint.base_url is None:
-        return OpenAIChatModel(endpoint.name, provider=OpenAIProvider(api_key=endpoint.api_key))
-    provider = OpenAICompatibleProvider("configured", base_url=endpoint.base_url, api_key=endpoint.api_key)
+        return OpenAIChatModel(endpoint.name, provider=OpenAIProvider(api_key=endpoint.api_key, http_client=http))
+    url, key = endpoint.base_url, endpoint.api_key
+    provider = OpenAICompatibleProvider("configured", base_url=url, api_key=key, http_client=http)
     return OpenAIChatModel(endpoint.name, provider=provider)
 
 
-def build_anthropic(endpoint: ModelEndpoint) -> Model:
+def build_anthropic(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model:
     from pydantic_ai.models.anthropic import AnthropicModel  # noqa: PLC0415 -- each provider's client takes a second
     from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415 -- same
 
-    provider = AnthropicProvider(api_key=endpoint.api_key, base_url=endpoint.base_url)
+    provider = AnthropicProvider(api_key=endpoint.api_key, base_url=endpoint.base_url, http_client=http)
     return AnthropicModel(endpoint.name, provider=provider)
 
 
-def build_google(endpoint: ModelEndpoint) -> Model:
+def build_google(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model:
     from pydantic_ai.models.google import GoogleModel  # noqa: PLC0415 -- each provider's client takes a second
     from pydantic_ai.providers.google import GoogleProvider  # noqa: PLC0415 -- same
 
-    return GoogleModel(endpoint.name, provider=GoogleProvider(api_key=endpoint.api_key, base_url=endpoint.base_url))
+    provider = GoogleProvider(api_key=endpoint.api_key, base_url=endpoint.base_url, http_client=http)
+    return GoogleModel(endpoint.name, provider=provider)
 
 
 def one_line(error: Exception) -> str:

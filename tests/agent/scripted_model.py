@@ -12,7 +12,7 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 Reply = dict[str, Any]
@@ -36,6 +36,11 @@ def fails(status: int, message: str = "no") -> Reply:
     return {"status": status, "message": message}
 
 
+def shows_a_page(html: str = "<!DOCTYPE html><title>Sign in</title>") -> Reply:
+    """What a proxy or a wrong address answers: a web page, with the status of success."""
+    return {"page": html}
+
+
 @dataclass
 class ScriptedModel:
     """Answers with the script's replies in turn, then with the last one again; keeps every request's body."""
@@ -54,6 +59,8 @@ class ScriptedModel:
             await self.hold.wait()
         scripted = self.script[min(len(self.requests), len(self.script)) - 1]
         reply = scripted(body) if callable(scripted) else scripted
+        if "page" in reply:
+            return HTMLResponse(reply["page"])
         if "status" in reply:
             return JSONResponse({"error": {"message": reply["message"]}}, status_code=reply["status"])
         if body.get("stream"):

@@ -3,13 +3,14 @@
 import base64
 
 import pytest
+from pydantic_ai.messages import ModelRequest, UserPromptPart
 
 from engine.agent.endpoint import ModelEndpoint
 from engine.agent.images import OpenAIImages
-from engine.agent.model import ModelClient
+from engine.agent.model import ModelClient, ModelError
 from engine.agent.vision import ModelVision
 from engine.contract.failure import ConfigError, FailureClass, ToolFailure
-from tests.agent.scripted_model import PNG, fails, says, serving
+from tests.agent.scripted_model import PNG, fails, says, serving, shows_a_page
 
 
 @pytest.mark.spec("TOOL-13")
@@ -68,6 +69,17 @@ def test_a_provider_without_a_key_is_a_configuration_error_that_names_the_settin
 async def test_every_provider_opens_and_closes_with_a_key(provider: str) -> None:
     async with ModelClient(ModelEndpoint(provider, "some-model", api_key="k")):  # type: ignore[arg-type]
         pass
+
+
+@pytest.mark.spec("LOOP-1")
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_a_web_page_in_place_of_a_reply_is_called_that(streamed: bool) -> None:
+    async with serving(shows_a_page()) as server, ModelClient(ModelEndpoint("openai", "m", server.base_url)) as client:
+        with pytest.raises(ModelError) as caught:
+            await client.ask([ModelRequest(parts=[UserPromptPart("hi")])], on_text=print if streamed else None)
+    said = str(caught.value)
+    assert "the server answered with a web page (text/html), not with a model's reply" in said
+    assert "Check base_url" in said
 
 
 def test_a_key_does_not_show_in_an_endpoint() -> None:

@@ -397,6 +397,9 @@ async def test_wall_time_cancels_what_runs_and_every_call_still_has_a_result() -
     assert report.finish is Finish.WALL
     assert "1.5 seconds" in report.answer
     assert [one.result.success for one in report.calls] == [True, False, False]
+    killed = report.calls[1].result.audit
+    assert (killed.tool, killed.end, killed.attempts) == ("sleep_on", "killed", 1)
+    assert killed.duration_ms > 0  # of the call itself, not of one that never ran
 
 
 async def test_a_cancelled_run_leaves_a_history_that_the_next_message_can_follow() -> None:
