@@ -23,7 +23,7 @@ def mcp(
     allow_list: Annotated[str, typer.Option("--allow-list", help="As an agent of this allow-list.")] = "",
     agent: Agent = None,
 ) -> None:
-    """Serve the tools over MCP (stdio) until the client closes the connection."""
+    """Serve the tools over MCP (stdio) until the client closes the connection, or a signal asks to stop."""
     home, settings = settings_of(ctx)
     unsafe = options(ctx).unsafe_no_sandbox
 

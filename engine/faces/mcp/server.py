@@ -4,10 +4,13 @@ What a client asks first (`initialize`) is answered before an engine is open, or
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from importlib.metadata import PackageNotFoundError, version
+from typing import cast
 
+import anyio
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.stdio import stdio_server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
@@ -22,6 +25,9 @@ from mcp_types import (
 
 from engine.faces.mcp.clients import Clients
 from engine.faces.mcp.opening import Context, Face, Opening
+from engine.faces.mcp.stdin import StdinLines, stdin_lines
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 INSTRUCTIONS = (
     "Knackbox runs code in a sandbox and learns tools. What create_skill admits becomes a tool of its own at once; "
@@ -60,7 +66,10 @@ def build_server(open_face: OpenFace) -> tuple[Server[dict[str, object]], Openin
 
 
 async def serve_stdio(open_face: OpenFace) -> None:
-    """Serve one client on stdin and stdout until it closes them. Raises what opening and closing the face raise.
+    """Serve one client on stdin and stdout until it closes them, or until SIGINT or SIGTERM.
+
+    After a signal nothing more is read; calls that run are cancelled and the face is closed, as when the client leaves.
+    A second signal ends the process at once. Raises what opening and closing the face raise.
 
     open_face: opens what answers, once a client is there; it is given the clients to tell of changed tools.
     """
@@ -76,16 +85,43 @@ async def serve_stdio(open_face: OpenFace) -> None:
 
 async def _serve(open_face: OpenFace) -> None:
     """The streams are taken first, so that nothing printed while the face opens can get into the protocol."""
-    async with stdio_server() as (read, write):
+    with stdin_lines() as lines, _stopped_by_signals(lines.close):
+        await _serve_lines(lines, open_face)
+
+
+async def _serve_lines(lines: StdinLines, open_face: OpenFace) -> None:
+    async with stdio_server(stdin=cast("anyio.AsyncFile[str]", lines)) as (read, write):
         server, opening = build_server(open_face)
         holding = asyncio.create_task(opening.hold())
         try:
             await server.run(read, write, server.create_initialization_options(NotificationOptions(tools_changed=True)))
-            opening.begin()  # a client that left without a request learns what is wrong with the configuration
+            if not lines.closed:
+                opening.begin()  # a client that left without a request learns what is wrong with the configuration
         finally:
             opening.finish()
             await asyncio.wait([holding])
         holding.result()
+
+
+@contextmanager
+def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` at the first SIGINT or SIGTERM; the next one has its usual effect."""
+    loop = asyncio.get_running_loop()
+
+    def restore() -> None:
+        for each in _SIGNALS:
+            loop.remove_signal_handler(each)
+
+    def first() -> None:
+        restore()
+        stop()
+
+    for each in _SIGNALS:
+        loop.add_signal_handler(each, first)
+    try:
+        yield
+    finally:
+        restore()
 
 
 def own_version() -> str:
