@@ -5,7 +5,7 @@ import tempfile
 
 from engine import Engine
 from engine.contract.context import CallContext
-from engine.contract.result import TagContext
+from engine.contract.result import ToolContext
 from engine.contract.spec import Tag
 from engine.formats.tags import TagRegistry
 from engine.registry.decorate import tool
@@ -15,7 +15,7 @@ from engine.registry.static import StaticSource
 @tool(tag=Tag("REMIND", r"in (\d+) minutes: (.+)", ("minutes", "what"), "REMIND: in 5 minutes: feed the cat"))
 async def remind(ctx: CallContext, minutes: int, what: str) -> str:
     """Remind the user of something."""
-    asked = ctx.tag.user_message if ctx.tag else ""
+    asked = ctx.user_message
     return f"{what}, in {minutes} minutes (asked: {asked!r})"
 
 
@@ -23,7 +23,7 @@ async def main() -> None:
     print(TagRegistry([remind.spec]).prompt_block())  # goes into the model's prompt
     answer = "I will.\nREMIND: in 10 minutes: take the bread out\nAnything else?"  # comes back from it
     async with Engine.open(home=tempfile.mkdtemp(), sources=[StaticSource("mine", [remind])], packs=False) as engine:
-        answered = await engine.answer_tags(answer, context=TagContext(user_message="the bread!"))
+        answered = await engine.answer_tags(answer, context=ToolContext(user_message="the bread!"))
     print(answered.display)
     for call, result in answered.calls:
         print(f"{call.name}: {result.text}")

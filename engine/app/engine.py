@@ -16,15 +16,17 @@ from engine.app.services import Services
 from engine.app.settings import Settings
 from engine.app.turns import Turns
 from engine.contract.allowed import Allowed
-from engine.contract.context import Clock, no_progress
+from engine.contract.context import CallContext, Clock, no_progress
 from engine.contract.events import CallEvent
-from engine.contract.result import TagContext, ToolCall, ToolResult
+from engine.contract.result import ToolCall, ToolContext, ToolResult
 from engine.contract.source import ToolSource
 from engine.contract.spec import PermissionLevel, ToolSpec
 from engine.contract.turn import Turn
 from engine.dispatch.bind import BoundTool, bind_tools
+from engine.dispatch.inner_calls import InnerCalls
 from engine.dispatch.stream import stream
-from engine.dispatch.tagged import Answered, answer_tags
+from engine.dispatch.tagged import Answered, answer_tags, turn_asked
+from engine.policy.rate_limits import refused_by_limits
 from engine.registry.registries import Registries
 from engine.registry.registry import Registry
 from engine.registry.updates import TOOLS_GENERATION
@@ -48,6 +50,7 @@ class Engine:
     def __init__(self, house: House) -> None:
         self._house = house
         self._turns = Turns(house.services.settings, house.features, house.allow_lists, house.agents)
+        house.registry.execute_through(self._execute)
 
     @classmethod
     @asynccontextmanager
@@ -257,16 +260,33 @@ class Engine:
         call_id: str = "",
         progress: Callable[..., None] = no_progress,
         patient: bool = True,
+        context: ToolContext | None = None,
     ) -> ToolResult:
         """Call one tool by name. Never raises for what it did; a cancellation cancels the call, and its box is killed.
 
         progress: told what the tool reports while it runs: ``progress(message, fraction)``.
         patient: False: a call that finds no free box fails at once, and `failure.retry_after` says when to come back.
             Otherwise it is repeated at that time, within its deadline.
+        context: of the message behind the call, for the tool and the eval gate. The user it names makes the call.
         """
-        call = ToolCall(name, arguments, call_id)
-        bounded = await self._turns.bounded(turn)
+        call = ToolCall(name, arguments, call_id, context)
+        bounded = await self._turns.bounded(turn if context is None else turn_asked(turn or Turn(), context))
         return await self._house.pipeline.call(call, bounded, progress=progress, patient=patient)
+
+    async def _execute(self, name: str, arguments: Mapping[str, Any], ctx: Any) -> ToolResult:
+        """`Registry.execute`. Raises ToolRateLimited."""
+        if isinstance(ctx, CallContext):
+            result = await self.need(InnerCalls).call(ctx, ToolCall(name, arguments, "execute"))
+        elif isinstance(ctx, ToolContext):
+            result = await self.call(name, arguments, context=ctx)
+        elif ctx is None or isinstance(ctx, Turn):
+            result = await self.call(name, arguments, ctx)
+        else:
+            raise TypeError(f"ctx is a Turn, a ToolContext or a CallContext, not {type(ctx).__name__}")
+        limited = refused_by_limits(result)
+        if limited is not None:
+            raise limited
+        return result
 
     def cancel(self, call_id: str) -> bool:
         """Cancel one call in flight; whoever awaits it gets a result whose end is ``killed``. False when none is."""
@@ -282,11 +302,12 @@ class Engine:
         """
         return stream(lambda events: self.call(name, arguments, turn, call_id=call_id, progress=events))
 
-    async def answer_tags(self, text: str, turn: Turn | None = None, context: TagContext | None = None) -> Answered:
+    async def answer_tags(self, text: str, turn: Turn | None = None, context: ToolContext | None = None) -> Answered:
         """Call what the lines of a model's answer ask for by their tags (TAG-2), and give the rest to show.
 
-        context: what the tools find as `ctx.tag`. Raises TagError when two tools of the turn claim one prefix.
+        context: of the message that the model answered, for the tools and the eval gate. The user it names makes the
+            calls, so limits count that user. Raises TagError when two tools of the turn claim one prefix.
         """
-        chosen = await self._turns.bounded(turn)
+        chosen = await self._turns.bounded(turn_asked(turn or Turn(), context))
         tools = await self.get_active_tool_definitions(chosen)
         return await answer_tags(text, tools, self._house.pipeline, chosen, context)

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from engine.contract.events import StreamName
 from engine.contract.ports import LlmClient, MemorySystem, Scheduler
-from engine.contract.result import TagContext
+from engine.contract.result import ToolContext
 from engine.contract.turn import Turn
 from sandbox.contract import Sandbox
 
@@ -94,7 +94,8 @@ class CallContext:
         the engine does not have to know them.
     progress: tell whoever waits how far it is: ``progress("downloading", 0.4)``. Who is a `HearsOutput` is told
         partial output apart from that.
-    tag: of a call that was a line of the model's answer.
+    tool_context: of the message behind the call, where the host gave one; `raw_arg`, `user`, `user_message`, `chat_id`,
+        `kb_context` and `confidence` read it, and are empty without it.
     memory_system, llm_client, scheduler: the ports of `engine.contract.ports`, made for this call's turn; None where no
         pack implements them.
     if_unheard: what is to be done when the tool's result reaches nobody, because its waiter was cancelled after the
@@ -110,11 +111,37 @@ class CallContext:
     images: ImageClient | None = None
     services: Mapping[type, Any] = field(default_factory=dict)
     progress: Callable[..., None] = no_progress
-    tag: TagContext | None = None
+    tool_context: ToolContext | None = None
     if_unheard: list[Callable[[], None]] = field(default_factory=list)
     memory_system: MemorySystem | None = None
     llm_client: LlmClient | None = None
     scheduler: Scheduler | None = None
+
+    @property
+    def user(self) -> str:
+        return self.turn.user
+
+    @property
+    def raw_arg(self) -> str:
+        return self.tool_context.raw_arg if self.tool_context is not None else ""
+
+    @property
+    def user_message(self) -> str:
+        """What the model answers with this call; the turn's query where the host gave nothing else."""
+        given = self.tool_context.user_message if self.tool_context is not None else ""
+        return given or self.turn.query or ""
+
+    @property
+    def chat_id(self) -> str:
+        return self.tool_context.chat_id if self.tool_context is not None else ""
+
+    @property
+    def kb_context(self) -> str:
+        return self.tool_context.kb_context if self.tool_context is not None else ""
+
+    @property
+    def confidence(self) -> float:
+        return self.tool_context.confidence if self.tool_context is not None else 0.0
 
     @property
     def sandbox_dir(self) -> Path:

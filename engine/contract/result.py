@@ -8,11 +8,12 @@ from engine.contract.failure import Failure
 
 
 @dataclass(frozen=True, slots=True)
-class TagContext:
-    """What the handler of a response tag knows (TAG-3).
+class ToolContext:
+    """What tools and the evaluation gate know of the message behind a call (TAG-3, ACCESS-7). The host gives it.
 
-    raw_arg: all that followed the prefix. user_message: what the answer with the tag answers. kb_context: what was
-    looked up for it. confidence: of the answer, 0 to 1, where the host has one.
+    raw_arg: all that followed the prefix of a tag. user_message: what the model answers with this call. user: who wrote
+    it; the call is made for this user, and counts against this user's limits. kb_context: what was looked up for it.
+    confidence: of the answer, 0 to 1. 0 where the host does not say, so that silence never passes for confidence.
     """
 
     raw_arg: str = ""
@@ -20,17 +21,17 @@ class TagContext:
     user: str = ""
     chat_id: str = ""
     kb_context: str = ""
-    confidence: float | None = None
+    confidence: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call as a model or a person asked for it. tag: when it was a line of the model's answer."""
+    """One call as a model or a person asked for it. context: of the message behind it, where the host gave one."""
 
     name: str
     arguments: Mapping[str, Any]
     id: str = ""
-    tag: TagContext | None = None
+    context: ToolContext | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ the turn of the outer one. An inner call's id begins with that of the call it is
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from engine.contract.context import CallContext
 from engine.contract.failure import REFUSED, Failure, FailureClass
@@ -36,7 +37,8 @@ class InnerCalls:
         Refused, DIAGNOSTIC, when calls are nested more than DEEPEST deep.
         """
         depth = self._depths.get(ctx.call_id, 0) + 1
-        inner = ToolCall(call.name, call.arguments, f"{ctx.call_id}/{call.id}")
+        known = ctx.tool_context and replace(ctx.tool_context, raw_arg="")
+        inner = ToolCall(call.name, call.arguments, f"{ctx.call_id}/{call.id}", known)
         if depth > DEEPEST:
             failure = Failure(FailureClass.DIAGNOSTIC, "nested_too_deep", may_have_started=False, replay_safe=True)
             text = f"{call.name} was not run: calls are nested more than {DEEPEST} deep."

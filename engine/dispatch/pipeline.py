@@ -21,6 +21,7 @@ from engine.dispatch.threads import WorkerThreads
 from engine.dispatch.validate import Validators
 from engine.dispatch.watchdog import StallWatchdog
 from engine.policy.access import DENIED, denial, no_module, why_not
+from engine.policy.gate import GateRefused
 from engine.policy.risk import risk_of
 from engine.recovery.advise import advise
 from engine.recovery.chain import may_fall_back
@@ -110,8 +111,8 @@ class Pipeline:
         if first is not None:
             return replayed(first)
         ctx = flight.ctx = self._bind(turn, flight.call_id, progress)
-        if call.tag is not None:
-            ctx = flight.ctx = replace(ctx, tag=call.tag)
+        if call.context is not None:
+            ctx = flight.ctx = replace(ctx, tool_context=call.context)
         returned = await self._attempts.run(flight, tool, ctx, call.arguments)  # deadline, classify, retry
         flight.settled = True
         return succeeded(returned)
@@ -200,6 +201,8 @@ class Pipeline:
             held_back=failure is not found,
         )
         ended = Ended(end_of(error, flight), error=text, failure=failure, cause=found)
+        if isinstance(error, GateRefused):
+            ended.message = str(error)
         chains = self._parts.chains
         if chains is None or not may_fall_back(failure):
             return ended
@@ -208,7 +211,7 @@ class Pipeline:
             if alternative.mode == "auto":
                 # A call of its own, with its own deadline and audit.
                 call_id = f"{flight.call_id}-instead-{number}"
-                made = ToolCall(alternative.tool, alternative.arguments_for(call.arguments), call_id)
+                made = ToolCall(alternative.tool, alternative.arguments_for(call.arguments), call_id, call.context)
                 instead = await self.call(made, turn)
                 if instead.success:
                     return substituted(name, found, alternative, instead)

@@ -14,6 +14,7 @@ from sqlalchemy import Column, Float, Integer, MetaData, String, Table, select
 from engine.contract.context import Clock
 from engine.contract.failure import REFUSED, FailureClass, ToolFailure
 from engine.contract.guard import Guard, Request
+from engine.contract.result import ToolResult
 from engine.contract.spec import ToolSpec
 from engine.stores.records import Records
 
@@ -29,14 +30,17 @@ _USES = Table(
 )
 
 
+RATE_LIMITED = "rate_limited"  # the reason of such a failure
+
+
 class ToolRateLimited(ToolFailure):
     """A call that came too early. retry_after: seconds until the next one is let through."""
 
-    def __init__(self, spec: ToolSpec, rule: str, retry_after: float) -> None:
+    def __init__(self, text: str, retry_after: float) -> None:
         super().__init__(
-            f"{spec.name} {rule}; it can be called again in {_duration(retry_after)}. Nothing was run.",
+            text,
             failure_class=FailureClass.RETRYABLE,
-            reason="rate_limited",
+            reason=RATE_LIMITED,
             retry_after=retry_after,
             may_have_started=False,
             end=REFUSED,
@@ -70,12 +74,25 @@ class RateLimits(Guard):
             if last is not None and spec.cooldown_seconds:
                 left = last + spec.cooldown_seconds - now.timestamp()
                 if 0 < left <= spec.cooldown_seconds:  # more than that: the clock was set back
-                    raise ToolRateLimited(spec, f"may be called every {_duration(spec.cooldown_seconds)}", left)
+                    raise _too_early(spec, f"may be called every {_duration(spec.cooldown_seconds)}", left)
             if spec.daily_limit and count >= spec.daily_limit:
-                raise ToolRateLimited(spec, f"may be called {spec.daily_limit} times a day (UTC)", _until_midnight(now))
+                raise _too_early(spec, f"may be called {spec.daily_limit} times a day (UTC)", _until_midnight(now))
             values = {"user": user, "tool": spec.name, "day": today, "count": count + 1, "last": now.timestamp()}
             put = self._records.insert(_USES).values(values)
             connection.execute(put.on_conflict_do_update(index_elements=["user", "tool"], set_=values))
+
+
+def refused_by_limits(result: ToolResult) -> ToolRateLimited | None:
+    """What the limits refused the call with; None when it was not they who did."""
+    failure = result.failure
+    if failure is None or failure.reason != RATE_LIMITED or result.audit.end != REFUSED:
+        return None
+    return ToolRateLimited(result.error, failure.retry_after or 0.0)
+
+
+def _too_early(spec: ToolSpec, rule: str, retry_after: float) -> ToolRateLimited:
+    text = f"{spec.name} {rule}; it can be called again in {_duration(retry_after)}. Nothing was run."
+    return ToolRateLimited(text, retry_after)
 
 
 def _until_midnight(now: datetime) -> float:

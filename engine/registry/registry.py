@@ -6,11 +6,11 @@ Three things change while it is open: tools are registered in this process (`reg
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from engine.contract.context import CallContext
 from engine.contract.failure import FailureClass, ToolNotFound, refusal
+from engine.contract.result import ToolResult
 from engine.contract.source import Tool, ToolSource
 from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
@@ -21,6 +21,8 @@ from engine.registry.updates import Happening, RegistryUpdates
 _log = logging.getLogger("knackbox.registry")
 
 REGISTERED = "registered here"
+
+Execute = Callable[[str, Mapping[str, Any], Any], Awaitable[ToolResult]]
 
 
 class Switches(Protocol):
@@ -84,6 +86,7 @@ class Registry:
         self._switches: Switches = switches or MemorySwitches()
         self._updates = updates
         self._registered = StaticSource(REGISTERED, ())
+        self._execute: Execute | None = None
         self._static: dict[str, Tool] = {}
         self._changing: list[ToolSource] = []
         owner: dict[str, str] = {}
@@ -244,12 +247,23 @@ class Registry:
             names.update(called for tool in tools for called in (tool.spec.name, *tool.spec.aliases))
         return await asyncio.to_thread(nearest, name, names, limit)
 
-    async def execute(self, name: str, arguments: Mapping[str, Any], ctx: CallContext) -> Any:
-        """Run a tool as it is: no validation, deadline or recovery (`engine.dispatch` has those).
+    def execute_through(self, execute: Execute) -> None:
+        """From now on `execute` makes its calls through this, which applies every check."""
+        self._execute = execute
 
-        Raises ToolNotFound for an unknown name, ToolFailure for a disabled one, and whatever the tool raises.
+    async def execute(self, name: str, arguments: Mapping[str, Any], ctx: Any = None) -> Any:
+        """Run a tool on behalf of somebody.
+
+        In an engine: limits, the eval gate and every other check, then the tool, as `Engine.call` does it; gives the
+        `ToolResult`. ctx: on whose behalf, as a `Turn`, a `ToolContext` or the `CallContext` of a tool that makes the
+        call. Raises ToolNotFound for an unknown name, and ToolRateLimited for a call that comes too early.
+
+        In a registry without an engine: the tool as it is, without any check. ctx is the tool's; gives what the tool
+        returns, and raises what it raises, and ToolFailure for one that is disabled.
         """
         tool = await self.get(name)
+        if self._execute is not None:
+            return await self._execute(name, arguments, ctx)
         if tool.spec.id in self.disabled:
             raise refusal(f"{tool.spec.name} is disabled; nothing was run.", "disabled", FailureClass.FATAL)
         return await tool.run(ctx, arguments)

@@ -22,7 +22,7 @@ from engine.app.settings import Settings
 from engine.contract.context import CallContext
 from engine.contract.failure import ConfigError, FailureClass
 from engine.contract.pack import Pack
-from engine.contract.result import TagContext
+from engine.contract.result import ToolContext
 from engine.contract.spec import Annotations, Tag
 from engine.contract.turn import Turn
 from engine.registry.decorate import tool
@@ -59,13 +59,15 @@ async def test_a_tool_is_called_by_name_and_answers_with_one_result(tmp_path: Pa
 @tool(tag=Tag("NOTE", r"\[(\w+)\] (.+)", ("topic", "text"), "NOTE: [home] feed the cat"))
 async def note(ctx: CallContext, topic: str, text: str) -> dict[str, Any]:
     """Keep a note."""
-    assert ctx.tag is not None
-    return {"topic": topic, "text": text, "tag": asdict(ctx.tag)}
+    assert ctx.tool_context is not None
+    assert (ctx.user, ctx.user_message, ctx.confidence) == ("ada", "remember the cat", 0.5)
+    assert (ctx.raw_arg, ctx.chat_id, ctx.kb_context) == (f"[{topic}] {text}", "7", "cats eat")
+    return {"topic": topic, "text": text, "tag": asdict(ctx.tool_context)}
 
 
 @pytest.mark.spec("TAG-2", "TAG-3")
 async def test_lines_of_an_answer_call_tools_which_know_what_was_asked_and_by_whom(tmp_path: Path) -> None:
-    context = TagContext(user_message="remember the cat", chat_id="7", kb_context="cats eat", confidence=0.5)
+    context = ToolContext(user_message="remember the cat", chat_id="7", kb_context="cats eat", confidence=0.5)
     async with opened(tmp_path, sources=[StaticSource("notes", [note])]) as engine:
         answered = await engine.answer_tags("Sure.\nNOTE: [home] feed it\nNOTE: whatever", Turn(user="ada"), context)
         assert answered.display == "Sure.\nNOTE: whatever"

@@ -13,11 +13,11 @@ from engine import Engine
 from engine.app.people import People
 from engine.app.settings import Settings
 from engine.contract.failure import FailureClass
-from engine.contract.guard import Request
-from engine.contract.result import ToolCall
-from engine.contract.spec import Annotations, ToolSpec
+from engine.contract.result import ToolCall, ToolContext
+from engine.contract.spec import Annotations, Tag, ToolSpec
+from engine.contract.turn import Turn
 from engine.policy.approval import Approval, ApprovalAnswer, ApprovalRequest
-from engine.policy.gate import Gate, GateDecision
+from engine.policy.gate import Gate, GateContext, GateDecision, ToolDef
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
 from tests.dispatch.house import TURN, house
@@ -51,7 +51,7 @@ class Judge:
         self.says = says
         self.asked: list[str] = []
 
-    async def check(self, tool: ToolSpec, ctx: Request) -> GateDecision:
+    async def check(self, tool: ToolDef, ctx: ToolContext) -> GateDecision:
         self.asked.append(tool.name)
         found = self.says()
         return await found if asyncio.iscoroutine(found) else found
@@ -71,9 +71,60 @@ async def test_what_the_gate_refuses_does_not_run_and_its_reason_is_the_message(
     judge = Judge(lambda: GateDecision(approved=False, reason="Too rude."))
     async with house(tmp_path, [send, pay], guards=(Gate(judge),)) as h:
         result = await h.call("send", text="x")
-        assert (result.success, result.text) == (False, "Too rude.")
+        assert (result.success, result.message, result.text) == (False, "Too rude.", "Too rude.")
         assert (await h.call("pay", amount=1)).success
     assert (SENT, judge.asked) == (["1"], ["send"])
+
+
+class Confident:
+    """A gate as other hosts have them: it reads the context without asking whether there is one."""
+
+    def __init__(self) -> None:
+        self.seen: list[ToolContext] = []
+
+    async def check(self, tool: ToolDef, ctx: ToolContext) -> GateDecision:
+        self.seen.append(ctx)
+        if ctx.confidence < 0.7:
+            return GateDecision(approved=False, reason=f"{ctx.user} is not sure about {ctx.raw_arg!r}.")
+        return GateDecision(approved=True)
+
+
+KNOWN = ToolContext("", "Tell them.", "ada", "chat-7", "They like tea.", 0.9)
+
+
+@pytest.mark.spec("ACCESS-7", "TAG-3")
+async def test_a_gate_reads_confidence_user_and_argument_of_every_call(tmp_path: Path) -> None:
+    gate = Confident()
+    sources, people = [StaticSource("mine", [send])], People(gate=gate)
+    async with Engine.open(tmp_path, sources=sources, packs=False, environ={}, people=people) as engine:
+        assert (await engine.call("send", {"text": "hi"}, context=KNOWN)).success
+        unsure = await engine.call("send", {"text": "hi"}, context=replace(KNOWN, confidence=0.5))
+        assert (unsure.success, unsure.message) == (False, "ada is not sure about 'hi'.")
+        silent = await engine.call("send", {"text": "hi"}, Turn(user="bob", query="Say hi."))  # no context: not sure
+        assert (silent.success, silent.message) == (False, "bob is not sure about 'hi'.")
+        first, _, last = gate.seen
+        assert replace(KNOWN, raw_arg="hi") == ToolContext(*(getattr(first, name) for name in KNOWN.__match_args__))
+        assert (last.user_message, last.chat_id, last.kb_context) == ("Say hi.", "", "")
+        assert isinstance(first, GateContext)
+        assert (first.arguments, first.agent) == ({"text": "hi"}, "main")
+    assert SENT == ["hi"]
+
+
+@pytest.mark.spec("ACCESS-7", "TAG-3")
+async def test_a_gate_of_a_tagged_line_reads_what_followed_the_prefix(tmp_path: Path) -> None:
+    @tool(requires_gate=True, tag=Tag("SEND", r"(\w+): (.+)", ("to", "text")))
+    async def send_to(to: str, text: str) -> str:
+        """Send a text to somebody."""
+        return f"{text} to {to}"
+
+    gate = Confident()
+    sources, people = [StaticSource("mine", [send_to])], People(gate=gate)
+    async with Engine.open(tmp_path, sources=sources, packs=False, environ={}, people=people) as engine:
+        answered = await engine.answer_tags("SEND: bob: hello", context=KNOWN)
+        assert [result.text for _, result in answered.calls] == ["hello to bob"]
+        refused = await engine.answer_tags("SEND: bob: hello")
+        assert [result.message for _, result in refused.calls] == ["local is not sure about 'bob: hello'."]
+    assert [ctx.raw_arg for ctx in gate.seen] == ["bob: hello"] * 2
 
 
 @pytest.mark.spec("ACCESS-7")

@@ -3,17 +3,25 @@
 import asyncio
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from engine.contract.failure import FailureClass
-from engine.contract.result import ToolCall
-from engine.contract.spec import ToolSpec
+from engine import Engine
+from engine.app.compose import People
+from engine.contract.context import CallContext
+from engine.contract.failure import FailureClass, ToolNotFound
+from engine.contract.result import ToolCall, ToolContext
+from engine.contract.spec import Tag, ToolSpec
 from engine.contract.turn import Turn
+from engine.policy.gate import GateDecision, ToolDef
 from engine.policy.rate_limits import RateLimits, ToolRateLimited
 from engine.registry.decorate import tool
+from engine.registry.static import StaticSource
 from engine.stores.clock import SystemClock
 from engine.stores.records import Records
 from tests.dispatch.house import ManualClock, house
@@ -48,6 +56,82 @@ async def test_a_call_within_the_cooldown_is_refused_and_says_when_to_try_again(
         clock.seconds += 41.5
         assert (await h.call("ring")).success
     records.close()
+
+
+@tool(daily_limit=1, tag=Tag("PING"))
+async def ping(raw_arg: str) -> str:
+    """Ping somebody."""
+    return raw_arg
+
+
+@asynccontextmanager
+async def limited(home: Path, **options: Any) -> AsyncIterator[Engine]:
+    sources = [StaticSource("mine", [ping, relay])]
+    async with Engine.open(home, sources=sources, packs=False, environ={}, **options) as engine:
+        yield engine
+
+
+@pytest.mark.spec("TAG-3")
+async def test_the_user_who_is_asking_is_counted_whoever_the_turn_is_of(tmp_path: Path) -> None:
+    async def pinged(engine: Engine, text: str, turn: Turn | None, user: str) -> bool:
+        answered = await engine.answer_tags(text, turn, ToolContext(user=user))
+        return [result.success for _, result in answered.calls] == [True]
+
+    bot = Turn(user="bot")  # one turn of a service that answers many people
+    async with limited(tmp_path) as engine:
+        assert await pinged(engine, "PING: a", bot, "ada")
+        assert await pinged(engine, "PING: a", bot, "bob")
+        assert not await pinged(engine, "PING: a", bot, "ada")
+        assert not await pinged(engine, "PING: a", None, "bob")
+        assert not await pinged(engine, "PING: user=carol", bot, "ada")  # what the model writes chooses nobody
+        assert (await engine.call("ping", {"raw_arg": "a"}, bot)).success  # nobody named: the turn's own
+        assert not (await engine.call("ping", {"raw_arg": "a"}, bot, context=ToolContext(user="ada"))).success
+        assert [row["user"] for row in (await engine.audit())[-2:]] == ["bob", "ada"]
+
+
+@tool()
+async def relay(ctx: CallContext) -> str:
+    """Ping through the registry."""
+    engine = ENGINES[-1]
+    result = await engine.registry.execute("ping", {"raw_arg": "inner"}, ctx)
+    return str(result.output)
+
+
+ENGINES: list[Engine] = []
+
+
+@pytest.mark.spec("REG-1", "ACCESS-7")
+async def test_the_registrys_own_execute_applies_limits_and_gate_and_raises_what_the_limits_say(tmp_path: Path) -> None:
+    class No:
+        async def check(self, tool: ToolDef, ctx: ToolContext) -> GateDecision:
+            return GateDecision(approved=ctx.user != "eve", reason="Not you.")
+
+    @tool(requires_gate=True)
+    async def judged() -> str:
+        """Do what is judged."""
+        return "done"
+
+    async with limited(tmp_path, people=People(gate=No())) as engine:
+        ENGINES.append(engine)
+        registry = engine.registry
+        await registry.register(judged)
+        done = await registry.execute("ping", {"raw_arg": "a"}, Turn(user="ada"))
+        assert (done.success, done.output) == (True, "a")
+        with pytest.raises(ToolRateLimited, match="can be called again in") as early:
+            await registry.execute("ping", {"raw_arg": "a"}, ToolContext(user="ada"))
+        assert early.value.retry_after > 0
+        assert (await registry.execute("ping", {"raw_arg": "a"})).success  # the usual user has their own count
+        refused = await registry.execute("judged", {}, Turn(user="eve"))
+        assert (refused.success, refused.message) == (False, "Not you.")
+        assert (await registry.execute("judged", {}, Turn(user="ada"))).success
+        with pytest.raises(ToolNotFound, match="Nearest: ping"):
+            await registry.execute("pign", {})
+        assert (await engine.call("relay", {}, Turn(user="zoe"))).output == "inner"
+        again = await engine.call("relay", {}, Turn(user="zoe"))
+        assert again.failure is not None
+        assert again.failure.reason == "rate_limited"
+        with pytest.raises(TypeError, match="ctx is a Turn"):
+            await registry.execute("ping", {"raw_arg": "a"}, "ada")
 
 
 def test_the_day_is_that_of_utc_and_the_next_one_starts_anew(tmp_path: Path) -> None:
@@ -95,6 +179,7 @@ async def test_of_many_calls_at_once_exactly_as_many_pass_as_may(tmp_path: Path)
 TAKE = """
 import sys
 from engine.contract.spec import ToolSpec
+from engine.policy.gate import GateDecision, ToolDef
 from engine.policy.rate_limits import RateLimits, ToolRateLimited
 from engine.stores.records import Records
 from tests.dispatch.house import ManualClock
