@@ -16,7 +16,7 @@ from engine.contract.spec import Origin, ToolSpec
 from engine.contract.strict_json import too_deep
 from engine.dispatch.inner_calls import InnerCalls
 from engine.policy.access import DENIED, DISCOVERY_TOOLS, denial, why_not
-from engine.recovery.advise import fatal_advice
+from engine.recovery.advise import without_fatal_advice
 
 # How a box ends by itself: a skill that ended so has failed, and does nothing any more.
 _ENDED = frozenset({"error", "timeout", "cpu", "memory", "output", "disk", "processes", "files", "file_size", "policy"})
@@ -74,7 +74,7 @@ class Steps:
             await asyncio.to_thread(self.runs.did_not_happen, self.run, place)
         raise StepFailed(
             place,
-            result.error.replace(f"\n{fatal_advice(step.call)}", ""),  # the whole call gives it, once
+            without_fatal_advice(result.error),  # the whole call gives it, once
             tool=step.call,
             failure_class=failure.failure_class,
             reason=failure.reason,

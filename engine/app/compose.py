@@ -14,7 +14,7 @@ from engine.app.modules import open_modules
 from engine.app.packs import OpenedPacks, open_packs
 from engine.app.people import People
 from engine.app.registries import open_registries
-from engine.app.sandboxes import Refusing, open_sandbox, told_to_sandboxes
+from engine.app.sandboxes import Refusing, is_usable, open_sandbox, told_to_sandboxes
 from engine.app.services import Services
 from engine.app.settings import Settings
 from engine.contract.context import Clock, MissingService
@@ -51,6 +51,7 @@ from engine.stores.vectors import VectorStore
 from engine.stores.workspace import FolderWorkspace
 from engine.turn.assembly import Assembly
 from engine.turn.discovery import Discovery, DiscoverySource
+from engine.turn.names import names_of_turn
 from sandbox.contract import Sandbox, SandboxError
 
 T = TypeVar("T")
@@ -154,7 +155,7 @@ async def compose(
     chains = FallbackChains(home.fallback_chains, registry.static_specs, otherwise=shipped_chains())
     access = settings.access
     lists = AllowLists(home.allow_lists, registry.static_specs, strict=access.strict, required=access.allow_list)
-    provided = {SANDBOX: not isinstance(box, Refusing), IMAGE_CLIENT: images is not None}
+    provided = {SANDBOX: await is_usable(box), IMAGE_CLIENT: images is not None}
     requirements = frozenset(name for name, there in provided.items() if there)
     assembly = Assembly(requirements, disabled=lambda: registry.disabled)
     discovery = Discovery(lambda: registry.sources, assembly, embedder)
@@ -175,6 +176,7 @@ async def compose(
         clock,
         chains=chains,
         failures=failures,
+        offered=names_of_turn(lambda: registry.sources, assembly),
         doors=(agents, AnnotationLog(), registries.tools, Access()),
         guards=guards,
         keyed=KeyedCalls(await asyncio.to_thread(KeyLedger, records, databases.lock, clock)),

@@ -2,6 +2,7 @@
 
 import difflib
 import inspect
+import logging
 
 from engine.app.home import Home
 from engine.app.plugins import SANDBOXES, find
@@ -19,6 +20,8 @@ from sandbox.contract import (
     State,
 )
 from sandbox.unsafe import UnsafeSandbox
+
+_log = logging.getLogger("knackbox.sandbox")
 
 
 def told_to_sandboxes(home: Home, settings: Settings) -> SandboxSettings:
@@ -63,6 +66,27 @@ async def open_sandbox(name: str, settings: SandboxSettings) -> Sandbox:
 def unsafe_sandbox() -> Sandbox:
     """No isolation at all; it logs a warning on every run (BOX-2). Only ever made for `--unsafe-no-sandbox`."""
     return UnsafeSandbox()
+
+
+async def is_usable(box: Sandbox) -> bool:
+    """Whether the sandbox can run anything. Where it cannot, tools that need one are not listed.
+
+    A backend that depends on a service of its own says so by a method `ready`, which raises SandboxError. It is asked
+    once, when the engine opens. What is called by name all the same is answered by the backend.
+    """
+    if isinstance(box, Refusing):
+        return False
+    ready = getattr(box, "ready", None)
+    if ready is None:
+        return True
+    try:
+        await ready()
+    except SandboxError as error:
+        _log.warning(
+            "Tools that need the sandbox are not listed: %s %s Then open the engine again.", error.message, error.remedy
+        )
+        return False
+    return True
 
 
 class Refusing:

@@ -1,7 +1,7 @@
 """`Parts`: what a pipeline is made of, and what it tells others."""
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -57,6 +57,8 @@ class Parts:
     chains: None runs without fallbacks. failures: None keeps no log of failures.
     doors: who may call the tool at all; asked before its arguments are looked at. guards: each may refuse a call whose
         arguments are valid. Both are asked in this order, and hear how those they admitted have ended.
+    offered: the names of the tools of a turn, which alone are named to a model that asks for one there is not, or whose
+        call failed; None: all that the turn's user and agent may call.
     keyed: makes a call with a key happen once; None runs it as any other.
     observers: each is told of every call and its result, once, in the event loop: be quick. What one raises is
         logged and changes nothing. Cancelled waiters get no result, observers do.
@@ -69,6 +71,7 @@ class Parts:
     failures: FailureSink | None = None
     doors: Sequence[Guard] = ()
     guards: Sequence[Guard] = ()
+    offered: Callable[[Turn], Awaitable[Collection[str]]] | None = None
     keyed: KeyedCalls | None = None
     observers: Sequence[Observer] = ()
     retrier: Retrier = field(default_factory=Retrier)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -23,10 +23,11 @@ from engine.dispatch.watchdog import StallWatchdog
 from engine.policy.access import DENIED, denial, no_module, why_not
 from engine.policy.gate import GateRefused
 from engine.policy.risk import risk_of
-from engine.recovery.advise import advise
+from engine.recovery.advise import REPLAN, advise
 from engine.recovery.chain import may_fall_back
 from engine.recovery.classify import Facts, classify
 from engine.recovery.retry import settle
+from engine.registry.nearest import nearest
 
 _log = logging.getLogger("knackbox.dispatch")
 
@@ -151,12 +152,25 @@ class Pipeline:
                 raise refusal(denial(flight.name, reason), DENIED, FailureClass.FATAL)
             tool = await self._registry.find(flight.name)
         if tool is None:
-            asked = replace(turn, query=None)
-            near = await self._registry.nearest(flight.name, turn=asked, may_know=lambda spec: not why_not(spec, asked))
+            near = await self._nearest(flight.name, turn)
             hint = f" Nearest: {', '.join(near)}." if near else ""
             raise refusal(f"There is no tool called {flight.name!r}; nothing was run.{hint}", "unknown_tool")
         flight.spec = tool.spec
         return tool
+
+    async def _nearest(self, name: str, turn: Turn) -> list[str]:
+        """The names of this turn's tools that are most like this one."""
+        offered = await self._offered(turn)
+        if offered is None:
+            return await self._registry.nearest(name, turn=turn, may_know=lambda spec: not why_not(spec, turn))
+        return await asyncio.to_thread(nearest, name, offered)
+
+    async def _offered(self, turn: Turn) -> Collection[str] | None:
+        return await self._parts.offered(turn) if self._parts.offered is not None else None
+
+    def _can_replan(self, turn: Turn) -> bool:
+        tool = self._registry.find_static(REPLAN)
+        return tool is None or not why_not(tool.spec, turn)
 
     async def _admit(self, flight: Flight, guards: Sequence[Guard]) -> None:
         """Ask these guards. Raises the ToolFailure of the first that refuses."""
@@ -192,6 +206,12 @@ class Pipeline:
         found = classify(error, self._facts(flight))
         failure = settle(found)
         name = flight.spec.name if flight.spec is not None else flight.name
+        chains = self._parts.chains if may_fall_back(failure) else None
+        alternatives = await self._house_threads.run(partial(chains.alternatives, name)) if chains is not None else ()
+        offered = await self._offered(turn) if alternatives else None
+        suggestion = ""
+        if chains is not None:
+            suggestion = await self._house_threads.run(partial(chains.suggestion, name, call.arguments, offered))
         text = advise(
             name,
             error,
@@ -199,16 +219,14 @@ class Pipeline:
             attempts=flight.attempts,
             timeout_s=flight.spec.timeout_s if flight.spec is not None else 0.0,
             held_back=failure is not found,
+            replan=self._can_replan(turn),
+            instead=bool(suggestion),
         )
         ended = Ended(end_of(error, flight), error=text, failure=failure, cause=found)
         if isinstance(error, GateRefused):
             ended.message = str(error)
-        chains = self._parts.chains
-        if chains is None or not may_fall_back(failure):
-            return ended
-        alternatives = await self._house_threads.run(partial(chains.alternatives, name))
         for number, alternative in enumerate(alternatives, 1):
-            if alternative.mode == "auto":
+            if alternative.mode == "auto" and (offered is None or alternative.tool in offered):
                 # A call of its own, with its own deadline and audit.
                 call_id = f"{flight.call_id}-instead-{number}"
                 made = ToolCall(alternative.tool, alternative.arguments_for(call.arguments), call_id, call.context)
@@ -216,7 +234,6 @@ class Pipeline:
                 if instead.success:
                     return substituted(name, found, alternative, instead)
                 ended.error += f"\n`{alternative.tool}` was tried instead and failed too: {instead.error}"
-        suggestion = await self._house_threads.run(partial(chains.suggestion, name, call.arguments))
         if suggestion:
             ended.error += f"\n{suggestion}"
         return ended

@@ -5,22 +5,32 @@ from engine.contract.failure import Failure, FailureClass
 _BRIEF = 300
 REPLAN = "replan"
 ABORT = "abort_attempt"
+_NO_REPEAT = "Do not repeat this call"
 _CHECK_FIRST = "It may have happened; check first, then decide whether to repeat it."
 
 
 def advise(
-    tool: str, error: BaseException, failure: Failure, *, attempts: int, timeout_s: float, held_back: bool
+    tool: str,
+    error: BaseException,
+    failure: Failure,
+    *,
+    attempts: int,
+    timeout_s: float,
+    held_back: bool,
+    replan: bool = True,
+    instead: bool = False,
 ) -> str:
     """What happened and what to do next, for one classified and settled failure.
 
     held_back: a repeat might have helped, and was not made because the first attempt may have happened.
+    replan: whether `replan` can be called. instead: other tools are named after this text.
     """
     what = _what(tool, error, failure, timeout_s)
     match failure.failure_class:
         case FailureClass.RETRYABLE:
             return f"{_tried(tool, what, attempts)} {_later(failure)}"
         case FailureClass.FATAL:
-            return f"{what}\n{fatal_advice(tool)}"
+            return f"{what}\n{_fatal_advice(tool, replan=replan, instead=instead)}"
         case FailureClass.DIAGNOSTIC:
             return f"{_tried(tool, what, attempts)} {_CHECK_FIRST}" if held_back else what
         case _:
@@ -31,10 +41,18 @@ def advise(
             )
 
 
-def fatal_advice(tool: str) -> str:
-    """What to do after a FATAL failure of this tool."""
-    way_out = ABORT if tool == REPLAN else REPLAN
-    return f"Do not repeat this call and do not look for a way around it: call `{way_out}`."
+def without_fatal_advice(text: str) -> str:
+    """A failure's text without what to do after a FATAL one, for whoever gives that advice once for several calls."""
+    return "\n".join(line for line in text.split("\n") if not line.startswith(_NO_REPEAT))
+
+
+def _fatal_advice(tool: str, *, replan: bool, instead: bool) -> str:
+    """What to do after a FATAL failure of this tool. A denial is not to be worked around; for what is merely not there
+    another tool may be named, and then nothing here speaks against using it."""
+    if instead:
+        return f"{_NO_REPEAT}."
+    way_out = f"call `{ABORT}`" if tool == REPLAN else f"call `{REPLAN}`" if replan else "say so in your answer"
+    return f"{_NO_REPEAT} and do not look for a way around it: {way_out}."
 
 
 def text_of(error: BaseException) -> str:

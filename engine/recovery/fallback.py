@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -74,9 +74,12 @@ class FallbackChains:
         """What to use instead of this tool, best first."""
         return self.chains().get(tool, ())
 
-    def suggestion(self, tool: str, arguments: Mapping[str, Any]) -> str:
-        """The alternatives to a failed call in words for the model; empty when there are none."""
-        lines = [_line(each, arguments) for each in self.alternatives(tool)]
+    def suggestion(self, tool: str, arguments: Mapping[str, Any], offered: Container[str] | None = None) -> str:
+        """The alternatives to a failed call in words for the model; empty when there are none.
+
+        offered: the tools that may be named; None is all.
+        """
+        lines = [_line(each, arguments) for each in self.alternatives(tool) if offered is None or each.tool in offered]
         if self.problem:
             lines.append(f"(The edited fallback chains cannot be used, the earlier ones apply: {self.problem})")
         return "\n".join(["Instead, you can use:", *lines]) if lines else ""

@@ -28,6 +28,7 @@ from sandbox.namespace.endings import settle
 
 _BACKSTOP_S = 5.0  # process 1 of the container keeps the wall clock; this is for the case that it cannot
 _CLOSE_WAIT_S = 20.0
+_READY_WAIT_S = 10.0
 _ATTEMPTS = 3  # containers a job is put to, while none has taken it
 _WARM_FROM = 2  # askings for a shape before containers of it are made ahead; one-off limits are not worth it
 _LOG = logging.getLogger("knackbox.sandbox")
@@ -101,6 +102,17 @@ class DockerSandbox:
             return protections.without_engine(self.name, problem.message, problem.remedy)
         pool.give_back(container)
         return await self._judge(container)
+
+    async def ready(self) -> None:
+        """Whether the engine answers and has the image and the runtime. Raises SandboxError."""
+        try:
+            async with asyncio.timeout(_READY_WAIT_S):
+                await self._engine()
+        except TimeoutError:
+            raise SandboxError(
+                f"No Docker Engine answers at {self._client.address} within {_READY_WAIT_S:g} s.",
+                remedy="Start one, or set DOCKER_HOST to the address of one you may use.",
+            ) from None
 
     async def warm_up(self) -> None:
         """Have containers waiting ahead of the first job. Raises SandboxError."""

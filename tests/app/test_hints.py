@@ -1,0 +1,74 @@
+"""Hints to a model name only tools that its turn has, and do not contradict each other."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import Engine
+from engine.app.settings import Settings
+from engine.contract.allowed import Allowed
+from engine.contract.failure import FailureClass
+from engine.contract.turn import Turn
+from engine.recovery.advise import without_fatal_advice
+
+WITHOUT_ENGINE: dict[str, Any] = {"sandbox": "docker", "docker": {"url": "unix:///nowhere/docker.sock"}}
+NEEDS_A_BOX = {"execute", "kernels", "create_skill", "compose_skill"}
+
+
+@pytest.mark.spec("LIST-6", "BOX-9", "CALL-4")
+async def test_without_a_docker_engine_no_tool_that_needs_one_is_listed_or_suggested(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = Settings.model_validate(WITHOUT_ENGINE)
+    async with Engine.open(tmp_path, settings=settings, environ={}) as engine:
+        listed = await engine.list_tools()
+        names = {tool.spec.name for tool in listed.tools}
+        assert not names & NEEDS_A_BOX
+        assert {"file_system", "replan"} <= names
+        dropped = {each.name: each.reason for each in listed.dropped}
+        assert {dropped[name] for name in NEEDS_A_BOX} == {"not configured: sandbox"}
+        wrong = await engine.call("excute", {})
+        assert "Nearest: " in wrong.error
+        assert "execute" not in wrong.error
+        called = await engine.call("execute", {"language": "python", "code": "1"})  # by name it is still there
+        assert called.failure is not None
+        assert called.failure.reason == "sandbox_unavailable"
+        assert "No Docker Engine answers" in called.error
+    assert "Tools that need the sandbox are not listed: No Docker Engine answers" in caplog.text
+
+
+@pytest.mark.spec("CALL-4", "LIST-2")
+async def test_the_nearest_names_are_those_of_tools_on_the_turns_list(tmp_path: Path) -> None:
+    async with Engine.open(tmp_path, environ={}) as engine:
+        assert "image_generation" not in (await engine.call("image_generatio", {})).error
+        bounded = Turn(allowed=Allowed.of(["replan", "scratchpad"]))
+        near = (await engine.call("scratch", {}, bounded)).error.partition("Nearest: ")[2]
+        assert near == "scratchpad, replan."
+        searching = Turn(use_tool_search_flow=True)
+        assert "scratchpad" in (await engine.call("scratchpads", {}, searching)).error
+        assert "search_tools" not in (await engine.call("search_tool", {}, Turn())).error
+
+
+@pytest.mark.spec("FAIL-3", "FAIL-6")
+async def test_advice_names_another_tool_or_forbids_to_look_for_one_and_never_both(tmp_path: Path) -> None:
+    async with Engine.open(tmp_path, environ={}) as engine:
+        missing = await engine.call("vision_analysis", {"path": "a.png"})
+        assert missing.failure is not None
+        assert missing.failure.failure_class is FailureClass.FATAL
+        assert "Do not repeat this call." in missing.error
+        assert "Instead, you can use:\n- `execute`" in missing.error
+        assert "way around" not in missing.error
+        denied = await engine.call("execute", {"language": "python", "code": "1"}, Turn(permission="guest"))
+        assert denied.error.endswith("do not look for a way around it: call `replan`.")
+        assert "Instead" not in denied.error
+        looking = Turn(allowed=Allowed.of(["vision_analysis"]))  # it has neither the alternative nor `replan`
+        alone = await engine.call("vision_analysis", {"path": "a.png"}, looking)
+        assert "`" not in alone.error.partition("\n")[2]
+        assert alone.error.endswith("do not look for a way around it: say so in your answer.")
+
+
+@pytest.mark.spec("FAIL-3")
+@pytest.mark.parametrize("advice", ["Do not repeat this call.", "Do not repeat this call and so on: call `replan`."])
+def test_what_went_wrong_can_be_told_without_the_advice(advice: str) -> None:
+    assert without_fatal_advice(f"No model.\n{advice}\n- more") == "No model.\n- more"
