@@ -3,14 +3,14 @@
 import asyncio
 import fnmatch
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import unquote, urlsplit
 
-import httpx
 from pydantic import Field
 
-from builtin_tools.download import DownloadRules, fetch
+from builtin_tools.download_rules import DownloadRules
 from builtin_tools.refusals import wrong_arguments
 from builtin_tools.workspace import explained, folder_of, one_line
 from engine.contract.context import CallContext, Produced
@@ -18,6 +18,9 @@ from engine.contract.failure import ToolFailure
 from engine.contract.spec import Annotations
 from engine.registry.decorate import tool
 from engine.stores.workspace import Entry, FolderWorkspace
+
+if TYPE_CHECKING:
+    from builtin_tools.download import Fetched
 
 Action = Literal["read", "write", "search", "list", "find", "download", "move", "delete"]
 
@@ -249,6 +252,7 @@ async def download(ctx: CallContext, folder: FolderWorkspace, url: str, path: st
                 reason="exists",
                 may_have_started=False,
             )
+    fetch = await asyncio.to_thread(load_fetch)
     got = await fetch(url, ctx.need(DownloadRules), ctx.clock, lambda part: ctx.progress(f"downloading {url}", part))
     with explained():
         await asyncio.to_thread(folder.write, target, got.data)
@@ -257,10 +261,16 @@ async def download(ctx: CallContext, folder: FolderWorkspace, url: str, path: st
     return Produced(value, said, (f"downloaded:{got.url}", f"created:{target}"))
 
 
+def load_fetch() -> "Callable[..., Awaitable[Fetched]]":
+    from builtin_tools.download import fetch  # noqa: PLC0415 -- httpx takes long to import, and few calls download
+
+    return fetch
+
+
 def name_from(url: str) -> str:
     """A file name for an address that came without one."""
     try:
-        name = PurePosixPath(httpx.URL(url).path).name
-    except httpx.InvalidURL:  # `fetch` says what is wrong with it
+        name = PurePosixPath(unquote(urlsplit(url).path)).name
+    except ValueError:  # `fetch` says what is wrong with it
         return "download"
     return "download" if name in {"", ".", ".."} else name

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from builtin_tools.abort_attempt import abort_attempt
 from builtin_tools.compose_skill import compose_skill
 from builtin_tools.create_skill import create_skill
-from builtin_tools.download import DownloadRules
+from builtin_tools.download_rules import DownloadRules
 from builtin_tools.execute import execute
 from builtin_tools.file_system import file_system
 from builtin_tools.image_generation import image_generation

@@ -29,7 +29,7 @@ from sqlalchemy import (
     select,
     text,
 )
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
@@ -98,7 +98,11 @@ class Records:
 
     def insert(self, table: Table) -> Any:
         """An INSERT of this database's kind, which has ``on_conflict_do_update``; SQLAlchemy's common one has not."""
-        return (postgresql if self.dialect == "postgresql" else sqlite).insert(table)
+        if self.dialect == "postgresql":
+            from sqlalchemy.dialects import postgresql  # noqa: PLC0415 -- takes long to import, and most homes are SQLite
+
+            return postgresql.insert(table)
+        return sqlite.insert(table)
 
     def create(self, metadata: MetaData) -> None:
         """Create the tables that are missing; safe when several processes do it at once."""

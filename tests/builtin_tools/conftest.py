@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from builtin_tools.download import DownloadRules
+from builtin_tools.download_rules import DownloadRules
 from builtin_tools.scratchpad import Scratchpad
 from engine.contract.context import CallContext
 from engine.contract.turn import Turn

@@ -17,7 +17,8 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builtin_tools.download import DownloadRules, Fetched, fetch, is_public
+from builtin_tools.download import Fetched, fetch
+from builtin_tools.download_rules import DownloadRules, is_public
 from engine.contract.failure import FailureClass, ToolFailure
 from engine.stores.clock import SystemClock
 from tests.builtin_tools.http_server import Answer, Seen, reply, serving

@@ -1,6 +1,7 @@
 """What commands import before they do anything. Modules are counted, not seconds: the time is in `knackbox bench start`."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -44,3 +45,18 @@ def test_help_imports_no_library_that_only_an_engine_needs(arguments: tuple[str,
 @pytest.mark.spec("FACE-11")
 def test_the_list_of_commands_imports_neither_settings_nor_the_event_loop() -> None:
     assert not imported("--help") & {"pydantic", "asyncio", "platformdirs"}
+
+
+@pytest.mark.spec("FACE-11")
+def test_listing_the_tools_imports_no_client_for_models_vectors_or_the_network(tmp_path: Path) -> None:
+    found = imported("tools", home=tmp_path)
+    assert "sqlalchemy" in found  # an engine was opened
+    assert not found & {"chromadb", "httpx", "httpx2", "mcp", "openai", "pandas", "pydantic_ai"}
+
+
+@pytest.mark.spec("FACE-11")
+def test_running_code_imports_no_database(tmp_path: Path) -> None:
+    code = tmp_path / "code.py"
+    code.write_text("6 * 7")
+    found = imported("exec", "python", str(code), home=tmp_path / "home")
+    assert not found & (SLOW | {"rich"})
