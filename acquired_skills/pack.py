@@ -1,6 +1,7 @@
 """The entry point ``skills`` of the group ``knackbox.tool_sources``."""
 
 import asyncio
+import logging
 import secrets
 
 from acquired_skills.catalog import Catalog
@@ -21,7 +22,10 @@ from engine.contract.failure import ConfigError
 from engine.contract.pack import Pack
 from engine.retrieval.index import HybridIndex
 from engine.stores.engine_lock import EngineLock
+from engine.stores.sqlite_file import DiskFull
 from sandbox.contract import Destination
+
+log = logging.getLogger(__name__)
 
 COLLECTION = "skills_active"  # only listed skills, so that no query needs a filter
 
@@ -69,7 +73,11 @@ async def open_pack(services: Services) -> Pack:
         updates=services.updates,
         unasked=Allowed(frozenset(services.settings.skills.packages), services.settings.skills.ask_always),
     )
-    await library.reconcile()
+    try:
+        await library.reconcile()
+    except DiskFull as error:
+        log.warning("Skills are offered as the records know them, since they cannot be updated: %s", error)
+        await catalog.refresh()
     lock = await asyncio.to_thread(EngineLock, services.home.engines)
     runs = await asyncio.to_thread(KeptRuns, services.records, lock, services.clock, lambda: secrets.token_hex(8))
 

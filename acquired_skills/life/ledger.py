@@ -177,8 +177,10 @@ class Ledger:
 
     def withdraw(self, names: Iterable[str]) -> None:
         """Forget announced changes of skills whose rows are right as they are."""
-        with self._records.begin() as connection:
-            connection.execute(delete(_CHANGING).where(_CHANGING.c.name.in_(list(names))))
+        names = list(names)
+        if names:
+            with self._records.begin() as connection:
+                connection.execute(delete(_CHANGING).where(_CHANGING.c.name.in_(names)))
 
     def put(self, changed: Mapping[str, tuple[Skill, str]], removed: Iterable[str] = ()) -> None:
         """Write skills with their stamps, mark others removed, and bump the generation, in one transaction.
@@ -282,6 +284,8 @@ def _prepare(records: Records) -> None:
     """Make the tables, and bring those of an earlier release up to date."""
     records.create(_SCHEMA)
     records.create(totals.SCHEMA)
+    if records.read_only:  # a full disk: an earlier release's tables wait
+        return
     with records.read() as connection:
         columns = {column["name"] for column in inspect(connection).get_columns(_SKILLS.name)}
     with records.begin() as connection:

@@ -74,7 +74,7 @@ async def examine(home: Home, environ: Mapping[str, str], sandbox: Sandbox | Non
         settings = Settings()
     checks += await protections(home, settings, sandbox)
     checks += [*egress(settings), environments(home, settings)]
-    checks += [home_folder(home), workspace(home, settings), records(home), vectors(home), embedder()]
+    checks += [home_folder(home), disk(home), workspace(home, settings), records(home), vectors(home), embedder()]
     checks += list(registries(home))
     checks += [node(), bash(), model(settings), images(settings)]
     checks += [*modules(settings), *plugins()]
@@ -159,6 +159,16 @@ def workspace(home: Home, settings: Settings) -> Check:
     return Check("home", "workspace", OK, detail=str(root))
 
 
+def disk(home: Home) -> Check:
+    """Whether there is space left where the home is, or will be."""
+    folder = next(each for each in (home.root, *home.root.parents) if each.exists())
+    free = shutil.disk_usage(folder).free
+    if free < _MIB:
+        remedy = "Free some space. Until then data can be read, and nothing can be changed."
+        return Check("home", "disk", BROKEN, detail=f"{folder}: the disk is full", remedy=remedy)
+    return Check("home", "disk", OK, detail=f"{free / _MIB:,.0f} MiB free")
+
+
 def records(home: Home) -> Check:
     return sqlite_file("records", home.records, "`knackbox restore` goes back to a backup.")
 
@@ -195,6 +205,8 @@ def sqlite_file(name: str, file: Path, remedy: str) -> Check:
             verdict = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
     except sqlite3.Error as error:
         verdict = str(error)
+        if shutil.disk_usage(file.parent).free < _MIB:
+            verdict, remedy = "it cannot be checked while the disk is full", "Free some space."
     if verdict != "ok":
         return Check("home", name, BROKEN, detail=f"{file}: {verdict}", remedy=remedy)
     return Check("home", name, OK, detail=str(file))

@@ -104,10 +104,11 @@ class AuditTrail(Guard):
                 return
             try:
                 self._write(entries)
-            except _PASSING:
+            except _PASSING as error:
                 self._waiting.extendleft(reversed(entries))
                 if not self._failing:
-                    _log.exception("The call log cannot be written; its rows are kept and tried again.")
+                    cause = " ".join(str(error).split())[:300]
+                    _log.warning("The call log cannot be written; its rows are kept and tried again: %s", cause)
                 self._failing = True
             except Exception:  # noqa: BLE001 - something in these rows; it must not stand in the way of the others
                 self._one_by_one(entries)

@@ -9,6 +9,7 @@ A *generation* is a named counter that whoever changes something bumps: ``"tools
 """
 
 import errno
+import logging
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from sqlalchemy import (
     Table,
     create_engine,
     event,
+    inspect,
     select,
     text,
 )
@@ -35,9 +37,10 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from engine.contract.failure import ConfigError
 from engine.stores.locks import StoreBusy
-from engine.stores.sqlite_file import Contents, DiskFull, connect, explained, prepare
+from engine.stores.sqlite_file import Contents, DiskFull, SqliteFile, explained
 
 WRITE_OPTION = "knackbox_write"
+log = logging.getLogger(__name__)
 
 SCHEMA = MetaData()
 GENERATIONS = Table(
@@ -55,12 +58,13 @@ BUMP = text(
 class Records:
     """A database of rows, shared by threads and processes. Make one with `open`; `close` it once."""
 
-    def __init__(self, engine: Engine, file: Path | None) -> None:
+    def __init__(self, engine: Engine, file: SqliteFile | None) -> None:
         self._engine = engine
         self._file = file
+        self._path = None if file is None else file.path
         self._writing = threading.local()
         self._watch_lock = threading.Lock()
-        self._watch = connect(file) if file is not None else None
+        self._watch = None if file is None else file.connect()
         self._seen_version: int | None = None
         self._generations: dict[str, int] = {}
 
@@ -77,19 +81,25 @@ class Records:
                 the file is left exactly as it was found.
         """
         parsed = _parse(url)
-        file = _sqlite_file(parsed)
-        if file is None:
-            engine = _create_engine(parsed)
-        else:
-            with _opening(file, parsed):
-                prepare(file, contents or Contents())
-            level = "FULL" if power_cuts else "NORMAL"
-            engine = create_engine(parsed, creator=lambda: connect(file, level))
-            event.listen(engine, "begin", _begin_sqlite)
-        with _opening(file, parsed):
+        path = _sqlite_path(parsed)
+        file = None if path is None else SqliteFile(path, contents or Contents(), "FULL" if power_cuts else "NORMAL")
+        with _opening(path, parsed):
+            if file is None:
+                engine = _create_engine(parsed)
+            else:
+                file.prepare()
+                engine = create_engine(parsed, creator=file.connect)
+                event.listen(engine, "begin", _begin_sqlite)
             records = cls(engine, file)
             records.create(SCHEMA)
+        if records.read_only:
+            log.warning("%s: the disk is full, so nothing can be changed. Free some space.", path)
         return records
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the disk was too full to open the file for writing. The next write tries again."""
+        return self._file is not None and self._file.read_only
 
     @property
     def dialect(self) -> str:
@@ -105,7 +115,13 @@ class Records:
         return sqlite.insert(table)
 
     def create(self, metadata: MetaData) -> None:
-        """Create the tables that are missing; safe when several processes do it at once."""
+        """Create the tables that are missing; safe when several processes do it at once.
+
+        Raises:
+            DiskFull: tables are missing, and nothing can be written.
+        """
+        if self.read_only and not metadata.tables.keys() - inspect(self._engine).get_table_names():
+            return
         with self.begin() as connection:
             metadata.create_all(connection)
 
@@ -113,15 +129,19 @@ class Records:
     def begin(self) -> Iterator[Connection]:
         """A transaction that holds the write lock from the start; commits at the end, rolls back on an exception.
 
-        Raises RuntimeError when this thread already has one (it would wait for itself: pass the connection on),
-        StoreBusy when another process holds the database too long, ConfigError when the file is damaged.
+        Raises:
+            RuntimeError: this thread already has one (it would wait for itself: pass the connection on).
+            StoreBusy: another process holds the database for too long.
+            DiskFull: there is no space to write to. Nothing was changed.
+            ConfigError: the file is damaged.
         """
         if getattr(self._writing, "active", False):
             raise RuntimeError("This thread already has a records transaction open; pass its connection on instead.")
+        self._write_again()
         self._writing.active = True
         try:
             with (
-                explained(self._file),
+                explained(self._path),
                 self._engine.connect().execution_options(**{WRITE_OPTION: True}) as connection,
                 connection.begin(),
             ):
@@ -132,7 +152,7 @@ class Records:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A connection for reading: one unchanging view of the data for as long as it is held. Raises as `begin`."""
-        with explained(self._file), self._engine.connect() as connection:
+        with explained(self._path), self._engine.connect() as connection:
             yield connection
 
     def generation(self, name: str) -> int:
@@ -141,7 +161,7 @@ class Records:
             with self.read() as connection:
                 found = connection.execute(select(GENERATIONS.c.value).where(GENERATIONS.c.name == name)).scalar()
                 return int(found or 0)
-        with self._watch_lock, explained(self._file):
+        with self._watch_lock, explained(self._path):
             # SQLite changes this number when any other connection commits: https://sqlite.org/pragma.html#pragma_data_version
             version = self._watch.execute("PRAGMA data_version").fetchone()[0]
             if version != self._seen_version:
@@ -156,6 +176,18 @@ class Records:
             return int(connection.execute(BUMP, {"name": name, "by": by}).scalar_one())
         with self.begin() as own:
             return int(own.execute(BUMP, {"name": name, "by": by}).scalar_one())
+
+    def _write_again(self) -> None:
+        """Leave the read-only mode. Raises DiskFull while that is not possible."""
+        if self._file is None or not self.read_only:
+            return
+        with self._watch_lock:
+            if not self._file.prepare():
+                raise self._file.full()
+            self._engine.dispose()
+            if self._watch is not None:
+                self._watch.close()
+            self._watch, self._seen_version = self._file.connect(), None
 
     def close(self) -> None:
         """Let go of every connection. Calling it twice does no harm."""
@@ -181,7 +213,7 @@ def _create_engine(url: URL) -> Engine:
         raise _unreachable(url, error) from error
 
 
-def _sqlite_file(url: URL) -> Path | None:
+def _sqlite_path(url: URL) -> Path | None:
     """The file of a SQLite URL; None for another kind of database."""
     if url.get_backend_name() != "sqlite":
         return None

@@ -40,6 +40,58 @@ class DiskFull(ConfigError):
     """A write failed because the disk is full. Nothing was changed."""
 
 
+class SqliteFile:
+    """A database file, opened for reading alone while the disk is too full to write to it.
+
+    SQLite needs a few KiB beside the file even to read it. Where the disk has none left and the file's write-ahead log
+    is empty, the file is read as it is (`immutable` in https://sqlite.org/uri.html), which is exact then.
+    """
+
+    def __init__(self, path: Path, contents: Contents, synchronous: str = "NORMAL") -> None:
+        """Touch nothing yet.
+
+        Args:
+            contents: what the database holds, for messages about its loss.
+            synchronous: SQLite's setting of this name; ``"FULL"`` makes every commit survive a power cut.
+        """
+        self.path = path
+        self.read_only = False
+        self._contents = contents
+        self._synchronous = synchronous
+
+    def prepare(self) -> bool:
+        """Create or check the file, as `prepare` does, and return whether it can be written to, not only read.
+
+        Raises:
+            ConfigError: the file is lost, damaged or cannot be used.
+            DiskFull: there is no space, and the file cannot be read without.
+        """
+        try:
+            with explained(self.path):
+                prepare(self.path, self._contents)
+                with closing(connect(self.path)) as connection:
+                    connection.execute("BEGIN IMMEDIATE")
+                    connection.execute("ROLLBACK")
+        except DiskFull:
+            if not _size(self.path) or _size(log_of(self.path)):
+                raise
+            self.read_only = True
+        else:
+            self.read_only = False
+        return not self.read_only
+
+    def connect(self) -> sqlite3.Connection:
+        """Open a connection of the kind that is possible now."""
+        if not self.read_only:
+            return connect(self.path, self._synchronous)
+        uri = f"{self.path.absolute().as_uri()}?immutable=1"
+        return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+
+    def full(self) -> DiskFull:
+        """The error for a write that is not possible."""
+        return _full(self.path)
+
+
 def connect(file: Path, synchronous: str = "NORMAL") -> sqlite3.Connection:
     """Open a connection whose transactions are begun by the caller; pools and locks keep threads apart."""
     connection = sqlite3.connect(file, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
@@ -108,8 +160,8 @@ def explained(file: Path | None) -> Iterator[None]:
             raise StoreBusy(
                 f"{file}: another process has been writing for {BUSY_TIMEOUT_S:g} s. Wait for it, or end it, and retry."
             ) from error
-        if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(file)):
-            raise DiskFull(f"{file}: the disk is full. Nothing was changed. Free some space and try again.") from error
+        if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and is_full(file.parent)):
+            raise _full(file) from error
         if code in _UNWRITABLE:
             raise ConfigError(
                 f"{file}: cannot be opened for writing ({cause}). Check the folder's permissions."
@@ -130,15 +182,19 @@ def _create(file: Path) -> None:
             path.unlink(missing_ok=True)
 
 
+def _full(file: Path) -> DiskFull:
+    return DiskFull(f"{file}: the disk is full. Nothing was changed. Free some space and try again.")
+
+
 def _size(path: Path) -> int:
     with contextlib.suppress(FileNotFoundError):
         return path.stat().st_size
     return 0
 
 
-def _is_full(file: Path) -> bool:
-    """Whether nothing more can be written here: SQLite reports some writes to a full disk as plain I/O errors."""
-    found = os.statvfs(file.parent)
+def is_full(folder: Path) -> bool:
+    """Return whether nothing can be written here; SQLite reports some writes to a full disk as plain I/O errors."""
+    found = os.statvfs(folder)
     return found.f_bavail * found.f_frsize < 1 << 16
 
 

@@ -1,0 +1,106 @@
+"""Run on a small disk by `test_full_disk`: a home is made, the disk fills up, the commands of a person follow."""
+
+import asyncio
+import contextlib
+import errno
+import io
+import sys
+from collections.abc import Awaitable
+from pathlib import Path
+
+from acquired_skills.folders.store import SkillStore
+from acquired_skills.life.ledger import Ledger
+from acquired_skills.skill import SkillMissing, SkillState
+from engine.faces.cli.main import run
+from engine.stores.sqlite_file import DiskFull
+from tests.skills.parts import opened_library, opened_records, proposal, skill
+from tests.stores.full_disk import fill
+
+PROPOSAL = proposal("add_one", "return number + 1")
+CODE, TESTS = PROPOSAL.code.encode(), PROPOSAL.tests.encode()
+
+
+def knackbox(home: Path, *words: str) -> tuple[int, str]:
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        code = run(["--home", str(home), *words])
+    assert "Traceback" not in said.getvalue(), said.getvalue()
+    return code, said.getvalue()
+
+
+async def learn(home: Path) -> None:
+    async with opened_library(home) as library:
+        await library.publish(skill("add_one", 1, CODE, TESTS), PROPOSAL, 0)
+
+
+class NoSpace(Exception):
+    """ENOSPC, told from any other error of the system."""
+
+
+async def no_space(change: Awaitable[object]) -> None:
+    try:
+        await change
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        raise NoSpace from error
+
+
+async def change_with_little_space(home: Path, leave: int) -> None:
+    """Whatever becomes of each change, folder and row agree, and an error says that the disk is full."""
+    async with opened_library(home) as library:
+        fill(home, leave)
+        version = (await library.get("add_one")).version
+        made = skill("add_one", version + 1, CODE, TESTS)
+        changes = (
+            lambda: library.set_state("add_one", SkillState.DISABLED),
+            lambda: library.publish(made, PROPOSAL, version),
+            lambda: library.delete("add_one"),
+        )
+        for change in changes:
+            with contextlib.suppress(DiskFull, NoSpace):
+                await no_space(change())
+            (home / "ballast").rename(home / "ballast.held")
+            check(home)
+            (home / "ballast.held").rename(home / "ballast")
+    (home / "ballast").unlink()
+    async with opened_library(home) as library:
+        check(home)
+        if await library.find("add_one") is None:
+            await library.restore("add_one")
+
+
+def check(home: Path) -> None:
+    try:
+        stored = SkillStore(home / "acquired_skills").read("add_one")
+    except SkillMissing:
+        stored = None
+    with opened_records(home) as records:
+        ledger = Ledger(records)
+        row = next((row.skill for row in ledger.rows() if row.name == "add_one"), None)
+        assert row == stored or ledger.unfinished() == ["add_one"], (row, stored)
+
+
+def main(home: Path) -> None:
+    assert knackbox(home, "failures")[0] == 0
+    asyncio.run(learn(home))
+    fill(home)
+    for words in (("skills", "list"), ("skills", "show", "add_one"), ("tools",), ("audit",), ("failures",)):
+        code, said = knackbox(home, *words)
+        assert code == 0, (words, said)
+        assert "the disk is full, so nothing can be changed" in said, said
+    assert "add_one" in knackbox(home, "skills", "list")[1]
+    code, said = knackbox(home, "skills", "delete", "add_one")
+    assert code == 3
+    assert "the disk is full. Nothing was changed. Free some space" in said
+    said = knackbox(home, "doctor", "--json")[1]
+    assert "the disk is full" in said, said
+    (home / "ballast").unlink()
+    assert knackbox(home, "skills", "disable", "add_one")[0] == 0
+    for leave in (0, 4, 8, 16, 32, 64, 96):
+        asyncio.run(change_with_little_space(home, leave << 10))
+    sys.stdout.write("done\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
