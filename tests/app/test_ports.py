@@ -22,6 +22,7 @@ from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
 from engine.turn.agent_turn import turn_of
 from tests.dispatch.house import house
+from tests.skills.parts import NoSandbox
 
 HOUSEHOLD = Memory("1", "The spare key is under the pot.", "shared:household")
 DIARY = Memory("2", "A secret.", "private:ada")
@@ -104,7 +105,7 @@ async def ask(ctx: CallContext, action: str) -> Any:
 
 def bind(h: Any) -> None:
     """Give the calls of a house these ports."""
-    h.pipeline._bind = ContextBinder(None, h.workspace, h.pipeline._clock, ports=PORTS)  # type: ignore[arg-type]
+    h.pipeline._bind = ContextBinder(NoSandbox(), h.workspace, h.pipeline._clock, ports=PORTS)
 
 
 @pytest.mark.spec("CALL-2")
