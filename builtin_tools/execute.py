@@ -1,5 +1,6 @@
 """`execute`: run code in a fresh box, or a cell in a kernel that stays, with the workspace as working directory."""
 
+import asyncio
 import json
 import re
 from typing import Annotated, Any, Literal
@@ -10,6 +11,7 @@ from acquired_skills.preload import preload_for
 from builtin_tools.kernels.cells import run_cell
 from builtin_tools.kernels.owner import DEFAULT, KernelName
 from builtin_tools.refusals import wrong_arguments
+from builtin_tools.workspace_program import program_of
 from engine.contract.context import CallContext, Produced
 from engine.contract.spec import Annotations
 from engine.dispatch.outcome import raise_unless_ok
@@ -32,45 +34,63 @@ MAX_RUN_S = 110  # under the deadline, so that the box itself ends the run and s
 )
 async def execute(
     ctx: CallContext,
-    language: Literal["python", "node", "bash"],
-    code: str,
+    language: Literal["python", "node", "bash"] | None = None,
+    code: str = "",
+    *,
+    filename: str = "",
+    args: list[str] | None = None,
     stdin: str = "",
     timeout_s: Annotated[float, Field(gt=0, le=MAX_RUN_S)] = 30.0,
-    *,
     stateful: bool = False,
     kernel: KernelName = DEFAULT,
 ) -> Produced:
-    """Run Python, Node or Bash code in an isolated box and get what it printed.
+    """Run Python, Node or Bash code, or a program of your workspace, in an isolated box and get what it printed.
 
-    The working directory is your workspace: files you read and write there stay. There is no network. In Python the
-    value of a last expression comes back too, so end with the result you want; numpy and pandas can be imported where
-    installed. Each call is a fresh box: no variables and no processes are kept.
+    Give `language` and `code`, or the `filename` of a program in your workspace, with `args`. The working directory is
+    your workspace: files you read and write there stay. There is no network. In Python the value of a last expression
+    comes back too, so end with the result you want; numpy and pandas can be imported where installed. Each call is a
+    fresh box: no variables and no processes are kept.
     With stateful=true (Python only) the code is a cell of a Jupyter kernel of yours instead, which keeps variables and
     imports for your next stateful call; plots and other rich outputs become files in `outputs/`.
 
     Args:
-        language: Which interpreter.
+        language: Which interpreter. For a file it may be left out: its suffix or first line tells.
         code: The whole program, or the cell.
+        filename: A program in the workspace to run instead of `code`, such as `scripts/report.py`.
+        args: What the program gets as its arguments.
         stdin: What the program reads on its standard input; not with stateful.
         timeout_s: Seconds until the run is killed; a cell is interrupted, and its kernel keeps its state.
         stateful: Keep variables between calls, in a kernel.
         kernel: Which of your kernels; a new name starts a new one.
     """
+    if bool(code) == bool(filename):
+        what = "Both `code` and `filename` are given" if code else "`code` is missing"
+        raise wrong_arguments(f"{what}: give `code`, or `filename` to run a file of the workspace.")
     if stateful:
-        if language != "python":
+        if filename or args:
+            raise wrong_arguments("A cell is code without arguments: leave `filename` and `args` out, or stateful.")
+        if language not in {"python", None}:
             raise wrong_arguments(f"stateful is for Python only: run {language} without it, or Python with it.")
         if stdin:
             raise wrong_arguments("A cell has no stdin: put the text into the code, or leave stateful out.")
         return await run_cell(ctx, code, kernel, imports_of(code), timeout_s)
+    if filename:
+        program = await asyncio.to_thread(program_of, ctx, filename, language)
+        language, code, text_of_program = program.language, program.starter, program.text
+    elif language is None:
+        raise wrong_arguments("`language` is missing: say which one the code is in.")
+    else:
+        text_of_program = code
     job = Job(
         language=Language(language),
         code=code,
+        argv=tuple(args or ()),
         stdin=stdin.encode("utf-8", "surrogatepass"),
-        preload=preload_for(imports_of(code)) if language == "python" else (),
+        preload=preload_for(imports_of(text_of_program)) if language == "python" else (),
         workspace=Mount(ctx.workspace.root),
         limits=Limits(wall_s=timeout_s, cpu_s=timeout_s),
     )
-    outcome = raise_unless_ok(await ctx.sandbox.run(job, on_output=pieces_for(ctx)), f"The {language} code")
+    outcome = raise_unless_ok(await ctx.sandbox.run(job, on_output=pieces_for(ctx)), filename or f"The {language} code")
     return Produced(result(outcome), message(outcome), (f"executed:{language}",))
 
 

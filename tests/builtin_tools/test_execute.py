@@ -1,6 +1,7 @@
 """`execute` runs code in a fresh box on the real workspace, and explains what went wrong in it."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,6 +43,74 @@ async def test_each_language_reads_its_input_and_prints(ctx: CallContext, langua
     assert produced.value["stdout"] == "hello Ada\n"
     assert produced.message == "hello Ada"
     assert produced.side_effects == (f"executed:{language}",)
+
+
+PROGRAMS = {
+    "scripts/show it.py": "import sys, helper\nif __name__ == '__main__':\n    print(sys.argv[1:], helper.x, __file__)",
+    "scripts/show it.js": "const h = require('./helper.js');\n"
+    "if (require.main === module) console.log(JSON.stringify(process.argv.slice(2)), h.x, __filename)",
+    "scripts/show it.mjs": "import { argv } from 'node:process';\nimport { y } from './helper.mjs';\n"
+    "console.log(JSON.stringify(argv.slice(2)), y, import.meta.filename)",
+    "scripts/show it.sh": '. ./scripts/helper.sh; printf "%s|" "$@"; echo "$x $0"',
+    "scripts/unnamed": '#!/usr/bin/env bash\nprintf "%s|" "$@"; echo 7 $0',
+}
+HELPERS = {"helper.py": "x = 7", "helper.js": "exports.x = 7", "helper.mjs": "export const y = 7", "helper.sh": "x=7"}
+
+
+@pytest.mark.spec("TOOL-1")
+@pytest.mark.parametrize("filename", PROGRAMS)
+async def test_a_file_of_the_workspace_runs_as_the_main_program_with_its_arguments(
+    ctx: CallContext, filename: str
+) -> None:
+    for name, text in [*PROGRAMS.items(), *((f"scripts/{name}", text) for name, text in HELPERS.items())]:
+        ctx.workspace.write(name, text.encode())
+    produced = await execute.run(ctx, {"filename": filename, "args": ["--a", "b c", '"$(id)"']})
+    assert isinstance(produced, Produced)
+    said = produced.value["stdout"]
+    assert "--a" in said
+    assert "b c" in said
+    assert "$(id)" in said
+    assert " 7 " in said or "|7 " in said
+    assert said.rstrip("\n").endswith(filename)
+
+
+@pytest.mark.spec("TOOL-1")
+async def test_a_program_of_the_workspace_that_fails_names_its_own_line(ctx: CallContext) -> None:
+    ctx.workspace.write("bad.py", b"x = 1\n\n1 / 0\n")
+    with pytest.raises(ToolFailure) as caught:
+        await execute.run(ctx, {"filename": "bad.py"})
+    assert str(caught.value).startswith("bad.py failed")
+    assert 'bad.py", line 3' in str(caught.value)
+
+
+@pytest.mark.spec("TOOL-1", "TOOL-2")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"filename": "gone.py"}, "no 'gone.py'"),
+        ({"filename": "../outside.py"}, "leads out of the workspace"),
+        ({"filename": "link.py"}, "leads out of the workspace"),
+        ({"filename": "data.bin"}, "Give `language`"),
+        ({"filename": "a.py", "code": "1", "language": "python"}, "Both"),
+        ({"filename": "a.py", "stateful": True}, "leave `filename`"),
+        ({"code": "1"}, "`language` is missing"),
+    ],
+)
+async def test_a_program_that_cannot_be_run_is_refused_with_what_to_do(
+    ctx: CallContext, arguments: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "outside.py").write_text("print('secret')")
+    (ctx.workspace.root / "link.py").symlink_to(tmp_path / "outside.py")
+    ctx.workspace.write("data.bin", b"\0\1")
+    with pytest.raises(ToolFailure) as caught:
+        await execute.run(ctx, arguments)
+    assert said in str(caught.value)
+    assert not caught.value.may_have_started
+
+
+@pytest.mark.spec("TOOL-1")
+async def test_code_gets_arguments_too(ctx: CallContext) -> None:
+    assert (await run(ctx, "python", "import sys\nsys.argv[1:]", args=["a", "-b"])).value["value"] == ["a", "-b"]
 
 
 @pytest.mark.spec("BOX-13")

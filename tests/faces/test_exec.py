@@ -1,15 +1,20 @@
 """`knackbox exec`: code in a fresh box from the command line."""
 
 import io
+import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 from subprocess import PIPE
 
 import pytest
 
 from tests.faces.cli import REPOSITORY, apart, command, here
+from tests.sandbox.environments.wheels import from_folder, make_wheel
 
 _HEARS_INTERRUPTS = (
     "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
@@ -191,3 +196,175 @@ def test_a_reader_that_went_away_ends_the_run_quietly(tmp_path: Path) -> None:
         process.stdout.close()
         assert process.wait(30) == 1
         assert process.stderr.read() == b""
+
+
+@pytest.mark.spec("FACE-14")
+@pytest.mark.parametrize(
+    ("language", "code"),
+    [
+        ("python", "import sys; print(sys.argv[1:])"),
+        ("node", "console.log(process.argv.slice(2))"),
+        ("bash", "printf '%s, ' \"$@\""),
+    ],
+)
+def test_code_gets_the_arguments_after_the_dashes(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, language: str, code: str
+) -> None:
+    from_file = here(capfd, "exec", language, script(tmp_path, code), "--", "--json", "b c")
+    given = here(capfd, "exec", language, "-c", code, "--", "--json", "b c")
+    assert from_file.out == given.out
+    assert "--json" in given.out
+    assert "b c" in given.out
+    assert given.code == 0
+
+
+@pytest.mark.spec("FACE-14")
+def test_a_workspace_is_changed_or_copied_or_only_read(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "in.txt").write_text("in")
+    code = script(tmp_path, "cat in.txt; echo new > out.txt")
+    workspace = ("--workspace", str(folder))
+    refused = here(capfd, "exec", "bash", code, *workspace, "--read-only")
+    assert (refused.code, "Read-only" in refused.err) == (1, True)
+    copied = here(capfd, "exec", "bash", code, *workspace, "--copy", "--json")
+    assert (copied.code, copied.last["stdout"]) == (0, "in")
+    assert copied.last["changes"] == [{"path": "out.txt", "kind": "added"}]
+    assert [path.name for path in folder.iterdir()] == ["in.txt"]
+    assert "out.txt" in here(capfd, "exec", "bash", code, *workspace, "--copy").err
+    assert here(capfd, "exec", "bash", code, *workspace).out == "in"
+    assert (folder / "out.txt").read_text() == "new\n"
+
+
+@pytest.mark.spec("FACE-14")
+def test_files_are_placed_beside_the_program(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("one")
+    (tmp_path / "two.txt").write_bytes(b"\xff")
+    files = ("--file", str(tmp_path / "one.txt"), "--file", str(tmp_path / "two.txt"))
+    ran = here(
+        capfd, "exec", "python", "-c", "(open('one.txt').read(), open('two.txt','rb').read()[0])", *files, "--json"
+    )
+    assert ran.last["value"] == ["one", 255]
+
+
+@pytest.mark.spec("FACE-14")
+def test_a_pipe_or_a_file_on_stdin_reaches_the_code(tmp_path: Path) -> None:
+    for number, data in enumerate((b"from a pipe", b"")):
+        done = subprocess.run(
+            command("exec", "python", "-c", "import sys; print(sys.stdin.read())"),
+            cwd=REPOSITORY, input=data, capture_output=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert (number, done.returncode, done.stdout) == (number, 0, data + b"\n")
+    (tmp_path / "in").write_text("from a file")
+    with (tmp_path / "in").open() as file:
+        done = subprocess.run(
+            command("exec", "bash", "-c", "cat"),
+            cwd=REPOSITORY,
+            stdin=file,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.stdout == b"from a file"
+
+
+@pytest.mark.spec("FACE-14", "BOX-11")
+def test_packages_are_there_for_the_code_that_asks_for_them(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_wheel(tmp_path, "alpha", "1.5")
+    for name, value in from_folder(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    code = "import alpha; alpha.VERSION"
+    assert here(capfd, "exec", "python", "-c", code, "--with", "alpha>=1", "--json").last["value"] == "1.5"
+    assert "ModuleNotFoundError" in here(capfd, "exec", "python", "-c", code).err
+    missing = here(capfd, "exec", "python", "-c", code, "--with", "alpha>=2")
+    assert (missing.code, missing.out, missing.err.count("\n")) == (2, "", 1)
+    assert "--with" in missing.err
+
+
+@pytest.mark.spec("FACE-14")
+def test_memory_is_bounded_as_asked(capfd: pytest.CaptureFixture[str]) -> None:
+    code = "x = bytearray(700 << 20); x[::4096] = x[::4096]; len(x)"
+    assert here(capfd, "exec", "python", "-c", code, "--memory", "1GiB", "--json").last["value"] == 700 << 20
+    over = here(capfd, "exec", "python", "-c", code, "--memory", "256MiB", "--json")
+    assert (over.code, over.last["end"]) == (1, "memory")
+
+
+@pytest.mark.spec("FACE-14")
+def test_code_connects_only_where_it_was_allowed(capfd: pytest.CaptureFixture[str], home: Path) -> None:
+    home.mkdir()
+    (home / "config.toml").write_text('[egress]\nallow_private = ["localhost"]\n')
+    code = (
+        "import socket, sys\n"
+        "with socket.create_connection(('localhost', int(sys.argv[1])), 10) as peer: print(peer.recv(99))"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(30)
+        port = server.getsockname()[1]
+
+        def greet() -> None:
+            with suppress(TimeoutError, OSError):
+                peer, _ = server.accept()
+                with peer:
+                    peer.sendall(b"hello")
+
+        greeter = threading.Thread(target=greet)
+        greeter.start()
+        refused = here(capfd, "exec", "python", "-c", code, "--", str(port))
+        allowed = here(capfd, "exec", "python", "-c", code, "--allow", f"localhost:{port}", "--", str(port))
+        greeter.join(60)
+    assert (refused.code, refused.out) == (1, "")
+    assert (allowed.code, allowed.out) == (0, "b'hello'\n")
+
+
+@pytest.mark.spec("FACE-14")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["python"], "Missing argument FILE"),
+        (["python", "-c", "1", "--copy"], "--copy says nothing without --workspace"),
+        (["python", "-c", "1", "--workspace", "/nowhere"], "/nowhere is not a folder"),
+        (["python", "-c", "1", "--workspace", "/tmp", "--copy", "--read-only"], "one of --copy and --read-only"),
+        (["python", "-c", "1", "--file", "/nowhere"], "/nowhere cannot be read"),
+        (["python", "-c", "1", "--allow", "everywhere"], "api.example.com:443"),
+        (["python", "-c", "1", "--memory", "much"], "512MiB"),
+        (["node", "-c", "1", "--with", "requests"], "Python packages"),
+    ],
+)
+def test_options_that_make_no_sense_run_nothing(
+    capfd: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    ran = here(capfd, "exec", *arguments)
+    assert (ran.code, ran.err.count("\n"), ran.out) == (2, 1, "")
+    assert said in ran.err
+
+
+ESCAPES = "printf 'red \\033[31m\\033]0;title\\007 caf\\303\\251 \\377\\n'; printf 'bad\\033[2J\\n' >&2"
+
+
+@pytest.mark.spec("FACE-14")
+def test_escape_sequences_reach_a_pipe_as_they_are(tmp_path: Path) -> None:
+    start = command("exec", "bash", "-c", ESCAPES)
+    done = subprocess.run(start, cwd=REPOSITORY, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+    assert done.stdout == b"red \x1b[31m\x1b]0;title\x07 caf\xc3\xa9 \xff\n"
+    assert done.stderr == b"bad\x1b[2J\n"
+
+
+@pytest.mark.spec("FACE-14")
+def test_escape_sequences_do_nothing_to_a_terminal() -> None:
+    ours, theirs = os.openpty()
+    try:
+        start = command("exec", "bash", "-c", ESCAPES)
+        done = subprocess.run(
+            start, cwd=REPOSITORY, stdin=theirs, stdout=theirs, stderr=theirs, timeout=60, check=False
+        )
+        shown = os.read(ours, 65_536)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert done.returncode == 0
+    assert b"\x1b" not in shown
+    assert b"\x07" not in shown
+    assert "red \\x1b[31m\\x1b]0;title\\x07 café \\xff\r\n".encode() in shown
+    assert b"bad\\x1b[2J\r\n" in shown

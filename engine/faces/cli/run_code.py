@@ -1,19 +1,22 @@
-"""`knackbox exec`: run a file, or stdin, in one fresh box. Needs no home, store or model."""
+"""`knackbox exec`: run code in one fresh box. Needs no home, store or model."""
 
 import asyncio
 import errno
 import json
-import sys
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from engine.app.sandboxes import open_sandbox, told_to_sandboxes, unsafe_sandbox
+from engine.faces.cli.exec_job import code_of, destination, files_of, mount_of, stdin_of
+from engine.faces.cli.live_output import LiveOutput
 from engine.faces.cli.settings import settings_of
-from engine.faces.cli.shared import Exit, Json, emit_json, fail, options, read_input, say, wants_json
+from engine.faces.cli.shared import Exit, Json, emit_json, fail, options, say, wants_json
+from engine.faces.cli.sizes import size
 from engine.faces.cli.spinner import working
-from sandbox.contract import Job, Language, Limits, Outcome, Stream
+from sandbox.contract import Destination, Job, Language, Limits, Outcome, UnresolvedRequirements
 
 app = typer.Typer(pretty_exceptions_enable=False)
 
@@ -22,31 +25,77 @@ app = typer.Typer(pretty_exceptions_enable=False)
 def exec_(
     ctx: typer.Context,
     language: Annotated[Language, typer.Argument(help="What the code is written in.")],
-    file: Annotated[str, typer.Argument(metavar="FILE|-", help="The code; - reads it from stdin.")],
-    as_json: Json = False,
+    file: Annotated[str | None, typer.Argument(metavar="[FILE|-]", help="The code; - reads it from stdin.")] = None,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- ARGUMENT...]", help="What the code gets as its arguments.")
+    ] = None,
+    *,
+    code: Annotated[str | None, typer.Option("--code", "-c", help="The code itself, instead of a file.")] = None,
+    workspace: Annotated[Path | None, typer.Option("--workspace", help="A folder to show and change at /work.")] = None,
+    copy: Annotated[bool, typer.Option("--copy", help="Change a copy of the workspace, and list the changes.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="The workspace may only be read.")] = False,
+    files: Annotated[
+        list[Path] | None,
+        typer.Option("--file", help="A file to place in the working folder; with a workspace in /tmp/job. Repeat it."),
+    ] = None,
+    packages: Annotated[
+        list[str] | None, typer.Option("--with", metavar="PACKAGE", help="A Python package it needs. Repeat it.")
+    ] = None,
+    allow: Annotated[
+        list[Destination] | None,
+        typer.Option("--allow", parser=destination, metavar="HOST:PORT", help="It may connect there. Repeat it."),
+    ] = None,
+    memory: Annotated[
+        int | None, typer.Option("--memory", parser=size, metavar="SIZE", help="Memory it may use, such as 2GiB.")
+    ] = None,
     timeout: Annotated[
         float, typer.Option("--timeout", min=0.05, metavar="SECONDS", help="Wall time the code may take.")
     ] = Limits().wall_s,
+    as_json: Json = False,
 ) -> None:
-    """Run code in a fresh box: no network, no files but its own, nothing kept.
+    """Run code in a fresh box: no network, no files but those it is given, and nothing is kept.
 
-    Ends with 1 when the code failed. With --json the last line of stdout is one object with end, exit_code, signal,
-    stdout, stderr, dropped, value, error and usage.
+    The code reads the stdin of this command when that is a pipe or a file. Its output is shown as it comes. Ends with 1
+    when the code failed. With --json the last line of stdout is one object with end, exit_code, signal, stdout, stderr,
+    dropped, value, error, changes and usage.
     """
-    try:
-        code = read_input(file, "exec").decode()
-    except UnicodeDecodeError as error:
-        fail(f"exec: {file} is not UTF-8 text ({error.reason} at byte {error.start}). Convert it.", Exit.USAGE)
-    limits = Limits(wall_s=timeout, cpu_s=max(timeout, Limits().cpu_s))
+    if code is not None and file is not None:  # then the first word is an argument of the code
+        arguments = [file, *(arguments or [])]
+        file = None
+    if packages and language is not Language.PYTHON:
+        fail(f"exec: --with installs Python packages, which {language.value} cannot use.", Exit.USAGE)
+    job = Job(
+        language=language,
+        code=code_of(file, code),
+        files=files_of(files or ()),
+        stdin=stdin_of(file),
+        argv=tuple(arguments or ()),
+        workspace=mount_of(workspace, copy=copy, read_only=read_only),
+        limits=limits_of(timeout, memory),
+        egress=tuple(allow or ()),
+        requirements=tuple(packages or ()),
+    )
     json_wanted = wants_json(ctx, as_json)
-    job = Job(language=language, code=code, limits=limits)
-    with working(f"running {language.value}") if json_wanted else nullcontext():  # live output is sign of life enough
-        outcome = asyncio.run(run(ctx, job, live=not json_wanted))
+    try:
+        with working(f"running {language.value}") if json_wanted else nullcontext():  # else the output is seen
+            outcome = asyncio.run(run(ctx, job, live=not json_wanted))
+    except UnresolvedRequirements as error:
+        fail(f"exec: --with: {error}", Exit.USAGE)
     if json_wanted:
         emit_json(as_object(outcome))
     else:
         remark(outcome)
     raise typer.Exit(int(Exit.OK if outcome.ok else Exit.FAILED))
+
+
+def limits_of(timeout: float, memory: int | None) -> Limits:
+    """The usual limits, but for these. memory: bytes."""
+    usual = Limits()
+    return Limits(
+        wall_s=timeout,
+        cpu_s=max(timeout, usual.cpu_s),
+        memory_bytes=usual.memory_bytes if memory is None else memory,
+    )
 
 
 async def run(ctx: typer.Context, job: Job, *, live: bool) -> Outcome:
@@ -67,28 +116,12 @@ async def run(ctx: typer.Context, job: Job, *, live: bool) -> Outcome:
         await sandbox.aclose()
 
 
-class LiveOutput:
-    """Passes the code's output on as it comes; ends the run when whoever read it went away, as `| head` does."""
-
-    def __init__(self) -> None:
-        self._task = asyncio.current_task()
-        self.reader_left = False
-
-    def __call__(self, stream: Stream, data: bytes) -> None:
-        target = sys.stdout.buffer if stream == "stdout" else sys.stderr.buffer
-        try:
-            target.write(data)
-            target.flush()
-        except BrokenPipeError:
-            if not self.reader_left and self._task is not None:
-                self._task.cancel()
-            self.reader_left = True
-
-
 def remark(outcome: Outcome) -> None:
     """What the code's own output does not say, on stderr."""
     if outcome.value is not None:
         say(f"value: {json.dumps(outcome.value, ensure_ascii=False, default=str)}")
+    for change in outcome.changes:
+        say(f"{change.kind.value} in the copy, and not kept: {json.dumps(change.path, ensure_ascii=False)}")
     if not outcome.ok:
         detail = f" (exit code {outcome.exit_code})" if outcome.exit_code is not None else ""
         detail = f" (signal {outcome.signal})" if outcome.signal is not None else detail
@@ -106,6 +139,7 @@ def as_object(outcome: Outcome) -> dict[str, Any]:
         "dropped": {"stdout": outcome.stdout_dropped, "stderr": outcome.stderr_dropped},
         "value": outcome.value,
         "error": None,
+        "changes": [{"path": each.path, "kind": each.kind.value} for each in outcome.changes],
         "usage": {
             "wall_s": outcome.usage.wall_s,
             "cpu_s": outcome.usage.cpu_s,
