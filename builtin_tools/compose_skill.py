@@ -9,6 +9,7 @@ from acquired_skills.library import SkillLibrary
 from acquired_skills.proposal import Proposal, SkillRefused
 from acquired_skills.provenance import of_call
 from acquired_skills.skill import SkillError
+from builtin_tools.create_skill import LISTED_AT_ONCE, LISTED_BY_QUERY
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import ToolFailure
 from engine.dispatch.inner_calls import InnerCalls
@@ -80,7 +81,7 @@ async def compose_skill(
         },
         message=(
             f"`{skill.name}` version {skill.version} is admitted ({passed}). Call it as "
-            f"{signature(skill)}; it is listed from the next turn on."
+            f"{signature(skill)}; {LISTED_BY_QUERY if ctx.turn.query is not None else LISTED_AT_ONCE}"
         ),
         side_effects=(f"created:skill:{skill.name}:{skill.version}",),
     )

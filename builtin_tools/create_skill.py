@@ -11,6 +11,9 @@ from engine.contract.failure import ToolFailure
 from engine.policy.approval import EXPIRES_S, Approval
 from engine.registry.decorate import tool
 
+LISTED_BY_QUERY = "it is listed from the next turn on whenever a request is near its description or names it."
+LISTED_AT_ONCE = "it is on the list of tools now."  # who lists tools without a message, such as an MCP client
+
 
 @tool(
     required_permission="user",
@@ -79,7 +82,7 @@ async def create_skill(
         },
         message=(
             f"`{skill.name}` version {skill.version} is admitted ({tests_passed}). Call it as {signature(skill)}; "
-            "it is listed from the next turn on whenever a request is near its description or names it."
+            f"{LISTED_BY_QUERY if ctx.turn.query is not None else LISTED_AT_ONCE}"
         ),
         side_effects=(f"created:skill:{skill.name}:{skill.version}",),
     )

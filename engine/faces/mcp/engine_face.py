@@ -7,7 +7,14 @@ from functools import partial
 from typing import Any, TypeVar
 
 import anyio
-from mcp_types import CallToolRequestParams, CallToolResult, InputRequiredResult, ListToolsResult
+from mcp_types import (
+    CallToolRequestParams,
+    CallToolResult,
+    InputRequiredResult,
+    ListResourcesResult,
+    ListToolsResult,
+    ReadResourceResult,
+)
 
 from engine.app.engine import Engine
 from engine.app.people import People
@@ -15,9 +22,11 @@ from engine.contract.turn import Turn
 from engine.faces.mcp.approve import McpApprover
 from engine.faces.mcp.changes import ToolChanges
 from engine.faces.mcp.clients import Clients
+from engine.faces.mcp.files import LinkedFiles
 from engine.faces.mcp.opening import Context
 from engine.faces.mcp.progress import ProgressRelay
 from engine.formats.mcp import result_to_mcp_format, tools_to_mcp_format
+from engine.stores.workspace import FolderWorkspace
 
 T = TypeVar("T")
 
@@ -31,6 +40,7 @@ class EngineFace:
         self._approver = approver
         self._turn = turn
         self._changes = changes
+        self._files = LinkedFiles(FolderWorkspace(engine.settings.workspace or engine.services.home.workspace))
 
     async def list_tools(self) -> ListToolsResult:
         return ListToolsResult(tools=tools_to_mcp_format(await self._engine.get_active_tool_definitions(self._turn)))
@@ -43,7 +53,18 @@ class EngineFace:
             result = await uninterrupted(self._approver.call(params, context.session, called))
             relay.finish()
         await self._changes.announce()  # so that news of a skill does not arrive later than the call that made it
-        return result if isinstance(result, InputRequiredResult) else result_to_mcp_format(result)
+        if isinstance(result, InputRequiredResult):
+            return result
+        answer = result_to_mcp_format(result)
+        if result.success and result.side_effects:
+            answer.content += await asyncio.to_thread(self._files.of, result.side_effects)
+        return answer
+
+    async def list_resources(self) -> ListResourcesResult:
+        return self._files.listed()
+
+    async def read_resource(self, uri: str) -> ReadResourceResult:
+        return await asyncio.to_thread(self._files.read, uri)
 
 
 async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:

@@ -8,7 +8,15 @@ from typing import Protocol
 
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
-from mcp_types import INTERNAL_ERROR, CallToolRequestParams, CallToolResult, InputRequiredResult, ListToolsResult
+from mcp_types import (
+    INTERNAL_ERROR,
+    CallToolRequestParams,
+    CallToolResult,
+    InputRequiredResult,
+    ListResourcesResult,
+    ListToolsResult,
+    ReadResourceResult,
+)
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +30,12 @@ class Face(Protocol):
 
     async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
         """Call one tool. Never raises for what the tool did."""
+        ...
+
+    async def list_resources(self) -> ListResourcesResult: ...
+
+    async def read_resource(self, uri: str) -> ReadResourceResult:
+        """Raises MCPError for what may not, or cannot, be read."""
         ...
 
 

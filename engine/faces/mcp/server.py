@@ -18,9 +18,12 @@ from mcp_types import (
     CallToolRequestParams,
     CallToolResult,
     InputRequiredResult,
+    ListResourcesResult,
     ListToolsResult,
     NotificationParams,
     PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
 )
 
 from engine.faces.mcp.clients import Clients
@@ -49,6 +52,12 @@ def build_server(open_face: OpenFace) -> tuple[Server[dict[str, object]], Openin
     async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
         return await (await opening.face()).call_tool(context, params)
 
+    async def list_resources(_: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:  # noqa: ARG001 -- one page
+        return await (await opening.face()).list_resources()
+
+    async def read_resource(_: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        return await (await opening.face()).read_resource(params.uri)
+
     async def initialized(context: Context, _: NotificationParams) -> None:
         clients.joined(context.session)
         opening.begin()
@@ -59,6 +68,8 @@ def build_server(open_face: OpenFace) -> tuple[Server[dict[str, object]], Openin
         instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
+        on_list_resources=list_resources,
+        on_read_resource=read_resource,
         on_subscriptions_listen=ListenHandler(bus),
     )
     server.add_notification_handler("notifications/initialized", NotificationParams, initialized)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from builtin_tools.kernels.bundle import File
 from builtin_tools.kernels.files import keeper
-from builtin_tools.kernels.pictures import size_of
 from builtin_tools.kernels.shown import MOST_BYTES, MOST_FILES, Shown, show
 from builtin_tools.kernels.verdict import failure_of_cell
+from engine.formats.pictures import size_of
 from engine.stores.workspace import FolderWorkspace
 from sandbox.contract import CodeError, End
 from sandbox.kernels.spec import Cell, Output
@@ -61,7 +61,16 @@ def test_one_output_is_shown_bare_and_several_are_named_in_their_order() -> None
         ({"image_gif": b64(GIF)}, "[image/gif, 7 x 9, 13 bytes: f.gif]"),
         ({"image_svg__xml": "<svg/>"}, "[image/svg+xml, 6 bytes: f.svg]"),
         ({"application_pdf": b64(b"%PDF-1.7")}, "[application/pdf, 8 bytes: f.pdf]"),
-        ({"text_html": "<b>x</b>", "text_plain": "<HTML object>"}, "[text/html, 8 bytes: f.html]"),
+        ({"text_html": "<b>x</b>", "text_plain": "<HTML object>"}, "<b>x</b>"),
+        ({"text_html": "<b>x</b>" * 400, "text_plain": "<HTML object>"}, "[text/html, 3,200 bytes: f.html]"),
+        ({"text_html": "<b>x</b>", "text_plain": "a table"}, "a table"),
+        ({"text_markdown": "**x**", "text_plain": "<IPython.core.display.Markdown object>"}, "**x**"),
+        ({"text_latex": "$x$", "text_plain": "<IPython.core.display.Latex object>"}, "$x$"),
+        ({"application_json": {"a": 1}, "text_plain": "<IPython.core.display.JSON object>"}, '{"a": 1}'),
+        (
+            {"image_png": b64(PNG), "text_html": "<b>x</b>"},
+            "[image/png, 1 x 1, 70 bytes: f.png]\n[text/html, 8 bytes: f.html]",
+        ),
         ({"text_html": "<table>", "text_plain": "   a\n0  1"}, "   a\n0  1"),
         (
             {"application_vnd.plotly.v1__json": {"data": []}, "text_plain": "Figure({})"},
