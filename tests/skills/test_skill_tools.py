@@ -24,10 +24,10 @@ async def engine(tmp_path: Path, box: NamespaceSandbox) -> AsyncIterator[Engine]
         yield opened
 
 
-async def create(engine: Engine, **changes: Any) -> ToolResult:
+async def create(engine: Engine, turn: Turn | None = None, **changes: Any) -> ToolResult:
     offered = proposal(**changes)
     arguments = {"name": offered.name, "description": offered.description, "code": offered.code, "tests": offered.tests}
-    return await engine.call("create_skill", {**arguments, "examples": ["what comes after seven"]})
+    return await engine.call("create_skill", {**arguments, "examples": ["what comes after seven"]}, turn)
 
 
 async def manage(engine: Engine, action: str, **more: Any) -> ToolResult:
@@ -54,6 +54,16 @@ async def test_teach_call_show_and_forget(engine: Engine) -> None:
     assert "no skills yet" in (await manage(engine, "list")).text
     assert (await manage(engine, "restore", name="add_one")).success
     assert (await engine.call("add_one", {"number": 1})).output == 2
+
+
+@pytest.mark.spec("SKILL-11")
+async def test_the_next_turn_is_named_only_where_there_are_turns(engine: Engine) -> None:
+    made = await create(engine)
+    assert made.success, made.text
+    assert "it is on the list of tools now" in made.text
+    changed = await create(engine, Turn(query="teach me"), description="Adds one to a number, once more.")
+    assert changed.success, changed.text
+    assert "listed from the next turn on" in changed.text
 
 
 @pytest.mark.spec("SKILL-4", "FAIL-4")
