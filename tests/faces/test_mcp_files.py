@@ -11,7 +11,7 @@ from engine.faces.mcp.files import IMAGE_BYTES, MOST_KEPT, MOST_LINKS, LinkedFil
 from engine.stores.workspace import FolderWorkspace
 from tests.faces.test_mcp_start import HELLO, serving
 
-pytestmark = pytest.mark.spec("FACE-14")
+pytestmark = pytest.mark.spec("FACE-21")
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
