@@ -9,6 +9,7 @@ import ast
 import atexit
 import builtins
 import contextlib
+import ctypes
 import errno
 import gc
 import io
@@ -35,6 +36,7 @@ SCRIPT = "main.py"
 OWN_FILES = "<knackbox>/"  # what the code of a template's modules says it was compiled from
 _NOT_THE_JOBS = (__file__, OWN_FILES, "<frozen importlib")
 _NOT_FOUND = 127  # what shells exit with
+_STACK_BYTES, _PTHREAD_ATTR_BYTES = 4 << 20, 256  # the latter is 56 in glibc and musl
 _MAX_LINKED = 16  # exceptions followed along a chain of causes
 
 # An exception that says a limit was reached. Ends are names of `sandbox.contract.End`.
@@ -91,10 +93,11 @@ def set_limits(limits: Message, *, data_in_use: int, processes_in_use: int) -> N
     """Lower the rlimits of this job for good. data_in_use: bytes the template's own pages count already."""
     memory = limits["memory_bytes"] + data_in_use
     cpu = max(1, math.ceil(limits["cpu_s"]))
+    tasks = max(limits["processes"], limits["threads"]) + processes_in_use  # the kernel counts threads, not processes
     for name, *wanted in (
         ("CPU", cpu, cpu + 1),
         ("DATA", memory, memory),
-        ("NPROC", limits["processes"] + processes_in_use, limits["processes"] + processes_in_use),
+        ("NPROC", tasks, tasks),
         ("NOFILE", limits["open_files"], limits["open_files"]),
         ("FSIZE", limits["file_size_bytes"], limits["file_size_bytes"]),
     ):
@@ -221,12 +224,21 @@ def open_streams() -> None:
         setattr(sys, f"__{name}__", stream)
 
 
-def add_site_builtins() -> None:
-    """Add what `site` gives every program (`exit`, `quit`, `help`, …). For templates, which start without it."""
+def prepare_template() -> None:
+    """Add what `site` gives every program (`exit`, `quit`, `help`, …) and settle the size of threads' stacks.
+
+    RLIMIT_DATA counts a stack as a whole, touched or not: with the usual 8 MiB, 64 threads would be 512 MiB. 4 MiB is
+    what Python's own limit of recursion needs.
+    """
     if not hasattr(builtins, "exit"):
         site.setquit()
         site.setcopyright()
         site.sethelper()
+    libc = ctypes.CDLL(None)
+    attributes = ctypes.create_string_buffer(_PTHREAD_ATTR_BYTES)
+    if hasattr(libc, "pthread_setattr_default_np") and libc.pthread_attr_init(attributes) == 0:
+        libc.pthread_attr_setstacksize(attributes, ctypes.c_size_t(_STACK_BYTES))
+        libc.pthread_setattr_default_np(attributes)
 
 
 def _leave_no_trace() -> None:

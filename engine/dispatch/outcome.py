@@ -14,7 +14,7 @@ _WHY = {
     End.MEMORY: "used more memory than it may and was killed; work in smaller pieces",
     End.OUTPUT: "printed more than it may and was killed; print less, or write to a file",
     End.DISK: "filled the disk space of its box; write less",
-    End.PROCESSES: "started more processes than it may; start fewer",
+    End.PROCESSES: "started more processes or threads than it may; start fewer",
     End.FILES: "opened more files than it may; close them",
     End.FILE_SIZE: "wrote a file larger than it may; write smaller files",
     End.KILLED: "was killed from outside before it finished",

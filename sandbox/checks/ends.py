@@ -52,7 +52,7 @@ _WAYS = (
         End.PROCESSES,
         Language.PYTHON,
         "import threading\nwhile True: threading.Thread(target=threading.Event().wait, daemon=True).start()",
-        Limits(processes=12),
+        Limits(processes=12, threads=12),
     ),
     _Way(End.FILES, Language.PYTHON, "x = []\nwhile True: x.append(open('/dev/null'))", Limits(open_files=48)),
 )

@@ -1,7 +1,7 @@
 """Checks that a program behaves in a box as it does outside: forks, streams, exit, finalizers."""
 
 from sandbox.checks.check import Check, require
-from sandbox.contract import Call, End, Job, Sandbox
+from sandbox.contract import Call, End, Job, Limits, Sandbox
 
 _CHILD_EXITS = """
 import os, sys
@@ -68,6 +68,31 @@ text = io.StringIO()
 traceback.print_stack(file=text)
 [line for line in text.getvalue().splitlines() if 'sandbox/' in line]
 """
+_POOL = """
+import threading
+from concurrent.futures import ThreadPoolExecutor
+together = threading.Barrier(100)
+with ThreadPoolExecutor(100) as pool:
+    reached = list(pool.map(lambda n: together.wait(20), range(100)))
+len(set(reached))
+"""
+# What is refused is tried again: process 1 may have no processor just then, but it must have one in the end.
+_ORPHANS = """
+import os, time
+def fork():
+    deadline = time.monotonic() + 10
+    while True:
+        try: return os.fork()
+        except BlockingIOError:
+            if time.monotonic() > deadline: raise
+            time.sleep(0.01)
+for _ in range(300):
+    if fork() == 0:
+        fork()
+        os._exit(0)
+    os.wait()
+'done'
+"""
 
 
 async def _a_child_that_exits_does_not_end_the_job(sandbox: Sandbox) -> None:
@@ -123,11 +148,23 @@ async def _a_value_is_text_that_can_be_encoded(sandbox: Sandbox) -> None:
     require(outcome.ok and outcome.value == {"a\ufffd": ["\ufffd", "\U0001f600", "plain"]}, outcome)
 
 
+async def _threads_are_not_processes(sandbox: Sandbox) -> None:
+    outcome = await sandbox.run(Job(code=_POOL, limits=Limits(processes=4)))
+    require(outcome.ok and outcome.value == 100 and not outcome.usage.limits_hit, outcome)  # noqa: PLR2004
+
+
+async def _orphans_are_reaped(sandbox: Sandbox) -> None:
+    outcome = await sandbox.run(Job(code=_ORPHANS, limits=Limits(processes=16, threads=16)))
+    require(outcome.ok and outcome.value == "done", outcome)
+
+
 CHECKS = (
     Check("programs", "a forked child that exits does not end the job", _a_child_that_exits_does_not_end_the_job),
     Check("programs", "a forked child does not return for its parent", _a_child_does_not_return_for_its_parent),
     Check("programs", "a forked child fails on its own", _a_child_fails_on_its_own),
     Check("programs", "no process reports a result but the one that was asked", _no_other_process_reports),
+    Check("programs", "a pool of a hundred threads is not a hundred processes", _threads_are_not_processes),
+    Check("programs", "orphans are reaped while the job runs", _orphans_are_reaped),
     Check("programs", "standard streams can be wrapped and reconfigured", _streams_are_those_of_a_program),
     Check("programs", "a program is finalized as it ends", _a_program_is_finalized),
     Check("programs", "source may begin with a byte-order mark", _source_may_begin_with_a_byte_order_mark),

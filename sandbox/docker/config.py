@@ -79,6 +79,7 @@ class Shape:
     memory_bytes: int
     disk_bytes: int
     processes: int
+    threads: int
     preload: tuple[str, ...] = ()
     workspace: Mount | None = None
 
@@ -87,7 +88,7 @@ class Shape:
         if workspace is not None:
             workspace = Mount(Path(os.path.realpath(workspace.source)), workspace.writes)
         names = tuple(sorted(set(preload)))
-        return cls(limits.memory_bytes, limits.disk_bytes, limits.processes, names, workspace)
+        return cls(limits.memory_bytes, limits.disk_bytes, limits.processes, limits.threads, names, workspace)
 
 
 def refuse_unsupported(job: Job) -> None:
@@ -138,7 +139,7 @@ def creation(config: DockerConfig, shape: Shape, labels: dict[str, str]) -> dict
         "SecurityOpt": ["no-new-privileges"],
         "Memory": memory,
         "MemorySwap": memory,  # the sum of both: no swap
-        "PidsLimit": shape.processes + _OWN_PROCESSES.get(config.runtime, 1),
+        "PidsLimit": max(shape.processes, shape.threads) + _OWN_PROCESSES.get(config.runtime, 1),
         "NanoCpus": int(config.cpus * 1e9),
         "Ulimits": [
             {"Name": "core", "Soft": 0, "Hard": 0},

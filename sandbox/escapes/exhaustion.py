@@ -144,7 +144,7 @@ def _ways(
     )
 
 
-_FEW_PROCESSES = Limits(wall_s=4, cpu_s=8, memory_bytes=256 * MB, processes=12)
+_FEW_PROCESSES = Limits(wall_s=4, cpu_s=8, memory_bytes=256 * MB, processes=12, threads=24)
 _FEW_FILES = Limits(wall_s=20, memory_bytes=256 * MB, open_files=48)
 
 ATTEMPTS = (

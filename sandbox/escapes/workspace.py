@@ -5,6 +5,7 @@ from sandbox.escapes.attempt import FILTERED, NAMESPACE, Attempt, Family
 
 _RIGHTS = "seccomp refuses every mode that would give its owner's rights to whoever runs the file on the host"
 _DEVICES = "making a device needs CAP_MKNOD, and seccomp refuses the mode"
+_SOCKETS = "seccomp refuses to make one, and Landlock to give one a name"
 _SERVERS = "a job that sees a workspace has no Unix sockets of its own that could be led to an address"
 _INSIDE = "the workspace is a mount of its own: above it there is only the box's root"
 _HELD = "the host must be able to open its files while a job runs"
@@ -49,6 +50,14 @@ worked()
      "it needs CAP_SYS_ADMIN", False, False),
     ("leave a character device", "os.mknod('s', 0o20666, os.makedev(1, 1))\nworked()", _DEVICES, False, False),
     ("leave a block device", "os.mknod('s', 0o60666, os.makedev(8, 0))\nworked()", _DEVICES, False, False),
+    ("leave a socket", "os.mknod('s', 0o140666)\nworked()", _SOCKETS, False, False),
+    ("leave a socket by another call", "call(133, b's', 0o140666, 0)\nworked()", _SOCKETS, False, False),
+    ("leave a socket by giving one of a pair a name", "socket.socketpair()[0].bind('s')\nworked()", _SOCKETS, False, False),
+    ("reserve the host's disk without writing it", """
+f = os.open('s', os.O_CREAT | os.O_RDWR)
+call(285, f, 0, 0, 4 << 20)
+worked()
+""", "seccomp refuses to reserve space, as no process is charged for it", False, False),
     ("leave a device that stands for a deleted file", "os.mknod('s', 0o20666, 0)", _DEVICES, False, True),
     ("leave one by renaming", "open('a', 'w').close(); call(316, -100, b'a', -100, b'b', 4)",
      "seccomp refuses RENAME_WHITEOUT, which leaves one without any right to make devices", False, True),

@@ -22,15 +22,17 @@ from ipykernel.ipkernel import IPythonKernel
 from ipykernel.kernelapp import IPKernelApp
 from ipykernel.zmqshell import ZMQInteractiveShell
 from IPython.core.error import UsageError
+from jupyter_client.session import Session
 from traitlets.config import Config
 
 _M_ARENA_MAX, _ARENAS = -8, 2  # malloc.h
 _PIECE = 1 << 16  # characters
+_LONGEST_MESSAGE = 63 << 20  # process 1 cuts a connection at 64 MiB: `sandbox.namespace.zmtp`
 _UNREAD = 16  # messages kept for a reader; ZeroMQ's thousand is 64 MiB printed ahead of who would interrupt it
 
 
 class Shell(ZMQInteractiveShell):
-    """`!command` through a pipe: a box has no pseudo-terminals, and no input."""
+    """`!command` through a pipe, without input."""
 
     def init_magics(self) -> None:
         super().init_magics()
@@ -84,6 +86,26 @@ class Stream(OutStream):
         return len(string)
 
 
+class Messages(Session):
+    """Leaves out what makes a message longer than process 1 of the box lets through, and says so in its place."""
+
+    def serialize(self, msg: dict[str, Any], ident: Any = None) -> list[bytes]:
+        parts: list[bytes] = super().serialize(msg, ident)
+        size = sum(map(len, parts))
+        if size <= _LONGEST_MESSAGE:
+            return parts
+        note = (
+            f"<an output of {size:,} bytes was left out: one message of a kernel may have {_LONGEST_MESSAGE:,}; "
+            "write it to a file>"
+        )
+        content = dict(msg["content"])
+        if "data" in content:
+            content.update(data={"text/plain": note}, metadata={})
+        elif "ename" in content:
+            content.update(evalue=note, traceback=[])
+        return super().serialize({**msg, "content": content}, ident)  # type: ignore[no-any-return]
+
+
 class Kernel(IPythonKernel):
     """The shell above in ipykernel's kernel."""
 
@@ -102,6 +124,9 @@ class App(IPKernelApp):
         self.iopub_thread.schedule(partial(self.iopub_thread.socket.setsockopt, zmq.XPUB_NODROP, 1))
         # The thread opens a socket when it first sends, and would die of a cell that has left it no descriptor.
         self.iopub_thread.schedule(lambda: self.iopub_thread._event_pipe)  # noqa: SLF001  (it has no other name)
+
+    def _session_default(self) -> Session:
+        return Messages(parent=self)
 
     def init_connection_file(self) -> None:
         self.connection_file = "kernel.json"

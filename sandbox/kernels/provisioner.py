@@ -30,7 +30,7 @@ class KnackboxProvisioner(KernelProvisionerBase):
     runtime = Unicode("", config=True, help="With docker: the OCI runtime, such as runsc. Empty: the engine's default.")
     engine_url = Unicode("", config=True, help="With docker: where its engine answers. Empty: DOCKER_HOST, as usual.")
     memory_bytes = Integer(KernelSpec().memory_bytes, config=True, help="For the kernel and its children together.")
-    processes = Integer(KernelSpec().processes, config=True, help="At once, threads included.")
+    processes = Integer(KernelSpec().processes, config=True, help="At once; their threads are bounded apart.")
     disk_bytes = Integer(KernelSpec().disk_bytes, config=True, help="Of the box's own files, which are in memory.")
     cpu_s = Float(KernelSpec().cpu_s, config=True, help="Over all cells.")
     lifetime_s = Float(KernelSpec().lifetime_s, config=True, help="After which the kernel is ended.")

@@ -117,7 +117,7 @@ def _allow(ruleset: int, pid: int, workspace: int, abi_to_write: int) -> None:
     for name in _OWN_PROC:
         landlock.allow(ruleset, f"/proc/{pid}/{name}", landlock.READ)
     if workspace >= 0:
-        access = landlock.write_access(abi_to_write) if abi_to_write else landlock.READ
+        access = landlock.workspace_access(abi_to_write) if abi_to_write else landlock.READ
         # What was opened, whatever its path leads to by now.
         landlock.allow(ruleset, f"/proc/self/fd/{workspace}", access)
 

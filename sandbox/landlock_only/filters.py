@@ -5,7 +5,7 @@ the kernel's ``arch/x86/entry/syscalls/syscall_64.tbl``.
 """
 
 from sandbox.namespace import bpf
-from sandbox.namespace.seccomp import AF_UNIX, LAST_REVIEWED
+from sandbox.namespace.seccomp import AF_UNIX, FALLOCATE, LAST_REVIEWED, MKNOD, MKNODAT, no_sockets
 
 _EPERM = [bpf.answer(bpf.EPERM)]
 # A datagram socket of a pair can be sent to any address, pair or not; stream and seqpacket sockets cannot.
@@ -46,11 +46,13 @@ _CHANGES_OF_OWN_FILES = {
 
 
 def without_namespaces() -> bytes:
-    """For every worker: no socket but connected pairs."""
+    """For every worker: no socket but connected pairs, none of which a file leads to."""
     ops = bpf.prologue(LAST_REVIEWED)
     for number, answer in _REFUSED.values():
         ops += bpf.when(number, [bpf.answer(answer)])
     ops += bpf.when(_SOCKET, _EPERM)
+    ops += bpf.when(MKNOD, no_sockets(1)) + bpf.when(MKNODAT, no_sockets(2))
+    ops += bpf.when(FALLOCATE, [bpf.answer(bpf.ENOTSUP)])  # space that nobody is charged for: libraries write it
     ops += bpf.when(_SOCKETPAIR, _only_connected_pairs())
     # A worker ends with the process that watches over it, and may not call that off.
     ops += bpf.when(_PRCTL, bpf.equal(0, _PR_SET_PDEATHSIG, _EPERM))

@@ -10,6 +10,7 @@ from typing import Any
 from sandbox.landlock_only import places
 from sandbox.namespace import readings
 from sandbox.namespace.cgroups import Group
+from sandbox.namespace.space import SharedSpace
 from sandbox.namespace.watch import TreeWatch, Used
 
 _BLOCK = 512
@@ -23,26 +24,26 @@ _PARENT, _THREADS = 1, 17  # fields of /proc/<pid>/stat after the command's clos
 class FamilyWatch(TreeWatch):
     """Watches the descendants of this process, of which it is the subreaper, and their private folder.
 
-    counted_by_kernel: a group or an RLIMIT_NPROC of theirs alone counts them, so that reaching the number of processes
-    is no reason to end them.
+    counted_by_kernel: a group or an RLIMIT_NPROC of theirs alone counts their threads, so that reaching that number is
+    no reason to end them.
     """
 
     def __init__(self, folder: str, group: Group | None) -> None:
         super().__init__(folder, group)
         self.counted_by_kernel = False
         self._next_look = 0.0
-        self._certainly_gone = 0
         self._late = ""
 
     def begin(self, limits: dict[str, Any], worker: int, workspace: str = "") -> None:
         """As `TreeWatch.begin`. Without a workspace it is the folder's file system that must not fill up."""
-        super().begin(limits, worker, workspace or self._disk)
-        self._certainly_gone = limits["disk_bytes"] * (1 if workspace else _HIDDEN)
+        super().begin(limits, worker, workspace)
+        if not workspace:  # what no walk finds: deleted files that are mapped, or on their way through a socket
+            self._space = SharedSpace(self._disk, _HIDDEN * limits["disk_bytes"])
 
     def used_alone(self, worker: int) -> Used | None:  # noqa: ARG002  (asked as in a namespace)
         """Never known here: the pids of the host tell nothing about one job. The moment is used for a last look."""
         if not self.counted_by_kernel:
-            self._late = self._count(sum(descendants(os.getpid()).values()))
+            self._late = self._count_tasks(descendants(os.getpid()))
         return None
 
     def exceeded(self) -> str:
@@ -57,7 +58,7 @@ class FamilyWatch(TreeWatch):
 
     def _look(self) -> str:
         threads = descendants(os.getpid())
-        over = self._count(sum(threads.values())) or self._weigh(list(threads))
+        over = self._count_tasks(threads) or self._weigh(list(threads))
         if not over:
             over = "cpu" if self._cpu_now(list(threads)) > self._limits["cpu_s"] else ""
         if not over and (self._measure_disk(list(threads)) or self._filled(list(threads))):
@@ -70,17 +71,14 @@ class FamilyWatch(TreeWatch):
         """What the job was over when it ended, although nobody looked in time; "" for nothing."""
         return self._late or ("disk" if self._measure_disk([]) else "")
 
-    def _count(self, tasks: int) -> str:
-        limit = self._limits["processes"]
+    def _count_tasks(self, threads: dict[str, int]) -> str:
+        """threads: how many each process has."""
+        tasks, limit = sum(threads.values()), max(self._limits["processes"], self._limits["threads"])
         if tasks >= limit:
             self._hits.add("processes")
-        return "processes" if tasks > limit and not self.counted_by_kernel else ""
-
-    def _filled(self, pids: list[str]) -> bool:
-        """What no walk finds: deleted files that are mapped, or on their way through a socket."""
-        if self._free_before - readings.free_bytes(self._workspace) <= self._certainly_gone:
-            return False
-        return super()._filled(pids)
+        if tasks > limit and not self.counted_by_kernel:
+            return "processes"
+        return self._count(len(threads))
 
     def _look_at_disk(self) -> None:
         self._measure_disk([])

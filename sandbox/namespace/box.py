@@ -31,7 +31,8 @@ _KERNEL_POOLS = {
     "net/ipv4/tcp_rmem": "4096 16384 131072",
     "net/ipv4/tcp_wmem": "4096 16384 131072",
 }
-_WRITABLE = (rootfs.TMP, rootfs.WORK, "/dev/shm", rootfs.PTS, "/dev/null", "/dev/zero", "/dev/full", "/dev/tty")  # noqa: S108  (in the box)
+# /work is missing: only the job decides what may be done there, and a rule on a place holds for what is mounted on it.
+_WRITABLE = (rootfs.TMP, "/dev/shm", rootfs.PTS, "/dev/null", "/dev/zero", "/dev/full", "/dev/tty")  # noqa: S108  (in the box)
 _PSEUDO_TERMINALS = "newinstance,ptmxmode=0666,mode=0620,max=64"  # their number is bounded for the whole machine
 
 
@@ -135,7 +136,8 @@ def _loopback_up() -> None:
 
 def _rehearse(watch: TreeWatch, worker_pid: int, group: Group | None) -> None:
     """Do once what follows a job's arrival: after the fork of the worker, every page written is copied first."""
-    limits = {"wall_s": 1.0, "cpu_s": 1e6, "memory_bytes": 1 << 60, "disk_bytes": 1, "processes": 1 << 20}
+    limits = {"wall_s": 1.0, "cpu_s": 1e6, "memory_bytes": 1 << 60, "disk_bytes": 1}
+    limits |= {"processes": 1 << 20, "threads": 1 << 20}
     if group:
         group.bound(limits)
     job: worker.Message = {"language": "python", "call": None, "cwd": rootfs.TMP, "collect": [], "mount": ""}

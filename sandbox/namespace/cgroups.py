@@ -148,7 +148,7 @@ class Group:
         for file in sockets:
             os.write(file, str(limits["memory_bytes"] // _TCP_SHARE).encode())
         os.write(memory, str(limits["memory_bytes"] + limits["disk_bytes"] + _SLACK_BYTES).encode())
-        os.write(processes, str(limits["processes"] + _OUR_PROCESSES).encode())
+        os.write(processes, str(max(limits["processes"], limits["threads"]) + _OUR_PROCESSES).encode())
 
     def cpu_s(self) -> float:
         """CPU time of everything that ever ran in the group, in seconds."""

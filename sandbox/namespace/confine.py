@@ -96,8 +96,8 @@ def _become(confinement: Confinement, given: tuple[int, ...]) -> NoReturn:
         if job["mount"]:
             seccomp.apply(confinement.filters.with_workspace)
         if rules >= 0:
-            if job["mount"]:
-                landlock.allow(_RULES_FD, rootfs.WORK, landlock.write_access(confinement.landlock_abi))
+            allowed = landlock.workspace_access if job["mount"] else landlock.write_access
+            landlock.allow(_RULES_FD, rootfs.WORK, allowed(confinement.landlock_abi))
             landlock.restrict(_RULES_FD)
         worker.set_limits(job["limits"], data_in_use=in_use[job["language"]], processes_in_use=1)
         worker.run(job, _take_stdin(body, job["stdin"]), _RESULT_FD)

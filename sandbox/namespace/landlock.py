@@ -18,6 +18,7 @@ _PATH_BENEATH = 1
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
 READ = _EXECUTE | _READ_FILE | _READ_DIR
 TCP_BIND_AND_CONNECT = 3
+_MAKE_SOCK = 1 << 9
 _FILE_ONLY = _EXECUTE | _WRITE_FILE | _READ_FILE
 _REFER, _TRUNCATE, _IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
 _ABI_1 = (1 << 13) - 1
@@ -89,6 +90,19 @@ def allow(rules: int, path: str, access: int) -> None:
 def write_access(version: int) -> int:
     """All a writable place may be used for."""
     return _handled(version)
+
+
+def workspace_access(version: int) -> int:
+    """All a workspace may be used for: the same without sockets, which would act on the host."""
+    return _handled(version) & ~_MAKE_SOCK
+
+
+def sockets_only_in(places: Sequence[str], version: int) -> int:
+    """Rules as a descriptor, for a process that other rules bind already: named sockets are made here alone."""
+    rules = create(version, fs=_MAKE_SOCK)
+    for path in places:
+        allow(rules, path, _MAKE_SOCK)
+    return rules
 
 
 def restrict(rules: int) -> None:

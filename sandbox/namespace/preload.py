@@ -20,7 +20,7 @@ def for_template(wanted: Sequence[str], packages: Sequence[str]) -> list[str]:
     Of them, a box's worker learns by PYTHONPATH.
     """
     missing = import_all(COMMON)
-    worker.add_site_builtins()
+    worker.prepare_template()
     if wanted:
         sys.path += packages
         missing += import_all(wanted)

@@ -14,6 +14,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 # Node 24 has 573 MB of VmData before its first line (measured): address space, not memory. Its heap has a switch of
 # its own, and what it touches is bounded by watching.
 _V8_RESERVES = 640 << 20
+_STACKS = 64 * (8 << 20)  # of the threads of what a shell starts: 8 MiB each, hardly touched, and counted whole
 # Fields of /proc/<pid>/stat after the command's closing bracket.
 _UTIME, _STIME, _CUTIME, _CSTIME, _STARTED = 11, 12, 13, 14, 19
 _SHARED_NAMES = (b"/dev/zero (deleted)", b"[anon_shmem:")  # of a mapping that is shared and has no file
@@ -23,12 +24,13 @@ _OFFSET, _INODE, _NAME = 2, 4, 5  # fields of a line of /proc/<pid>/maps
 class Memory(NamedTuple):
     """In bytes. own: resident, backed by no file, with page tables and swap. shared: resident, in shared memory.
 
-    mapped: of address space, whether touched or not.
+    mapped: of address space, whether touched or not. threads: how many the process has; 0 when it is gone.
     """
 
     own: int
     shared: int
     mapped: int
+    threads: int
 
 
 class Cpu(NamedTuple):
@@ -58,14 +60,15 @@ def read(path: str) -> bytes:
 
 def data_in_use() -> dict[str, int]:
     """By language, the bytes RLIMIT_DATA counts before a job does anything: the template's, V8's reservation."""
-    return {"python": status_bytes("self/status", b"VmData:"), "node": _V8_RESERVES, "bash": 0}
+    return {"python": status_bytes("self/status", b"VmData:"), "node": _V8_RESERVES, "bash": _STACKS}
 
 
 def memory(pid: str) -> Memory:
     """As its status has it; a page that several processes share counts for each."""
     status = read(f"{pid}/status")
     own = sum(_field_bytes(status, field) for field in (b"RssAnon:", b"VmPTE:", b"VmSwap:"))
-    return Memory(own, _field_bytes(status, b"RssShmem:"), _field_bytes(status, b"VmSize:"))
+    threads = _field(status, b"\nThreads:")
+    return Memory(own, _field_bytes(status, b"RssShmem:"), _field_bytes(status, b"VmSize:"), threads)
 
 
 def proportional(pid: str) -> Memory:
@@ -76,7 +79,7 @@ def proportional(pid: str) -> Memory:
         return plain
     own = sum(_field_bytes(rollup, field) for field in (b"Pss_Anon:", b"SwapPss:"))
     own += status_bytes(f"{pid}/status", b"VmPTE:")
-    return Memory(own, _field_bytes(rollup, b"Pss_Shmem:"), plain.mapped)
+    return Memory(own, _field_bytes(rollup, b"Pss_Shmem:"), plain.mapped, plain.threads)
 
 
 def shared_mappings(pids: Iterable[str]) -> int:
@@ -109,9 +112,20 @@ def cpu_clock_s(pid: int) -> float:
     return 0.0
 
 
-def written_bytes(pid: str) -> int:
-    """What it has had written to disks."""
-    return _field(read(f"{pid}/io"), b"\nwrite_bytes:")
+def written_bytes(pid: str) -> int | None:
+    """Bytes that it, and the children it waited for, passed to `write` or had written to disks, whichever is more.
+
+    The former is all that is counted for a file system in memory, the latter for a mapped file. None when it is not to
+    be seen: a process that may not be looked at, as one that runs an unreadable program.
+    """
+    try:
+        with open(f"/proc/{pid}/io", "rb", buffering=0) as file:
+            text = b"\n" + file.read()
+    except PermissionError:
+        return None
+    except OSError:
+        return 0
+    return max(_field(text, b"\nwchar:"), _field(text, b"\nwrite_bytes:"))
 
 
 def status_bytes(path: str, field: bytes) -> int:

@@ -8,6 +8,7 @@ programs and of the x32 ABI are refused whole, since their numbers differ.
 
 import ctypes
 import platform
+import stat
 
 from sandbox.namespace import bpf, syscalls
 
@@ -153,7 +154,9 @@ _ONLY_SELF_OR_GROUP = {  # call: its number, and what that argument then is (PRI
 }
 _SCHED_SETSCHEDULER, _SCHED_OTHER = 144, 0
 _CLONE, _SOCKET, _SOCKETPAIR, _IOCTL, _PRCTL = 56, 41, 53, 16, 157
-_FCNTL, _RENAMEAT2 = 72, 316
+_FCNTL, _RENAMEAT2, FALLOCATE = 72, 316, 285
+MKNOD, MKNODAT = _MODES["mknod"][0], _MODES["mknodat"][0]
+_FILE_TYPE = 0o170000  # S_IFMT
 _F_SETLEASE, _F_NOTIFY = 1024, 1026  # hold up, or watch, what others do with a workspace's files
 _RENAME_WHITEOUT = 4  # leaves a 0:0 device behind, which mknod may not make
 _NAMESPACES = 0x7E020000 | 0x00000080  # every CLONE_NEW*, CLONE_NEWTIME too
@@ -206,16 +209,29 @@ def program() -> bytes:
     return b"".join([*bpf.prologue(LAST_REVIEWED), *bpf.search(rules)])
 
 
-def program_without_unix_sockets() -> bytes:
-    """A second filter, for a box that sees a workspace: a socket file in it would lead to a server on the host."""
+def program_for_a_workspace() -> bytes:
+    """A second filter, for a box that sees a workspace.
+
+    A socket file in it would lead to a server on the host, or the host to one of the job's. Space that is reserved
+    without being written is charged to nobody; libraries write it instead.
+    """
     # Also through a pair of datagram sockets one can send to any address; a pair of connected ones has only itself.
     connected = [bpf.load(1), bpf.op(bpf.AND, _TYPE_MASK), *bpf.one_of_loaded(_CONNECTED, _ALLOWED)]
     ops = [
         *bpf.prologue(LAST_REVIEWED),
         *bpf.when(_SOCKET, bpf.equal(0, AF_UNIX, _REFUSED)),
         *bpf.when(_SOCKETPAIR, connected),
+        *bpf.when(MKNOD, no_sockets(1)),
+        *bpf.when(MKNODAT, no_sockets(2)),
+        *bpf.when(FALLOCATE, [bpf.answer(bpf.ENOTSUP)]),
     ]
     return b"".join([*ops, bpf.answer(bpf.ALLOW)])
+
+
+def no_sockets(mode: int) -> bpf.Ops:
+    """For a call that makes a file: EPERM for a socket. mode: which argument the file's mode is."""
+    checked = [bpf.op(bpf.JEQ, stat.S_IFSOCK, 0, 1), bpf.answer(bpf.EPERM), bpf.answer(bpf.ALLOW)]
+    return [bpf.load(mode), bpf.op(bpf.AND, _FILE_TYPE), *checked]
 
 
 class _Program(ctypes.Structure):

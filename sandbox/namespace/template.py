@@ -53,7 +53,7 @@ class Template:
         os.environ.clear()
         os.environ.update(PATH=":".join(self._plan.path), HOME=rootfs.TMP, LANG="C.UTF-8", OPENBLAS_NUM_THREADS="1")
         missing = preload.for_template(self._plan.preload, self._plan.root.shown_packages())
-        filters = confine.Filters(seccomp.program(), seccomp.program_without_unix_sockets())
+        filters = confine.Filters(seccomp.program(), seccomp.program_for_a_workspace())
         self._box_plan = box.BoxPlan(filters, landlock.abi())
         sys.dont_write_bytecode = True
         gc.collect()

@@ -11,9 +11,9 @@ from typing import Any
 
 from sandbox.namespace import readings
 from sandbox.namespace.cgroups import Group
+from sandbox.namespace.space import SharedSpace
 
 _RESTING_S = 0.005  # of CPU time from one look to the next; a look itself takes a tenth of it
-_CERTAINLY = 4  # so many times its disk gone: ended, though its processes do not own up to the writing
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,7 @@ class TreeWatch:
         self._disk = disk
         self._peak = 0
         self._hits: set[str] = set()
-        self._workspace = ""
-        self._free_before = 0
+        self._space: SharedSpace | None = None
         self._cpu_before = 0.0
         self._cpu_last = 0.0
         self.resting = False
@@ -50,8 +49,7 @@ class TreeWatch:
         limits: `sandbox.contract.Limits` as a dict. workspace: where the host's folder is seen, if it is written to.
         """
         self._limits = limits
-        self._workspace = workspace
-        self._free_before = readings.free_bytes(workspace) if workspace else 0
+        self._space = SharedSpace(workspace, limits["disk_bytes"]) if workspace else None
         self._cpu_before = self._group.cpu_s() if self._group else readings.cpu_clock_s(worker)
 
     def used_alone(self, worker: int) -> Used | None:
@@ -75,11 +73,9 @@ class TreeWatch:
     def exceeded(self) -> str:
         """Look once; the name of the limit the tree is over, or ""."""
         pids = [name for name in os.listdir("/proc") if name.isdigit() and name != "1"]
-        if len(pids) >= self._limits["processes"]:
-            self._hits.add("processes")
         self._look_at_disk()
-        over = self._weigh(pids)
-        if not over and self._workspace and self._filled(pids):
+        over = self._count(len(pids)) or self._weigh(pids)
+        if not over and self._filled(pids):
             over = "disk"
         cpu = self._cpu_now(pids)
         self.resting, self._cpu_last = cpu - self._cpu_last < _RESTING_S, cpu
@@ -102,10 +98,16 @@ class TreeWatch:
         """Peak memory in bytes: the largest sample, or the largest process where it was over too soon for one."""
         return max(self._peak, used.max_rss_bytes - self._max_rss_before, 0)
 
+    def _count(self, processes: int) -> str:
+        """ "processes" when there are more than there may be. The kernel counts threads alone, and refuses those."""
+        return "processes" if processes > self._limits["processes"] else ""
+
     def _weigh(self, pids: list[str]) -> str:
         """ "memory" when these processes hold more than they may."""
         limit: int = self._limits["memory_bytes"]
         each = [readings.memory(pid) for pid in pids]
+        if sum(memory.threads for memory in each) >= max(self._limits["processes"], self._limits["threads"]):
+            self._hits.add("processes")
         if sum(memory.own + memory.shared for memory in each) > limit:
             each = [readings.proportional(pid) for pid in pids]  # exact, and too slow to read every time
             own = sum(memory.own for memory in each)
@@ -120,12 +122,7 @@ class TreeWatch:
 
     def _filled(self, pids: list[str]) -> bool:
         """Whether the job has used up its disk in the host's file system, which others write to as well."""
-        gone = self._free_before - readings.free_bytes(self._workspace)
-        if gone <= self._limits["disk_bytes"]:
-            return False
-        disk: int = self._limits["disk_bytes"]
-        written = sum(readings.written_bytes(pid) for pid in ("self", *pids))
-        return written > disk or gone > _CERTAINLY * disk
+        return self._space is not None and self._space.used_up(pids)
 
     def _cpu_now(self, pids: list[str]) -> float:
         if self._group:

@@ -48,7 +48,14 @@ CASES = [
         End.PROCESSES,
         PY,
         "import threading\nfor _ in range(50): threading.Thread(target=threading.Event().wait, daemon=True).start()",
-        Limits(processes=12),
+        Limits(processes=12, threads=12),
+    ),
+    (End.PROCESSES, PY, "import os\nwhile True: os.fork()", Limits(wall_s=10)),
+    (
+        End.PROCESSES,
+        PY,
+        "import threading\nwhile True: threading.Thread(target=threading.Event().wait, daemon=True).start()",
+        Limits(wall_s=10),
     ),
     (End.FILES, PY, "x = [open('/dev/null') for _ in range(500)]", Limits(open_files=48)),
     (End.FILES, NODE, "for (let i = 0; i < 500; i++) require('fs').openSync('/dev/null')", Limits(open_files=48)),
@@ -68,8 +75,8 @@ async def test_a_limit_ends_the_job_with_its_own_reason(
     ("name", "code", "limits"),
     [
         ("disk", "try: open('f', 'wb').write(b'x' * (20 << 20))\nexcept OSError: pass", Limits(disk_bytes=10 * MB)),
-        ("processes", "import os, time\ntry:\n    while True:\n        if os.fork() == 0: time.sleep(20)\n"
-         "except OSError: time.sleep(0.3)", Limits(processes=12)),
+        ("processes", "import threading, time\ntry:\n    while True: threading.Thread(target=time.sleep, args=(1,)).start()\n"
+         "except RuntimeError: pass", Limits(processes=12, threads=12)),
     ],
 )  # fmt: skip
 async def test_a_limit_the_code_survived_is_named_although_it_ended_well(

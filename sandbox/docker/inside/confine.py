@@ -109,7 +109,9 @@ def _become(given: tuple[int, ...], rules: int, filter_: bytes) -> NoReturn:
         in_use = data_in_use()
         job, body = _wait_for_job()
         if job["mount"] and seccomp.supported():
-            seccomp.apply(seccomp.program_without_unix_sockets())
+            seccomp.apply(seccomp.program_for_a_workspace())
+        if job["mount"] and rules >= 0:
+            landlock.restrict(landlock.sockets_only_in((TMP, SHM), landlock.abi()))
         _set_limits(job["limits"], in_use[job["language"]])
         worker.run(job, _take_stdin(body, job["stdin"]), _RESULT_FD)
     except BaseException as problem:  # noqa: BLE001  (a child must never return into its parent's code)

@@ -55,7 +55,7 @@ class ContainerWatch(TreeWatch):
         if self._used_disk() > self._bound["disk_bytes"]:
             self._seen.add("disk")
             return "disk"
-        if not self._counted_by_kernel and _tasks() > self._bound["processes"]:
+        if not self._counted_by_kernel and _tasks() > max(self._bound["processes"], self._bound["threads"]):
             self._seen.add("processes")
             return "processes"
         return super().exceeded()

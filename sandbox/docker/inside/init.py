@@ -48,7 +48,9 @@ def main(preload: list[str], orders: Orders) -> NoReturn:
         disks = (confine.TMP, confine.SHM) if header["mount"] else (confine.TMP, confine.SHM, confine.WORK)
         limits = header["limits"]
         watch = counters.ContainerWatch(disks)
-        running.hand_over(worker.pack({**header, "limits": {**limits, "processes": _UNBOUND}}, body))
+        running.hand_over(
+            worker.pack({**header, "limits": {**limits, "processes": _UNBOUND, "threads": _UNBOUND}}, body)
+        )
         watch.begin(limits, running.pid, confine.WORK if header["mount"] == "through" else "")
         ended = Keeper(running, _ORDERS, outbox, header["inlets"]).attend(limits, watch)
         said, files = answer.conclude(header, ended, watch)
@@ -69,7 +71,7 @@ def _prepare(preload: list[str]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)  # process 1 gets signals of its own container only if it has a handler
     os.umask(0o077)
-    worker.add_site_builtins()
+    worker.prepare_template()
     for name in preload:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)

@@ -68,7 +68,7 @@ class TestClosedOff:
         assert (host["NetworkMode"], host["ReadonlyRootfs"], host["CapDrop"]) == ("none", True, ["ALL"])
         assert host["SecurityOpt"] == ["no-new-privileges"]
         assert host["Memory"] == host["MemorySwap"] > 0
-        assert host["PidsLimit"] == Limits().processes + 1
+        assert host["PidsLimit"] == Limits().threads + 1
         assert host["NanoCpus"] == 10**9
         assert host["LogConfig"]["Type"] == "none"
         assert host["CgroupnsMode"] == "private"

@@ -228,3 +228,21 @@ async def test_a_kernel_that_sends_what_is_no_message_is_ended(start: Start) -> 
     cell = await talk.run(code + "\nimport time; time.sleep(30)", CellLimits(wall_s=60))
     assert cell.state_lost
     assert not kernel.alive
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from IPython.display import display\ndisplay({'text/plain': 'x' * (150 << 20)}, raw=True)",
+        "class Long:\n    def __repr__(self): return 'x' * (150 << 20)\nLong()",
+        "raise ValueError('x' * (150 << 20))",
+    ],
+    ids=["a display", "a value", "an error"],
+)
+async def test_an_output_too_long_for_a_message_is_said_to_be_left_out(start: Start, code: str) -> None:
+    _, talk = await start(memory_bytes=4 << 30)
+    cell = await talk.run(code, CellLimits())
+    assert not cell.state_lost
+    said = cell.error.message if cell.error else "".join(output.data.get("text/plain", "") for output in cell.outputs)
+    assert "was left out" in said, (cell.end, said[:500])
+    assert (await talk.run("print('next')", CellLimits())).stdout == "next\n"
