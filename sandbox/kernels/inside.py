@@ -103,7 +103,7 @@ class Messages(Session):
             content.update(data={"text/plain": note}, metadata={})
         elif "ename" in content:
             content.update(evalue=note, traceback=[])
-        return super().serialize({**msg, "content": content}, ident)  # type: ignore[no-any-return]
+        return super().serialize({**msg, "content": content}, ident)
 
 
 class Kernel(IPythonKernel):

@@ -19,6 +19,8 @@ from sandbox.namespace import answer, attend, frames, landlock, rootfs, syscalls
 from sandbox.namespace.cgroups import Group
 
 _EVERYBODYS_DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
+# A look at all processes of the machine takes long where hundreds of a fork bomb compete with it.
+_MOST_THREADS = 128
 # Of a process, to itself; its other files tell of the machine.
 _OWN_PROC = ("status", "stat", "statm", "maps", "smaps", "cmdline", "comm", "limits", "fd", "fdinfo")
 
@@ -140,6 +142,7 @@ def _relocate(header: worker.Message, place: places.Place, workspace: int) -> No
     if script is not None:
         command[script] = header["folder"] + command[script][len(before) :]
     limits = header["limits"]
+    limits["threads"] = min(limits["threads"], max(_MOST_THREADS, limits["processes"]))
     limits["file_size_bytes"] = min(limits["file_size_bytes"], limits["disk_bytes"])
 
 
