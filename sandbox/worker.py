@@ -35,6 +35,7 @@ MAX_ERROR_CHARS = 16_000
 SCRIPT = "main.py"
 OWN_FILES = "<knackbox>/"  # what the code of a template's modules says it was compiled from
 _NOT_THE_JOBS = (__file__, OWN_FILES, "<frozen importlib")
+_UMASK = 0o022  # so that others can read what a job leaves in a workspace, as with any program of its owner's
 _NOT_FOUND = 127  # what shells exit with
 _STACK_BYTES, _PTHREAD_ATTR_BYTES = 4 << 20, 256  # the latter is 56 in glibc and musl
 _MAX_LINKED = 16  # exceptions followed along a chain of causes
@@ -125,6 +126,7 @@ def run(job: Message, body: bytes, result_fd: int) -> NoReturn:
     os.environ.clear()
     os.environ.update(job["env"])
     os.chdir(job["cwd"])
+    os.umask(_UMASK)
     if job["language"] == "python":
         _run_python(job, folder, result_fd)
     os.set_inheritable(result_fd, False)
@@ -143,6 +145,9 @@ def _run_python(job: Message, folder: str, result_fd: int) -> NoReturn:
     _leave_no_trace()
     sys.argv = [SCRIPT, *job["argv"]]
     sys.orig_argv = [sys.executable, *sys.argv]
+    site.USER_BASE = site.USER_SITE = None  # those of the home that the template had
+    site.getusersitepackages()
+    sys.dont_write_bytecode = bool(job["env"].get("PYTHONDONTWRITEBYTECODE"))
     sys.path[:0] = [folder] if folder == job["cwd"] else [folder, job["cwd"]]
     packages = job["env"].get("PYTHONPATH", "").split(":")
     sys.path += [path for path in packages if path and path not in sys.path]  # a child of ours takes them by itself
@@ -152,7 +157,7 @@ def _run_python(job: Message, folder: str, result_fd: int) -> NoReturn:
         if job.get("call"):
             answer["value"] = _call(job["call"], folder)
         else:
-            answer["value"] = _script(job["code"])
+            answer["value"] = _script(job["code"], _keep_script(folder, job["code"]))
         if reporter.is_owner:
             text = _dump(answer, strict=bool(job.get("call")))
     except SystemExit as stop:
@@ -306,11 +311,27 @@ def _dump(answer: Message, *, strict: bool) -> bytes:
     return HEADER.pack(len(data), 0) + data
 
 
-def _script(source: str) -> Any:
-    """Run as `__main__`; the value is that of the last statement when it is an expression."""
+def _keep_script(folder: str, source: str) -> str:
+    """Write the script where `__main__.__file__` says it is: `multiprocessing` runs that in a process it spawns.
+
+    Returns its path; "" where the job has a file of that name.
+    """
+    path = os.path.join(folder, SCRIPT)
+    try:
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(source)
+    except FileExistsError:
+        return ""
+    return path
+
+
+def _script(source: str, path: str = "") -> Any:
+    """Run as `__main__`, kept at `path`; the value is that of the last statement when it is an expression."""
     source = source.removeprefix("\ufeff")  # a byte-order mark, which a file may begin with
     module = types.ModuleType("__main__")
     vars(module)["__builtins__"] = builtins
+    if path:
+        module.__file__ = path
     sys.modules["__main__"] = module
     linecache.cache[SCRIPT] = (len(source), None, source.splitlines(keepends=True), SCRIPT)
     # Not `ast.parse`, which would be a frame of its own in the traceback of a syntax error.

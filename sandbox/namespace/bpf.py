@@ -106,6 +106,21 @@ def equal(argument: int, value: int, then: Ops, otherwise: Ops | None = None) ->
     return [load(argument), op(JEQ, value, 0, len(then)), *then, *(otherwise or []), answer(ALLOW)]
 
 
+def when_bits(argument: int, bits: int, then: Ops, otherwise: Ops) -> Ops:
+    """`then`, which always returns, when any of the bits is set; else `otherwise`."""
+    return [load(argument), op(JSET, bits, 0, len(then)), *then, *otherwise]
+
+
+def only_values(arguments: Iterable[int], values: Iterable[int]) -> Ops:
+    """EPERM when one of the arguments is none of the values."""
+    listed = list(values)
+    ops: Ops = []
+    for argument in arguments:
+        tests = [op(JEQ, value, len(listed) - index, 0) for index, value in enumerate(listed)]
+        ops += [load(argument), *tests, answer(EPERM)]
+    return [*ops, answer(ALLOW)]
+
+
 def one_of(argument: int, values: Iterable[int], then: Ops) -> Ops:
     """`then` when the argument is one of these; else there is no such family."""
     return [load(argument), *one_of_loaded(values, then)]

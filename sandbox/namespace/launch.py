@@ -15,7 +15,9 @@ _SOURCE = str(Path(__file__).parents[2])
 # The command line is visible in every box, so nothing of the host goes on it: all else comes over the socket.
 # For the same reason our modules' code does not name the files it was compiled from: a job can look at its stack.
 _BOOTSTRAP = f"""
-import _imp, importlib, importlib.machinery, json, socket, sys
+import site, sys
+sys.path[:] = [path for path in sys.path if path and path not in site.getsitepackages()]
+import _imp, importlib, importlib.machinery, json, socket
 ours, theirs = (socket.socket(fileno=int(n)) for n in sys.argv[1:])
 wanted = json.loads(ours.recv(1 << 16))
 class Loader(importlib.machinery.SourceFileLoader):
@@ -33,8 +35,13 @@ sys.meta_path.insert(0, Finder)
 sys.path.insert(0, wanted["source"])
 supervisor = importlib.import_module(wanted["supervisor"])
 sys.meta_path.remove(Finder)
+del sys.path[0]
 supervisor.main(ours, theirs, wanted)
 """
+# Boxes are forks of this interpreter, so it starts as a job's own would: without -I and -S, which would show in
+# `sys.flags` and be handed down to child processes. Its path is bare all the same: no folder of a user's (it gets no
+# variables of the caller, and no home), and no packages but those a box is given.
+_AS_JOBS_EXPECT = {"HOME": "/nonexistent", "LANG": "C.UTF-8"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +75,12 @@ def launch(program: Program, wish: Mapping[str, Any]) -> tuple[subprocess.Popen[
     given = (supervisor_there.fileno(), template_there.fileno())
     # Not through asyncio: its child watchers would have to outlive the loop.
     process = subprocess.Popen(
-        [program.python, "-I", "-S", "-c", _BOOTSTRAP, *map(str, given)],
+        [program.python, "-c", _BOOTSTRAP, *map(str, given)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         pass_fds=given,
-        env=program.environment,
+        env={**_AS_JOBS_EXPECT, **program.environment},
         cwd="/",
         start_new_session=True,
     )

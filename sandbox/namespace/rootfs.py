@@ -23,15 +23,17 @@ _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 # /dev/tty is the controlling terminal of whoever opens it: a box has none but a pseudo-terminal of its own.
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 PTS = "/dev/pts"  # where a box mounts its own pseudo-terminals
+_NOBODY = 65_534  # the owner of files whose owner a user namespace does not map
 _ETC = {
-    "passwd": f"root:x:0:0:root:/:/usr/sbin/nologin\nbox:x:{BOX_ID}:{BOX_ID}:box:{TMP}:/bin/bash\n",
-    "group": f"root:x:0:\nbox:x:{BOX_ID}:\n",
+    "passwd": f"root:x:0:0:root:/:/usr/sbin/nologin\nbox:x:{BOX_ID}:{BOX_ID}:box:{TMP}:/bin/bash\n"
+    f"nobody:x:{_NOBODY}:{_NOBODY}:nobody:/nonexistent:/usr/sbin/nologin\n",
+    "group": f"root:x:0:\ntty:x:5:\nbox:x:{BOX_ID}:\nnogroup:x:{_NOBODY}:\n",
     "hosts": "127.0.0.1 localhost box\n::1 localhost\n",
     "hostname": "box\n",
-    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n",
     "resolv.conf": "",
 }
-# Public, and needed to find libraries, certificates and fonts.
+# Public, and needed to find libraries, certificates, fonts, the ports of services, and what system this is.
 _ETC_SHOWN = (
     "ld.so.cache",
     "ld.so.conf",
@@ -41,6 +43,14 @@ _ETC_SHOWN = (
     "localtime",
     "mime.types",
     "fonts",
+    "services",
+    "protocols",
+    "os-release",
+    "debian_version",
+    "timezone",
+    "shells",
+    "terminfo",
+    "inputrc",
 )
 
 

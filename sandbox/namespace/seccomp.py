@@ -148,6 +148,19 @@ _ONLY_SELF = {
     "sched_setattr": (314, 0),
 }
 # The same, where a first argument can also mean everything one's user runs: all boxes have one user on the host.
+_OWNERS = {  # call: its number, and the arguments that are user or group ids
+    "chown": (92, (1, 2)),
+    "fchown": (93, (1, 2)),
+    "lchown": (94, (1, 2)),
+    "fchownat": (260, (2, 3)),
+    "setuid": (105, (0,)),
+    "setgid": (106, (0,)),
+    "setreuid": (113, (0, 1)),
+    "setregid": (114, (0, 1)),
+    "setresuid": (117, (0, 1, 2)),
+    "setresgid": (119, (0, 1, 2)),
+}
+_UNCHANGED = 0xFFFFFFFF  # -1: leave this id as it is
 _ONLY_SELF_OR_GROUP = {  # call: its number, and what that argument then is (PRIO_USER, IOPRIO_WHO_USER)
     "setpriority": (141, 2),
     "ioprio_set": (251, 3),
@@ -159,6 +172,7 @@ MKNOD, MKNODAT = _MODES["mknod"][0], _MODES["mknodat"][0]
 _FILE_TYPE = 0o170000  # S_IFMT
 _F_SETLEASE, _F_NOTIFY = 1024, 1026  # hold up, or watch, what others do with a workspace's files
 _RENAME_WHITEOUT = 4  # leaves a 0:0 device behind, which mknod may not make
+_NEGATIVE = 1 << 31
 _NAMESPACES = 0x7E020000 | 0x00000080  # every CLONE_NEW*, CLONE_NEWTIME too
 # Put input into a terminal, control a console, redirect the console, load a line discipline (a kernel module).
 _TERMINAL_CONTROLS = {"TIOCSTI": 0x5412, "TIOCLINUX": 0x541C, "TIOCCONS": 0x541D, "TIOCSETD": 0x5423}
@@ -178,9 +192,16 @@ def supported() -> bool:
     return platform.machine() == "x86_64"
 
 
-def program() -> bytes:
-    """The filter of every worker, assembled."""
+def program(only_user: int | None = None) -> bytes:
+    """The filter of every worker, assembled.
+
+    only_user: the one user and group id of the worker's user namespace. Any other is refused with EPERM, as a kernel
+    answers where it exists; that it does not would be EINVAL, which programs do not expect.
+    """
     rules: dict[int, bpf.Ops] = {}
+    if only_user is not None:
+        for number, arguments in _OWNERS.values():
+            rules[number] = bpf.only_values(arguments, (only_user, _UNCHANGED))
     for numbers, answer in ((DENIED, bpf.EPERM), (UNKNOWN, bpf.ENOSYS)):
         rules |= {number: [bpf.answer(answer)] for number in numbers.values()}
     rules[_CLONE] = bpf.refuse_bits(0, _NAMESPACES)
@@ -196,7 +217,8 @@ def program() -> bytes:
         rules[number] = bpf.equal(0, user, _REFUSED, bpf.only_zero(1))
     # ZeroMQ asks for the default policy for each of its threads by id, and aborts when refused: told yes, nothing done.
     another = bpf.equal(1, _SCHED_OTHER, [bpf.answer(bpf.DONE)], _REFUSED)
-    rules[_SCHED_SETSCHEDULER] = bpf.equal(0, 0, [bpf.answer(bpf.ALLOW)], another)
+    # Of the process itself; and of no process, which is the kernel's to say.
+    rules[_SCHED_SETSCHEDULER] = bpf.equal(0, 0, _ALLOWED, bpf.when_bits(0, _NEGATIVE, _ALLOWED, another))
     rules[_FCNTL] = bpf.equal(1, _F_SETLEASE, _REFUSED, bpf.equal(1, _F_NOTIFY, _REFUSED))
     rules[_RENAMEAT2] = bpf.refuse_bits(4, _RENAME_WHITEOUT)
     for number in (_SOCKET, _SOCKETPAIR):

@@ -53,7 +53,7 @@ class Template:
         os.environ.clear()
         os.environ.update(PATH=":".join(self._plan.path), HOME=rootfs.TMP, LANG="C.UTF-8", OPENBLAS_NUM_THREADS="1")
         missing = preload.for_template(self._plan.preload, self._plan.root.shown_packages())
-        filters = confine.Filters(seccomp.program(), seccomp.program_for_a_workspace())
+        filters = confine.Filters(seccomp.program(rootfs.BOX_ID), seccomp.program_for_a_workspace())
         self._box_plan = box.BoxPlan(filters, landlock.abi())
         sys.dont_write_bytecode = True
         gc.collect()
@@ -91,6 +91,9 @@ class Template:
         opened = [ours.fileno(), theirs.fileno(), out_read, out_write, err_read, err_write, mapped_read, mapped_write]
         opened += group.descriptors if group else ()
         try:
+            if os.geteuid() == 0:  # so that a job can open /dev/stdout, which is a pipe, by its name
+                for pipe in (out_write, err_write):
+                    os.fchown(pipe, self._plan.box_uid, self._plan.box_uid)
             pid = syscalls.clone(_NEW)
             if pid == 0:
                 self._be_box((theirs.fileno(), out_write, err_write, mapped_read), group)
