@@ -314,13 +314,13 @@ def _dump(answer: Message, *, strict: bool) -> bytes:
 def _keep_script(folder: str, source: str) -> str:
     """Write the script where `__main__.__file__` says it is: `multiprocessing` runs that in a process it spawns.
 
-    Returns its path; "" where the job has a file of that name.
+    Returns its path; "" where the job has a file of that name, or no room for one.
     """
     path = os.path.join(folder, SCRIPT)
     try:
         with open(path, "x", encoding="utf-8") as file:
             file.write(source)
-    except FileExistsError:
+    except OSError:
         return ""
     return path
 
