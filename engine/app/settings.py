@@ -1,5 +1,6 @@
 """`Settings`: everything a person can configure, with its defaults. `engine.app.config` reads it."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -14,6 +15,9 @@ from engine.policy.approval import EXPIRES_S, ApprovalMode
 from engine.policy.gate import OnGateFailure
 from sandbox.contract import Destination
 from sandbox.egress.rules import canonical_destination, canonical_host
+
+# As browsers send it (RFC 6454): lower case, no path, and the port only where it is not the usual one.
+_ORIGIN = re.compile(r"https?://(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:]+\])(?::[0-9]{1,5})?")
 
 Provider = Literal["openai", "anthropic", "google"]
 
@@ -86,6 +90,12 @@ def _host(text: str) -> str:
     return canonical_host(text.strip())
 
 
+def _origin(text: str) -> str:
+    if not _ORIGIN.fullmatch(text):
+        raise ValueError(f"{text!r} is not an origin. Write it like https://app.example.com, without a path")
+    return text
+
+
 def _module(text: str) -> str:
     if not all(part.isidentifier() for part in text.strip().split(".")):
         raise ValueError(f"{text!r} is not the name of a module")
@@ -135,12 +145,17 @@ class HttpSettings(Section):
 
     module_name: of this engine, as a module of another. body_bytes, body_s: of a request, and seconds until all of it
     must be there. calls_per_token: at once; connections: in all.
+
+    cors_origins: origins (`https://app.example.com`, no wildcards) whose pages may use the server. docs: show the
+    OpenAPI document at /docs, without a token; calls made from there need one.
     """
 
     host: str = "127.0.0.1"
     port: int = Field(default=8765, ge=0, le=65535)
     allow_remote: bool = False
     hosts: tuple[str, ...] = ()
+    cors_origins: tuple[Annotated[str, AfterValidator(_origin)], ...] = ()
+    docs: bool = False
     module_name: str = Field(default="knackbox", pattern=r"^[A-Za-z0-9_-]{1,64}$")
     body_bytes: int = Field(default=1 << 20, ge=1)
     body_s: float = Field(default=10.0, gt=0)

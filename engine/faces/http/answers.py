@@ -71,3 +71,19 @@ def result_to_json(call_id: str, result: ToolResult) -> dict[str, Any]:
         "side_effects": list(result.side_effects),
         "audit": asdict(result.audit),
     }
+
+
+_WRONG_INPUT = {"unknown_tool": HTTPStatus.NOT_FOUND, "invalid_arguments": HTTPStatus.UNPROCESSABLE_ENTITY}
+
+
+def wrong_input(call_id: str, result: ToolResult) -> Response | None:
+    """The problem with a call that named no tool, or arguments that do not fit; None for any other result.
+
+    Nothing was run. The members of the result are those of the problem, too (RFC 9457 lets problems have more).
+    """
+    failure = result.failure
+    if failure is None or failure.may_have_started or failure.reason not in _WRONG_INPUT:
+        return None
+    status = _WRONG_INPUT[failure.reason]
+    problem = {"type": "about:blank", "title": status.phrase, "status": status, "detail": result.text}
+    return Json({**result_to_json(call_id, result), **problem}, status, media_type="application/problem+json")

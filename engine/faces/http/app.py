@@ -2,11 +2,11 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from http import HTTPStatus
 
-from fastapi import APIRouter, FastAPI, Security
+from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
-from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,9 +16,12 @@ from engine.faces.http.answers import Json, Problem
 from engine.faces.http.approvals import approval_routes
 from engine.faces.http.bodies import Health
 from engine.faces.http.calling import call_routes
-from engine.faces.http.edge import BodyLimits, Edge, Names
+from engine.faces.http.docs_page import PATHS, docs_routes
+from engine.faces.http.document import DESCRIPTION, SERVERS, TAGS, TOKEN, complete
+from engine.faces.http.edge import OPEN_PATHS, BodyLimits, Edge, Names
 from engine.faces.http.listing import tool_routes
 from engine.faces.http.module import module_routes
+from engine.faces.http.origins import CrossOrigin
 from engine.faces.http.served import Served
 from engine.faces.http.tokens import Caller
 from engine.faces.mcp.server import own_version
@@ -27,19 +30,55 @@ _log = logging.getLogger("knackbox.http")
 _MOST_SAID = 5  # mistakes of one request
 
 
-def build_app(served: Served, find: Callable[[str], Caller | None], names: Names, body: BodyLimits) -> ASGIApp:
-    """find: whose a token is. The OpenAPI document is at /openapi.json, with a token; the pages that show it would
-    load scripts from elsewhere, so there are none."""
-    app = FastAPI(title="Knackbox", version=own_version(), docs_url=None, redoc_url=None, redirect_slashes=False)
-    app.include_router(health_route())
-    for routes in (module_routes(served), tool_routes(served), call_routes(served), approval_routes(served)):
-        # The edge has checked the token; this writes it into the document.
-        app.include_router(routes, dependencies=[Security(HTTPBearer(auto_error=False))])
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """What pages in a browser may do. origins: those whose pages may use the server. docs: show the document there."""
+
+    origins: frozenset[str] = frozenset()
+    docs: bool = False
+
+
+def build_app(
+    served: Served, find: Callable[[str], Caller | None], names: Names, body: BodyLimits, pages: Pages | None = None
+) -> ASGIApp:
+    """The application. The OpenAPI document is at /openapi.json, with a token unless the docs are on.
+
+    find: whose a token is. pages: nothing is allowed to pages without it. Raises ConfigError.
+    """
+    pages = pages or Pages()
+    app = FastAPI(
+        title="Knackbox",
+        version=own_version(),
+        summary="Tools of a sandboxed execution engine.",
+        description=DESCRIPTION,
+        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        openapi_tags=TAGS,
+        servers=SERVERS,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.include_router(health_route(), tags=["server"])
+    parts = {
+        "modules": module_routes(served),
+        "tools": tool_routes(served),
+        "calls": call_routes(served),
+        "approvals": approval_routes(served),
+    }
+    for tag, routes in parts.items():
+        app.include_router(routes, tags=[tag], dependencies=[TOKEN])
+    complete(app)
+    if pages.docs:
+        app.include_router(docs_routes())
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(HTTPException, _no_route)
     app.add_exception_handler(RequestValidationError, _not_valid)
     app.add_exception_handler(Exception, _fault)
-    return Edge(app, find=find, names=names, body=body)
+    open_paths = OPEN_PATHS | PATHS if pages.docs else OPEN_PATHS
+    edge = Edge(
+        app, find=find, names=names, body=body, origins=pages.origins, open_paths=open_paths, own_pages=pages.docs
+    )
+    return CrossOrigin(edge, origins=pages.origins, names=names) if pages.origins else edge
 
 
 def health_route() -> APIRouter:

@@ -14,6 +14,11 @@ Feature = Annotated[str, Field(min_length=1, max_length=64)]
 CallId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 
 
+def _with_example(example: dict[str, Any], extra: Literal["allow", "ignore", "forbid"] = "forbid") -> ConfigDict:
+    """The configuration of a model whose schema shows this example."""
+    return ConfigDict(extra=extra, json_schema_extra={"examples": [example]})
+
+
 class Closed(BaseModel):
     """A body in which an unknown field is a mistake worth telling."""
 
@@ -44,6 +49,8 @@ class ListOptions(Closed):
 class CallBody(Closed):
     """One call. call_id: to cancel it by, unique among the user's running calls."""
 
+    model_config = _with_example({"name": "execute", "arguments": {"language": "python", "code": "6 * 7"}})
+
     name: Name
     arguments: dict[str, Any] = {}
     call_id: CallId | None = None
@@ -56,6 +63,10 @@ class CallBody(Closed):
 class ExecuteBody(BaseModel):
     """A call by the module protocol. user_id: part of the protocol, and ignored: the token says who the user is."""
 
+    model_config = _with_example(
+        {"tool_name": "knackbox.execute", "arguments": {"language": "bash", "code": "echo hi"}}, extra="ignore"
+    )
+
     tool_name: Annotated[str, Field(max_length=400)]
     arguments: dict[str, Any] = {}
     user_id: Any = None
@@ -63,6 +74,8 @@ class ExecuteBody(BaseModel):
 
 class ApprovalBody(Closed):
     """digest: the one of the waiting call, so that what is approved is what was read."""
+
+    model_config = _with_example({"approved": True, "digest": "9f86d081884c7d65…", "reason": "the figures are right"})
 
     approved: StrictBool
     digest: Annotated[str, Field(max_length=128)]
@@ -78,6 +91,10 @@ class Health(BaseModel):
 
 class ExecuteAnswer(BaseModel):
     """The answer of the module protocol."""
+
+    model_config = _with_example(
+        {"tool_name": "knackbox.execute", "success": True, "result": {"stdout": "hi\n"}, "error": None}, extra="ignore"
+    )
 
     tool_name: str
     success: bool
@@ -120,6 +137,20 @@ class ToolList(BaseModel):
 class CallAnswer(BaseModel):
     """A whole ToolResult, with the id of its call."""
 
+    model_config = _with_example(
+        {
+            "call_id": "c1",
+            "success": True,
+            "output": {"end": "ok", "exit_code": 0, "value": 42, "stdout": "", "stderr": "", "limits_hit": []},
+            "message": "42",
+            "error": "",
+            "failure": None,
+            "side_effects": ["executed:python"],
+            "audit": {"tool": "execute", "call_id": "9b1c", "duration_ms": 6.2, "attempts": 1, "end": "ok"},
+        },
+        extra="ignore",
+    )
+
     call_id: str
     success: bool
     output: Any
@@ -160,6 +191,16 @@ class ApprovalList(BaseModel):
 
 class ProblemDetails(BaseModel):
     """An error, by RFC 9457."""
+
+    model_config = _with_example(
+        {
+            "type": "about:blank",
+            "title": "Not Found",
+            "status": 404,
+            "detail": "There is no tool called 'exekute'; nothing was run. Nearest: execute.",
+        },
+        extra="allow",
+    )
 
     type: str
     title: str

@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from engine.contract.events import Awaiting, Missed, Output, Progress
-from engine.faces.http.answers import Json, Problem, result_to_json, to_json
+from engine.faces.http.answers import Json, Problem, result_to_json, to_json, wrong_input
 from engine.faces.http.bodies import AuditList, CallAnswer, CallBody
 from engine.faces.http.calls import Running
 from engine.faces.http.served import Served, Who, problems
@@ -25,14 +25,15 @@ def call_routes(served: Served) -> APIRouter:
     """Calls of the engine's tools."""
     routes = APIRouter(prefix="/api")
 
-    @routes.post("/call", response_model=CallAnswer, responses=problems(409, 422, 429))
+    @routes.post("/call", response_model=CallAnswer, responses=problems(404, 409, 422, 429))
     async def call(body: CallBody, who: Who, request: Request) -> Response:
-        """Call a tool, and wait for all of its result. Closing the connection cancels the call."""
+        """Call a tool, and wait for all of its result. Closing the connection cancels the call. A name that is no
+        tool's is answered with 404, and arguments that do not fit with 422; then nothing was run."""
         running = served.calls.start(who, body.name, body.arguments, body.turn_of(who), body.call_id)
         result = await running.result(request)
         if result is None:
             return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody is there to read it
-        return Json(result_to_json(running.call_id, result))
+        return wrong_input(running.call_id, result) or Json(result_to_json(running.call_id, result))
 
     @routes.post(
         "/call/stream",

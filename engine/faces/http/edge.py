@@ -1,6 +1,6 @@
 """`Edge`: what every request passes before any route sees it. Whatever is refused here is refused for all routes.
 
-In order: the Host header (against DNS rebinding), no page of a browser, the token, then the body: its type, its size
+In order: the Host header (against DNS rebinding), the origin of a page, the token, then the body: its type, its size
 while it is read, the time it takes, and whether it is JSON at all. A route that is added later is behind all of it.
 """
 
@@ -52,9 +52,23 @@ class BodyLimits:
 class Edge:
     """ASGI middleware. The route finds who asks in `request.state.caller`."""
 
-    def __init__(self, app: ASGIApp, *, find: Callable[[str], Caller | None], names: Names, body: BodyLimits) -> None:
-        """find: whose a token is; it may block."""
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        find: Callable[[str], Caller | None],
+        names: Names,
+        body: BodyLimits,
+        origins: frozenset[str] = frozenset(),
+        open_paths: frozenset[str] = OPEN_PATHS,
+        own_pages: bool = False,
+    ) -> None:
+        """find: whose a token is; it may block. origins: whose pages may use the server, as an Origin header says it.
+        open_paths: need no token. own_pages: there are pages of the server's own, which may use it."""
         self._app = app
+        self._origins = origins
+        self._open_paths = open_paths
+        self._own_pages = own_pages
         self._find = find
         self._names = names
         self._body = body
@@ -67,7 +81,7 @@ class Edge:
         try:
             headers = Headers(scope=scope)
             self._check_where(headers)
-            if scope["path"] not in OPEN_PATHS:
+            if scope["path"] not in self._open_paths:
                 scope.setdefault("state", {})["caller"] = await self._who(headers)
             body = await self._read(headers, receive)
         except Problem as problem:
@@ -84,8 +98,11 @@ class Edge:
                 "The Host header names no host of this server. Use the address it listens at, or add the name to "
                 "`hosts` of [http].",
             )
-        if "origin" in headers:
-            raise Problem(HTTPStatus.FORBIDDEN, "Pages in a browser may not use this server; there is no CORS.")
+        for origin in headers.getlist("origin"):
+            ours = self._own_pages and origin in {f"http://{hosts[0]}", f"https://{hosts[0]}"}
+            if not ours and origin not in self._origins:
+                text = "Pages of this origin may not use this server; `cors_origins` of [http] names those that may."
+                raise Problem(HTTPStatus.FORBIDDEN, text)
 
     async def _who(self, headers: Headers) -> Caller:
         given = headers.getlist("authorization")
@@ -178,7 +195,9 @@ def _guarded(send: Send) -> Send:
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message.get("headers", []), *_HEADERS]}
+            said = [(name.lower(), value) for name, value in message.get("headers", [])]
+            given = {name for name, _ in said}
+            message = {**message, "headers": [*said, *(each for each in _HEADERS if each[0] not in given)]}
         async with asyncio.timeout(SEND_S):
             await send(message)
 

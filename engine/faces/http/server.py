@@ -15,7 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from engine.app.engine import Engine
 from engine.app.people import People
 from engine.app.settings import HttpSettings
-from engine.faces.http.app import build_app
+from engine.faces.http.app import Pages, build_app
 from engine.faces.http.approve import HttpApprover
 from engine.faces.http.calls import Calls
 from engine.faces.http.edge import BodyLimits, Names
@@ -118,7 +118,8 @@ async def serve(
         tokens = await asyncio.to_thread(Tokens, engine.services.records, engine.services.clock)
         async with aclosing(Calls(engine, settings.calls_per_token, tokens.holds)) as calls:
             served = Served(engine, calls, approver, settings.module_name)
-            app = build_app(served, tokens.find, names, BodyLimits(settings.body_bytes, settings.body_s))
+            pages = Pages(frozenset(settings.cors_origins), settings.docs)
+            app = build_app(served, tokens.find, names, BodyLimits(settings.body_bytes, settings.body_s), pages)
             await HttpServer(_config(app, settings), calls, started).serve([listening])
 
 

@@ -49,9 +49,27 @@ async def test_a_call_answers_with_the_whole_result(server: Server) -> None:
         assert answer["success"]
         assert answer["output"] == [1, "ä"]
         assert answer["audit"]["tool"] == "echo"
-        wrong = (await client.post("/api/call", json={"name": "echo", "arguments": {"no": 1}})).json()
-        assert not wrong["success"]
-        assert wrong["failure"]["failure_class"] == "DIAGNOSTIC"
+
+
+@pytest.mark.spec("FACE-15")
+@pytest.mark.parametrize(
+    ("body", "status", "reason", "said"),
+    [
+        ({"name": "ecko", "arguments": {}}, 404, "unknown_tool", "Nearest: echo"),
+        ({"name": "echo", "arguments": {"no": 1}}, 422, "invalid_arguments", "`value` is missing"),
+    ],
+)
+async def test_a_wrong_name_or_arguments_that_do_not_fit_are_problems_and_the_result_is_in_them(
+    server: Server, body: dict[str, Any], status: int, reason: str, said: str
+) -> None:
+    async with server.client(ME) as client:
+        answer = await client.post("/api/call", json=body)
+    problem = answer.json()
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+    assert (problem["status"], problem["type"]) == (status, "about:blank")
+    assert said in problem["detail"]
+    assert (problem["success"], problem["failure"]["reason"]) == (False, reason)
+    assert problem["failure"]["failure_class"] == "DIAGNOSTIC"
 
 
 async def test_the_id_of_a_client_never_becomes_the_one_on_record(server: Server) -> None:

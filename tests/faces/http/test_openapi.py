@@ -6,9 +6,11 @@ import httpx
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
+from pydantic import BaseModel
 from schemathesis import Case, GenerationMode
 from schemathesis.specs.openapi.checks import negative_data_rejection
 
+from engine.faces.http import bodies
 from engine.faces.http.tokens import Caller
 from tests.faces.http.servers import DEADLINE_S, PLAIN, Server
 
@@ -29,7 +31,7 @@ def test_what_is_made_up_is_answered_as_documented(server: Server, mode: Generat
     said = document(server)
     for methods in said["paths"].values():
         for route in methods.values():
-            route.pop("security", None)  # requests without tokens are tests of their own
+            route["security"] = []  # requests without tokens are tests of their own
     schema = schemathesis.openapi.from_dict(said)
     schema.config.update(base_url=server.url)
     operations = [found.ok() for found in schema.get_all_operations()]
@@ -56,3 +58,31 @@ def test_the_document_says_that_every_route_but_one_takes_a_token(server: Server
     paths = document(server)["paths"]
     unguarded = [path for path, methods in paths.items() if not all(each.get("security") for each in methods.values())]
     assert unguarded == ["/health"]
+
+
+@pytest.mark.spec("FACE-15")
+def test_the_document_describes_itself(server: Server) -> None:
+    said = document(server)
+    assert "RFC 9457" in said["info"]["description"]
+    assert said["servers"][0]["url"] == "/"
+    assert said["security"] == [{"HTTPBearer": []}]
+    assert "knackbox serve token add" in said["components"]["securitySchemes"]["HTTPBearer"]["description"]
+    assert said["components"]["schemas"]["CallBody"]["examples"]
+    tags = {tag["name"] for tag in said["tags"]}
+    for path, methods in said["paths"].items():
+        for method, route in methods.items():
+            assert route["description"], (path, method)
+            assert set(route["tags"]) <= tags
+            assert route["tags"], (path, method)
+    assert {"404", "422"} <= said["paths"]["/api/call"]["post"]["responses"].keys()
+
+
+@pytest.mark.spec("FACE-15")
+def test_every_example_fits_its_schema() -> None:
+    shown = 0
+    for model in vars(bodies).values():
+        if isinstance(model, type) and issubclass(model, BaseModel) and model is not BaseModel:
+            for example in model.model_json_schema().get("examples", []):
+                model.model_validate(example)
+                shown += 1
+    assert shown >= 6

@@ -1,0 +1,57 @@
+"""`/docs`: the OpenAPI document for people, in Swagger UI served from here. Off unless `docs` of [http] is set."""
+
+from collections.abc import Awaitable, Callable
+from importlib.resources import files
+from importlib.util import find_spec
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from engine.contract.failure import ConfigError
+
+PATHS = frozenset({"/docs", "/docs/start.js", "/docs/swagger-ui.css", "/docs/swagger-ui-bundle.js", "/openapi.json"})
+_PACKAGE = "fastapi_swagger"  # carries the files of Swagger UI; its code is not used
+_TYPES = {"swagger-ui.css": "text/css", "swagger-ui-bundle.js": "text/javascript"}
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; frame-ancestors 'none'"
+)
+_PAGE = """\
+<!DOCTYPE html>
+<html lang="en">
+<head><meta charset="utf-8"><title>Knackbox</title><link rel="stylesheet" href="/docs/swagger-ui.css"></head>
+<body>
+<div id="swagger-ui"></div>
+<script src="/docs/swagger-ui-bundle.js"></script>
+<script src="/docs/start.js"></script>
+</body>
+</html>
+"""
+_START = 'SwaggerUIBundle({url: "/openapi.json", dom_id: "#swagger-ui", validatorUrl: null});\n'
+
+
+def docs_routes() -> APIRouter:
+    """The page and its files; nothing is loaded from elsewhere. Raises ConfigError when the files are not installed."""
+    if find_spec(_PACKAGE) is None:
+        raise ConfigError("docs of [http] needs Swagger UI: pip install 'knackbox[docs]', or leave docs out.")
+    resources = files(_PACKAGE) / "resources"
+    routes = APIRouter(prefix="/docs", include_in_schema=False)
+
+    @routes.get("")
+    async def page() -> Response:
+        return Response(_PAGE, media_type="text/html", headers={"Content-Security-Policy": _POLICY})
+
+    @routes.get("/start.js")
+    async def start() -> Response:
+        return Response(_START, media_type="text/javascript")
+
+    for name, kind in _TYPES.items():
+        routes.add_api_route(f"/{name}", _file((resources / name).read_bytes(), kind), methods=["GET"])
+    return routes
+
+
+def _file(data: bytes, kind: str) -> Callable[[], Awaitable[Response]]:
+    async def answer() -> Response:
+        return Response(data, media_type=kind)
+
+    return answer
