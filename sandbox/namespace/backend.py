@@ -19,7 +19,7 @@ from sandbox.fair_slots import MAX_WAIT_S, FairSlots
 from sandbox.line import Line
 from sandbox.namespace import probe, request
 from sandbox.namespace.endings import settle
-from sandbox.namespace.forkserver import ForkedBox, ForkServer
+from sandbox.namespace.forkserver import ForkedBox, ForkServer, TemplateLost
 from sandbox.namespace.launch import TemplateWish
 from sandbox.namespace.one_job import to_its_end
 from sandbox.namespace.programs import Programs, find_programs, own_packages
@@ -160,6 +160,18 @@ class NamespaceSandbox:
         begin: Callable[[ForkedBox], RunningJob],
     ) -> Outcome:
         """From an empty box to one that is gone. begin: makes the running job of a box."""
+        try:
+            return await self._in_one_box(job, environment, asked, begin)
+        except TemplateLost:  # nothing has started, and another template takes its place
+            return await self._in_one_box(job, environment, asked, begin)
+
+    async def _in_one_box(
+        self,
+        job: Job,
+        environment: Environment | None,
+        asked: tuple[dict[str, object], bytes],
+        begin: Callable[[ForkedBox], RunningJob],
+    ) -> Outcome:
         async with self._using(job.preload, environment) as server:
             tree = await self._open_workspace(server, job)
             try:

@@ -1,14 +1,17 @@
 """The engine's side of one template: starts it, keeps forked boxes waiting, hands them out, kills them."""
 
 import asyncio
+import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 from sandbox.contract import SandboxError
@@ -16,7 +19,8 @@ from sandbox.namespace import cgroups, orders
 from sandbox.namespace.launch import NAMESPACE, Program, launch
 
 _START_WAIT_S = 60.0
-_ANSWER_WAIT_S = 10.0
+_ANSWER_WAIT_S, _LOOK_S = 10.0, 0.5
+_STOPPED_LOOKS = 2  # so many looks in a row find a process stopped before it is given up
 _SWEEP_S, _SWEEP_PAUSE_S = 2.0, 0.01
 _PULSE_AGAIN_S = 1.0  # the supervisor goes on for twice as long: `sandbox.namespace.pulse`
 _MAX_PATH = 4096  # PATH_MAX
@@ -24,6 +28,10 @@ _DESCRIPTORS_PER_BOX = 3
 
 
 T = TypeVar("T")
+
+
+class TemplateLost(SandboxError):
+    """The template ended, or does not answer, before a box was taken from it: another may be asked instead."""
 
 
 @dataclass(slots=True)
@@ -64,6 +72,7 @@ class ForkServer:
         self._started = 0.0
         self._pulse_until = 0.0
         self.dead: str = ""  # why, once it is
+        self.hung = False  # it no longer answers; what runs in its boxes may still end
         self.jobs = 0  # now using it; the owner counts
         self.forks = 0
 
@@ -91,16 +100,13 @@ class ForkServer:
     async def acquire(self) -> ForkedBox:
         """A box that is isolated and waits for its job. Raises SandboxError."""
         if self.dead:
-            raise SandboxError(f"The box template ended: {self.dead}")
+            raise TemplateLost(f"The box template ended: {self.dead}")
         if self._idle:
             return self._idle.popleft()
         future: asyncio.Future[ForkedBox] = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         self._order_fork()
-        try:
-            return await _answer(future, too_late=self._hand_out)
-        except TimeoutError:
-            raise SandboxError("The box template did not fork a box in time.") from None
+        return await self._answer(future, "fork a box", too_late=self._hand_out)
 
     @property
     def age_s(self) -> float:
@@ -122,27 +128,58 @@ class ForkServer:
         if len(os.fsencode(path)) > _MAX_PATH:
             raise SandboxError(f"The workspace's path is over {_MAX_PATH} bytes long.")
         if self.dead:
-            raise SandboxError(f"The box template ended: {self.dead}")
+            raise TemplateLost(f"The box template ended: {self.dead}")
         self._next_id += 1
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._mounts[self._next_id] = future
         self._send(self._supervisor, {"op": "open", "id": self._next_id, "path": path, "writable": writable})
-        try:
-            return await _answer(future, too_late=os.close)
-        except TimeoutError:
-            raise SandboxError(f"The workspace {path} could not be opened in time.") from None
+        return await self._answer(future, f"open the workspace {path}", too_late=os.close)
 
     def abandon(self) -> None:
         """Kill the processes without asking: the template does not answer any more."""
-        if self._process is not None:
-            self._process.kill()  # the template dies with its supervisor, and every box with the template
+        self._kill_processes()
         self._die("it did not answer")
 
     async def aclose(self) -> None:
         """End every box and the template."""
+        if self.hung:
+            self._kill_processes()
         self._die("closed")
         if self._process is not None:
             await asyncio.to_thread(self._wait_for_end, self._process)
+
+    def _kill_processes(self) -> None:
+        """The template ends with its supervisor, and every box with the template."""
+        if self._process is not None:
+            for pid in _children(self._process.pid):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGCONT)  # a template that was stopped could not hear of it
+            self._process.kill()
+
+    async def _answer(self, future: "asyncio.Future[T]", what: str, *, too_late: Callable[[T], None]) -> T:
+        """Wait for it. What arrives as its waiter is cancelled goes to `too_late`. Raises TemplateLost."""
+        loop = asyncio.get_running_loop()
+        deadline, stopped = loop.time() + _ANSWER_WAIT_S, 0
+        try:
+            while not future.done():
+                await asyncio.wait((future,), timeout=_LOOK_S)
+                stopped = stopped + 1 if self._is_stopped() else 0
+                if not future.done() and (stopped >= _STOPPED_LOOKS or loop.time() > deadline):
+                    self.hung = True
+                    why = "it was stopped (SIGSTOP)" if stopped else "it does not answer"
+                    message = f"The box template did not {what}: {why}."
+                    future.set_exception(TemplateLost(message, remedy="Run `knackbox doctor`."))
+            return future.result()
+        except BaseException:
+            if not future.cancel() and not future.cancelled() and future.exception() is None:
+                too_late(future.result())
+            raise
+
+    def _is_stopped(self) -> bool:
+        """Whether the supervisor or the template stands still on somebody's order."""
+        if self._process is None:
+            return False
+        return any(_state(pid) in ("T", "t") for pid in (self._process.pid, *_children(self._process.pid)))
 
     @staticmethod
     def _wait_for_end(process: subprocess.Popen[bytes]) -> None:
@@ -302,9 +339,9 @@ class ForkServer:
                 loop.remove_writer(end)
                 end.close()
         self._outbox.clear()
-        problem = SandboxError(f"The box template ended: {why}.", remedy="Run `knackbox doctor`.")
         if self._ready is not None and not self._ready.done():
-            self._ready.set_exception(problem)
+            self._ready.set_exception(SandboxError(f"The box template ended: {why}.", remedy="Run `knackbox doctor`."))
+        problem = TemplateLost(f"The box template ended: {why}.", remedy="Run `knackbox doctor`.")
         while self._waiting:
             self._fail_one(problem)
         for future in self._mounts.values():
@@ -317,12 +354,17 @@ class ForkServer:
             box.gone.set()
 
 
-async def _answer(future: "asyncio.Future[T]", *, too_late: Callable[[T], None]) -> T:
-    """Wait for it. What arrives in the moment in which its waiter is cancelled goes to `too_late`."""
+def _children(pid: int) -> list[int]:
+    """Of the main thread of a process; none where the kernel does not tell."""
     try:
-        async with asyncio.timeout(_ANSWER_WAIT_S):
-            return await future
-    except BaseException:
-        if future.done() and not future.cancelled() and future.exception() is None:
-            too_late(future.result())
-        raise
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()]
+    except OSError:
+        return []
+
+
+def _state(pid: int) -> str:
+    """The letter of proc(5), "" when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0].decode()
+    except (OSError, IndexError):
+        return ""

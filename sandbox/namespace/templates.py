@@ -112,7 +112,7 @@ class Templates:
         return await asyncio.shield(entry.task)
 
     def _worn_out(self, server: ForkServer) -> bool:
-        return server.forks >= self._wear.forks or server.age_s >= self._wear.seconds
+        return server.hung or server.forks >= self._wear.forks or server.age_s >= self._wear.seconds
 
     async def _bury_retired(self) -> None:
         """Close the templates that were replaced, each once its last job is done."""
