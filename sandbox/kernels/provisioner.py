@@ -114,14 +114,10 @@ class KnackboxProvisioner(KernelProvisionerBase):
 
 
 def _notebook_folder(folder: str | os.PathLike[str] | None) -> Path:
-    """Where Jupyter says that the notebook lies. Raises SandboxError where that would show more than a notebook's
-    files: with a notebook saved at the top of a home folder, keys and passwords were in the box."""
-    if folder is None:
-        raise SandboxError(
-            "Jupyter has not told the notebook's folder, which this kernelspec shows.",
-            remedy="Name a folder: knackbox kernelspec install --workspace DIR.",
-        )
-    shown, home = Path(folder).resolve(), Path.home().resolve()
+    """Where Jupyter says that the notebook lies; where it says nothing, as papermill does, the folder of the process,
+    in which any other kernel would be started. Raises SandboxError where that would show more than a notebook's files:
+    with a notebook saved at the top of a home folder, keys and passwords were in the box."""
+    shown, home = Path(folder or Path.cwd()).resolve(), Path.home().resolve()
     if home.is_relative_to(shown):
         raise SandboxError(
             f"The notebook's folder, {shown}, is or holds a whole home folder.",

@@ -13,6 +13,7 @@ import pytest
 from jupyter_client.manager import AsyncKernelManager
 from nbclient.exceptions import CellExecutionError
 
+from sandbox.kernels import kernelspec
 from tests.sandbox.kernels.jupyter.outputs import comparable, same
 from tests.sandbox.kernels.jupyter.private import NAME, WAIT_S
 
@@ -77,6 +78,18 @@ def test_papermill_gives_parameters_and_the_same_outputs(tmp_path: Path) -> None
         ran[kernel] = comparable(nbformat.read(target, 4), tmp_path, ())
     assert ran[NAME] == ran[STOCK]
     assert ran[NAME][-1][1]["streams"] == {"stdout": "****\n"}
+
+
+def test_papermill_runs_a_kernel_that_shows_the_folder_it_was_started_in(jupyter_home: Path, tmp_path: Path) -> None:
+    kernelspec.install("beside", "Beside", {"notebook_folder": True}, prefix=str(jupyter_home))
+    nbformat.write(notebook_of("print(open('beside.txt').read())"), tmp_path / "in.ipynb")
+    (tmp_path / "beside.txt").write_text("next to the notebook")
+    command = ["-m", "papermill", "in.ipynb", "out.ipynb", "-k", "beside", "-l", "python"]
+    done = subprocess.run(
+        [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, timeout=WAIT_S, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "next to the notebook" in (tmp_path / "out.ipynb").read_text()
 
 
 def test_papermill_stops_at_a_failure_and_says_where(tmp_path: Path) -> None:
