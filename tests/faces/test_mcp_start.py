@@ -109,6 +109,19 @@ async def test_initialize_is_answered_before_the_engine_is_imported(tmp_path: Pa
 
 
 @pytest.mark.spec("FACE-12")
+async def test_no_vectors_and_no_model_client_are_loaded_to_list_the_tools(tmp_path: Path) -> None:
+    async with serving("--home", str(tmp_path)) as client:
+        await client.send("initialize", HELLO, 1)
+        await client.answer(1)
+        await client.send("notifications/initialized")
+        await client.send("tools/list", number=2)
+        await client.answer(2)
+        _, errors = await client.end()
+    assert "IMPORTED" in errors
+    assert not {"chromadb", "pydantic_ai"} & set(errors.split())
+
+
+@pytest.mark.spec("FACE-12")
 async def test_an_engine_that_cannot_open_answers_every_request_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "registries").write_text("a file where a folder belongs")
     async with serving("--home", str(tmp_path)) as client:
