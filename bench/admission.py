@@ -21,8 +21,8 @@ from rich.progress import Progress
 from rich.table import Table
 
 from acquired_skills.admission.gate import admit
+from acquired_skills.admission.mutants import mutants
 from acquired_skills.in_box.effort import Effort
-from acquired_skills.in_box.mutants import mutants
 from acquired_skills.proposal import Proposal, SkillRefused
 from sandbox.contract import Call, Job, Limits, Sandbox
 from sandbox.namespace.backend import NamespaceSandbox

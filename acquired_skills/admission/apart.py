@@ -1,5 +1,6 @@
-"""The skill apart from its tests: its answers to their calls, and its mutants', in fresh boxes (SKILL-7)."""
+"""A skill without its tests: the answers of one program, the skill or a variant of it, in a fresh box (SKILL-7)."""
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
-from acquired_skills.admission.facts import Answers, answers_of
+from acquired_skills.admission.facts import Told, told_of
 from acquired_skills.admission.static_checks import imported_modules
 from acquired_skills.in_box.effort import Effort
 from acquired_skills.in_box.files import ANSWERS, PYDANTIC, box_files
@@ -17,8 +18,20 @@ from sandbox.contract import Call, Job, Limits, Outcome, Sandbox
 
 AS_CALLED = 3  # calls that are made exactly as an agent's are
 _MAX_SHOWN = 160
+_LOADING_S = 3.0  # for the box, beside what the program may take
 
 Data = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """forth: in the order of the calls. again: when the same process is asked once more. back: when another process is
+    asked backwards. seconds: what `forth` and `again` took together."""
+
+    forth: Sequence[Data]
+    again: Sequence[Data]
+    back: Sequence[Data]
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,50 +43,35 @@ class Apart:
     sandbox: Sandbox
     effort: Effort
 
-    async def answers(self, calls: Sequence[Data], mutants: int = 0, seed: int = 0) -> Answers:
-        """Raises ValueError with what happened when there are none, SandboxError when no box can run.
+    async def answers(self, calls: Sequence[Data]) -> Answers:
+        """The skill's answers, in two boxes: in one the calls in order, twice; in the other backwards.
 
-        mutants: how many to make; without, the skill alone is asked, in three orders.
+        Raises ValueError with what happened when there are none, SandboxError when no box can run.
         """
-        seconds = self.effort.answers_s
-        arguments = {
-            "name": self.proposal.name,
-            "calls": list(calls),
-            "seconds": seconds,
-            "mutants_s": self.effort.mutants_s,
-            "most": mutants,
-            "seed": seed,
-        }
-        limit = 2 * seconds + self.effort.mutants_s + 3
-        outcome = await self.sandbox.run(self._job(Call(ANSWERS, "answers", arguments), self._files(), limit))
+        code, seconds = self.proposal.code, self.effort.answers_s
+        twice, back = await asyncio.gather(
+            self.ask(code, [*calls, *calls], seconds), self.ask(code, calls[::-1], seconds)
+        )
+        ended: list[Data] = [{"ended": True}] * len(calls)
+        forth = twice["answers"] or ended * 2
+        backwards = back["answers"] or forth[: len(calls)][::-1]
+        return Answers(forth[: len(calls)], forth[len(calls) :], backwards[::-1], twice["seconds"])
+
+    async def ask(self, program: str, calls: Sequence[Data], seconds: float, each_s: float = 0.0) -> Told:
+        """What one program answers, alone in a box. seconds: for all calls. each_s: for one, 0 for no such limit.
+
+        Raises ValueError with what happened when there are no answers, SandboxError when no box can run.
+        """
+        name = self.proposal.name
+        arguments = {"name": name, "calls": list(calls), "seconds": seconds, "each_s": each_s}
+        files = {**box_files(ANSWERS), f"skill/{name}.py": program.encode()}
+        outcome = await self.sandbox.run(self._job(Call(ANSWERS, "answers", arguments), files, seconds + _LOADING_S))
         if not outcome.ok:
             raise ValueError(f"the box ended with {outcome.end}")
-        found = answers_of(outcome.value)
-        if len(found["forth"]) < len(calls):
-            raise ValueError("it gave fewer answers than there were calls")
-        return found
-
-    async def nearby(self, calls: Sequence[Data], numbers: Sequence[int], seed: int) -> Answers:
-        """Answers to calls that no test makes: the skill's, and what the mutants of these numbers answer otherwise.
-
-        Raises ValueError when there are none, SandboxError when no box can run.
-        """
-        seconds = self.effort.nearby_s
-        arguments = {
-            "name": self.proposal.name,
-            "calls": list(calls),
-            "numbers": list(numbers),
-            "most": self.effort.mutants,
-            "seed": seed,
-            "seconds": seconds,
-        }
-        outcome = await self.sandbox.run(self._job(Call(ANSWERS, "nearby", arguments), self._files(), seconds + 3))
-        if not outcome.ok:
-            raise ValueError(f"the box ended with {outcome.end}")
-        return answers_of(outcome.value)
-
-    def _files(self) -> Mapping[str, bytes]:
-        return {**box_files(ANSWERS), f"skill/{self.proposal.name}.py": self.proposal.code.encode()}
+        told = told_of(outcome.value)
+        if told["answers"] is not None and len(told["answers"]) != len(calls):
+            raise ValueError("it gave another number of answers than there were calls")
+        return told
 
     async def as_called(self, arguments: Data) -> Outcome:
         """One call as an agent makes it: a box with nothing of ours in it. Raises SandboxError."""
@@ -95,9 +93,9 @@ def unsteady(found: Answers) -> frozenset[int]:
     """Numbers of the calls that it answers now so and now so."""
     return frozenset(
         number
-        for number, first in enumerate(found["forth"])
-        for order in (found.get("again", []), found.get("back", []))
-        if number < len(order) and _came(order[number]) != _came(first)
+        for number, first in enumerate(found.forth)
+        for order in (found.again, found.back)
+        if _came(order[number]) != _came(first)
     )
 
 
@@ -108,7 +106,7 @@ def other_answers(
 
     recorded: its answers beside the tests, by number. shaky: those that are never the same.
     """
-    for number, (call, first) in enumerate(zip(calls, found["forth"], strict=False)):
+    for number, (call, first) in enumerate(zip(calls, found.forth, strict=True)):
         if "ended" in first:
             yield Problem(
                 "replay",
@@ -190,7 +188,7 @@ def _came(answer: Data) -> Any:
     """What of an answer has to be the same: the value, or the type of the exception, and what was changed."""
     if "raised" in answer:
         return ["raised", _raised(answer)]
-    return ["value", answer.get("value"), "lost" in answer]
+    return ["value", answer.get("value"), "lost" in answer, "ended" in answer]
 
 
 def _loosely(value: Any) -> Any:

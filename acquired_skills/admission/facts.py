@@ -108,17 +108,15 @@ class Facts(TypedDict):
 
 
 @with_config(_STRICT)
-class Answers(TypedDict):
-    """What the skill alone answered, and its mutants where they answered differently, by the number of the call."""
+class Told(TypedDict):
+    """What one program answered to the calls, in their order, and how long that took. None: it could not be loaded."""
 
-    forth: list[dict[str, Any]]
-    again: NotRequired[list[dict[str, Any]]]
-    back: NotRequired[list[dict[str, Any]]]
-    mutants: NotRequired[Annotated[list[dict[str, dict[str, Any]] | None], Field(max_length=10_000)]]
+    answers: list[dict[str, Any]] | None
+    seconds: _Seconds
 
 
 _FACTS = TypeAdapter(Facts)
-_ANSWERS = TypeAdapter(Answers)
+_TOLD = TypeAdapter(Told)
 
 
 def facts_of(value: Any) -> Facts:
@@ -126,9 +124,9 @@ def facts_of(value: Any) -> Facts:
     return _fits(_FACTS, value)
 
 
-def answers_of(value: Any) -> Answers:
-    """The value of the box of answers. Raises ValueError."""
-    return _fits(_ANSWERS, value)
+def told_of(value: Any) -> Told:
+    """The value of the box of one program. Raises ValueError."""
+    return _fits(_TOLD, value)
 
 
 def _fits(adapter: TypeAdapter[T], value: Any) -> T:

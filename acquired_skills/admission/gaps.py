@@ -8,34 +8,37 @@ equivalent, which no test could notice, and is not held against them.
 import json
 from dataclasses import replace
 
-from acquired_skills.admission.apart import Apart, Data, alike, came_shown, shown
+from acquired_skills.admission.apart import Data, alike, came_shown, shown
 from acquired_skills.admission.judging import Judged
 from acquired_skills.admission.nearby import nearby
+from acquired_skills.admission.variants import Variants
 
 LEAST_ANSWERED = 10  # calls that have to be answered before anything is taken as equivalent
 MOST_EQUIVALENT = 0.25  # of all mutants: code that hides its changes, or has much that no call reaches, has more
 
 
-async def with_gaps(apart: Apart, found: Judged, seed: int) -> Judged:
+async def with_gaps(variants: Variants, found: Judged, seed: int) -> Judged:
     """The same, with `cases`, and equivalent ones no longer among the `mutants`.
 
     When nothing can be found out it stays as it is. Raises SandboxError when no box can run.
     """
-    effort, left = apart.effort, [number for number, noticed in found.mutants.items() if not noticed]
+    apart, effort = variants.apart, variants.apart.effort
+    left = [number for number, noticed in found.mutants.items() if not noticed]
     calls: list[Data] = [*nearby(found.calls, apart.proposal.code, effort.nearby, seed)] if left else []
     if not calls:
         return found
     calls += found.calls[: effort.nearby]
     try:
-        answered = await apart.nearby(calls, left, seed)
+        answered = await variants.nearby(calls, left)
     except (ValueError, RecursionError):
         return found
-    truth = {number: answer for number, answer in enumerate(answered["forth"]) if "value" in answer}
+    truth = {number: answer for number, answer in enumerate(answered.truth) if "value" in answer}
     enough = len(truth) >= LEAST_ANSWERED and len({json.dumps(each, sort_keys=True) for each in truth.values()}) > 1
     cases: dict[int, str] = {}
     equivalent: set[int] = set()
-    for number, others in zip(left, answered.get("mutants", []), strict=False):
-        differing = {int(at): other for at, other in (others or {}).items() if at.isdecimal() and int(at) < len(calls)}
+    for place in sorted(answered.others):
+        number, others = left[place], answered.changes(place)
+        differing = others or {}
         told = [at for at in differing if at in truth and not alike(truth[at], differing[at])]
         if told:
             at = told[0]

@@ -4,7 +4,6 @@ Rehearsal (skill and tests together; what it finds can only speak against), judg
 for it), then the neighbours that it may double. All verdicts are made out here.
 """
 
-import ast
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -15,14 +14,16 @@ from acquired_skills.admission.doubles import Neighbour, compare
 from acquired_skills.admission.facts import Facts, facts_of
 from acquired_skills.admission.gaps import with_gaps
 from acquired_skills.admission.judging import Judged, judged
+from acquired_skills.admission.mutants import mutants
+from acquired_skills.admission.programs import Source
 from acquired_skills.admission.proof import missing
 from acquired_skills.admission.report import report
 from acquired_skills.admission.script_block import Declared, declared_in
 from acquired_skills.admission.static_checks import imported_modules
+from acquired_skills.admission.variants import Variants
 from acquired_skills.admission.verdict import verdict
 from acquired_skills.in_box.effort import Effort
 from acquired_skills.in_box.files import HARNESS, PYDANTIC, PYTEST, box_files
-from acquired_skills.in_box.mutants import mutants
 from acquired_skills.needs import HARNESS_PACKAGES, environment_of, told
 from acquired_skills.preload import preload_for
 from acquired_skills.proposal import Problem, Proposal, SkillRefused
@@ -70,13 +71,14 @@ async def admit(
     watch = _Watch()
     facts = await _rehearsed(proposal, job, sandbox)
     watch.lap("rehearsal")
-    made = mutants(ast.parse(proposal.code), effort.mutants, seed) if effort.threshold else []
+    source = Source(proposal.code)
+    made = mutants(source.tree, effort.mutants, seed) if effort.threshold else []
     found = Judged()
     if not declared.destinations:
-        apart = Apart(proposal, job.requirements, sandbox, effort)
-        found = await judged(apart, facts, earlier_tests, seed)
+        variants = Variants(Apart(proposal, job.requirements, sandbox, effort), source, made)
+        found = await judged(variants, facts, earlier_tests)
         if made and not found.problems:
-            found = await with_gaps(apart, found, seed)
+            found = await with_gaps(variants, found, seed)
         problems = list(missing(proposal.name, found, made, effort.threshold))
         if problems:
             raise SkillRefused(proposal.name, problems)

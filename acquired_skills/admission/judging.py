@@ -8,15 +8,13 @@ skill, of its mutants, of stubs, and wrong ones that the engine made. Which tabl
 import json
 import random
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from acquired_skills.admission.apart import (
     AS_CALLED,
-    Apart,
     Data,
-    alike,
     came_shown,
     differs,
     other_answers,
@@ -25,10 +23,12 @@ from acquired_skills.admission.apart import (
     unsteady,
 )
 from acquired_skills.admission.declarations import declarations
-from acquired_skills.admission.facts import Answers, Facts, Result, Run, facts_of, is_call
+from acquired_skills.admission.facts import Facts, Result, Run, facts_of, is_call
+from acquired_skills.admission.mutated import Mutated, mutants_answers
 from acquired_skills.admission.perturbed import WAYS, perturbed
 from acquired_skills.admission.reaching import function_of, reaching
 from acquired_skills.admission.static_checks import imported_modules
+from acquired_skills.admission.variants import Variants
 from acquired_skills.in_box.files import JUDGE, PYDANTIC, PYTEST, box_files
 from acquired_skills.preload import preload_for
 from acquired_skills.proposal import Problem
@@ -90,20 +90,20 @@ class Judged:
     equivalent: int = 0
 
 
-async def judged(apart: Apart, facts: Facts, earlier_tests: str | None, seed: int) -> Judged:
+async def judged(variants: Variants, facts: Facts, earlier_tests: str | None) -> Judged:
     """Judge the tests of a proposal whose rehearsal found nothing against it.
 
-    seed: of the choice of mutants. Raises SandboxError when no box can run.
+    Raises SandboxError when no box can run.
     """
-    return await _Judging(apart, facts, earlier_tests, seed).judge()
+    return await _Judging(variants, facts, earlier_tests).judge()
 
 
 class _Judging:
-    def __init__(self, apart: Apart, facts: Facts, earlier_tests: str | None, seed: int) -> None:
-        self.apart = apart
+    def __init__(self, variants: Variants, facts: Facts, earlier_tests: str | None) -> None:
+        self.variants = variants
+        self.apart = apart = variants.apart
         self.facts = facts
         self.earlier = earlier_tests
-        self.seed = seed
         self.name = apart.proposal.name
         sources = {"skill": apart.proposal.tests, "earlier": earlier_tests or ""}
         self.patching = {folder: reaching(source) for folder, source in sources.items()}
@@ -137,25 +137,19 @@ class _Judging:
         shaky = unsteady(found)
         problems = list(other_answers(self.name, calls, found, numbers, shaky))
         if not problems:
-            steady = [pair for i, pair in enumerate(zip(calls, found["forth"], strict=False)) if i not in shaky]
+            steady = [pair for i, pair in enumerate(zip(calls, found.forth, strict=True)) if i not in shaky]
             problems = [each async for each in self._as_called(steady)]
         if problems:
             return Judged(tuple(problems), calls=tuple(calls))
-        truth = dict(zip(keys, found["forth"], strict=False))
+        truth = dict(zip(keys, found.forth, strict=True))
         tables = self._tables(truth)
         if shaky:  # the tests must bear all that it answers
-            orders = (found.get("again", []), found.get("back", []))
-            tables += [Table(TRUE, dict(zip(keys, order, strict=False))) for order in orders]
-        wanted = self.apart.effort
-        if wanted.threshold:
-            changed = await self.apart.answers(calls, wanted.mutants, self.seed)
-            if not all(
-                alike(*pair)
-                for i, pair in enumerate(zip(found["forth"], changed["forth"], strict=False))
-                if i not in shaky
-            ):
-                raise ValueError("it answers otherwise in another box")
-            tables += self._of_mutants(keys, changed)
+            tables += [Table(TRUE, dict(zip(keys, order, strict=True))) for order in (found.again, found.back)]
+        if self.variants.mutants and self.apart.effort.mutants_s:
+            mutated = await mutants_answers(self.variants, calls, found, shaky)
+            if isinstance(mutated, Problem):
+                return Judged((mutated,), calls=tuple(calls))
+            tables += self._of_mutants(keys, mutated)
         unknown = await self._run(tables, truth)
         fresh = {_key(call): call for call in unknown if is_call(call) and _key(call) not in self.calls}
         if fresh and any(one["outcome"] == "missed" for t in tables if t.kind == TRUE for one in t.results.values()):
@@ -193,16 +187,15 @@ class _Judging:
         tables += [Table(CONSTANT, otherwise=answer) for answer in list(different.values())[:CONSTANTS]]
         return tables
 
-    def _of_mutants(self, keys: Sequence[str], found: Answers) -> Iterator[Table]:
-        """One for all that answer alike; one without changes is not run, and noticed by nothing."""
+    @staticmethod
+    def _of_mutants(keys: Sequence[str], mutated: Mutated) -> list[Table]:
+        """One table for all mutants that answer alike. One without changes is not run, and noticed by nothing."""
         tables: dict[str, Table] = {}
-        numbers = {str(number): key for number, key in enumerate(keys)}
-        for number, changes in enumerate(found.get("mutants", [])):
-            if changes is not None:
-                answers = {numbers[i]: answer for i, answer in changes.items() if i in numbers}
-                table = Table(MUTANT, answers, first=True, raises=_raises(answers, found["forth"]))
-                tables.setdefault(_key(answers), table).mutants.append(number)
-        return iter(tables.values())
+        for number, changes in sorted(mutated.changes.items()):
+            answers = {keys[i]: answer for i, answer in changes.items()}
+            table = Table(MUTANT, answers, first=True, raises=_raises(changes, mutated.truth))
+            tables.setdefault(_key(answers), table).mutants.append(number)
+        return list(tables.values())
 
     async def _run(self, tables: list[Table], truth: Mapping[str, Data]) -> list[dict[str, Any]]:
         """The tests on every table, in an order that nobody can know. Gives the calls that were not known."""
@@ -296,7 +289,7 @@ def _failed(table: Table, test: str) -> bool:
     return test in table.results and table.results[test]["outcome"] in _FAILED
 
 
-def _raises(answers: Mapping[str, Data], truth: Sequence[Data]) -> bool:
+def _raises(answers: Mapping[int, Data], truth: Sequence[Data]) -> bool:
     """Whether a mutant raises or ends wherever the skill gives a value."""
     gave = sum("value" in answer for answer in truth)
     return 0 < gave <= sum("value" not in answer for answer in answers.values())

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from acquired_skills.admission.facts import Result
 from acquired_skills.admission.judging import KIND, STUBS, Judged
+from acquired_skills.admission.mutants import Mutant
 from acquired_skills.admission.verdict import MAX_SHOWN, listed, short
-from acquired_skills.in_box.mutants import Mutant
 from acquired_skills.proposal import Problem
 
 MAX_SURVIVORS = 8

@@ -5,8 +5,8 @@ from typing import Any
 
 from acquired_skills.admission.facts import Facts
 from acquired_skills.admission.judging import Judged
+from acquired_skills.admission.mutants import Mutant
 from acquired_skills.admission.verdict import short
-from acquired_skills.in_box.mutants import Mutant
 
 MAX_TESTS = 50
 MAX_NAME = 120  # characters of a test's name

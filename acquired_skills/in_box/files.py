@@ -11,7 +11,7 @@ _RUNNING = (*_ASKING, "effort.py", "runner.py", "stand_in.py")
 _WITH: Mapping[str, tuple[str, ...]] = {  # beside what converts arguments, which is everywhere
     "harness.py": (*_RUNNING, "recorder.py", "switch.py"),
     "judge.py": _RUNNING,
-    "answers.py": (*_ASKING, "mutants.py", "operators.py"),
+    "answers.py": _ASKING,
 }
 _SHARED = ("acquired_skills/in_box/skill_arguments.py", "engine/registry/docstring.py")
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from acquired_skills.admission.gate import admit
+from acquired_skills.admission.mutants import Mutant, mutants
 from acquired_skills.in_box.effort import Effort
-from acquired_skills.in_box.mutants import Mutant, mutants
 from acquired_skills.proposal import SkillRefused
 from sandbox.namespace.backend import NamespaceSandbox
 from tests.skills.parts import proposal

@@ -1,6 +1,6 @@
-"""In the box: small changes to a skill's code, each of which good tests should notice (SKILL-6).
+"""Small changes to a skill's code, each of which good tests should notice (SKILL-6).
 
-They are looked for in a syntax tree and made in it, in a fork that ends with the change.
+They are found in a syntax tree. `acquired_skills.admission.programs` writes each as a program of its own.
 """
 
 import ast
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from acquired_skills.in_box.operators import in_place, others, waits
+from acquired_skills.admission.operators import in_place, others, waits
 
 _TELLING = frozenset(("critical", "debug", "error", "exception", "info", "log", "warn", "warning"))
 _DEFINING = ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
@@ -20,12 +20,28 @@ MAX_SHOWN = 80  # characters of code in a description
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One change: line (from 1), what stood there, and what stands there instead. make: makes it in the tree."""
+    """One change to a tree.
+
+    line: from 1. before, after: the code at that place, and what replaces it. place, other: the same as nodes.
+    put: puts a node at that place of the tree.
+    """
 
     line: int
     before: str
     after: str
-    make: Callable[[], None]
+    place: ast.expr | ast.stmt
+    other: ast.AST
+    put: Callable[[ast.AST], None]
+
+    def make(self) -> None:
+        """Make the change in the tree."""
+        if not hasattr(self.other, "lineno"):  # a part of the place that takes its place has its own
+            ast.copy_location(self.other, self.place)
+        self.put(ast.fix_missing_locations(self.other))
+
+    def undo(self) -> None:
+        """Restore the tree."""
+        self.put(self.place)
 
 
 def mutants(tree: ast.Module, most: int, seed: int) -> list[Mutant]:
@@ -73,9 +89,9 @@ def _changes(node: ast.AST, put: Callable[[ast.AST], None], here: list[ast.expr]
     if not isinstance(node, ast.expr | ast.stmt):
         return
     for other in (*here, *others(node)):
-        before, after = _shown(node), _shown(other)
+        before, after = shown(node), shown(other)
         if before != after:
-            yield Mutant(node.lineno, before, after, _putting(put, other, node))
+            yield Mutant(node.lineno, before, after, node, other, put)
 
 
 def _is_main(node: ast.AST) -> bool:
@@ -104,11 +120,7 @@ def _into_field(node: ast.AST, field: str) -> Callable[[ast.AST], None]:
     return lambda other: setattr(node, field, other)
 
 
-def _putting(put: Callable[[ast.AST], None], other: ast.AST, place: ast.AST) -> Callable[[], None]:
-    return lambda: put(ast.fix_missing_locations(ast.copy_location(other, place)))
-
-
-def _shown(node: ast.AST) -> str:
-    """Its first line, as code."""
+def shown(node: ast.AST) -> str:
+    """The first line of a node as code, shortened."""
     text = ast.unparse(node).split("\n", 1)[0]
     return text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "…"

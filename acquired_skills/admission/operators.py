@@ -1,4 +1,4 @@
-"""In the box: what may stand in the place of a piece of code so that it is wrong in a way that people are wrong.
+"""Replacements for a piece of code that make it wrong in the way people get it wrong.
 
 The operators are the usual ones of mutation testing (DeMillo, Lipton and Sayward, "Hints on Test Data Selection", 1978;
 the five that suffice by Offutt et al. 1996: relational, logical, arithmetic, absolute value, unary), and, since skills
