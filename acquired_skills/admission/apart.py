@@ -3,9 +3,12 @@
 import asyncio
 import hashlib
 import json
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 from acquired_skills.admission.facts import Told, told_of
@@ -14,7 +17,8 @@ from acquired_skills.in_box.effort import Effort
 from acquired_skills.in_box.files import ANSWERS, PYDANTIC, box_files
 from acquired_skills.preload import preload_for
 from acquired_skills.proposal import Problem, Proposal
-from sandbox.contract import Call, Job, Limits, Outcome, Sandbox
+from acquired_skills.skill_job import call_job
+from sandbox.contract import Busy, Call, Job, Limits, Mount, Outcome, Sandbox, SandboxError
 
 AS_CALLED = 3  # calls that are made exactly as an agent's are
 _MAX_SHOWN = 160
@@ -74,10 +78,28 @@ class Apart:
         return told
 
     async def as_called(self, arguments: Data) -> Outcome:
-        """One call as an agent makes it: a box with nothing of ours in it. Raises SandboxError."""
-        name = self.proposal.name
-        files = {f"{name}.py": self.proposal.code.encode()}
-        return await self.sandbox.run(self._job(Call(f"{name}.py", name, arguments), files, self.effort.test_s, ()))
+        """One call in the job that an agent's call is, with an empty workspace. Raises SandboxError."""
+        name, code = self.proposal.name, self.proposal.code
+        job = call_job(
+            name,
+            code.encode(),
+            arguments,
+            plain=True,
+            imports=imported_modules(code),
+            environment=self.environment,
+            timeout_s=self.proposal.timeout_s,
+        )
+        folder = await asyncio.to_thread(tempfile.mkdtemp)
+        try:
+            return await self.sandbox.run(replace(job, workspace=Mount(Path(folder))))
+        except Busy:
+            raise
+        except SandboxError as error:
+            if error.may_have_started:
+                raise
+            return await self.sandbox.run(job)  # this folder cannot be shown to a box: to Docker's, one of root's
+        finally:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
     def _job(self, call: Call, files: Mapping[str, bytes], seconds: float, always: tuple[str, ...] = PYDANTIC) -> Job:
         return Job(

@@ -28,7 +28,7 @@ from acquired_skills.admission.mutated import Mutated, mutants_answers
 from acquired_skills.admission.perturbed import WAYS, perturbed
 from acquired_skills.admission.reaching import function_of, reaching
 from acquired_skills.admission.static_checks import imported_modules
-from acquired_skills.admission.variants import Variants
+from acquired_skills.admission.variants import Variants, together
 from acquired_skills.in_box.files import JUDGE, PYDANTIC, PYTEST, box_files
 from acquired_skills.preload import preload_for
 from acquired_skills.proposal import Problem
@@ -165,8 +165,9 @@ class _Judging:
         parameters = list(schema["parameters"].get("properties", {}))
         usable = [(call, plain, answer) for call, answer in steady
                   if (plain := plain_arguments(call, parameters)) is not None and "files" not in answer]  # fmt: skip
-        for call, plain, answer in _chance.sample(usable, min(AS_CALLED, len(usable))):
-            outcome = await self.apart.as_called(plain)
+        chosen = _chance.sample(usable, min(AS_CALLED, len(usable)))
+        outcomes = await together(*(self.apart.as_called(plain) for _, plain, _ in chosen))
+        for (call, _, answer), outcome in zip(chosen, outcomes, strict=True):
             if differs(outcome, answer):
                 failed = outcome.error.type if outcome.error else str(outcome.end)
                 gave = came_shown({"value": outcome.value}) if outcome.ok else failed

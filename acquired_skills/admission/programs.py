@@ -7,6 +7,7 @@ replaced text and in nothing else. Its number of lines is the same, and each lin
 import ast
 import bisect
 import re
+import threading
 from collections.abc import Iterator
 
 from acquired_skills.admission.mutants import Mutant
@@ -16,10 +17,11 @@ _ATOMS = (ast.Name, ast.Call, ast.Attribute, ast.Subscript, ast.List, ast.Dict, 
 
 
 class Source:
-    """A skill's source and its syntax tree. The mutants given to `changed` are those of this tree."""
+    """A skill's source and its syntax tree. The mutants given to `changed` are those of this tree. Safe for threads."""
 
     def __init__(self, code: str) -> None:
         self.code = code
+        self._writing = threading.Lock()  # the tree holds the change while its text is written
         self.tree = ast.parse(code)
         self._data = code.encode()
         self._starts = [match.start() for match in _LINE.finditer(self._data)]
@@ -31,6 +33,10 @@ class Source:
         The replaced place is the mutant's, or the smallest piece of code around it that can be written anew: places
         inside of f-strings have no position of their own before Python 3.12.
         """
+        with self._writing:
+            return self._changed(mutant)
+
+    def _changed(self, mutant: Mutant) -> str | None:
         around = [mutant.place, *self._ancestors(mutant.place)]
         statement = next(each for each in around if isinstance(each, ast.stmt))
         mutant.make()

@@ -66,7 +66,7 @@ class Variants:
         """
         told: dict[int, Told] = {}
         itself: list[Told] = []
-        asking = _Asking(self, variants, calls, self.patience(usual_s), each_s, asyncio.Lock())
+        asking = _Asking(self, variants, calls, self.patience(usual_s), each_s)
         deadline = asyncio.get_running_loop().time() + budget_s
         rest = iter(_order(len(variants)))
 
@@ -87,7 +87,7 @@ class Variants:
 
     async def once_more(self, variant: Mutant | None, calls: Sequence[Data], usual_s: float) -> Sequence[Data] | None:
         """The answers of one variant, or of the skill itself, asked again as `compared` asks."""
-        asking = _Asking(self, [variant] if variant else [], calls, self.patience(usual_s), 0.0, asyncio.Lock())
+        asking = _Asking(self, [variant] if variant else [], calls, self.patience(usual_s), 0.0)
         told = await asking.variant(0) if variant else await asking.itself()
         return told["answers"] if told else None
 
@@ -95,18 +95,18 @@ class Variants:
         """The answers of the skill, and of the mutants of these numbers, to calls that no test makes.
 
         A call that the skill answers slowly, with an exception, or differently when it is asked again has `_ENDED` in
-        place of its answer, and is not made to the mutants. Mutants have their place among `numbers` as their number.
+        place of its answer. Mutants have their place among `numbers` as their number.
         Raises as `compared` does.
         """
         code, seconds = self.source.code, self.apart.effort.nearby_s
-        both = await together(*(self.apart.ask(code, calls, seconds / 4, EACH_S) for _ in range(2)))
-        once, again = (each["answers"] or [_ENDED] * len(calls) for each in both)
-        steady = [i for i, one in enumerate(once) if "value" in one and one == again[i]]
+        told = await self.apart.ask(code, calls, seconds / 4, EACH_S)
+        once = told["answers"] or [_ENDED] * len(calls)
+        steady = [i for i, one in enumerate(once) if "value" in one]
         found = await self.compared(
             [self.mutants[number] for number in numbers],
             [calls[i] for i in steady],
-            usual_s=max(each["seconds"] for each in both),
-            budget_s=max(0.0, seconds - sum(each["seconds"] for each in both)),
+            usual_s=told["seconds"],
+            budget_s=max(0.0, seconds - told["seconds"]),
             each_s=SLOWER * EACH_S,
         )
         truths = [found.truth, *found.more]
@@ -143,7 +143,6 @@ class _Asking:
     calls: Sequence[Data]
     seconds: float
     each_s: float
-    writing: asyncio.Lock  # the tree is changed while a program is written
 
     async def itself(self) -> Told:
         """The skill's answers."""
@@ -151,8 +150,7 @@ class _Asking:
 
     async def variant(self, number: int) -> Told | None:
         """A variant's answers; None when it cannot be written as a program."""
-        async with self.writing:
-            program = await asyncio.to_thread(self.variants.source.changed, self.changes[number])
+        program = await asyncio.to_thread(self.variants.source.changed, self.changes[number])
         if program is None:
             return None
         try:

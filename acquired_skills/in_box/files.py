@@ -1,38 +1,55 @@
 """Our own files that go into a box, under the paths they are imported by there."""
 
 import functools
+import importlib.util
+import marshal
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 
 _TOP = Path(__file__).parents[2]
 _PACKAGES = ("acquired_skills", "acquired_skills/in_box", "engine", "engine/registry")
-_ASKING = ("asking.py", "packing.py", "surroundings.py")
-_RUNNING = (*_ASKING, "effort.py", "runner.py", "stand_in.py")
-_WITH: Mapping[str, tuple[str, ...]] = {  # beside what converts arguments, which is everywhere
-    "harness.py": (*_RUNNING, "recorder.py", "switch.py"),
-    "judge.py": _RUNNING,
-    "answers.py": _ASKING,
-}
-_SHARED = ("acquired_skills/in_box/skill_arguments.py", "engine/registry/docstring.py")
+_ASKING = ("asking", "packing", "surroundings")
+_RUNNING = (*_ASKING, "effort", "runner", "stand_in")
+_CONVERTING = ("skill_arguments", "engine/registry/docstring")
+_UNCHECKED = 1  # a hash-based cache that is not held against its source (PEP 552)
 
 # Pydantic and pytest import most of themselves late; naming the parts puts them into the box's template.
 PYDANTIC = ("pydantic.json_schema", "pydantic.main", "pydantic.type_adapter")
 PYTEST = ("pytest", "unittest")
-HARNESS = "acquired_skills/in_box/harness.py"
-TYPED_CALL = "acquired_skills/in_box/typed_call.py"
-ASKED = "acquired_skills/in_box/asked.py"
-JUDGE = "acquired_skills/in_box/judge.py"
-ANSWERS = "acquired_skills/in_box/answers.py"
+# Files that a call goes to. No skill can have such a name, so none is taken for one of these in the box.
+HARNESS = "acquired_skills/entry/harness_.py"
+TYPED_CALL = "acquired_skills/entry/typed_call_.py"
+ASKED = "acquired_skills/entry/asked_.py"
+JUDGE = "acquired_skills/entry/judge_.py"
+ANSWERS = "acquired_skills/entry/answers_.py"
+_ENTRIES: Mapping[str, tuple[str, ...]] = {  # the function to call, its module, and what that imports
+    HARNESS: ("admit", "harness", *_RUNNING, "recorder", "switch", *_CONVERTING),
+    TYPED_CALL: ("call", "typed_call", *_CONVERTING),
+    ASKED: ("answers", "asked", *_CONVERTING),
+    JUDGE: ("judge", "judge", *_RUNNING),
+    ANSWERS: ("answers", "answers", *_ASKING),
+}
 
 
 @functools.cache  # they change with the installation only
 def box_files(entry: str) -> Mapping[str, bytes]:
-    """The file `entry` (HARNESS, TYPED_CALL, ASKED, JUDGE or ANSWERS) and what it imports.
+    """The file `entry` (HARNESS, TYPED_CALL, ASKED, JUDGE or ANSWERS) and what it imports, compiled as well.
 
-    The packages get empty `__init__` files, so that they are found here and not in an installed Knackbox.
+    The packages get empty `__init__` files, so that they are found here and not in an installed Knackbox. A box with
+    another version of Python does not look at the compiled files.
     """
+    function, *modules = _ENTRIES[entry]
     files = {f"{package}/__init__.py": b"" for package in _PACKAGES}
-    beside = (f"acquired_skills/in_box/{name}" for name in _WITH.get(entry.rpartition("/")[2], ()))
-    for path in (entry, *beside, *_SHARED):
+    files[entry] = f"from acquired_skills.in_box.{modules[0]} import {function}\n".encode()
+    for module in modules:
+        path = f"{module}.py" if "/" in module else f"acquired_skills/in_box/{module}.py"
         files[path] = (_TOP / path).read_bytes()
+        files[importlib.util.cache_from_source(path)] = _compiled(files[path], path)
     return files
+
+
+def _compiled(source: bytes, path: str) -> bytes:
+    code = marshal.dumps(compile(source, path, "exec", dont_inherit=True))
+    head = importlib.util.MAGIC_NUMBER + struct.pack("<I", _UNCHECKED)
+    return head + importlib.util.source_hash(source) + code
