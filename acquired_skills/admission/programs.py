@@ -6,22 +6,22 @@ replaced text and in nothing else. Its number of lines is the same, and each lin
 
 import ast
 import bisect
+import contextlib
 import re
-import threading
 from collections.abc import Iterator
 
 from acquired_skills.admission.mutants import Mutant
 
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)")  # what Python counts as lines; a form feed ends none
+_TRIES = 3
 _ATOMS = (ast.Name, ast.Call, ast.Attribute, ast.Subscript, ast.List, ast.Dict, ast.Set, ast.Tuple, ast.Constant)
 
 
 class Source:
-    """A skill's source and its syntax tree. The mutants given to `changed` are those of this tree. Safe for threads."""
+    """A skill's source and its syntax tree. The mutants given to `changed` are those of this tree."""
 
     def __init__(self, code: str) -> None:
         self.code = code
-        self._writing = threading.Lock()  # the tree holds the change while its text is written
         self.tree = ast.parse(code)
         self._data = code.encode()
         self._starts = [match.start() for match in _LINE.finditer(self._data)]
@@ -33,10 +33,6 @@ class Source:
         The replaced place is the mutant's, or the smallest piece of code around it that can be written anew: places
         inside of f-strings have no position of their own before Python 3.12.
         """
-        with self._writing:
-            return self._changed(mutant)
-
-    def _changed(self, mutant: Mutant) -> str | None:
         around = [mutant.place, *self._ancestors(mutant.place)]
         statement = next(each for each in around if isinstance(each, ast.stmt))
         mutant.make()
@@ -83,7 +79,7 @@ class Source:
 def _meaning(text: str, indented: bool = False) -> str | None:
     """A statement's syntax tree as text, without positions; None for what is not Python. indented: below an `if`."""
     try:
-        (statement,) = ast.parse(text).body
+        (statement,) = _parsed(text).body
     except (SyntaxError, ValueError):
         return None
     if indented:
@@ -91,6 +87,13 @@ def _meaning(text: str, indented: bool = False) -> str | None:
             return None
         statement = statement.body[0]
     return ast.dump(statement)
+
+
+def _parsed(text: str) -> ast.Module:
+    for _ in range(_TRIES):
+        with contextlib.suppress(SystemError):  # threads that parse disturb each other in CPython 3.11 (gh-106905)
+            return ast.parse(text)
+    return ast.parse(text)
 
 
 def _written(node: ast.expr | ast.stmt, new: ast.AST) -> Iterator[str]:

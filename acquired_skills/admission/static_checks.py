@@ -1,6 +1,7 @@
 """What can be said of a proposal by reading it (SKILL-2). It is parsed, never compiled or run: that is the box's."""
 
 import ast
+import functools
 from collections.abc import Callable, Iterator
 
 from packaging.requirements import Requirement
@@ -39,6 +40,7 @@ def check_words(proposal: Proposal, static_names: frozenset[str]) -> list[Proble
     return [*problems, *_description(proposal)]
 
 
+@functools.lru_cache(maxsize=16)  # asked for each box of an admission
 def imported_modules(source: str) -> frozenset[str]:
     """Top-level modules that a source imports anywhere. Raises SyntaxError."""
     found: set[str] = set()
