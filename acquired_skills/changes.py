@@ -165,9 +165,9 @@ class Changes:
 
     def _tell(self, update: Update) -> None:
         """Tell of a change that is done. What cannot be told now is told by the reconciliation of the next start."""
-        if self._updates is None:
-            return
         try:
-            self._updates.tell_all([update], keeper=KEEPER)
+            if self._updates is not None:
+                self._updates.tell_all([update], keeper=KEEPER)
+            self._ledger.told([update.item_id])
         except (ConfigError, StoreBusy) as error:
             log.warning("The change of %s is told later: %s", update.item_id, error)

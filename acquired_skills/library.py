@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from acquired_skills.admission.admitted import is_same, skill_of
@@ -12,22 +12,28 @@ from acquired_skills.admission.static_checks import check
 from acquired_skills.catalog import Catalog, Found
 from acquired_skills.changes import Changes
 from acquired_skills.declared import Allowed, Ask, approved
-from acquired_skills.folders.reconcile import Reconciled, SetAside, reconcile
+from acquired_skills.folders.reconcile import Reconciled, SetAside, mend, reconcile, reconcile_changes, stale
 from acquired_skills.folders.store import SkillStore
 from acquired_skills.in_box.effort import Effort
-from acquired_skills.life.ledger import Ledger
+from acquired_skills.life.ledger import Ledger, Row
 from acquired_skills.life.totals import VersionStats
 from acquired_skills.life.track_record import TrackRecord
+from acquired_skills.names import PATTERN
 from acquired_skills.portable.instructions import Instructions
 from acquired_skills.proposal import OTHER_KIND, Problem, Proposal, SkillRefused
 from acquired_skills.skill import Skill, SkillDamaged, SkillError, SkillKind, SkillMissing, SkillState
 from engine.contract.context import Clock, no_progress
-from engine.contract.failure import FailureClass
+from engine.contract.failure import ConfigError, FailureClass
 from engine.registry.updates import RegistryUpdates
+from engine.stores.locks import StoreBusy
 from sandbox.agent_sandbox import AgentSandbox
 from sandbox.contract import Destination, Sandbox
 
 Progress = Callable[..., None]
+_MOST_NAMED = 20  # in a message
+_SEARCHES = 3  # of one request, when folders turn out to have changed
+# How a long-lived process looks for changes by hand, in seconds; how many folders at a time.
+_WATCH_AFTER_S, _WATCH_EVERY_S, _WATCH_PAUSE_S, _WATCHED_AT_ONCE = 10.0, 600.0, 0.05, 500
 
 
 class SkillLibrary:
@@ -79,12 +85,14 @@ class SkillLibrary:
     # What there is.
 
     async def skills(self) -> list[Skill]:
-        """Every skill, in whatever state, by name."""
-        await self._catalog.refresh()
-        return [self._catalog.skills[name] for name in sorted(self._catalog.skills)]
+        """Every skill, in whatever state, by name. There may be many: see `page`."""
+        rows = await asyncio.to_thread(self._ledger.page)
+        return [row.skill for row in rows if row.skill is not None]
 
     async def page(self, limit: int, after: str = "") -> list[Skill]:
         """At most so many skills, in whatever state, by name. after: the last name of the page before."""
+        stamps = await asyncio.to_thread(self._ledger.stamps, after, limit)
+        await self._look_at(stamps)
         rows = await asyncio.to_thread(self._ledger.page, after, limit)
         return [row.skill for row in rows if row.skill is not None]
 
@@ -94,31 +102,49 @@ class SkillLibrary:
 
     async def listed(self) -> Sequence[Skill]:
         """Those in probation or active, by name. The same object as long as nothing changed."""
-        await self._catalog.refresh()
-        return self._catalog.listed
+        return await asyncio.to_thread(self._catalog.listed)
 
     async def find(self, name: str) -> Skill | None:
-        """The skill of exactly this name, in whatever state."""
-        await self._catalog.refresh()
-        return self._catalog.skills.get(name)
+        """The skill of exactly this name, in whatever state, as its folder has it now."""
+        if not PATTERN.fullmatch(name):
+            return None
+        row = await asyncio.to_thread(self._current, name)
+        return None if row is None else row.skill
 
     async def get(self, name: str) -> Skill:
         """As `find`. Raises SkillMissing, naming what there is instead."""
         skill = await self.find(name)
         if skill is None:
-            names = sorted(self._catalog.skills)
-            known = f"There are: {', '.join(names[:20])}." if names else "There are none yet."
+            names = [row.name for row in await asyncio.to_thread(self._ledger.page, "", _MOST_NAMED)]
+            known = f"There are: {', '.join(names)}." if names else "There are none yet."
             raise SkillMissing(f"There is no skill `{name[:80]}`. {known}")
         return skill
 
     async def search(self, query: str, k: int | None = None, fits: float | None = None) -> list[Found]:
-        """The listed skills that retrieval finds for a request, best first; none when nothing fits. fits: 0 for all."""
-        await self._catalog.refresh()
-        if not self._catalog.listed:
+        """The listed skills that retrieval finds for a request, best first; none when nothing fits. fits: 0 for all.
+
+        `gap` says what could not be searched.
+        """
+        if not await self.count(listed=True):
             return []
         await self.track.flush()
-        least = self.fits if fits is None else fits
-        return await self._catalog.search(query, k or self._retrieve, self.track.weights, least)
+        least, most = self.fits if fits is None else fits, k or self._retrieve
+        for _ in range(_SEARCHES):
+            found = await self._catalog.search(query, most, self.track.weights, least)
+            rows = self._catalog.rows([one.skill.name for one in found])
+            if not await self._look_at({name: row.stamp for name, row in rows.items()}):
+                break
+        return found
+
+    @property
+    def known(self) -> Mapping[str, Skill]:
+        """Every skill by name, read when it is asked for. Blocks."""
+        return self._catalog.skills
+
+    @property
+    def gap(self) -> str:
+        """What the last search could not look at; "" when it was everything."""
+        return self._catalog.gap
 
     async def code(self, skill: Skill) -> bytes:
         """The source of exactly this version. Raises SkillDamaged when the file is not what was admitted."""
@@ -175,9 +201,7 @@ class SkillLibrary:
     async def publish(self, skill: Skill, proposal: Proposal, replaces: int) -> Skill:
         """Keep what a gate admitted, as the version after `replaces`. Raises SkillChanged."""
         code, tests = proposal.code.encode(), proposal.tests.encode()
-        saved = await asyncio.to_thread(self._changes.publish, skill, code, tests, replaces)
-        await self._catalog.refresh()
-        return saved
+        return await asyncio.to_thread(self._changes.publish, skill, code, tests, replaces)
 
     @property
     def noticed(self) -> float:
@@ -193,22 +217,17 @@ class SkillLibrary:
         current = await self.get(name)
         if state.listed and not current.state.listed:
             await self.track.forgive(current)
-        skill = await asyncio.to_thread(self._changes.set_state, name, state)
-        await self._catalog.refresh()
-        return skill
+        return await asyncio.to_thread(self._changes.set_state, name, state)
 
     async def delete(self, name: str) -> Skill:
         """Take a skill away; its folder is kept as a tombstone. Raises SkillMissing, SkillDamaged."""
         skill = await self.get(name)
         await asyncio.to_thread(self._changes.delete, name)
-        await self._catalog.refresh()
         return skill
 
     async def restore(self, name: str) -> Skill:
         """Undo the latest delete. Raises SkillMissing, SkillChanged."""
-        skill = await asyncio.to_thread(self._changes.restore, name)
-        await self._catalog.refresh()
-        return skill
+        return await asyncio.to_thread(self._changes.restore, name)
 
     async def rollback(self, name: str, version: int | None = None, by: str = "") -> Skill:
         """Make an earlier version, by default the one before the current, current again, under a new number.
@@ -216,15 +235,11 @@ class SkillLibrary:
         by: whoever does it, in a line that is kept with the skill. Raises SkillMissing, SkillDamaged, SkillChanged.
         """
         current = await self.get(name)
-        skill = await asyncio.to_thread(self._changes.rollback, current, version, by)
-        await self._catalog.refresh()
-        return skill
+        return await asyncio.to_thread(self._changes.rollback, current, version, by)
 
     async def sign(self, name: str) -> Skill:
         """Sign a skill, its earlier versions too. Raises SkillMissing, SkillDamaged, SkillUnsignable."""
-        skill = await asyncio.to_thread(self._changes.sign, name)
-        await self._catalog.refresh()
-        return skill
+        return await asyncio.to_thread(self._changes.sign, name)
 
     async def verify(self) -> Reconciled:
         """Read and check every folder, set damaged ones aside, and make the records agree.
@@ -232,7 +247,6 @@ class SkillLibrary:
         The report names all that were set aside since this library was opened, also at its opening.
         """
         report = await asyncio.to_thread(reconcile, self._store, self._ledger, self._updates, thorough=True)
-        await self._catalog.refresh()
         self._aside += report.aside
         return replace(report, aside=tuple(self._aside))
 
@@ -243,10 +257,22 @@ class SkillLibrary:
 
     async def reconcile(self) -> Reconciled:
         """What is done at every start: cheap when nothing changed."""
-        report = await asyncio.to_thread(reconcile, self._store, self._ledger, self._updates)
-        await self._catalog.refresh()
+        report = await asyncio.to_thread(reconcile_changes, self._store, self._ledger, self._updates)
         self._aside += report.aside
         return report
+
+    async def watch(self) -> None:
+        """Look for folders that were changed by hand, now and then, until cancelled; a little at a time."""
+        await asyncio.sleep(_WATCH_AFTER_S)
+        while True:
+            with contextlib.suppress(StoreBusy, ConfigError):  # whoever uses the skills meets it, too
+                await self.reconcile()
+                name = ""
+                while stamps := await asyncio.to_thread(self._ledger.stamps, name, _WATCHED_AT_ONCE):
+                    await self._look_at(stamps)
+                    name = max(stamps)
+                    await asyncio.sleep(_WATCH_PAUSE_S)
+            await asyncio.sleep(_WATCH_EVERY_S)
 
     # How they do.
 
@@ -274,7 +300,6 @@ class SkillLibrary:
                 await asyncio.to_thread(self._changes.set_state, skill.name, earned, current)
             except SkillError:  # changed by somebody who knew more, or nothing can be signed here
                 return current.state
-            await self._catalog.refresh()
         return earned
 
     async def stats(self, name: str | None = None, limit: int | None = None, after: str = "") -> list[VersionStats]:
@@ -288,8 +313,27 @@ class SkillLibrary:
     async def aclose(self) -> None:
         """Write what waits. The parts it was given are their owners' to close."""
         await self.track.aclose()
+        await self._catalog.aclose()
 
     # Inside.
+
+    def _current(self, name: str) -> Row | None:
+        """The row of a skill, once it agrees with the folder."""
+        row = self._catalog.row(name)
+        if self._store.stamp(name) == (row.stamp if row is not None else ""):
+            return row
+        self._mend([name])
+        return self._catalog.row(name)
+
+    async def _look_at(self, stamps: Mapping[str, str]) -> bool:
+        """Take over what was changed in the folders of these skills; whether anything was. stamps: of their rows."""
+        names = await asyncio.to_thread(stale, self._store, stamps)
+        if names:
+            await asyncio.to_thread(self._mend, names)
+        return bool(names)
+
+    def _mend(self, names: Sequence[str]) -> None:
+        self._aside += mend(self._store, self._ledger, self._updates, names).aside
 
     async def _neighbours(self, proposal: Proposal) -> list[Neighbour]:
         """The listed skills nearest by meaning that run in a bare box, the nearest first."""

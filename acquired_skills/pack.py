@@ -20,7 +20,8 @@ from acquired_skills.source import SkillSource
 from engine.app.services import Services
 from engine.contract.failure import ConfigError
 from engine.contract.pack import Pack
-from engine.retrieval.index import HybridIndex
+from engine.retrieval.mirror import VectorMirror
+from engine.retrieval.stored_index import StoredIndex
 from engine.stores.engine_lock import EngineLock
 from engine.stores.sqlite_file import DiskFull
 from sandbox.contract import Destination
@@ -36,9 +37,14 @@ async def open_pack(services: Services) -> Pack:
     Raises ConfigError when the folder of the skills, or the key that is to sign them, cannot be used.
     """
 
-    def open_index() -> HybridIndex:
+    def open_index() -> StoredIndex:
+        return StoredIndex(services.home.skill_index, services.embedder())
+
+    def open_mirror(index: StoredIndex) -> VectorMirror:
         embedder = services.embedder()
-        return HybridIndex(services.vectors().collection(COLLECTION, embedder.dimensions), embedder)
+        return VectorMirror(
+            index, lambda: services.vectors().collection(COLLECTION, embedder.dimensions), embedder.name
+        )
 
     kept = services.settings.retention.skill_calls
     ledger = await asyncio.to_thread(lambda: Ledger(services.records, calls_kept=kept))
@@ -53,8 +59,7 @@ async def open_pack(services: Services) -> Pack:
         ) from error
     past = await asyncio.to_thread(PastRequests, services.records)
     learned = LearnedRequests(past, on=services.settings.skills.learn_requests)
-    catalog = Catalog(ledger, open_index, past, use_past=learned.on)
-    learned.then = catalog.refresh
+    catalog = Catalog(ledger, open_index, past, use_past=learned.on, mirror=open_mirror)
     failed = await asyncio.to_thread(FailedInputs, services.records)
     library = SkillLibrary(
         store=store,
@@ -81,7 +86,10 @@ async def open_pack(services: Services) -> Pack:
     lock = await asyncio.to_thread(EngineLock, services.home.engines)
     runs = await asyncio.to_thread(KeptRuns, services.records, lock, services.clock, lambda: secrets.token_hex(8))
 
+    watching = asyncio.create_task(library.watch())
+
     async def aclose() -> None:
+        watching.cancel()
         await library.aclose()
         runs.close()
 

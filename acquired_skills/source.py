@@ -10,6 +10,7 @@ from acquired_skills.skill_tool import SkillTool, skill_tool
 from engine.contract.source import NoTools, Tool
 from engine.contract.turn import Turn
 
+_MOST_KEPT = 5_000  # tools, so that naming many skills does not fill the memory
 AnyTool: TypeAlias = SkillTool | ComposedTool
 
 
@@ -27,10 +28,13 @@ class SkillSource:
         """What is listed for this turn. Another process's changes are taken over first."""
         if turn.query and turn.query.strip():
             found = await self._library.search(turn.query)
-            if not found and (there := len(await self._library.listed())):
+            tools = self._tools(sorted((one.skill for one in found), key=lambda skill: skill.name))
+            if self._library.gap:
+                return NoTools.because("acquired skills", self._library.gap, tools)
+            if not found and (there := await self._library.count(listed=True)):
                 why = f"nothing fits: none of the {there} is likely to be of use for this query ([skills] fits)"
                 return NoTools.because("acquired skills", why)
-            return self._tools(sorted((one.skill for one in found), key=lambda skill: skill.name))
+            return tools
         listed = await self._library.listed()
         if self._listed[0] is not listed:
             self._listed = (listed, tuple(self._tools(listed)))
@@ -46,7 +50,9 @@ class SkillSource:
 
     def _tool(self, skill: Skill) -> AnyTool:
         made = self._made.get(skill.name)
-        if made is None or made.skill is not skill:
+        if made is None or (made.skill is not skill and made.skill != skill):
             make = composed_tool if skill.kind is SkillKind.COMPOSED else skill_tool
+            if len(self._made) >= _MOST_KEPT:
+                self._made.clear()
             made = self._made[skill.name] = make(skill, self._library)
         return made

@@ -16,6 +16,7 @@ from rich.console import Console
 from bench import admission, assembly, call, pipeline, retrieval, start, tool_requests
 from bench.boxes import command as boxes
 from bench.fidelity import run as fidelity
+from bench.growth import command as growth
 from bench.kernels import command as kernels
 from bench.turns import command as turns
 from engine.faces.cli.shared import Exit, fail, wants_json
@@ -62,6 +63,21 @@ def turns_(
 ) -> None:
     """An agent with a scripted model learns, uses, loses and repairs skills while its world changes."""
     _show(ctx, as_json, lambda console: {"turns": turns.bench(rounds, console, out)})
+
+
+@app.command("growth")
+def growth_(
+    ctx: typer.Context,
+    *,
+    rounds: Rounds = 3,
+    calls: Annotated[int, typer.Option("--calls", min=1, help="Recorded in each home but the empty one.")] = 1_000_000,
+    homes: Annotated[
+        Path | None, typer.Option("--homes", metavar="DIR", help="Keep the homes for the next run.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Homes of up to 50,000 skills and a million calls: opening, searching, listing, beside an empty home."""
+    _show(ctx, as_json, lambda console: {"growth": growth.bench(rounds, console, calls=calls, folder=homes)})
 
 
 @app.command("retrieval")

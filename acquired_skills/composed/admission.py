@@ -85,11 +85,11 @@ class Composer:
 
     async def _checked(self, proposal: Proposal, pipeline: Pipeline, tools: Mapping[str, ToolSpec]) -> Checked:
         """Raises SkillRefused with everything that reading finds."""
-        skills = {skill.name: skill for skill in await self.library.skills()}
+        skills = self.library.known
         problems, calls = [], calls_of(pipeline)
-        if way := circle(proposal.name, calls, skills):
+        if way := await asyncio.to_thread(circle, proposal.name, calls, skills):
             problems.append(f"It would call itself: {' -> '.join(way)}.")
-        elif nested(calls, skills) >= MOST_NESTED:
+        elif await asyncio.to_thread(nested, calls, skills) >= MOST_NESTED:
             problems.append(f"Composed skills would be nested more than {MOST_NESTED} deep: call what they call.")
         checked = await asyncio.to_thread(check_pipeline, pipeline, tools, self.turn)
         problems += checked.problems

@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -30,6 +31,7 @@ SKILL_FILE = "SKILL.md"
 VERSIONS = "versions"
 _MOST_BYTES = 4 << 20  # of one file; what is admitted has a hundredth of it
 _PARSED = 1024
+_SETTLED_NS = 1_000_000_000
 _MOST_DIGITS = 9  # of a version, so that the next one fits the records
 
 
@@ -58,9 +60,19 @@ class SkillStore:
     def names(self) -> list[str]:
         """Names of all folders that are named like a skill, whether or not they can be used."""
         with os.scandir(self.root) as entries:
-            folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+            folders = {entry.name for entry in entries if entry.is_dir(follow_symlinks=False)}
         names = sorted(skill_name(folder) for folder in folders)
         return [name for name in names if PATTERN.fullmatch(name) and folder_name(name) in folders]
+
+    def root_stamp(self) -> str:
+        """Changes when a folder of a skill is added, removed, renamed or replaced; "" while that may still be at work.
+
+        Some file systems tell times in steps of 10 ms, so what was changed just now could change again unseen.
+        """
+        found = self.root.stat()
+        if time.time_ns() - found.st_mtime_ns < _SETTLED_NS:
+            return ""
+        return f"{found.st_mtime_ns}.{found.st_ino}"
 
     def folder(self, name: str) -> Path:
         return self.root / folder_name(name)

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 
 from acquired_skills.life.past_requests import PastRequests
 from engine.contract.failure import ConfigError
@@ -21,7 +20,6 @@ class LearnedRequests:
         """on: whether any are kept."""
         self._past = past
         self.on = on
-        self.then: Callable[[], Awaitable[None]] | None = None  # after writing: brings the index up to date
         self._waiting: list[tuple[str, str]] = []
         self._task: asyncio.Task[None] | None = None
 
@@ -53,8 +51,3 @@ class LearnedRequests:
         while self._waiting:
             await asyncio.sleep(AFTER_S)
             await self.flush()
-            if self.then is not None:
-                try:
-                    await self.then()
-                except (StoreBusy, ConfigError) as error:
-                    log.warning("The index of the skills could not be brought up to date yet: %s", error)

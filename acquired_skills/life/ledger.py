@@ -6,6 +6,7 @@ leaves its row behind, marked, for the same reason. The totals of the calls of e
 """
 
 import json
+import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,7 +33,7 @@ from sqlalchemy import (
     update,
 )
 
-from acquired_skills.life import totals
+from acquired_skills.life import past_requests, totals
 from acquired_skills.life.judgement import Counted
 from acquired_skills.life.totals import SkillCall, VersionStats
 from acquired_skills.skill import Skill, SkillKind, SkillState
@@ -42,6 +43,7 @@ TOOLS = "tools"  # the generation that whoever changes the set of tools bumps
 CALLS_KEPT = 100_000  # single calls; the totals are of all
 _SWEEP_EVERY = 1_000  # calls between two sweeps
 _AT_ONCE = 500  # names in one query
+_IDENTITY = "#identity"  # in the place of a folder
 
 _SCHEMA = MetaData()
 _SKILLS = Table(
@@ -58,7 +60,7 @@ _SKILLS = Table(
 _CHANGING = Table("skills_changing", _SCHEMA, Column("name", String(63), primary_key=True))
 _BY_LISTED = Index("skills_by_listed", _SKILLS.c.listed, _SKILLS.c.name)
 _BY_CHANGE = Index("skills_by_change", _SKILLS.c.generation, _SKILLS.c.name)
-_CALLS = Table(
+CALLS = Table(
     "skill_calls",
     _SCHEMA,
     Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
@@ -159,12 +161,6 @@ class Ledger:
                 connection.execute(select(_SKILLS.c.name).where(~_SKILLS.c.removed).order_by(_SKILLS.c.name)).scalars()
             )
 
-    def states(self) -> dict[str, tuple[int, str]]:
-        """Version and state of every skill, by name."""
-        query = select(_SKILLS.c.name, _SKILLS.c.version, _SKILLS.c.skill).where(~_SKILLS.c.removed)
-        with self._records.read() as connection:
-            return {one.name: (one.version, json.loads(one.skill)["state"]) for one in connection.execute(query)}
-
     def announce(self, name: str) -> None:
         """Record, before anything else is written, that the folder of this skill is about to change."""
         with self._records.begin() as connection:
@@ -197,6 +193,8 @@ class Ledger:
             for name in gone:
                 values = {"removed": True, "stamp": "", "skill": "", "version": None, "listed": None}
                 _upsert(connection, name, {"generation": generation, **values})
+            for start in range(0, len(gone), _AT_ONCE):
+                past_requests.forget(connection, gone[start : start + _AT_ONCE])
             names = [*changed, *gone]
             for start in range(0, len(names), _AT_ONCE):
                 some = names[start : start + _AT_ONCE]
@@ -217,6 +215,16 @@ class Ledger:
                 for start in range(0, len(some), _AT_ONCE):
                     connection.execute(delete(_UNTOLD).where(_UNTOLD.c.name.in_(some[start : start + _AT_ONCE])))
 
+    def stamps(self, after: str, limit: int) -> dict[str, str]:
+        """The stamps of the next skills by name. after: the last name that was read."""
+        query = select(_SKILLS.c.name, _SKILLS.c.stamp).where((_SKILLS.c.name > after) & ~_SKILLS.c.removed)
+        with self._records.read() as connection:
+            return {one.name: one.stamp for one in connection.execute(query.order_by(_SKILLS.c.name).limit(limit))}
+
+    def identity(self) -> str:
+        """Of these rows: other ones when the database was lost and made anew."""
+        return self.scanned(_IDENTITY)
+
     def scanned(self, root: str) -> str:
         """The stamp of the folder of all skills when its names were last compared with the rows; "" for never."""
         with self._records.read() as connection:
@@ -234,19 +242,19 @@ class Ledger:
         """Append calls, and drop the oldest of too many."""
         rows = [{column: getattr(call, column) for column in SkillCall.__dataclass_fields__} for call in calls]
         with self._records.begin() as connection:
-            connection.execute(insert(_CALLS), rows)
+            connection.execute(insert(CALLS), rows)
             totals.add(connection, calls)
             self._since_sweep += len(rows)
             if self._since_sweep >= _SWEEP_EVERY:
                 self._since_sweep = 0
-                newest = connection.execute(select(func.max(_CALLS.c.id))).scalar() or 0
-                connection.execute(delete(_CALLS).where(_CALLS.c.id <= newest - self._calls_kept))
+                newest = connection.execute(select(func.max(CALLS.c.id))).scalar() or 0
+                connection.execute(delete(CALLS).where(CALLS.c.id <= newest - self._calls_kept))
 
     def forgive(self, name: str, version: int) -> None:
         """The failures of a version no longer count: it was given another chance."""
-        of = (_CALLS.c.name == name) & (_CALLS.c.version == version) & ~_CALLS.c.success
+        of = (CALLS.c.name == name) & (CALLS.c.version == version) & ~CALLS.c.success
         with self._records.begin() as connection:
-            connection.execute(update(_CALLS).where(of).values(counted=False))
+            connection.execute(update(CALLS).where(of).values(counted=False))
             totals.forgive(connection, name, version)
 
     def latest(self, name: str, version: int) -> Counted:
@@ -284,6 +292,7 @@ def _prepare(records: Records) -> None:
     """Make the tables, and bring those of an earlier release up to date."""
     records.create(_SCHEMA)
     records.create(totals.SCHEMA)
+    records.create(past_requests.SCHEMA)
     if records.read_only:  # a full disk: an earlier release's tables wait
         return
     with records.read() as connection:
@@ -299,7 +308,9 @@ def _prepare(records: Records) -> None:
                 skill = _load(one.skill)
                 values = {"version": skill.version, "listed": skill.state.listed}
                 connection.execute(update(_SKILLS).where(_SKILLS.c.name == one.name).values(values))
-        totals.build(connection, _CALLS)
+        totals.build(connection, CALLS)
+        if connection.execute(select(_SCANS.c.stamp).where(_SCANS.c.root == _IDENTITY)).first() is None:
+            connection.execute(insert(_SCANS).values(root=_IDENTITY, stamp=secrets.token_hex(8)))
 
 
 def _upsert(connection: Connection, name: str, values: Mapping[str, Any]) -> None:

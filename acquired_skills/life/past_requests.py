@@ -4,10 +4,10 @@ A row of a skill carries the generation of its last change, so a process reads o
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from itertools import combinations
 
-from sqlalchemy import BigInteger, Column, MetaData, String, Table, Text, delete, select, update
+from sqlalchemy import BigInteger, Column, Connection, MetaData, String, Table, Text, delete, select, tuple_, update
 
 from engine.retrieval.terms import Terms
 from engine.stores.records import Records
@@ -17,10 +17,10 @@ MOST_KEPT = 10  # of one skill, whatever its version
 MOST_CHARACTERS = 500  # of one
 SAME = 0.8  # share of the terms in either that are in both: then the newer takes the older's place
 
-_SCHEMA = MetaData()
+SCHEMA = MetaData()
 _REQUESTS = Table(
     "skill_requests",
-    _SCHEMA,
+    SCHEMA,
     Column("name", String(63), primary_key=True),
     Column("generation", BigInteger, nullable=False, index=True),
     Column("requests", Text, nullable=False),
@@ -33,7 +33,7 @@ class PastRequests:
     def __init__(self, records: Records) -> None:
         """Makes its table when it is missing."""
         self._records = records
-        records.create(_SCHEMA)
+        records.create(SCHEMA)
 
     def generation(self) -> int:
         """Of all of them; cheap while nothing changed."""
@@ -44,6 +44,20 @@ class PastRequests:
         query = select(_REQUESTS).where(_REQUESTS.c.generation > after)
         with self._records.read() as connection:
             return {row.name: _read(row.requests) for row in connection.execute(query)}
+
+    def of(self, names: Collection[str]) -> dict[str, tuple[str, ...]]:
+        """The requests of these skills, oldest first."""
+        query = select(_REQUESTS).where(_REQUESTS.c.name.in_(list(names)))
+        with self._records.read() as connection:
+            return {row.name: _read(row.requests) for row in connection.execute(query)}
+
+    def changed_next(self, after: tuple[int, str], limit: int) -> list[tuple[int, str]]:
+        """Generation and name of the next skills whose requests changed, in the order of the changes. after: of the
+        last one that was read."""
+        place = tuple_(_REQUESTS.c.generation, _REQUESTS.c.name)
+        query = select(_REQUESTS.c.generation, _REQUESTS.c.name).where(place > tuple_(*after)).order_by(*place.clauses)
+        with self._records.read() as connection:
+            return [(row.generation, row.name) for row in connection.execute(query.limit(limit))]
 
     def keep(self, new: Sequence[tuple[str, str]]) -> None:
         """Add requests, given as (skill, request), the oldest first."""
@@ -67,10 +81,10 @@ class PastRequests:
                 if not connection.execute(update(_REQUESTS).where(_REQUESTS.c.name == name).values(**values)).rowcount:
                     connection.execute(_REQUESTS.insert().values(name=name, **values))
 
-    def forget(self, names: Iterable[str]) -> None:
-        """Those of these skills, all of them."""
-        with self._records.begin() as connection:
-            connection.execute(delete(_REQUESTS).where(_REQUESTS.c.name.in_(list(names))))
+
+def forget(connection: Connection, names: Collection[str]) -> None:
+    """Delete the requests of these skills, within the connection's transaction."""
+    connection.execute(delete(_REQUESTS).where(_REQUESTS.c.name.in_(list(names))))
 
 
 def chosen_of(requests: Sequence[str]) -> tuple[str, ...]:

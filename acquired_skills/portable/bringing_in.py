@@ -10,7 +10,7 @@ from acquired_skills.admission.admitted import sha256
 from acquired_skills.composed.admission import Composer
 from acquired_skills.declared import Ask
 from acquired_skills.library import SkillLibrary
-from acquired_skills.names import folder_name
+from acquired_skills.names import skill_name
 from acquired_skills.portable.archive import Unreadable, read_skills
 from acquired_skills.portable.reading import Arrived, arrived
 from acquired_skills.proposal import SkillRefused
@@ -87,7 +87,7 @@ async def _bring(
 
 async def _keep_as_text(one: Arrived, library: SkillLibrary) -> Brought:
     name = one.front.name
-    skill = next((each for each in await library.skills() if each.folder == folder_name(name)), None)
+    skill = await library.find(skill_name(name))
     if skill is not None:
         raise SkillError(f"There is a skill `{skill.name}`, so no instructions of that name are kept beside it.")
     if not await asyncio.to_thread(library.instructions.add, name, one.files):

@@ -62,6 +62,11 @@ class Home:
         return self.root / "chroma"
 
     @property
+    def skill_index(self) -> Path:
+        """What skills are found by. Made again from the records when it is removed."""
+        return self.root / "skill_index.db"
+
+    @property
     def skills(self) -> Path:
         return self.root / "acquired_skills"
 

@@ -3,7 +3,7 @@
 Cross-cutting behaviour (filter, prefix, approve, observe) is a small wrapper around a source, never a branch in one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from engine.contract.context import CallContext
@@ -36,14 +36,18 @@ class RedirectingTool(Tool, Protocol):
 
 
 class NoTools(tuple[Tool, ...]):  # noqa: SLOT001 -- a tuple can have no slots that hold anything
-    """What a source may give in place of an empty answer, so that the list can say why: what it would have offered."""
+    """What a source may give in place of an answer that is empty, or lacks something, so that the list can say why.
+
+    what: it would have offered.
+    """
 
     what: str
     why: str
 
     @classmethod
-    def because(cls, what: str, why: str) -> "NoTools":
-        none = cls()
+    def because(cls, what: str, why: str, tools: Iterable[Tool] = ()) -> "NoTools":
+        """tools: what there is all the same."""
+        none = cls(tools)
         none.what, none.why = what, why
         return none
 

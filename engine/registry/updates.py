@@ -5,7 +5,7 @@ between, it has told nothing: at its next start it hands over what is true (`rec
 told. So an event may come late, and is never left out.
 """
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,6 +18,8 @@ from engine.stores.records import Records
 
 REGISTRY_UPDATED = "REGISTRY_UPDATED"
 TOOLS_GENERATION = "tools"  # in the records: changes whenever the set of tools does
+
+_AT_ONCE = 500  # items in one query
 
 Subject = Literal["tools", "prompts", "agents"]
 Happening = Literal["upsert", "disable", "delete"]
@@ -99,17 +101,19 @@ class RegistryUpdates:
         *,
         disabled: Container[str] = (),
         always: Container[str] = (),
+        among: Collection[str] | None = None,
         gone: Callable[[str], Happening] = lambda state: "delete",  # noqa: ARG005 -- whatever it was
     ) -> list[Update]:
         """Tell what this keeper never told: how its truth differs from its events so far; what was told now.
 
         truth: the state of every item there is, by id. disabled: those of them that are. always: told although they
-        are as they were; of a disabled one, that it was written and that it is disabled. gone: what became of an item
+        are as they were; of a disabled one, that it was written and that it is disabled. among: the only items to look
+        at, where the others are known to be told. gone: what became of an item
         that is no more, by its last state.
 
         Let nobody else change the truth meanwhile.
         """
-        known = self.told(keeper, subject, space_id)
+        known = self.told(keeper, subject, space_id, among)
         changed: list[Update] = []
         for name, state in sorted(truth.items()):
             if name in always or (name not in disabled and known.get(name) != state):
@@ -118,18 +122,27 @@ class RegistryUpdates:
                 changed.append(Update(subject, "disable", name, space_id, state))
         missing = sorted(known.keys() - truth.keys())
         told = [*changed, *(Update(subject, gone(known[name]), name, space_id) for name in missing)]
-        if space_id is None:  # the home was moved to another space: nothing of it is left in the one before
+        if (
+            space_id is None and among is None
+        ):  # the home was moved to another space: nothing of it is left in the one before
             told += [Update(subject, "delete", name, other) for other, name in self._elsewhere(keeper, subject)]
         self.tell_all(told, keeper=keeper)
         return told
 
-    def told(self, keeper: str, subject: Subject, space_id: str | None = None) -> dict[str, str]:
-        """The state of every item as this keeper told it last, by id."""
+    def told(
+        self, keeper: str, subject: Subject, space_id: str | None = None, among: Collection[str] | None = None
+    ) -> dict[str, str]:
+        """The state of every item, or of those among the given ones, as this keeper told it last, by id."""
         space = self.space_id if space_id is None else space_id
         mine = (_TOLD.c.keeper == keeper) & (_TOLD.c.subject == subject) & (_TOLD.c.space_id == space)
+        query = select(_TOLD.c.item_id, _TOLD.c.state)
         with self._lasting.read() as connection:
-            rows = connection.execute(select(_TOLD.c.item_id, _TOLD.c.state).where(mine))
-            return {row.item_id: row.state for row in rows}
+            if among is None:
+                return {row.item_id: row.state for row in connection.execute(query.where(mine))}
+            some = list(among)
+            parts = [some[start : start + _AT_ONCE] for start in range(0, len(some), _AT_ONCE)]
+            within = [query.where(mine & _TOLD.c.item_id.in_(part)) for part in parts]
+            return {row.item_id: row.state for each in within for row in connection.execute(each)}
 
     def _elsewhere(self, keeper: str, subject: Subject) -> list[tuple[str, str]]:
         """(space, id) of what this keeper told for other spaces than the home's."""

@@ -33,6 +33,17 @@ class Field:
     b: float = 0.75
 
 
+def impacts(fields: Sequence[Field], splitter: Terms) -> dict[str, float]:
+    """What each term of a document adds to its score before the term's rarity counts."""
+    weighted: dict[str, float] = {}
+    for each in fields:
+        terms = splitter.of(each.text)
+        share = each.weight / (1 - each.b + each.b * len(terms) / each.usual)
+        for term in terms:
+            weighted[term] = weighted.get(term, 0.0) + share
+    return {term: (K1 + 1) * count / (K1 + count) for term, count in weighted.items()}
+
+
 @dataclass(slots=True)
 class _Postings:
     """Which slots hold a term, in order, and what it adds to each before its rarity counts: two arrays in step."""
@@ -70,18 +81,13 @@ class Bm25:
     def add(self, document_id: str, fields: Sequence[Field]) -> None:
         """Put a document in, in place of one of the same id."""
         self.remove(document_id)
-        weighted: dict[str, float] = {}
-        for each in fields:
-            terms = self._terms.of(each.text)
-            share = each.weight / (1 - each.b + each.b * len(terms) / each.usual)
-            for term in terms:
-                weighted[term] = weighted.get(term, 0.0) + share
+        found = impacts(fields, self._terms)
         slot = self._take_slot()
         self._slot_of[document_id] = slot
         self._id_at[slot] = document_id
-        self._terms_at[slot] = tuple(weighted)
-        for term, count in weighted.items():
-            self._postings.setdefault(term, _Postings()).put(slot, (K1 + 1) * count / (K1 + count))
+        self._terms_at[slot] = tuple(found)
+        for term, impact in found.items():
+            self._postings.setdefault(term, _Postings()).put(slot, impact)
 
     def remove(self, document_id: str) -> None:
         """Take a document out; one that is not there is fine."""

@@ -6,18 +6,15 @@ what was embedded and by which model, so comparing ids is all it takes to know w
 """
 
 import hashlib
-import heapq
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-
-import numpy as np
 
 from engine.retrieval.bm25 import Bm25
 from engine.retrieval.document import Document
-from engine.retrieval.fit import fit
-from engine.retrieval.fusion import DENSE_WEIGHT, combine, fuse
+from engine.retrieval.fusion import DENSE_WEIGHT
 from engine.retrieval.naming import folded, names_in
+from engine.retrieval.ranking import Figures, Ranked, Weigh, candidates, ranking, rarest_of
 from engine.retrieval.terms import Terms
 from engine.retrieval.word_match import WordMatch
 from engine.stores.embedder import Embedder
@@ -26,32 +23,10 @@ from engine.stores.vectors import VectorIndex
 CANDIDATES = 100  # taken from each side before they are fused, and of the fused matched word by word
 PER_RESULT = 2  # candidates for each result asked for, when that is more
 MAX_VECTORS_PER_CANDIDATE = 4  # several vectors of one document count once, so more of them are asked for
-MOST_TERMS = 48  # of a request, the rarest: a longer one is a document, and must not take longer than a turn may
 BATCH = 1_000  # vectors made and written at a time; what a kill leaves undone is at most so many
 HASH_CHARACTERS = 16
 
 Progress = Callable[[int, int], None]  # how many of how many vectors
-Weigh = Callable[[Sequence[str]], Mapping[str, float]]  # factors from 0 to 1 by document id; 1 where none is given
-
-
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """One result.
-
-    score: 0 to 1 relative to this query's best, times the document's weight; 1 more when the query names it, 2 more
-    when it does so letter by letter. similarity: cosine of the query with its nearest vector, 0 when it was not among
-    the nearest. bm25: 0 when no word matched. covered: share of the query's words that it speaks of, in these or like
-    ones. fit: from 0 to 1, how likely it is that it is of use at all (`engine.retrieval.fit`), 1 when named. All but
-    `score` are comparable from query to query.
-    """
-
-    id: str
-    score: float
-    similarity: float = 0.0
-    bm25: float = 0.0
-    covered: float = 0.0
-    fit: float = 0.0
-    named: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,33 +132,13 @@ class HybridIndex:
             count = max(CANDIDATES, PER_RESULT * k)
             words = self._terms.with_words(query)
             counted = self._bm25.weights(list(words))
-            rarest = sorted(counted, key=lambda term: (-counted[term], term))[:MOST_TERMS]
+            rarest = rarest_of(counted)
             sparse = dict(self._bm25.scored({term: counted[term] for term in rarest}, count))
             dense = self._nearest(query, count)
             named = self._named_in(query)
-            fused = fuse(sparse, dense, self._dense_weight)
-            best = heapq.nsmallest(count, fused, key=lambda id_: (-fused[id_], id_))
-            ids = list(dict.fromkeys([*best, *sorted(named)]))
+            ids = candidates(sparse, dense, named, count, self._dense_weight)
             matched = self._match.match({term: words[term] for term in rarest}, counted, ids)
-        farthest = min(dense.values(), default=0.0)  # one that is not among the nearest is no nearer than the last
-        bm25 = np.array([sparse.get(id_, 0.0) for id_ in ids], dtype=np.float32)
-        near = np.array([dense.get(id_, farthest) for id_ in ids], dtype=np.float32)
-        scores = combine(bm25, near, matched.covered, matched.meant).tolist()
-        factors = weigh(ids) if weigh is not None else {}
-        final = [score * factors.get(id_, 1.0) + named.get(id_, 0) for id_, score in zip(ids, scores, strict=True)]
-        ranked = heapq.nsmallest(k, range(len(ids)), key=lambda at: (-final[at], ids[at]))
-        return [
-            Ranked(
-                id_ := ids[at],
-                final[at],
-                similarity=dense.get(id_, 0.0),
-                bm25=sparse.get(id_, 0.0),
-                covered=float(matched.covered[at]),
-                fit=1.0 if id_ in named else fit(near[at], matched.covered[at], matched.meant[at]),
-                named=id_ in named,
-            )
-            for at in ranked
-        ]
+        return ranking(Figures(ids, sparse, dense, named, matched), k, weigh)
 
     def _named_in(self, query: str) -> dict[str, int]:
         """The documents whose names the query contains: 2 for one that is spelled exactly so, else 1."""

@@ -35,6 +35,56 @@ class Matched:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """The words of some documents by number, one document after the other, those of its head first.
+
+    once: each number once. back: the place in `once` of each word. lengths: words of each document. heads: how many of
+    them are its head's.
+    """
+
+    once: Ints
+    back: Ints
+    lengths: Ints
+    heads: Ints
+
+    @classmethod
+    def of(cls, documents: Sequence[tuple[Ints, int]]) -> "Held":
+        """documents: the numbers of the words of each, and how many of them are its head's."""
+        every = [numbers for numbers, _ in documents]
+        once, back = np.unique(np.concatenate(every or [np.zeros(0, dtype=np.uint32)]), return_inverse=True)
+        lengths = np.array([len(numbers) for numbers in every], dtype=np.int64)
+        return cls(once, back, lengths, np.array([head for _, head in documents], dtype=np.int64))
+
+
+def compare(alike: Floats, asked: Floats, rare: Floats, held: Held) -> Matched:
+    """How a request matches documents word by word.
+
+    alike: from 0 to 1, of each word of the request (row) and each of `held.once` (column). asked: weights of the
+    request's words. rare: rarity of each of `held.once`.
+    """
+    lengths = held.lengths
+    covered, meant = np.zeros(len(lengths), dtype=np.float32), np.zeros(len(lengths), dtype=np.float32)
+    filled = lengths > 0  # reduceat gives an empty part its neighbour's value
+    if not len(asked) or not filled.any():
+        return Matched(covered, meant)
+    starts = np.cumsum(lengths) - lengths
+    head = np.arange(len(held.back)) - np.repeat(starts, lengths) < np.repeat(held.heads, lengths)
+    each_word = np.maximum.reduceat(alike[:, held.back], starts[filled], axis=1)
+    covered[filled] = asked @ each_word / max(float(asked.sum()), TINY)
+    weight = rare[held.back] * head
+    of_head = np.add.reduceat(alike.max(axis=0)[held.back] * weight, starts[filled])
+    meant[filled] = of_head / np.maximum(np.add.reduceat(weight, starts[filled]), TINY)
+    return Matched(covered, meant)
+
+
+def alikeness(asked: Floats, held: Floats) -> Floats:
+    """How alike words are by their vectors: the square of the cosine, 0 below `FLOOR`."""
+    cosine = asked @ held.T
+    alike: Floats = np.where(cosine > FLOOR, cosine * cosine, np.float32(0))
+    return alike
+
+
+@dataclass(frozen=True, slots=True)
 class _Words:
     """The words of one document by number, those of the head first, one of each term."""
 
@@ -78,28 +128,9 @@ class WordMatch:
     def match(self, words: Mapping[str, str], weights: Mapping[str, float], ids: Sequence[str]) -> Matched:
         """How the request, given as terms with their words and weights, matches each of these documents."""
         documents = [self._documents[id_] for id_ in ids]
-        covered, meant = np.zeros(len(ids), dtype=np.float32), np.zeros(len(ids), dtype=np.float32)
-        lengths = np.array([len(each.numbers) for each in documents], dtype=np.int64)
-        filled = lengths > 0  # reduceat gives an empty part its neighbour's value
-        if not words or not filled.any():
-            return Matched(covered, meant)
-        held = np.concatenate([each.numbers for each in documents])
-        starts = np.cumsum(lengths) - lengths
-        head = np.arange(len(held)) - np.repeat(starts, lengths) < np.repeat([each.head for each in documents], lengths)
-        there = np.zeros(len(self._words), dtype=bool)
-        there[held] = True
-        once = np.flatnonzero(there)
-        place = np.zeros(len(self._words), dtype=np.int64)
-        place[once] = np.arange(len(once))
-        back = place[held]
-        alike = self._alike(words, once)
+        held = Held.of([(each.numbers, each.head) for each in documents])
         asked = np.array([weights[term] for term in words], dtype=np.float32)
-        each_word = np.maximum.reduceat(alike[:, back], starts[filled], axis=1)
-        covered[filled] = asked @ each_word / max(float(asked.sum()), TINY)
-        rare = self._rarity(once)[back] * head
-        of_head = np.add.reduceat(alike.max(axis=0)[back] * rare, starts[filled])
-        meant[filled] = of_head / np.maximum(np.add.reduceat(rare, starts[filled]), TINY)
-        return Matched(covered, meant)
+        return compare(self._alike(words, held.once), asked, self._rarity(held.once), held)
 
     def _alike(self, words: Mapping[str, str], held: Ints) -> Floats:
         """How alike each word of the request is to each held one: 1 for one term, else the square of the cosine."""
@@ -111,8 +142,7 @@ class WordMatch:
         strange = [(row, word) for row, word in enumerate(words.values()) if known[row] is None]
         if strange:
             asked[[row for row, _ in strange]] = self._embedder.embed([word for _, word in strange])
-        cosine = asked @ self._vectors[held].T
-        alike: Floats = np.where(cosine > FLOOR, cosine * cosine, np.float32(0))
+        alike = alikeness(asked, self._vectors[held])
         terms = self._term_of[held]
         for row, term in enumerate(words):
             term_number = self._terms.get(term)

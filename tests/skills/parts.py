@@ -19,7 +19,8 @@ from acquired_skills.proposal import Proposal
 from acquired_skills.skill import Skill, SkillState
 from engine.contract.context import CallContext
 from engine.contract.turn import Turn
-from engine.retrieval.index import HybridIndex
+from engine.retrieval.mirror import VectorMirror
+from engine.retrieval.stored_index import StoredIndex
 from engine.stores.clock import SystemClock
 from engine.stores.embedder import WordLlamaEmbedder
 from engine.stores.records import Records
@@ -69,16 +70,18 @@ async def opened_library(
     with opened_records(home) as records:
         vectors = VectorStore(home / "chroma", records)
 
-        def open_index() -> HybridIndex:
-            embedder = WordLlamaEmbedder()
-            return HybridIndex(vectors.collection("skills_active", embedder.dimensions), embedder)
+        def open_index() -> StoredIndex:
+            return StoredIndex(home / "skill_index.db", WordLlamaEmbedder())
+
+        def open_mirror(index: StoredIndex) -> VectorMirror:
+            return VectorMirror(index, lambda: vectors.collection("skills_active", 256), WordLlamaEmbedder().name)
 
         ledger, past = Ledger(records), PastRequests(records)
         requests = LearnedRequests(past)
         library = SkillLibrary(
             store=SkillStore(home / "acquired_skills", trust),
             ledger=ledger,
-            catalog=Catalog(ledger, open_index, past),
+            catalog=Catalog(ledger, open_index, past, mirror=open_mirror),
             track=TrackRecord(ledger, FailedInputs(records), SystemClock(), requests),
             sandbox=box or NoSandbox(),
             clock=SystemClock(),

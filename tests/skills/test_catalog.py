@@ -16,7 +16,8 @@ from acquired_skills.life.learned_requests import LearnedRequests
 from acquired_skills.life.ledger import Ledger
 from acquired_skills.life.past_requests import MOST_CHARACTERS, MOST_KEPT, PastRequests, chosen_of
 from acquired_skills.skill import SkillState
-from engine.retrieval.index import HybridIndex
+from engine.retrieval.mirror import VectorMirror
+from engine.retrieval.stored_index import StoredIndex
 from engine.stores.embedder import WordLlamaEmbedder
 from engine.stores.records import Records
 from engine.stores.vectors import VectorStore
@@ -43,16 +44,19 @@ async def opened_catalog(home: Path, *, use_past: bool = True) -> AsyncIterator[
         vectors = VectorStore(home / "chroma", records)
         ledger = Ledger(records)
 
-        def open_index() -> HybridIndex:
-            return HybridIndex(vectors.collection("skills_active", EMBEDDER.dimensions), EMBEDDER)
+        def open_mirror(index: StoredIndex) -> VectorMirror:
+            return VectorMirror(index, lambda: vectors.collection("skills_active", 256), EMBEDDER.name)
 
-        catalog = Catalog(ledger, open_index, PastRequests(records), use_past=use_past)
+        def open_index() -> StoredIndex:
+            return StoredIndex(home / "skill_index.db", EMBEDDER)
+
+        catalog = Catalog(ledger, open_index, PastRequests(records), use_past=use_past, mirror=open_mirror)
         if not ledger.rows():
             put(ledger, *ABOUT)
-        await catalog.refresh()
         try:
             yield catalog, ledger, records
         finally:
+            await catalog.aclose()
             vectors.close()
 
 
@@ -65,12 +69,10 @@ async def test_a_skill_is_found_by_what_it_was_called_for_with_success(tmp_path:
     async with opened_catalog(tmp_path) as (catalog, _, records):
         assert names(await catalog.search(request, 3, fits=0.15)) == []
         learned = LearnedRequests(PastRequests(records))
-        learned.then = catalog.refresh
         learned.note("train_times", request)
         learned.note("train_times", None)
         learned.note("photo_resize", "   ")
         await learned.aclose()
-        await catalog.refresh()
         assert names(await catalog.search(f"{request}!", 3, fits=0.15)) == ["train_times"]
     async with opened_catalog(tmp_path) as (catalog, *_):  # another process
         assert names(await catalog.search(request, 1)) == ["train_times"]
@@ -78,20 +80,14 @@ async def test_a_skill_is_found_by_what_it_was_called_for_with_success(tmp_path:
         assert names(await catalog.search(request, 3, fits=0.15)) == []
 
 
-async def test_a_note_is_in_use_without_anybody_asking_for_it(tmp_path: Path) -> None:
+async def test_a_note_is_in_use_at_the_next_search(tmp_path: Path) -> None:
     async with opened_catalog(tmp_path) as (catalog, _, records):
-        learned, done = LearnedRequests(PastRequests(records)), asyncio.Event()
-
-        async def refresh() -> None:
-            await catalog.refresh()
-            done.set()
-
-        learned.then = refresh
+        await catalog.search("anything", 1)
+        learned = LearnedRequests(PastRequests(records))
         learned.note("train_times", "zwölf Boxkämpfer")
-        async with asyncio.timeout(20):
-            await done.wait()
-        assert PastRequests(records).changed() == {"train_times": ("zwölf Boxkämpfer",)}
         await learned.aclose()
+        assert PastRequests(records).changed() == {"train_times": ("zwölf Boxkämpfer",)}
+        assert names(await catalog.search("zwölf Boxkämpfer", 1)) == ["train_times"]
         switched_off = LearnedRequests(PastRequests(records), on=False)
         switched_off.note("photo_resize", "anything")
         await switched_off.aclose()
@@ -99,12 +95,10 @@ async def test_a_note_is_in_use_without_anybody_asking_for_it(tmp_path: Path) ->
 
 
 async def test_deleting_a_skill_deletes_the_requests_it_was_called_for(tmp_path: Path) -> None:
-    async with opened_catalog(tmp_path) as (catalog, ledger, records):
+    async with opened_catalog(tmp_path) as (_, ledger, records):
         past = PastRequests(records)
         past.keep([("train_times", "to the seaside"), ("photo_resize", "shrink my cat")])
-        await catalog.refresh()
         ledger.put({}, ["train_times"])
-        await catalog.refresh()
         assert past.changed() == {"photo_resize": ("shrink my cat",)}
         ledger.put({}, ["photo_resize"])  # and this by a process that ends before it looks
     async with opened_catalog(tmp_path) as (_, ledger, records):
@@ -126,8 +120,9 @@ async def test_nothing_is_found_when_nothing_fits_and_the_nearest_when_all_are_a
 async def test_only_listed_skills_are_in_the_collection(tmp_path: Path) -> None:
     async with opened_catalog(tmp_path) as (catalog, ledger, records):
         put(ledger, "photo_resize", state=SkillState.QUARANTINED)
-        await catalog.refresh()
         assert set(names(await catalog.search("make this photo smaller", 3))) == {"invoice_total", "train_times"}
+        assert not (tmp_path / "chroma").exists()  # no search opens it
+        await asyncio.to_thread(catalog.mirror)
         vectors = VectorStore(tmp_path / "chroma", records)
         kept = vectors.collection("skills_active", EMBEDDER.dimensions).ids()
         vectors.close()

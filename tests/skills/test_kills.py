@@ -33,11 +33,11 @@ from acquired_skills.portable.exporting import zipped
 from acquired_skills.proposal import Proposal
 from acquired_skills.skill import SkillError, SkillState
 from engine.registry.signing import SigningKey
+from engine.retrieval.stored_index import StoredIndex
 from engine.stores.embedder import WordLlamaEmbedder
-from engine.stores.vectors import VectorStore
 from sandbox.contract import Sandbox
 from sandbox.namespace.backend import NamespaceSandbox
-from tests.skills.parts import opened_library, opened_records, proposal
+from tests.skills.parts import opened_library, proposal
 from tests.stores.processes import other
 
 pytestmark = pytest.mark.spec("SKILL-10")
@@ -202,12 +202,11 @@ def verified(home: Path) -> dict[str, int]:
 
 
 def indexed(home: Path) -> set[str]:
-    """Names in the index of vectors, whatever it calls the parts of one."""
-    with opened_records(home) as records:
-        vectors = VectorStore(home / "chroma", records)
-        ids = vectors.collection("skills_active", WordLlamaEmbedder().dimensions).ids()
-        vectors.close()
-    return {name for name in NAMES for each in ids if each.startswith(name)}
+    """Names in the index, of documents that have their vectors."""
+    index = StoredIndex(home / "skill_index.db", WordLlamaEmbedder())
+    ids = set(index.vector_names().values())
+    index.close()
+    return ids
 
 
 async def kills(home: Path, patch: pytest.MonkeyPatch, number: int, first: int) -> None:

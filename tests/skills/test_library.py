@@ -153,7 +153,7 @@ async def test_a_lost_database_and_index_are_rebuilt_from_the_folders(tmp_path: 
         assert len(await first.search("anything")) == 1
     for path in [*tmp_path.glob("records.db*")]:
         path.unlink()
-    (tmp_path / "chroma").rename(tmp_path / "lost")
+    (tmp_path / "skill_index.db").rename(tmp_path / "lost")
     async with opened_library(tmp_path, box) as second:
         assert [found.skill.name for found in await second.search("how warm is it in Celsius")] == ["celsius"]
         report, indexed = await second.reindex()

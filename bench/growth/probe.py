@@ -1,0 +1,63 @@
+"""Run by `bench growth` in a process of its own: opens a home, uses it, and prints the cost as one JSON object."""
+
+import asyncio
+import json
+import resource
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from acquired_skills.commands.looking import PAGE, listing
+from acquired_skills.library import SkillLibrary
+from engine import Engine
+from sandbox.contract import Protections
+
+REQUEST = "please merge the weekly invoice of my patient"
+
+
+class _NoSandbox:
+    """Nothing runs here, so that no time of a sandbox is counted."""
+
+    name = "none"
+
+    async def run(self, job: Any, *, on_output: Any = None) -> Any:  # noqa: ARG002 -- a sandbox takes them
+        raise RuntimeError("nothing runs here")
+
+    async def report(self) -> Protections:
+        return Protections("none", ())
+
+    async def aclose(self) -> None:
+        pass
+
+
+async def probe(home: str) -> dict[str, float]:
+    """Seconds of processor time of each step, all threads together, and the peak of the memory in MiB."""
+    found: dict[str, float] = {}
+
+    async def timed(step: str, work: Callable[[], Awaitable[Any]]) -> Any:
+        before = time.process_time()
+        result = await work()
+        found[step] = time.process_time() - before
+        return result
+
+    opening = Engine.open(home, sandbox=_NoSandbox(), environ={})
+    engine = await timed("open", opening.__aenter__)
+    try:
+        library = engine.need(SkillLibrary)
+        listed = await timed("first search", lambda: engine.list_tools(query=REQUEST))
+        await timed("next search", lambda: engine.list_tools(query=f"{REQUEST}, and the chord"))
+        rows = await timed("list", lambda: listing(library, PAGE, ""))
+        await timed("stats", lambda: library.stats(limit=PAGE))
+        await timed("call by name", lambda: engine.describe_tool("system_utility"))
+        found["rows"] = len(rows)
+        found["found"] = sum(tool.spec.category == "skill" for tool in listed.tools)
+        found["chroma"] = "chromadb" in sys.modules
+        found["MiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    finally:
+        await opening.__aexit__(None, None, None)
+    return found
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(asyncio.run(probe(sys.argv[1]))))

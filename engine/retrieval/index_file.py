@@ -1,0 +1,163 @@
+"""The file of a `StoredIndex`: its tables, one writer at a time, and a new one in place of one that cannot be used."""
+
+import contextlib
+import logging
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from engine.contract.failure import ConfigError
+
+FORMAT = "1"
+FREE = 0xFFFFFFFF  # the owner of a place for a vector that holds none
+VECTOR_CHUNK = 64  # vectors in one row: a change rewrites so many
+POSTING_CHUNK = 4096  # slots whose postings are in one row
+_UNUSABLE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_IOERR})
+_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_CODE = 0xFF  # SQLite's extended result codes keep the primary one in the low byte
+_TABLES = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE documents (
+    slot INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, called TEXT NOT NULL, folded TEXT NOT NULL,
+    head INTEGER NOT NULL, terms BLOB NOT NULL, words BLOB NOT NULL, vectors BLOB NOT NULL, hashes TEXT NOT NULL
+);
+CREATE INDEX documents_by_name ON documents (folded);
+CREATE TABLE terms (number INTEGER PRIMARY KEY, term TEXT NOT NULL UNIQUE, holders INTEGER NOT NULL);
+CREATE TABLE words (number INTEGER PRIMARY KEY, word TEXT NOT NULL UNIQUE, term INTEGER NOT NULL, vector BLOB NOT NULL);
+CREATE TABLE postings (term INTEGER, chunk INTEGER, data BLOB NOT NULL, PRIMARY KEY (term, chunk)) WITHOUT ROWID;
+CREATE TABLE vectors (chunk INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, owners BLOB NOT NULL, data BLOB NOT NULL);
+CREATE INDEX vectors_by_epoch ON vectors (epoch);
+"""
+
+log = logging.getLogger(__name__)
+
+
+class IndexFile:
+    """Not for several threads at once; `StoredIndex` sees to that."""
+
+    def __init__(self, path: Path, made_for: str) -> None:
+        """made_for: of what its content depends, such as the embedder; a file that was made for another is replaced."""
+        self._path = path
+        self._made_for = f"{FORMAT}:{made_for}"
+        self._connection: sqlite3.Connection | None = None
+        self._inode = 0
+
+    @contextmanager
+    def reading(self) -> Iterator[tuple[sqlite3.Connection, bool]]:
+        """A connection within a transaction, and whether the file is another one than the last time.
+
+        Raises ConfigError when the file can neither be used nor replaced; one that is found to be damaged is replaced,
+        and the reader gets a ConfigError that says so.
+        """
+        connection, fresh = self._opened()
+        try:
+            connection.execute("BEGIN")
+            try:
+                yield connection, fresh
+            finally:
+                with contextlib.suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+        except sqlite3.DatabaseError as error:
+            self._mend(error)
+            raise ConfigError(f"{self._path}: the index of words was damaged and is made anew. Try again.") from error
+
+    def write(self, action: Callable[[sqlite3.Connection], None]) -> bool:
+        """Run `action` in a transaction; False, and nothing done, when another process is writing."""
+        connection, _ = self._opened()
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if _code(error) in _BUSY:
+                return False
+            self._mend(error)
+            return False
+        try:
+            action(connection)
+            connection.execute("COMMIT")
+        except sqlite3.DatabaseError as error:
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            self._mend(error)
+            return False
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise
+        return True
+
+    def replace(self) -> None:
+        """Put an empty file in its place. Other processes notice at their next use."""
+        self.close()
+        for end in ("", "-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                Path(f"{self._path}{end}").unlink()
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _opened(self) -> tuple[sqlite3.Connection, bool]:
+        if self._connection is not None and _inode(self._path) == self._inode:
+            return self._connection, False
+        self.close()
+        try:
+            self._connection = self._open()
+        except sqlite3.DatabaseError as error:
+            self._mend(error)
+            try:
+                self._connection = self._open()
+            except sqlite3.DatabaseError as again:
+                raise ConfigError(
+                    f"{self._path}: the index of words cannot be kept ({again}). Check the disk and the permissions."
+                ) from again
+        self._inode = _inode(self._path)
+        return self._connection, True
+
+    def _open(self) -> sqlite3.Connection:
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        connection = sqlite3.connect(self._path, timeout=0.2, isolation_level=None, check_same_thread=False)
+        try:
+            # Everything here can be made again, so a commit need not wait for the disk.
+            connection.execute("PRAGMA synchronous=OFF")
+            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("BEGIN IMMEDIATE")
+            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
+                for statement in _TABLES.strip().split(";\n"):
+                    connection.execute(statement)
+                connection.execute("INSERT INTO meta VALUES ('made_for', ?)", (self._made_for,))
+            connection.execute("COMMIT")
+            made_for = connection.execute("SELECT value FROM meta WHERE key = 'made_for'").fetchone()
+        except BaseException:
+            connection.close()
+            raise
+        if made_for is None or made_for[0] != self._made_for:
+            connection.close()
+            self.replace()
+            return self._open()
+        return connection
+
+    def _mend(self, error: sqlite3.DatabaseError) -> None:
+        """Replace a damaged file."""
+        if _code(error) in _BUSY:
+            raise ConfigError(f"{self._path}: another process keeps the index of words locked. Try again.") from error
+        if _code(error) in _UNUSABLE:
+            log.warning("%s: the index of words cannot be used (%s); it is made anew.", self._path, error)
+            self.replace()
+        else:
+            raise ConfigError(f"{self._path}: the index of words cannot be written ({error}).") from error
+
+
+def _code(error: sqlite3.Error) -> int:
+    return (getattr(error, "sqlite_errorcode", None) or 0) & _CODE
+
+
+def _inode(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return 0

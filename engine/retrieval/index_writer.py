@@ -1,0 +1,230 @@
+"""`IndexWriter`: puts documents into the file of a `StoredIndex`, many in one transaction."""
+
+import hashlib
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.retrieval.bm25 import impacts
+from engine.retrieval.document import Document
+from engine.retrieval.index_file import FREE, POSTING_CHUNK, VECTOR_CHUNK
+from engine.retrieval.naming import folded
+from engine.retrieval.terms import Terms
+from engine.stores.embedder import Embedder, Vectors
+
+_AT_ONCE = 500  # values in one query
+HASH_CHARACTERS = 16
+
+Ints = npt.NDArray[np.uint32]
+
+
+@dataclass(slots=True)
+class _Changes:
+    """What one transaction changes beside the documents: by term and chunk, the impact for each slot, None to remove;
+    by term, how many more documents have it; by chunk, the vectors and whose they are."""
+
+    postings: dict[tuple[int, int], dict[int, float | None]] = field(default_factory=dict)
+    holders: dict[int, int] = field(default_factory=dict)
+    vectors: dict[int, tuple[Ints, Vectors]] = field(default_factory=dict)
+
+    def post(self, term: int, slot: int, impact: float | None) -> None:
+        self.postings.setdefault((term, slot // POSTING_CHUNK), {})[slot] = impact
+
+    def hold(self, term: int, more: int) -> None:
+        self.holders[term] = self.holders.get(term, 0) + more
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """A document as it is kept."""
+
+    document: Document
+    impacts: Mapping[str, float]
+    words: Mapping[str, str]  # by term, those of the head first
+    head: int
+    texts: tuple[str, ...]  # each has a vector
+    hashes: tuple[str, ...]
+
+
+class IndexWriter:
+    """Not for several threads at once."""
+
+    def __init__(self, embedder: Embedder, terms: Terms) -> None:
+        self._embedder = embedder
+        self._splitter = terms
+
+    def write(
+        self, connection: sqlite3.Connection, documents: Mapping[str, Document | None], notes: Mapping[str, str]
+    ) -> None:
+        """Put documents in, or take them out (None), within the connection's transaction. notes: go into `meta`."""
+        parts = {id_: self._parts(document) for id_, document in documents.items() if document is not None}
+        epoch = _number(connection, "epoch") + 1
+        changes = _Changes()
+        known = self._remove(connection, documents, changes)
+        terms = self._terms(connection, {term for each in parts.values() for term in each.impacts})
+        words = self._words(connection, {word: terms[t] for each in parts.values() for t, word in each.words.items()})
+        next_slot = connection.execute("SELECT coalesce(max(slot), -1) + 1 FROM documents").fetchone()[0]
+        places = _Places(connection, self._embedder.dimensions, changes.vectors)
+        texts = [text for each in parts.values() for text in each.texts]
+        vectors = iter(self._embedder.embed(texts))
+        for id_, each in parts.items():
+            slot, old = known.pop(id_, (None, []))
+            if slot is None:
+                slot, next_slot = next_slot, next_slot + 1
+            numbers = [places.put(slot, next(vectors), old) for _ in each.hashes]
+            places.free(old)
+            for term, impact in each.impacts.items():
+                changes.post(terms[term], slot, impact)
+                changes.hold(terms[term], 1)
+            called = each.document.called
+            row = (slot, id_, called, folded(called), each.head)
+            blobs = (
+                np.array([terms[term] for term in each.impacts], dtype=np.uint32).tobytes(),
+                np.array([words[word] for word in each.words.values()], dtype=np.uint32).tobytes(),
+                np.array(numbers, dtype=np.uint32).tobytes(),
+            )
+            connection.execute(
+                "INSERT OR REPLACE INTO documents VALUES (?,?,?,?,?,?,?,?,?)", (*row, *blobs, " ".join(each.hashes))
+            )
+        for id_, (_, old) in known.items():
+            places.free(old)
+            connection.execute("DELETE FROM documents WHERE id = ?", (id_,))
+        self._store(connection, changes, epoch)
+        count = connection.execute("SELECT count(*) FROM documents").fetchone()[0]
+        meta = {**notes, "epoch": str(epoch), "documents": str(count)}
+        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
+
+    def _parts(self, document: Document) -> _Parts:
+        of_head = self._splitter.with_words(document.head)
+        rest = self._splitter.with_words(document.rest)
+        words = of_head | rest | of_head  # the head's come first, and its words count
+        found = impacts(document.fields, self._splitter)
+        texts = tuple(dict.fromkeys(document.embedded))
+        return _Parts(document, found, words, len(of_head), texts, tuple(map(self._hash, texts)))
+
+    def _hash(self, text: str) -> str:
+        return hashlib.sha256(f"{self._embedder.name}\0{text}".encode()).hexdigest()[:HASH_CHARACTERS]
+
+    def _remove(
+        self, connection: sqlite3.Connection, ids: Iterable[str], changes: _Changes
+    ) -> dict[str, tuple[int | None, list[int]]]:
+        """Take out what is known of these; slots and places of the vectors, by id."""
+        known: dict[str, tuple[int | None, list[int]]] = {}
+        query = "SELECT id, slot, terms, vectors FROM documents WHERE id"
+        for id_, slot, terms, vectors in _chunked(connection, query, ids):
+            known[id_] = (slot, np.frombuffer(vectors, dtype=np.uint32).tolist())
+            for term in np.frombuffer(terms, dtype=np.uint32).tolist():
+                changes.post(term, slot, None)
+                changes.hold(term, -1)
+        return known
+
+    @staticmethod
+    def _terms(connection: sqlite3.Connection, terms: set[str]) -> dict[str, int]:
+        """The numbers of terms; those that are new get one."""
+        known = dict(_chunked(connection, "SELECT term, number FROM terms WHERE term", terms))
+        new = sorted(terms - known.keys())
+        first = connection.execute("SELECT coalesce(max(number), -1) + 1 FROM terms").fetchone()[0]
+        known |= {term: first + at for at, term in enumerate(new)}
+        connection.executemany("INSERT INTO terms VALUES (?, ?, 0)", [(known[term], term) for term in new])
+        return known
+
+    def _words(self, connection: sqlite3.Connection, words: Mapping[str, int]) -> dict[str, int]:
+        """The numbers of words, given with the numbers of their terms; those that are new get one."""
+        known = dict(_chunked(connection, "SELECT word, number FROM words WHERE word", words))
+        new = sorted(words.keys() - known.keys())
+        first = connection.execute("SELECT coalesce(max(number), -1) + 1 FROM words").fetchone()[0]
+        known |= {word: first + at for at, word in enumerate(new)}
+        vectors = self._embedder.embed(new)
+        rows = [(known[word], word, words[word], vector.tobytes()) for word, vector in zip(new, vectors, strict=True)]
+        connection.executemany("INSERT INTO words VALUES (?, ?, ?, ?)", rows)
+        return known
+
+    @staticmethod
+    def _store(connection: sqlite3.Connection, changes: _Changes, epoch: int) -> None:
+        for (term, chunk), slots in changes.postings.items():
+            query = "SELECT data FROM postings WHERE term = ? AND chunk = ?"
+            found = connection.execute(query, (term, chunk)).fetchone()
+            kept = _unpacked(found[0]) if found else {}
+            kept.update({slot: impact for slot, impact in slots.items() if impact is not None})
+            for slot, impact in slots.items():
+                if impact is None:
+                    kept.pop(slot, None)
+            if kept:
+                connection.execute("INSERT OR REPLACE INTO postings VALUES (?, ?, ?)", (term, chunk, _packed(kept)))
+            else:
+                connection.execute("DELETE FROM postings WHERE term = ? AND chunk = ?", (term, chunk))
+        more = [(more, term) for term, more in changes.holders.items() if more]
+        connection.executemany("UPDATE terms SET holders = holders + ? WHERE number = ?", more)
+        rows = [(chunk, epoch, owners.tobytes(), data.tobytes()) for chunk, (owners, data) in changes.vectors.items()]
+        connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?)", rows)
+
+
+class _Places:
+    """Where vectors are put: in the places of those they replace, else behind the last."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, dimensions: int, chunks: dict[int, tuple[Ints, Vectors]]
+    ) -> None:
+        self._connection = connection
+        self._dimensions = dimensions
+        self._chunks = chunks
+        self._next = _number(connection, "vectors_used")
+
+    def put(self, slot: int, vector: Vectors, old: list[int]) -> int:
+        """old: places that may be taken; the one that was is no more among them."""
+        if old:
+            number = old.pop()
+        else:
+            number, self._next = self._next, self._next + 1
+            self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('vectors_used', ?)", (str(self._next),))
+        owners, data = self._chunk(number // VECTOR_CHUNK)
+        owners[number % VECTOR_CHUNK] = slot
+        data[number % VECTOR_CHUNK] = vector
+        return number
+
+    def free(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            self._chunk(number // VECTOR_CHUNK)[0][number % VECTOR_CHUNK] = FREE
+
+    def _chunk(self, chunk: int) -> tuple[Ints, Vectors]:
+        if chunk not in self._chunks:
+            query = "SELECT owners, data FROM vectors WHERE chunk = ?"
+            found = self._connection.execute(query, (chunk,)).fetchone()
+            if found is None:
+                owners = np.full(VECTOR_CHUNK, FREE, dtype=np.uint32)
+                data = np.zeros((VECTOR_CHUNK, self._dimensions), dtype=np.float32)
+            else:
+                owners = np.frombuffer(found[0], dtype=np.uint32).copy()
+                data = np.frombuffer(found[1], dtype=np.float32).reshape(VECTOR_CHUNK, -1).copy()
+            self._chunks[chunk] = (owners, data)
+        return self._chunks[chunk]
+
+
+def _unpacked(blob: bytes) -> dict[int, float]:
+    half = len(blob) // 2
+    slots = np.frombuffer(blob, dtype=np.uint32, count=half // 4)
+    return dict(zip(slots.tolist(), np.frombuffer(blob, dtype=np.float32, offset=half).tolist(), strict=True))
+
+
+def _packed(postings: Mapping[int, float]) -> bytes:
+    slots = np.fromiter(postings.keys(), dtype=np.uint32, count=len(postings))
+    return slots.tobytes() + np.fromiter(postings.values(), dtype=np.float32, count=len(postings)).tobytes()
+
+
+def _number(connection: sqlite3.Connection, key: str) -> int:
+    found = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    return int(found[0]) if found else 0
+
+
+def _chunked(connection: sqlite3.Connection, query: str, values: Iterable[Any]) -> Sequence[Any]:
+    """The rows of a query that ends with a column, for those values of it."""
+    every = list(values)
+    found: list[Any] = []
+    for start in range(0, len(every), _AT_ONCE):
+        some = every[start : start + _AT_ONCE]
+        found += connection.execute(f"{query} IN ({','.join('?' * len(some))})", some).fetchall()
+    return found

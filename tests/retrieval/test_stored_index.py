@@ -1,0 +1,148 @@
+"""An index in one file finds what the one in memory finds, for every process, and is made anew when it is lost."""
+
+import sqlite3
+import string
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engine.contract.failure import ConfigError
+from engine.retrieval.document import Document
+from engine.retrieval.index import HybridIndex
+from engine.retrieval.memory import MemoryVectors
+from engine.retrieval.stored_index import StoredIndex
+from engine.stores.embedder import WordLlamaEmbedder
+
+pytestmark = pytest.mark.spec("SKILL-14")
+
+EMBEDDER = WordLlamaEmbedder()
+ABOUT = {
+    "invoice_total": "Add up the amounts of an invoice.",
+    "photo_resize": "Make a photo smaller, or larger.",
+    "train_times": "Departures of trains from a station.",
+    "roman_numeral": "Write a whole number in Roman numerals.",
+}
+DOCUMENTS = {name: Document(name, text, examples=(f"please {text}",)) for name, text in ABOUT.items()}
+WORDS = st.sampled_from(
+    [
+        "train",
+        "trains",
+        "photo",
+        "invoice",
+        "number",
+        "7",
+        "write",
+        "station",
+        "add",
+        "photos",
+        "numerals",
+        "smaller",
+        "the",
+        "of",
+    ]
+)
+TEXT = st.lists(WORDS, max_size=8).map(" ".join)
+MADE = st.builds(
+    Document, st.sampled_from(string.ascii_lowercase), TEXT, st.lists(TEXT, max_size=2).map(tuple), TEXT, TEXT
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    changes=st.lists(st.one_of(MADE, st.sampled_from(string.ascii_lowercase)), min_size=1, max_size=25),
+    query=TEXT,
+    at_once=st.integers(1, 30),
+)
+def test_it_ranks_as_the_index_in_memory_does_after_any_changes(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[Document | str], query: str, at_once: int
+) -> None:
+    stored = StoredIndex(tmp_path_factory.mktemp("index") / "index.db", EMBEDDER)
+    memory = HybridIndex(MemoryVectors(EMBEDDER.dimensions), EMBEDDER)
+    for start in range(0, len(changes), at_once):
+        batch = {one if isinstance(one, str) else one.id: one for one in changes[start : start + at_once]}
+        assert stored.apply({id_: None if isinstance(one, str) else one for id_, one in batch.items()}, {})
+    for one in changes:
+        if isinstance(one, str):
+            memory.remove(one)
+        else:
+            memory.upsert(one)
+    found, expected = stored.search(query, 10), memory.search(query, 10)
+    assert [one.id for one in found] == [one.id for one in expected]
+    for one, other in zip(found, expected, strict=True):
+        assert (one.score, one.similarity, one.bm25, one.covered, one.fit) == pytest.approx(
+            (other.score, other.similarity, other.bm25, other.covered, other.fit), abs=1e-5
+        )
+    assert len(stored) == len(memory)
+    stored.close()
+
+
+def test_what_one_process_writes_another_finds_at_its_next_search(tmp_path: Path) -> None:
+    one, other = (StoredIndex(tmp_path / "index.db", EMBEDDER) for _ in range(2))
+    assert other.search("when does the train leave", 1) == []
+    assert one.apply(DOCUMENTS, {"read": "4"})
+    assert [found.id for found in other.search("when does the train leave", 1)] == ["train_times"]
+    assert other.note("read") == "4"
+    assert one.apply({"train_times": None}, {})
+    assert "train_times" not in [found.id for found in other.search("when does the train leave", 4)]
+    one.clear()  # another file takes its place
+    assert other.search("when does the train leave", 1) == []
+    one.close()
+    other.close()
+
+
+def test_a_writer_waits_for_no_other_and_says_so(tmp_path: Path) -> None:
+    index = StoredIndex(tmp_path / "index.db", EMBEDDER)
+    assert index.apply(DOCUMENTS, {})
+    with sqlite3.connect(tmp_path / "index.db", isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert not index.apply({"photo_resize": None}, {})
+        assert [found.id for found in index.search("make my photo smaller", 1)] == ["photo_resize"]
+        other.execute("ROLLBACK")
+    assert index.apply({"photo_resize": None}, {})
+    other.close()
+    index.close()
+
+
+@pytest.mark.parametrize("damage", [b"no database at all " * 1000, b""])
+def test_a_damaged_file_is_replaced_by_an_empty_one(tmp_path: Path, damage: bytes) -> None:
+    index = StoredIndex(tmp_path / "index.db", EMBEDDER)
+    assert index.apply(DOCUMENTS, {"read": "4"})
+    index.close()
+    for path in tmp_path.glob("index.db-*"):
+        path.unlink()
+    (tmp_path / "index.db").write_bytes(damage)
+    assert index.note("read") == ""
+    assert index.apply(DOCUMENTS, {"read": "4"})
+    assert [found.id for found in index.search("make my photo smaller", 1)] == ["photo_resize"]
+    index.close()
+
+
+def test_damage_that_is_met_while_searching_is_said_once_and_then_mended(tmp_path: Path) -> None:
+    index = StoredIndex(tmp_path / "index.db", EMBEDDER)
+    assert index.apply(DOCUMENTS, {"read": "4"})
+    index.close()
+    with sqlite3.connect(tmp_path / "index.db") as inside:
+        inside.execute("DROP TABLE postings")
+    inside.close()
+    with pytest.raises(ConfigError, match="made anew"):
+        index.search("make my photo smaller", 1)
+    assert index.note("read") == ""
+    assert index.apply(DOCUMENTS, {})
+    assert [found.id for found in index.search("make my photo smaller", 1)] == ["photo_resize"]
+    index.close()
+
+
+def test_a_file_of_another_embedder_is_made_anew(tmp_path: Path) -> None:
+    class Other(WordLlamaEmbedder):
+        @property
+        def name(self) -> str:
+            return "another"
+
+    index = StoredIndex(tmp_path / "index.db", EMBEDDER)
+    assert index.apply(DOCUMENTS, {"read": "4"})
+    index.close()
+    other = StoredIndex(tmp_path / "index.db", Other())
+    assert (other.note("read"), len(other)) == ("", 0)
+    other.close()
