@@ -13,6 +13,7 @@ from acquired_skills.life.past_requests import PastRequests
 from acquired_skills.skill import Skill
 from engine.contract.failure import ConfigError
 from engine.retrieval.mirror import VectorMirror
+from engine.retrieval.naming import folded, names_in
 from engine.retrieval.ranking import Ranked, Weigh
 from engine.retrieval.stored_index import StoredIndex
 from engine.stores.locks import StoreBusy
@@ -195,8 +196,17 @@ class Catalog:
             return indexing.index.search(query, k, weigh)
         except ConfigError as error:
             log.warning("%s", error)
-        self._update(indexing)  # it was damaged, and is a new one now
-        return indexing.index.search(query, k, weigh)
+        try:
+            self._update(indexing)  # it may have been damaged, and is a new one now
+            return indexing.index.search(query, k, weigh)
+        except ConfigError as error:
+            self.gap = f"they cannot be searched now, call them by name: {error}"
+            return self._named(query, k)
+
+    def _named(self, query: str, k: int) -> list[Ranked]:
+        """The skills whose names the query contains."""
+        rows = self.rows({folded(name) for name in names_in(query)})
+        return [Ranked(name, 1.0, fit=1.0, named=True) for name in sorted(rows)][:k]
 
     def _update(self, indexing: SkillIndexing) -> None:
         missing = 0

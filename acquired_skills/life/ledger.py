@@ -209,7 +209,7 @@ class Ledger:
 
     def told(self, names: Iterable[str]) -> None:
         """The changes of these skills were told."""
-        some = list(names)
+        some = sorted({*names} & {*self.untold()})
         if some:
             with self._records.begin() as connection:
                 for start in range(0, len(some), _AT_ONCE):
@@ -232,6 +232,8 @@ class Ledger:
 
     def scan(self, root: str, stamp: str) -> None:
         """The names in the folder were compared with the rows. stamp: as it was before that."""
+        if self._records.read_only:
+            return  # a full disk: the next one compares them again
         with self._records.begin() as connection:
             connection.execute(delete(_SCANS).where(_SCANS.c.root == root))
             connection.execute(insert(_SCANS).values(root=root, stamp=stamp))

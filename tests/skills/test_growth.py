@@ -181,3 +181,13 @@ async def test_skills_are_listed_a_page_at_a_time(tmp_path: Path) -> None:
         assert [one.name for one in first] == ["add_one", "add_two"]
         assert [one.name for one in await library.page(2, first[-1].name)] == ["take_three"]
         assert (await library.count(), await library.count(listed=True)) == (3, 3)
+
+
+@pytest.mark.spec("SKILL-14")
+async def test_with_an_index_that_cannot_be_used_skills_are_found_by_their_names(tmp_path: Path) -> None:
+    made(tmp_path, *NAMES)
+    (tmp_path / "skill_index.db").mkdir()
+    async with opened_library(tmp_path) as library:
+        tools = await SkillSource(library).tools(Turn(query="use add_two, please"))
+        assert [tool.spec.name for tool in tools] == ["add_two"]
+        assert "skill_index.db" in getattr(tools, "why", "")
