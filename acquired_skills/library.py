@@ -26,6 +26,7 @@ from engine.contract.context import Clock, no_progress
 from engine.contract.failure import ConfigError, FailureClass
 from engine.registry.updates import RegistryUpdates
 from engine.stores.locks import StoreBusy
+from engine.stores.sqlite_file import DiskFull
 from sandbox.agent_sandbox import AgentSandbox
 from sandbox.contract import Destination, Sandbox
 
@@ -333,7 +334,8 @@ class SkillLibrary:
         return bool(names)
 
     def _mend(self, names: Sequence[str]) -> None:
-        self._aside += mend(self._store, self._ledger, self._updates, names).aside
+        with contextlib.suppress(DiskFull):  # then they are as the records know them; a call checks the code it runs
+            self._aside += mend(self._store, self._ledger, self._updates, names).aside
 
     async def _neighbours(self, proposal: Proposal) -> list[Neighbour]:
         """The listed skills nearest by meaning that run in a bare box, the nearest first."""

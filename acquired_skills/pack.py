@@ -82,7 +82,6 @@ async def open_pack(services: Services) -> Pack:
         await library.reconcile()
     except DiskFull as error:
         log.warning("Skills are offered as the records know them, since they cannot be updated: %s", error)
-        await catalog.refresh()
     lock = await asyncio.to_thread(EngineLock, services.home.engines)
     runs = await asyncio.to_thread(KeptRuns, services.records, lock, services.clock, lambda: secrets.token_hex(8))
 
