@@ -3,6 +3,7 @@
 import asyncio
 import codecs
 import sys
+from typing import TextIO
 
 from engine.faces.cli.shared import visible
 from sandbox.contract import Stream
@@ -16,18 +17,27 @@ class LiveOutput:
 
     def __init__(self) -> None:
         self._task = asyncio.current_task()
-        self._decoders = {
+        terminals: list[tuple[Stream, TextIO]] = [("stdout", sys.stdout), ("stderr", sys.stderr)]
+        self._decoders: dict[Stream, codecs.IncrementalDecoder] = {
             name: codecs.getincrementaldecoder("utf-8")("backslashreplace")
-            for name, target in (("stdout", sys.stdout), ("stderr", sys.stderr))
+            for name, target in terminals
             if target.isatty()
         }
         self.reader_left = False
 
     def __call__(self, stream: Stream, data: bytes) -> None:
-        target = sys.stdout.buffer if stream == "stdout" else sys.stderr.buffer
         decoder = self._decoders.get(stream)
+        self._write(stream, data if decoder is None else visible(decoder.decode(data)).encode())
+
+    def finish(self) -> None:
+        """Show what is left of a character that never became whole."""
+        for stream, decoder in self._decoders.items():
+            self._write(stream, visible(decoder.decode(b"", final=True)).encode())
+
+    def _write(self, stream: Stream, data: bytes) -> None:
+        target = sys.stdout.buffer if stream == "stdout" else sys.stderr.buffer
         try:
-            target.write(data if decoder is None else visible(decoder.decode(data)).encode())
+            target.write(data)
             target.flush()
         except BrokenPipeError:
             if not self.reader_left and self._task is not None:

@@ -107,13 +107,15 @@ async def run(ctx: typer.Context, job: Job, *, live: bool) -> Outcome:
         sandbox = await open_sandbox(settings.sandbox, told_to_sandboxes(home, settings))
     output = LiveOutput()
     try:
-        return await sandbox.run(job, on_output=output if live else None)
+        outcome = await sandbox.run(job, on_output=output if live else None)
     except asyncio.CancelledError:
         if output.reader_left:
             raise BrokenPipeError(errno.EPIPE, "nobody reads the output any more") from None
         raise
     finally:
         await sandbox.aclose()
+    output.finish()
+    return outcome
 
 
 def remark(outcome: Outcome) -> None:
