@@ -43,9 +43,20 @@ class Report:
         return " | ".join(filter(None, (self.problem, *self.fixtures))) or _NOT_RUN
 
 
+def _entries(record: bytes) -> Iterator[dict[str, Any]]:
+    """What can be read: a process that was killed, or that wrote to the wrong descriptor, may have spoilt a line."""
+    for line in record.split(b"\n"):
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(entry, dict):
+            yield entry
+
+
 def parse(record: bytes, problem: str) -> Report:
     """problem: how the process ended, for a record without its last line."""
-    entries = [json.loads(line) for line in record.splitlines() if line.endswith(b"}")]
+    entries = list(_entries(record))
     module: dict[str, Any] = next((entry for entry in entries if "module" in entry), {})
     done = any("done" in entry for entry in entries)
     cases = {

@@ -11,13 +11,13 @@ from types import ModuleType
 import pytest
 from rich.console import Console
 
-from bench.fidelity import cpython, run, unittest_cases
+from bench.fidelity import cpython, features, reasons, run, unittest_cases
 from bench.fidelity.report import Case, Report, differences, parse
 from bench.fidelity.sides import Outside, Script, Unit
 from sandbox.contract import Language
 
 pytestmark = pytest.mark.spec("BENCH-1")
-QUICK = ("test_struct", "test_fork1", "test_json", "test_wait3", "test_sched")
+QUICK = ("test_struct", "test_fork1", "test_json", "test_wait3", "test_pty", "test_openpty", "test_site")
 CASES = """
 import os, unittest
 
@@ -166,3 +166,23 @@ async def test_a_difference_is_found_shown_and_counted(monkeypatch: pytest.Monke
 def test_a_unit_carries_the_runner_that_both_sides_get() -> None:
     unit = Unit("test_struct", "unittest_cases.py", ("test.test_struct",))
     assert unit.source == Path(unittest_cases.__file__).read_text()
+
+
+@pytest.mark.parametrize("suite", ["shell", "node"])
+async def test_features_behave_in_a_box_as_outside(suite: str) -> None:
+    names = {"shell": ("here_documents", "redirections", "terminal"), "node": ("fs", "child_process")}[suite]
+    options = run.Options(suite, timeout_s=60.0)
+    results = await run.measure(features.scripts(suite, names), options, Console(file=io.StringIO()))
+    assert [result.differ for result in results] == [{} for _ in names]
+
+
+def test_a_feature_that_does_not_exist_is_named() -> None:
+    with pytest.raises(LookupError, match=r"no script nothing\.sh"):
+        features.scripts("shell", ["nothing"])
+
+
+def test_every_known_protection_is_explained() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "design" / "fidelity.md").read_text("utf-8")
+    assert [why for _, why in reasons.CAUSES if f"| {why} |" not in page] == []
+    assert reasons.protection("test.test_os.MemfdCreateTests.test_memfd_create")
+    assert reasons.protection("test.test_os.FileTests.test_access") == ""
