@@ -13,7 +13,7 @@ from typing import Any
 
 from sandbox.landlock_only import places, template
 from sandbox.landlock_only.family import Family, die_with_parent, end_on_sigterm
-from sandbox.namespace import cgroups, orders
+from sandbox.namespace import cgroups, open_files, orders
 
 _TEMPLATE_ENDS_MS = 3000
 
@@ -21,6 +21,11 @@ _TEMPLATE_ENDS_MS = 3000
 def main(ours: socket.socket, theirs: socket.socket, wanted: dict[str, Any]) -> None:
     """The engine's sockets for us and for the template, and what the template should be: a `wish.LandlockWish`."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the engine, which then lets us end in order
+    try:
+        open_files.ensure_enough()
+    except OSError as problem:
+        orders.say(theirs, {"op": "broken", "error": str(problem), "remedy": open_files.REMEDY})
+        return
     try:
         family = Family.found()
         base, _lock = places.make_base(wanted["folder"], for_others=wanted["first_uid"] >= 0)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sandbox.contract import SandboxError
-from sandbox.namespace import cgroups, orders
+from sandbox.namespace import cgroups, open_files, orders
 from sandbox.namespace.launch import NAMESPACE, Program, launch
 
 _START_WAIT_S = 60.0
@@ -26,6 +27,8 @@ _PULSE_AGAIN_S = 1.0  # the supervisor goes on for twice as long: `sandbox.names
 _MAX_PATH = 4096  # PATH_MAX
 _DESCRIPTORS_PER_BOX = 3
 
+
+_ASK_DOCTOR = "Run `knackbox doctor`."
 
 T = TypeVar("T")
 
@@ -80,7 +83,10 @@ class ForkServer:
         """Start the processes; the modules that could not be preloaded. Raises SandboxError."""
         loop = asyncio.get_running_loop()
         self._started = loop.time()
-        self._process, self._supervisor, self._template = launch(self._program, self._wish)
+        try:
+            self._process, self._supervisor, self._template = launch(self._program, self._wish)
+        except OSError as problem:
+            raise _not_started(problem) from None
         self._ready = loop.create_future()
         for end, handler in ((self._template, self._from_template), (self._supervisor, self._from_supervisor)):
             end.setblocking(False)
@@ -263,9 +269,9 @@ class ForkServer:
                     box_gone.close()
         elif kind == "failed":
             self._forking -= 1
-            self._fail_one(SandboxError(f"No box could be forked: {message['error']}"))
+            self._fail_one(SandboxError(f"No box could be forked: {message['error']}", remedy=_ASK_DOCTOR))
         elif kind == "broken":
-            self._die(message["error"])
+            self._die(message["error"], message.get("remedy", _ASK_DOCTOR))
 
     def _take(self, box_id: int, descriptors: list[int]) -> None:
         """A new box, ready; or, when this process had no room for its descriptors, a failure."""
@@ -281,7 +287,7 @@ class ForkServer:
         for descriptor in descriptors:
             os.close(descriptor)
         self._send(self._template, {"op": "kill", "id": box_id})
-        self._fail_one(SandboxError("This process has no file descriptor left for a box.", remedy="Raise `ulimit -n`."))
+        self._fail_one(SandboxError("This process has no file descriptor left for a box.", remedy=open_files.REMEDY))
 
     def _hand_out(self, box: ForkedBox) -> None:
         while self._waiting:
@@ -328,7 +334,7 @@ class ForkServer:
                 )
             )
 
-    def _die(self, why: str) -> None:
+    def _die(self, why: str, remedy: str = _ASK_DOCTOR) -> None:
         if self.dead:
             return
         self.dead = why
@@ -340,8 +346,8 @@ class ForkServer:
                 end.close()
         self._outbox.clear()
         if self._ready is not None and not self._ready.done():
-            self._ready.set_exception(SandboxError(f"The box template ended: {why}.", remedy="Run `knackbox doctor`."))
-        problem = TemplateLost(f"The box template ended: {why}.", remedy="Run `knackbox doctor`.")
+            self._ready.set_exception(SandboxError(f"The box template ended: {why}.", remedy=remedy))
+        problem = TemplateLost(f"The box template ended: {why}.", remedy=remedy)
         while self._waiting:
             self._fail_one(problem)
         for future in self._mounts.values():
@@ -352,6 +358,12 @@ class ForkServer:
         self._idle.clear()
         for box in self._boxes.values():
             box.gone.set()
+
+
+def _not_started(problem: OSError) -> SandboxError:
+    if problem.errno in (errno.EMFILE, errno.ENFILE):
+        return SandboxError("This process has no file descriptor left for a box template.", remedy=open_files.REMEDY)
+    return SandboxError(f"The box template could not be started: {problem}.", remedy=_ASK_DOCTOR)
 
 
 def _children(pid: int) -> list[int]:

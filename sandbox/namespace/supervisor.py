@@ -12,7 +12,7 @@ import socket
 import stat
 from typing import Any
 
-from sandbox.namespace import cgroups, orders, rootfs, syscalls
+from sandbox.namespace import cgroups, open_files, orders, rootfs, syscalls
 from sandbox.namespace.pulse import Pulse
 from sandbox.namespace.template import Template, TemplatePlan
 
@@ -22,6 +22,11 @@ _OVERFLOW_MAP = 4_294_967_295  # length of the identity map of the first user na
 def main(ours: socket.socket, theirs: socket.socket, wanted: dict[str, Any]) -> None:
     """The engine's sockets for us and for the template, and what the template should be."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the engine, which then lets us end in order
+    try:
+        open_files.ensure_enough()
+    except OSError as problem:
+        orders.say(theirs, {"op": "broken", "error": str(problem), "remedy": open_files.REMEDY})
+        return
     try:
         box_uid = _enter_namespaces(wanted["box_uid"])
         plan = TemplatePlan(

@@ -105,3 +105,29 @@ def test_root_in_a_namespace_that_maps_nobody_else_is_refused() -> None:
         assert "boxes would run as root" in said
     else:  # an ordinary user who made himself root: outside he is nobody special
         assert said.startswith("ran ")
+
+
+_FEW_FILES = """
+import asyncio, resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+from sandbox.contract import Job, SandboxError
+from sandbox.landlock_only.backend import LandlockSandbox
+from sandbox.namespace.backend import NamespaceSandbox
+async def main():
+    async with {"namespace": NamespaceSandbox, "landlock": LandlockSandbox}[sys.argv[1]]() as box:
+        try:
+            print((await box.run(Job(code="6 * 7"))).value)
+        except SandboxError as problem:
+            print(problem)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("level", ["namespace", "landlock"])
+@pytest.mark.spec("BOX-2")
+def test_too_few_open_files_are_said_to_be_what_is_short(level: str) -> None:
+    command = [sys.executable, "-c", _FEW_FILES, level]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+    if said != "42":  # root, where it may, raises the limit
+        assert "a process may have 64 files open here" in said
+        assert "ulimit -n 1024" in said

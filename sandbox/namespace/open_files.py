@@ -1,0 +1,22 @@
+"""How many files a supervisor and its template may have open. Standard library only."""
+
+import contextlib
+import resource
+
+_LEAST = 128  # descriptors of a box are moved to numbers above 100 as it is made
+_ENOUGH = 1024
+REMEDY = "Raise the limit of open files (`ulimit -n 1024`, or `LimitNOFILE=` of the service) and start again."
+
+
+def ensure_enough() -> None:
+    """Raise this process's limit as far as it may. Raises OSError when boxes could not be made even so."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft >= _ENOUGH:
+        return
+    for wanted in ((_ENOUGH, max(hard, _ENOUGH)), (min(hard, _ENOUGH), hard)):
+        with contextlib.suppress(ValueError, OSError):  # only root may raise the hard limit
+            resource.setrlimit(resource.RLIMIT_NOFILE, wanted)
+            break
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if allowed < _LEAST:
+        raise OSError(f"a process may have {allowed} files open here, and making a box takes {_LEAST}")
