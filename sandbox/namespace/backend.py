@@ -19,7 +19,7 @@ from sandbox.fair_slots import MAX_WAIT_S, FairSlots
 from sandbox.line import Line
 from sandbox.namespace import probe, request
 from sandbox.namespace.endings import settle
-from sandbox.namespace.forkserver import ForkedBox, ForkServer, TemplateLost
+from sandbox.namespace.forkserver import ForkedBox, ForkServer, TemplateLost, could_not_start
 from sandbox.namespace.launch import TemplateWish
 from sandbox.namespace.one_job import to_its_end
 from sandbox.namespace.programs import Programs, find_programs, own_packages
@@ -239,7 +239,10 @@ class NamespaceSandbox:
         return server
 
     async def _refuse_without_protection(self) -> None:
-        missing = (await self.report()).missing
+        try:
+            missing = (await self.report()).missing
+        except OSError as problem:  # it is tried out in processes of its own
+            raise could_not_start(problem) from None
         if missing:
             first = missing[0]
             raise SandboxError(

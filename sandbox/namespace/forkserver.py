@@ -86,7 +86,7 @@ class ForkServer:
         try:
             self._process, self._supervisor, self._template = launch(self._program, self._wish)
         except OSError as problem:
-            raise _not_started(problem) from None
+            raise could_not_start(problem) from None
         self._ready = loop.create_future()
         for end, handler in ((self._template, self._from_template), (self._supervisor, self._from_supervisor)):
             end.setblocking(False)
@@ -360,7 +360,8 @@ class ForkServer:
             box.gone.set()
 
 
-def _not_started(problem: OSError) -> SandboxError:
+def could_not_start(problem: OSError) -> SandboxError:
+    """What is said when a process of ours could not be started."""
     if problem.errno in (errno.EMFILE, errno.ENFILE):
         return SandboxError("This process has no file descriptor left for a box template.", remedy=open_files.REMEDY)
     return SandboxError(f"The box template could not be started: {problem}.", remedy=_ASK_DOCTOR)
