@@ -96,6 +96,8 @@ class CallContext:
         partial output apart from that.
     tool_context: of the message behind the call, where the host gave one; `raw_arg`, `user`, `user_message`, `chat_id`,
         `kb_context` and `confidence` read it, and are empty without it.
+    audit: what the tool puts here is the `data` of the call's audit, whether the call succeeds or fails. Any JSON
+        values, a few kilobytes in all; what is more is cut.
     memory_system, llm_client, scheduler: the ports of `engine.contract.ports`, made for this call's turn; None where no
         pack implements them.
     if_unheard: what is to be done when the tool's result reaches nobody, because its waiter was cancelled after the
@@ -113,6 +115,7 @@ class CallContext:
     progress: Callable[..., None] = no_progress
     tool_context: ToolContext | None = None
     if_unheard: list[Callable[[], None]] = field(default_factory=list)
+    audit: dict[str, Any] = field(default_factory=dict)
     memory_system: MemorySystem | None = None
     llm_client: LlmClient | None = None
     scheduler: Scheduler | None = None

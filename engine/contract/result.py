@@ -36,8 +36,9 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The engine's own record of a call. Tools never fill this in.
+    """The engine's own record of a call.
 
+    data: what the tool added by `CallContext.audit`, a JSON object of some kilobytes at most. The rest is the engine's.
     end: why it ended: a value of `sandbox.contract.End`, or ``"refused"`` when nothing was run, or ``"replayed"`` when
         it is the result of an earlier call with the same key.
     """
@@ -49,6 +50,7 @@ class Audit:
     attempts: int = 0
     end: str = ""
     risk: str = "LOW"  # LOW, MEDIUM or HIGH: how much it may cost if the call was a mistake
+    data: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

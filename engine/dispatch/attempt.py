@@ -1,6 +1,7 @@
 """The run stage: one deadline over all attempts of one call, and each attempt in its right place."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -16,6 +17,8 @@ from engine.dispatch.threads import WorkerThreads
 from engine.recovery.classify import Facts, classify
 from engine.recovery.retry import Retrier
 from sandbox.contract import Busy
+
+_log = logging.getLogger("knackbox.dispatch")
 
 
 class Attempts:
@@ -85,9 +88,16 @@ class Attempts:
         def failure_of(error: BaseException) -> Failure:
             return classify(error, self._facts(flight))
 
+        async def once_more() -> Any:
+            # Named as in the protocol of modules; one event for tools of every kind.
+            _log.warning(
+                "tool_call_failed_retrying tool=%s call=%s attempt=%d", flight.name, flight.call_id, flight.attempts + 1
+            )
+            return await self._once(flight, tool, ctx, arguments)
+
         return await self._retrier.again(
             error,
-            lambda: self._once(flight, tool, ctx, arguments),
+            once_more,
             failure_of,
             lambda: end - self._clock.monotonic(),
         )

@@ -140,7 +140,9 @@ class AuditTrail(Guard):
 
 def _payload(call: ToolCall, result: ToolResult, turn: Turn) -> dict[str, Any]:  # noqa: ARG001 -- an entry's parts
     audit = result.audit
+    added = {"data": dict(audit.data)} if audit.data else {}
     return {
+        **added,
         "tool": audit.tool,
         "call_id": audit.call_id,
         "user": turn.user,

@@ -13,6 +13,7 @@ from engine.contract.result import Audit, ToolCall, ToolResult
 from engine.contract.source import Tool
 from engine.contract.turn import Turn
 from engine.dispatch.attempt import Attempts
+from engine.dispatch.audit_data import bounded
 from engine.dispatch.ended import KILLED, Ended, end_of, fault, killed, replayed, substituted, succeeded
 from engine.dispatch.flight import Flight
 from engine.dispatch.flights import Flights
@@ -273,7 +274,8 @@ class Pipeline:
         duration_ms = (self._clock.monotonic() - flight.t0) * 1000.0
         name = flight.spec.name if flight.spec is not None else flight.name
         risk = risk_of(flight.spec, call.arguments) if flight.request is not None and flight.spec is not None else "LOW"
-        audit = Audit(name, flight.call_id, flight.ts, duration_ms, flight.attempts, ended.end, risk)
+        data = bounded(flight.ctx.audit) if flight.ctx is not None and flight.ctx.audit else {}
+        audit = Audit(name, flight.call_id, flight.ts, duration_ms, flight.attempts, ended.end, risk, data)
         result = ToolResult(
             ended.failure is None,
             ended.output,

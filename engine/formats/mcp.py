@@ -45,6 +45,8 @@ def result_to_mcp_format(result: ToolResult) -> CallToolResult:
         f"{META}duration_ms": round(result.audit.duration_ms, 3),
         f"{META}end": result.audit.end,
     }
+    if result.audit.data:
+        meta[f"{META}audit"] = dict(result.audit.data)
     if result.failure is not None:
         meta[f"{META}failure_class"] = result.failure.failure_class.value
         meta[f"{META}reason"] = result.failure.reason

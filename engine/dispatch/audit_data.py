@@ -1,0 +1,67 @@
+"""`bounded`: what a tool added to the audit of its call, as a small JSON object (CALL-5)."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+MOST_VALUES = 200  # of one call, nested ones among them
+MOST_CHARACTERS = 4_000  # of all texts and keys together
+MOST_DEPTH = 6
+TRUNCATED = "truncated"  # the key that says that something was left out
+
+
+def bounded(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy with JSON values alone. What passes a bound is left out, and the key ``"truncated"`` says so.
+
+    The work is bounded, too, whatever the tool put there. Never raises.
+    """
+    copier = _Copier()
+    copied: Any = {}
+    try:
+        copied = copier.copy(dict(data), MOST_DEPTH)
+    except Exception:  # noqa: BLE001 - a thread that was given up may still change it, and its values are a tool's objects
+        copier.truncated = True
+    return {**copied, TRUNCATED: True} if copier.truncated else copied
+
+
+class _Copier:
+    def __init__(self) -> None:
+        self._values = MOST_VALUES
+        self._characters = MOST_CHARACTERS
+        self.truncated = False
+
+    def copy(self, value: Any, depth: int) -> Any:
+        if isinstance(value, dict | list | tuple):
+            return self._nested(value, depth)
+        if value is None or isinstance(value, bool) or _plain_number(value):
+            return value
+        return self._text(value if isinstance(value, str) else repr(value)[:MOST_CHARACTERS])
+
+    def _nested(self, value: dict[Any, Any] | list[Any] | tuple[Any, ...], depth: int) -> Any:
+        if not depth:
+            self.truncated = True
+            return None
+        if isinstance(value, dict):
+            return {self._text(str(key)): self.copy(each, depth - 1) for key, each in self._some(value.items())}
+        return [self.copy(each, depth - 1) for each in self._some(value)]
+
+    def _some(self, items: Any) -> Any:
+        for each in items:
+            if self._values <= 0 or self._characters <= 0:
+                self.truncated = True
+                return
+            self._values -= 1
+            yield each
+
+    def _text(self, text: str) -> str:
+        kept = text[: self._characters].encode("utf-8", "replace").decode()
+        self._characters -= len(kept)
+        self.truncated = self.truncated or len(kept) < len(text)
+        return kept
+
+
+def _plain_number(value: Any) -> bool:
+    """Whether it is a number that every reader of JSON takes: finite, and no longer than 64 bits."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and value.bit_length() <= 64  # noqa: PLR2004 - see above

@@ -1,0 +1,99 @@
+"""What tools add to the audit of their calls: kept on success and failure, small, and nothing but JSON."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from engine import Engine
+from engine.contract.context import CallContext
+from engine.contract.failure import ToolFailure
+from engine.dispatch.audit import ACTION_EXECUTED
+from engine.dispatch.audit_data import MOST_CHARACTERS, bounded
+from engine.registry.decorate import tool
+from engine.registry.static import StaticSource
+from tests.dispatch.house import house
+
+pytestmark = pytest.mark.spec("CALL-5")
+
+
+@tool()
+async def count(ctx: CallContext, rows: int) -> int:
+    """Count rows."""
+    ctx.audit["rows"] = rows
+    ctx.audit["query"] = {"table": "t", "limits": [1, 2.5, None, True]}
+    if rows < 0:
+        raise ToolFailure("There are no rows.")
+    return rows
+
+
+@tool()
+def count_in_a_thread(ctx: CallContext, rows: int) -> int:
+    """Count rows, and block."""
+    ctx.audit["rows"] = rows
+    return rows
+
+
+async def test_what_a_tool_adds_is_on_the_audit_of_a_success_and_of_a_failure(tmp_path):
+    async with house(tmp_path, [count, count_in_a_thread]) as h:
+        done = await h.call("count", rows=3)
+        assert done.audit.data == {"rows": 3, "query": {"table": "t", "limits": [1, 2.5, None, True]}}
+        assert (await h.call("count", rows=-1)).audit.data["rows"] == -1
+        assert (await h.call("count_in_a_thread", rows=4)).audit.data == {"rows": 4}
+        assert (await h.call("count", rows="x")).audit.data == {}  # it never ran
+
+
+async def test_it_is_in_the_event_of_the_call(tmp_path):
+    async with Engine.open(tmp_path, sources=[StaticSource("mine", [count])], packs=False, environ={}) as engine:
+        await engine.call("count", {"rows": 3})
+        await engine.audit()
+        payloads = [each.payload for each in engine.events.read() if each.type == ACTION_EXECUTED]
+    assert [each["data"]["rows"] for each in payloads] == [3]
+
+
+class Odd:
+    def __repr__(self) -> str:
+        return "odd"
+
+
+LEAVES = (
+    some.none() | some.booleans() | some.integers() | some.floats() | some.text() | some.binary() | some.builds(Odd)
+)
+ANYTHING = some.recursive(
+    LEAVES, lambda inner: some.lists(inner) | some.dictionaries(some.text(), inner), max_leaves=20
+)
+
+
+@given(data=some.dictionaries(some.text(), ANYTHING, max_size=5))
+def test_whatever_is_added_it_stays_small_json(data: dict[str, Any]) -> None:
+    assert len(json.dumps(bounded(data), allow_nan=False)) < 20 * MOST_CHARACTERS
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"long": "x" * 1_000_000},
+        {"many": list(range(1_000_000))},
+        {str(number): number for number in range(100_000)},
+        {"half": "\ud800"},
+        {"big": 10**10_000},
+    ],
+)
+def test_what_is_too_much_is_cut_and_that_is_said(data: dict[str, Any]) -> None:
+    kept = bounded(data)
+    assert len(json.dumps(kept)) < 2 * MOST_CHARACTERS
+    assert kept.get("truncated") is True or data.keys() <= {"half", "big"}
+
+
+def test_a_value_within_itself_and_one_that_cannot_be_shown_are_no_failure() -> None:
+    looped: dict[str, Any] = {"a": 1}
+    looped["self"] = looped
+    assert bounded(looped)["truncated"] is True
+
+    class Broken:
+        def __repr__(self) -> str:
+            raise RuntimeError
+
+    assert bounded({"b": Broken()}) == {"truncated": True}
