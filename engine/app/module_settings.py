@@ -49,11 +49,13 @@ class ModuleSettings(Section):
     module_timeout: seconds of one call; tool_execution_timeout: of one call of a slow module, MCP servers included.
     default_guest_modules: what a guest without a persona may use. manifest_ttl: seconds a manifest counts.
     redis_url: where manifests are kept, instead of on the disk.
+    trusted_modules: believe their manifests that a tool only reads, is idempotent or destroys nothing.
     """
 
     module_services: Annotated[Mapping[ModuleName, HttpUrl], BeforeValidator(_table)] = Field(default_factory=dict)
     module_tokens: Annotated[Mapping[ModuleName, SecretStr], BeforeValidator(_table)] = Field(default_factory=dict)
     slow_modules: tuple[ModuleName, ...] = ()
+    trusted_modules: tuple[ModuleName, ...] = ()
     module_timeout: float = Field(default=30.0, gt=0)
     tool_execution_timeout: float = Field(default=120.0, gt=0)
     default_guest_modules: tuple[ModuleName, ...] = ()
@@ -65,6 +67,9 @@ class ModuleSettings(Section):
         for name in self.module_tokens:
             if name not in self.module_services:
                 raise ValueError(f"module_tokens names {name}, and module_services does not")
+        for name in self.trusted_modules:
+            if name not in self.module_services:
+                raise ValueError(f"trusted_modules names {name}, and module_services does not")
         return self
 
 

@@ -46,6 +46,7 @@ def http_modules(settings: ModuleSettings) -> list[RemoteModule]:
             tls=tls,
             timeout_s=timeout_of(name, settings),
             token=settings.module_tokens[name].get_secret_value() if name in settings.module_tokens else "",
+            trusted=name in settings.trusted_modules,
         )
         for name, url in settings.module_services.items()
     ]
@@ -84,7 +85,7 @@ def cache_of(services: Services) -> ManifestCache:
         from engine.remote.redis_cache import RedisCache  # noqa: PLC0415 -- an extra, and a quarter of a second
     except ImportError as error:
         raise ConfigError("modules.redis_url is set: install knackbox[redis], or remove it.") from error
-    return RedisCache(url)
+    return RedisCache(url, services.clock, services.settings.modules.manifest_ttl)
 
 
 def tell(updates: RegistryUpdates, module: str, tools: Mapping[str, str]) -> None:

@@ -34,6 +34,8 @@ class ToolFailure(Exception):
     """Raised by a tool that knows what its failure means; it overrides the classification table.
 
     end: what the audit says of why the call ended: a value of `sandbox.contract.End`, or ``"refused"``.
+
+    Of any exception, an attribute `most_repeats` bounds how often the call is repeated after it.
     """
 
     def __init__(

@@ -35,6 +35,8 @@ class Annotations:
 
 
 DERIVED = Annotations()  # by identity: an author who says nothing lets them follow from the category
+# `ToolSpec.meta` key: the tool's module says that it only reads. Its calls may be repeated; nothing else follows.
+DECLARED_READ_ONLY = "declared_read_only"
 _WORD = re.compile(r"[^a-z]+")
 _DESTRUCTIVE = frozenset({"write", "delete", "terminal"})
 _CODE_CHANGES = frozenset({"code", "changes"})  # the category `code_changes`: edits of source files
@@ -133,4 +135,6 @@ class ToolSpec:
     @property
     def replay_safe(self) -> bool:
         """Whether a call may be repeated although the first attempt may have happened."""
-        return self.annotations.read_only or self.annotations.idempotent or bool(self.idempotency_key_fields)
+        if self.annotations.read_only or self.annotations.idempotent or self.idempotency_key_fields:
+            return True
+        return self.meta.get(DECLARED_READ_ONLY) is True

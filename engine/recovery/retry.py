@@ -69,7 +69,12 @@ class Retrier:
             if state.attempt_number >= self.most_attempts or state.upcoming_sleep >= remaining_s():
                 return True
             error = state.outcome.exception() if state.outcome is not None else None
-            return error is not None and not self.budget.take(failure_of(error))
+            if error is None:
+                return False
+            most_repeats = getattr(error, "most_repeats", None)
+            if most_repeats is not None and state.attempt_number > most_repeats:
+                return True
+            return not self.budget.take(failure_of(error))
 
         retrying = tenacity.AsyncRetrying(
             sleep=self.sleep,

@@ -22,6 +22,7 @@ MOST_BYTES = 4 << 20
 MOST_DEPTH = 72  # a schema as deep as one may be, within a listing
 _SKEW = timedelta(seconds=60)  # clocks of two machines differ; a manifest from further ahead is not believed
 _YEARS = range(2000, 2201)  # others are no time a manifest was fetched, and overflow when they are reckoned with
+ANY_IDENTITY = ""  # of a manifest that somebody else put into a shared cache, under the module's name
 _log = logging.getLogger("knackbox.modules")
 
 
@@ -35,7 +36,7 @@ class _Stored(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Cached:
-    """identity: of the module it was fetched from. fetched_at: UTC."""
+    """identity: of the module it was fetched from, or ANY_IDENTITY where that is not recorded. fetched_at: UTC."""
 
     identity: str
     fetched_at: datetime

@@ -7,7 +7,7 @@ from datetime import datetime
 from engine.contract.canonical import digest
 from engine.contract.context import Clock
 from engine.contract.failure import FailureClass, ToolFailure, refusal
-from engine.remote.cache import Cached
+from engine.remote.cache import ANY_IDENTITY, Cached
 from engine.remote.module import Offer, RemoteModule, RemoteTool, log
 from engine.remote.states import ModuleState
 
@@ -86,7 +86,7 @@ class Catalogue:
     def newer(self, name: str, cached: Cached) -> bool:
         """Whether a manifest out of the cache tells more than what is known."""
         entry = self._entries[name]
-        ours = cached.identity == entry.module.identity and cached.fresh(self._clock.now(), self._ttl_s)
+        ours = cached.identity in {ANY_IDENTITY, entry.module.identity} and cached.fresh(self._clock.now(), self._ttl_s)
         return ours and (entry.cached is None or entry.cached.fetched_at < cached.fetched_at)
 
     def adopt(self, name: str, cached: Cached, offer: Offer, *, answered: bool) -> None:
@@ -139,4 +139,4 @@ def _iso(moment: datetime) -> str:
 
 def _told(tool: RemoteTool) -> list[object]:
     spec = tool.spec
-    return [spec.description, spec.parameters, spec.required_permission, repr(spec.annotations)]
+    return [spec.description, spec.parameters, spec.required_permission, repr(spec.annotations), spec.replay_safe]

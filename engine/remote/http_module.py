@@ -8,6 +8,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Annotated, Any
 
 import httpx
@@ -53,10 +54,18 @@ class HttpModule:
     """One HTTP module. Connections are kept between calls."""
 
     def __init__(
-        self, name: str, url: str, *, timeout_s: float, token: str = "", tls: ssl.SSLContext | None = None
+        self,
+        name: str,
+        url: str,
+        *,
+        timeout_s: float,
+        token: str = "",
+        tls: ssl.SSLContext | None = None,
+        trusted: bool = False,
     ) -> None:
         """timeout_s: of one call. token: sent as a bearer token, for modules that ask who comes. tls: one context for
-        many modules, since making one takes tens of milliseconds."""
+        many modules, since making one takes tens of milliseconds. trusted: believe what it says its tools change."""
+        self._trusted = trusted
         self._name = name
         self._url = url.rstrip("/")
         self._timeout_s = timeout_s
@@ -90,18 +99,24 @@ class HttpModule:
         return digest(["http", self._name, self._url])
 
     async def fetch(self) -> Any:
-        """The manifest as it was sent. Raises ManifestError, httpx.HTTPError; ToolFailure when we are not let in."""
+        """The manifest as it was sent. Raises ManifestError for a status other than 200 or a body that is no manifest,
+        httpx.HTTPError, and ToolFailure when we are not let in."""
         async with self._client.stream("GET", f"{self._url}/manifest") as response:
             if response.status_code in DENIED:
                 raise not_let_in(self._name, response.status_code, "token")
-            await refuse_failure(response)
+            try:
+                await refuse_failure(response)
+            except httpx.HTTPStatusError as error:
+                raise ManifestError(str(error)) from error
+            if response.status_code != HTTPStatus.OK:
+                raise ManifestError(f"Module returned status {response.status_code}, and a manifest comes with 200")
             try:
                 return parse(await read(response, MANIFEST_BYTES))
             except (TooLarge, ValueError) as error:
                 raise ManifestError(f"the manifest cannot be read: {error}") from error
 
     def read(self, manifest: Any) -> Offer:
-        return read_manifest(self._name, manifest, timeout_s=self._timeout_s + GRACE_S)
+        return read_manifest(self._name, manifest, timeout_s=self._timeout_s + GRACE_S, trusted=self._trusted)
 
     async def run(self, spec: ToolSpec, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
         """One attempt. Raises ToolFailure, and httpx.HTTPStatusError for an answer that is none."""
@@ -171,6 +186,12 @@ def not_let_in(module: str, status: int, by: str) -> ToolFailure:
     return refusal(text, "denied", FailureClass.FATAL)
 
 
+class Unavailable(httpx.HTTPStatusError):
+    """Status 503. The router repeats the call once, where the module says that its tool only reads (MOD-4)."""
+
+    most_repeats = 1
+
+
 async def refuse_failure(response: httpx.Response) -> None:
     """Raises httpx.HTTPStatusError for everything but 2xx, also for a redirect: a module is where it is configured."""
     if response.is_success:
@@ -182,7 +203,8 @@ async def refuse_failure(response: httpx.Response) -> None:
     if response.is_redirect:
         said = "a redirect, which is not followed; configure the URL it leads to if that is the module"
     text = f"Module returned status {response.status_code}: {said or response.reason_phrase}"
-    raise httpx.HTTPStatusError(text, request=response.request, response=response)
+    kind = Unavailable if response.status_code == HTTPStatus.SERVICE_UNAVAILABLE else httpx.HTTPStatusError
+    raise kind(text, request=response.request, response=response)
 
 
 async def read(response: httpx.Response, limit: int, *, cut: bool = False) -> bytes:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from engine.contract.spec import Annotations, PermissionLevel, ToolSpec
+from engine.contract.spec import DECLARED_READ_ONLY, Annotations, PermissionLevel, ToolSpec
 from engine.remote.module import LONGEST_TOOL_NAME, ManifestError, Offer
 from engine.remote.schemas import SchemaError, usable_schema
 from engine.remote.text import clean, one_line
@@ -22,6 +22,9 @@ SHORT = 1_000  # of a module's or a parameter's
 _TOOL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 _LEVELS: dict[str, PermissionLevel] = {"guest": "guest", "user": "user", "admin": "admin", "owner": "owner"}
+
+# As MCP servers call them, for modules that are written after those.
+_MCP_HINTS = {"read_only": "readOnlyHint", "destructive": "destructiveHint", "idempotent": "idempotentHint"}
 
 Scalar = str | int | float | bool | None
 
@@ -59,6 +62,17 @@ class ManifestTool(_Part):
         default_factory=list
     )
     required_permission: PermissionLevel = "guest"
+    read_only: Any = None
+    annotations: Any = None
+
+    def says(self, hint: str) -> bool | None:
+        """What the manifest says of its tool by this hint; None where it says nothing that can be understood."""
+        given = self.annotations if isinstance(self.annotations, dict) else {}
+        own = self.read_only if hint == "read_only" else None
+        for value in (given.get(hint), own, given.get(_MCP_HINTS.get(hint, ""))):
+            if isinstance(value, bool):
+                return value
+        return None
 
     @field_validator("required_permission", mode="before")
     @classmethod
@@ -74,8 +88,11 @@ class Manifest(_Part):
     tools: Annotated[list[ManifestTool], Field(max_length=MOST_TOOLS)]
 
 
-def read_manifest(module: str, answer: Any, *, timeout_s: float) -> Offer:
-    """The offer of the module configured as `module`. Raises ManifestError."""
+def read_manifest(module: str, answer: Any, *, timeout_s: float, trusted: bool = False) -> Offer:
+    """The offer of the module configured as `module`. Raises ManifestError.
+
+    trusted: believe its hints that a tool only reads, is idempotent or destroys nothing.
+    """
     try:
         manifest = Manifest.model_validate(answer)
     except ValidationError as error:
@@ -90,7 +107,7 @@ def read_manifest(module: str, answer: Any, *, timeout_s: float) -> Offer:
     dropped: dict[str, str] = {}
     for tool in sorted(manifest.tools, key=lambda each: each.name):
         try:
-            specs.append(_spec(module, tool, timeout_s))
+            specs.append(_spec(module, tool, timeout_s, trusted=trusted))
         except SchemaError as error:
             dropped[tool.name] = one_line(str(error))
     return Offer(clean(manifest.description or "", SHORT), tuple(specs), dropped)
@@ -108,7 +125,23 @@ def _refuse_wrong_names(module: str, names: list[str]) -> None:
         seen.add(name)
 
 
-def _spec(module: str, tool: ManifestTool, timeout_s: float) -> ToolSpec:
+def _annotations(tool: ManifestTool, *, trusted: bool) -> Annotations:
+    """Of a module that is not trusted the worst is assumed; that a person must confirm a call is always believed."""
+    confirm = tool.says("requires_confirmation") is True
+    if not trusted:
+        return Annotations(destructive=True, requires_confirmation=confirm)
+    destructive = tool.says("destructive")
+    read_only = tool.says("read_only") is True and destructive is not True
+    return Annotations(
+        read_only=read_only,
+        destructive=not read_only if destructive is None else destructive,
+        idempotent=tool.says("idempotent") is True,
+        requires_confirmation=confirm,
+    )
+
+
+def _spec(module: str, tool: ManifestTool, timeout_s: float, *, trusted: bool) -> ToolSpec:
+    declared = tool.says("read_only") is True and tool.says("destructive") is not True
     return ToolSpec(
         name=tool.name,
         description=clean(tool.description, DESCRIPTION) or f"A tool of the module {module}.",
@@ -116,9 +149,9 @@ def _spec(module: str, tool: ManifestTool, timeout_s: float) -> ToolSpec:
         category=module,
         required_permission=tool.required_permission,
         side_effects=("network",),
-        annotations=Annotations(destructive=True),  # a manifest cannot say what a tool does: the worst is assumed
+        annotations=_annotations(tool, trusted=trusted),
         timeout_s=timeout_s,
-        meta={"module": module},
+        meta={"module": module, **({DECLARED_READ_ONLY: True} if declared else {})},
     )
 
 

@@ -166,7 +166,8 @@ class Modules:
             denied = isinstance(error, ToolFailure) and error.failure_class is FailureClass.FATAL
             # What a caller is told of a connection that failed leaves out why; the state and the log do not.
             why = error.__cause__ if isinstance(error, ToolFailure) and not denied else None
-            self._failed(name, "module_unreachable", first_of(why or error), denied=denied)
+            event = "module_manifest_error" if denied else "module_unreachable"  # a denial is an answer, too
+            self._failed(name, event, first_of(why or error), denied=denied)
         else:
             took_ms = (self._clock.monotonic() - began) * 1000
             self._catalogue.adopt(name, cached, offer, answered=True)

@@ -1,21 +1,34 @@
-"""`RedisCache`: manifests in a Redis that several machines share (MOD-3)."""
+"""`RedisCache`: manifests in a Redis that several machines share (MOD-3).
 
+The value of `module_manifest:{name}` is the manifest as JSON and nothing else, so that other programs can read what we
+write, and we what they write. Where an entry of ours was fetched, and when, is in a second key beside it, which counts
+only as long as it belongs to that very value.
+"""
+
+import hashlib
+import json
 import logging
+from datetime import timedelta
+from typing import Any
 
 import redis.asyncio as redis
 
+from engine.contract.context import Clock
 from engine.contract.failure import ConfigError
-from engine.remote.cache import MOST_BYTES, Cached
+from engine.contract.strict_json import read_json
+from engine.remote.cache import ANY_IDENTITY, MOST_BYTES, MOST_DEPTH, Cached
 
 TIMEOUT_S = 2.0
 _log = logging.getLogger("knackbox.modules")
 
 
 class RedisCache:
-    """`module_manifest:{name}` in a Redis, which forgets it when its time is over."""
+    """Manifests in a Redis, which forgets each when its time is over."""
 
-    def __init__(self, url: str) -> None:
-        """Raises ConfigError for what is no URL of a Redis. Connects at first use."""
+    def __init__(self, url: str, clock: Clock, ttl_s: float) -> None:
+        """ttl_s: the life of a manifest. Connects at first use. Raises ConfigError for what is no URL of a Redis."""
+        self._clock = clock
+        self._ttl_s = ttl_s
         try:
             self._redis = redis.Redis.from_url(url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S)
         except ValueError as error:
@@ -24,21 +37,72 @@ class RedisCache:
     async def load(self, name: str) -> Cached | None:
         try:
             # One byte more than is taken, so that what is too large is known without being read.
-            data = await self._redis.getrange(_key(name), 0, MOST_BYTES)
-            return Cached.decoded(data if isinstance(data, bytes) else data.encode()) if data else None
+            data = _bytes(await self._redis.getrange(_key(name), 0, MOST_BYTES))
+            if not data:
+                return None
+            if len(data) > MOST_BYTES:
+                raise ValueError(f"it is larger than {MOST_BYTES >> 20} MiB")  # noqa: TRY301 -- reported like the others
+            source = _bytes(await self._redis.getrange(_source_key(name), 0, MOST_BYTES))
+            ours = _from_us(data, source)
+            return ours if ours is not None else await self._from_others(name, data)
         except Exception as error:  # noqa: BLE001 -- see ManifestCache
             _log.warning("Redis gave no usable manifest of the module %s: %s.", name, error)
             return None
 
     async def save(self, name: str, cached: Cached, ttl_s: float) -> None:
         try:
-            await self._redis.set(_key(name), cached.encoded(), px=max(int(ttl_s * 1000), 1))
+            cached.encoded()  # raises what it must, so that nothing is stored that cannot be read again
+            data = json.dumps(cached.manifest).encode()
+            source = {
+                "identity": cached.identity,
+                "fetched_at": cached.fetched_at.isoformat(),
+                "sha256": hashlib.sha256(data).hexdigest(),
+            }
+            milliseconds = max(int(ttl_s * 1000), 1)
+            async with self._redis.pipeline(transaction=True) as both:
+                both.set(_key(name), data, px=milliseconds)
+                both.set(_source_key(name), json.dumps(source), px=milliseconds)
+                await both.execute()
         except Exception as error:  # noqa: BLE001 -- see ManifestCache
             _log.warning("Redis did not take the manifest of the module %s: %s.", name, error)
 
     async def aclose(self) -> None:
         await self._redis.aclose()
 
+    async def _from_others(self, name: str, data: bytes) -> Cached:
+        """An entry that another program wrote. It is as old as the time it has left says; one without an end is new.
+
+        Raises ValueError.
+        """
+        left_ms = await self._redis.pttl(_key(name))
+        age_s = max(self._ttl_s - left_ms / 1000, 0.0) if left_ms >= 0 else 0.0
+        manifest = read_json(data, MOST_DEPTH)
+        return Cached(ANY_IDENTITY, self._clock.now() - timedelta(seconds=age_s), manifest)
+
+
+def _from_us(data: bytes, source: bytes) -> Cached | None:
+    """An entry with the record that we keep beside it; None where that is missing, or of another value."""
+    try:
+        said = read_json(source)
+        if said["sha256"] != hashlib.sha256(data).hexdigest():
+            return None
+        stored = {
+            "identity": said["identity"],
+            "fetched_at": said["fetched_at"],
+            "manifest": read_json(data, MOST_DEPTH),
+        }
+        return Cached.decoded(json.dumps(stored).encode())
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _bytes(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode()
+
 
 def _key(name: str) -> str:
     return f"module_manifest:{name}"
+
+
+def _source_key(name: str) -> str:
+    return f"module_manifest_source:{name}"

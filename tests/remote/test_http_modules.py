@@ -22,6 +22,7 @@ from engine.app.people import People
 from engine.app.settings import Settings
 from engine.contract.failure import FailureClass
 from engine.contract.result import ToolResult
+from engine.contract.spec import Annotations
 from engine.contract.turn import Turn
 from engine.policy.approval import ApprovalAnswer, ApprovalRequest
 from engine.remote.http_module import ANSWER_BYTES
@@ -135,6 +136,94 @@ async def test_a_status_of_failure_is_said_and_classified(
         assert result.error.startswith(f"Module returned status {status}: out of order")
         assert failed(result) == expected
         assert len(server.asked_for("/execute")) == 1
+
+
+def reading(**more: Any) -> dict[str, Any]:
+    return manifest_of("weather", tool_of("weather.now", **more))
+
+
+@pytest.mark.spec("MOD-4", "FAIL-2")
+@pytest.mark.parametrize("trusted", [True, False])
+@pytest.mark.parametrize(
+    "hint", [{"read_only": True}, {"annotations": {"read_only": True}}], ids=["own", "annotations"]
+)
+async def test_a_503_is_retried_once_where_the_manifest_says_that_the_tool_reads(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, hint: dict[str, Any], trusted: bool
+) -> None:
+    trust = {"trusted_modules": ["weather"]} if trusted else {}
+    async with with_weather(tmp_path, **trust) as (engine, server):
+        server.manifest = answered(reading(**hint))
+        server.execute = raw(503, b"busy", {"retry-after": "0"})
+        result = await engine.call("weather.now", {})
+        assert failed(result)[:2] == (FailureClass.RETRYABLE, "server_error")
+        assert result.audit.attempts == len(server.asked_for("/execute")) == 2
+        assert caplog.text.count("tool_call_failed_retrying tool=weather.now") == 1
+
+        async def once_down(asked: Asked, writer: asyncio.StreamWriter) -> None:
+            server.execute = answered({"tool_name": "weather.now", "success": True, "result": "sun"})
+            await raw(503, b"busy", {"retry-after": "0"})(asked, writer)
+
+        server.execute = once_down
+        again = await engine.call("weather.now", {})
+        assert (again.success, again.output, again.audit.attempts) == (True, "sun", 2)
+
+
+@pytest.mark.spec("MOD-4")
+async def test_a_503_of_a_tool_that_does_not_say_it_reads_is_not_retried(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    both = {"annotations": {"read_only": True, "destructive": True}}
+    for number, hint in enumerate(({}, {"read_only": False}, {"read_only": "yes"}, {"annotations": 7}, both)):
+        async with with_weather(tmp_path / str(number)) as (engine, server):
+            server.manifest = answered(reading(**hint))
+            server.execute = raw(503, b"busy")
+            assert failed(await engine.call("weather.now", {}))[0] is FailureClass.DIAGNOSTIC
+            assert len(server.asked_for("/execute")) == 1
+    assert "tool_call_failed_retrying" not in caplog.text
+
+
+@pytest.mark.spec("MOD-1")
+async def test_hints_of_a_manifest_are_believed_where_the_module_is_trusted(tmp_path: Path) -> None:
+    hints = {"read_only": True, "idempotent": True, "destructive": False}
+    tools = [
+        tool_of("weather.now", annotations=hints),
+        tool_of("weather.set", annotations={"requires_confirmation": True}),
+        tool_of("weather.old", annotations={"readOnlyHint": True}),
+        tool_of("weather.odd", annotations={"read_only": True, "destructive": True}),
+    ]
+    found: dict[bool, dict[str, Annotations]] = {}
+    for trusted in (True, False):
+        trust = {"trusted_modules": ["weather"]} if trusted else {}
+        async with with_weather(tmp_path / str(trusted), **trust) as (engine, server):
+            server.manifest = answered(manifest_of("weather", *tools))
+            specs = await engine.get_active_tool_definitions()
+            found[trusted] = {spec.name: spec.annotations for spec in specs if spec.name.startswith("weather.")}
+    assert found[True] == {
+        "weather.now": Annotations(read_only=True, idempotent=True),
+        "weather.set": Annotations(destructive=True, requires_confirmation=True),
+        "weather.old": Annotations(read_only=True),
+        "weather.odd": Annotations(destructive=True),
+    }
+    assert set(found[False].values()) == {
+        Annotations(destructive=True),
+        Annotations(destructive=True, requires_confirmation=True),
+    }
+    with pytest.raises(ValueError, match="trusted_modules names wether"):
+        Settings.model_validate({"modules": {"trusted_modules": ["wether"]}})
+
+
+@pytest.mark.spec("MOD-4")
+@pytest.mark.parametrize("status", [201, 204, 301, 401, 404, 500, 503])
+async def test_a_manifest_that_does_not_come_with_200_is_a_manifest_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    async with with_weather(tmp_path) as (engine, server):
+        server.manifest = raw(status, b"" if status == 204 else json.dumps(WEATHER).encode())
+        assert "weather.now" not in names(await engine.get_active_tool_definitions())
+        (state,) = engine.modules.states()
+        assert str(status) in state.error
+    assert "module_manifest_error module=weather" in caplog.text
+    assert "module_unreachable" not in caplog.text
 
 
 @pytest.mark.spec("MOD-4")

@@ -15,7 +15,7 @@ import redis.asyncio as redis
 from engine import Engine
 from engine.app.settings import Settings
 from engine.remote.cache import MOST_BYTES
-from tests.remote.elsewhere import WEATHER, elsewhere
+from tests.remote.elsewhere import WEATHER, elsewhere, manifest_of, tool_of
 
 DEADLINE_S = 60
 pytestmark = [pytest.mark.services, pytest.mark.spec("MOD-3")]
@@ -86,7 +86,33 @@ async def test_what_is_no_manifest_in_redis_is_as_none(tmp_path: Path) -> None:
             await client.set(KEY, bad)
             async with engine_of(tmp_path / str(number), server.url, port) as engine:
                 assert len(await listed(engine)) == 2
-            assert json.loads(await client.get(KEY))["manifest"] == WEATHER
+            assert json.loads(await client.get(KEY)) == WEATHER
+
+
+async def test_the_value_is_the_manifest_and_what_others_wrote_there_is_read(tmp_path: Path) -> None:
+    async with redis_server(tmp_path) as port, redis.Redis(port=port) as client:
+        async with elsewhere(WEATHER) as server:
+            url = server.url
+            async with engine_of(tmp_path / "one", url, port) as engine:
+                assert len(await listed(engine)) == 2
+            assert json.loads(await client.get(KEY)) == WEATHER
+        other = manifest_of("weather", tool_of("weather.then"))
+        for number, seconds in enumerate((1800, None)):  # as another program has it, with an end or without
+            await client.set(KEY, json.dumps(other, indent=1), ex=seconds)
+            async with engine_of(tmp_path / f"other{number}", url, port) as engine:  # the module is down
+                assert await listed(engine) == {"weather.then"}
+        await client.delete("module_manifest_source:weather")
+        await client.set(KEY, json.dumps(WEATHER), ex=1800)
+        async with engine_of(tmp_path / "three", url, port) as engine:
+            assert await listed(engine) == {"weather.now", "weather.set.alarm"}
+
+
+async def test_what_we_fetched_from_another_place_under_that_name_is_not_used(tmp_path: Path) -> None:
+    async with redis_server(tmp_path) as port:
+        async with elsewhere(WEATHER) as server, engine_of(tmp_path / "one", server.url, port) as engine:
+            assert len(await listed(engine)) == 2
+        async with engine_of(tmp_path / "two", "http://127.0.0.1:9", port) as engine:
+            assert await listed(engine) == set()
 
 
 async def test_a_redis_that_is_down_costs_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

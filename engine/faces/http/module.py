@@ -1,5 +1,6 @@
 """Routes of the module protocol: this engine as a module of another, and the modules it knows itself (MOD-5)."""
 
+from dataclasses import asdict
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -79,6 +80,7 @@ class ModuleFace:
                 "description": spec.description,
                 "parameters": {"type": "object", **spec.parameters},
                 "required_permission": spec.required_permission,
+                "annotations": asdict(spec.annotations),
             }
             for spec in (await self._tools(caller)).get(self._own, [])
         ]
