@@ -10,7 +10,7 @@ from builtin_tools.create_skill import create_skill
 from builtin_tools.download_rules import DownloadRules
 from builtin_tools.execute import execute
 from builtin_tools.file_system import file_system
-from builtin_tools.image_generation import image_generation
+from builtin_tools.image_generation import image_generation, offering
 from builtin_tools.kernels.service import Kernels
 from builtin_tools.kernels.tool import kernels
 from builtin_tools.manage_skills import manage_skills
@@ -18,6 +18,7 @@ from builtin_tools.replan import replan
 from builtin_tools.scratchpad import Scratchpad, scratchpad
 from builtin_tools.system_utility import system_utility
 from builtin_tools.vision_analysis import vision_analysis
+from engine.app.models import images_of
 from engine.app.services import Services
 from engine.contract.failure import ConfigError
 from engine.contract.pack import Pack
@@ -60,10 +61,11 @@ async def open_pack(services: Services) -> Pack:
     rules = DownloadRules(
         max_bytes=settings.download_max_bytes, allow=tuple(entry.strip().lower() for entry in settings.download_allow)
     )
+    drawing = offering(images_of(services.settings))
     notes = Scratchpad.open(services.records, services.clock)
     kept = Kernels(services.sandbox, services.settings.kernels, services.home.run)
     return Pack(
-        sources=(StaticSource(NAME, TOOLS),),
+        sources=(StaticSource(NAME, [drawing if each is image_generation else each for each in TOOLS]),),
         provides={DownloadRules: rules, Scratchpad: notes, Records: services.records, Kernels: kept},
         aclose=kept.aclose,
     )

@@ -70,7 +70,7 @@ async def diagnose(ctx: CallContext) -> dict[str, Any]:
         "memory": await asyncio.to_thread(memory),
         "disk": {"total": disk.total, "free": disk.free},
         "model_sees": ctx.vision is not None,
-        "image_client": ctx.images is not None,
+        "image_client": bool(ctx.images),
         "sandbox": {"backend": report.backend, **{item.name: str(item.state) for item in report.items}},
     }
 

@@ -9,17 +9,29 @@ import binascii
 from typing import Any
 
 from engine.agent.endpoint import ModelEndpoint
+from engine.agent.provider_failure import provider_failure
 from engine.contract.failure import FailureClass, ToolFailure
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 BASE64_ONLY = "gpt-image"
+_NEWEST = ("1024x1024", "1536x1024", "1024x1536")
+_SIZES = {
+    "dall-e-3": ("1024x1024", "1792x1024", "1024x1792"),
+    "dall-e-2": ("1024x1024", "512x512", "256x256"),
+}
 
 
 class OpenAIImages:
     """Draws with one model. Holds nothing open between images."""
 
-    def __init__(self, endpoint: ModelEndpoint) -> None:
+    def __init__(self, endpoint: ModelEndpoint, sizes: tuple[str, ...] = ()) -> None:
+        """sizes: those the model takes; () for those that are known of it by its name."""
         self._endpoint = endpoint
+        self._sizes = sizes or sizes_of(endpoint.name)
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        return self._sizes
 
     async def generate(self, prompt: str, size: str) -> bytes:
         """One PNG. size: such as ``"1024x1024"``, as the model takes it. Raises ToolFailure."""
@@ -32,20 +44,27 @@ class OpenAIImages:
             {"output_format": "png"} if endpoint.name.startswith(BASE64_ONLY) else {"response_format": "b64_json"}
         )
         try:
-            async with AsyncOpenAI(base_url=endpoint.base_url, api_key=key, timeout=endpoint.timeout_s) as client:
+            async with AsyncOpenAI(  # repeats are the failure router's
+                base_url=endpoint.base_url, api_key=key, timeout=endpoint.timeout_s, max_retries=0
+            ) as client:
                 answer = await client.images.generate(model=endpoint.name, prompt=prompt, size=size, n=1, **options)
         except OpenAIError as error:
-            status = getattr(error, "status_code", None)
-            raise ToolFailure(
-                f"The image model {endpoint} could not draw: {' '.join(str(error).split())[:500]} "
-                "Change the prompt or the size, or check [image] in config.toml.",
-                failure_class=FailureClass.DIAGNOSTIC if status in {400, 422} else FailureClass.FATAL,
-                reason="image_model",
-            ) from error
-        return png_of(answer.data[0].b64_json if answer.data else None, endpoint)
+            raise could_not_draw(str(endpoint), error) from error
+        return png_of(answer.data[0].b64_json if answer.data else None, str(endpoint))
 
 
-def png_of(encoded: str | None, endpoint: ModelEndpoint) -> bytes:
+def could_not_draw(where: str, error: Exception) -> ToolFailure:
+    said = " ".join(str(error).split())[:500] or type(error).__name__
+    text = f"The image model {where} could not draw: {said} Change the prompt or the size, or check its configuration."
+    return provider_failure(text, error, "image_model")
+
+
+def sizes_of(model: str) -> tuple[str, ...]:
+    """The sizes a model of OpenAI's takes; of one that is not known, those of the newest."""
+    return next((sizes for prefix, sizes in _SIZES.items() if model.startswith(prefix)), _NEWEST)
+
+
+def png_of(encoded: str | None, where: str) -> bytes:
     """The picture of an answer. Raises ToolFailure when it is missing, broken or not a PNG."""
     try:
         picture = base64.b64decode(encoded or "", validate=True)
@@ -54,7 +73,7 @@ def png_of(encoded: str | None, endpoint: ModelEndpoint) -> bytes:
     if not picture.startswith(PNG_SIGNATURE):
         what = f"{len(picture)} bytes that are not a PNG" if picture else "no base64 picture (b64_json)"
         raise ToolFailure(
-            f"The image model {endpoint} answered with {what}. Configure one that returns PNG in base64.",
+            f"The image model {where} answered with {what}. Configure one that returns PNG in base64.",
             failure_class=FailureClass.FATAL,
             reason="image_model",
         )

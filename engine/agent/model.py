@@ -5,7 +5,7 @@ Importing this module takes seconds (pydantic_ai and a provider's own client), s
 
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from typing import Self
+from typing import Any, Self
 
 import httpx2
 from pydantic_ai.direct import model_request, model_request_stream
@@ -38,12 +38,16 @@ class ModelError(Exception):
 class ModelClient:
     """A model, open. The client library repeats requests that failed in passing (429, 5xx, lost connections)."""
 
-    def __init__(self, endpoint: ModelEndpoint) -> None:
+    def __init__(self, endpoint: ModelEndpoint, *, repeats: bool = True) -> None:
+        """repeats: False where the caller repeats by itself, as the failure router does for tools."""
         self.endpoint = endpoint
         self._http = create_async_httpx2_client()
         self._http.event_hooks = {**self._http.event_hooks, "response": [self._note_type]}
         self._answered_with = ""
         self._model = build(endpoint, self._http)
+        client: Any = getattr(self._model, "client", None)
+        if not repeats and hasattr(client, "max_retries"):  # of OpenAI's and Anthropic's clients
+            client.max_retries = 0
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:

@@ -1,7 +1,8 @@
 """`ModelVision`: a model that sees, as the port `engine.contract.context.VisionClient`."""
 
 from engine.agent.endpoint import ModelEndpoint
-from engine.contract.failure import FailureClass, ToolFailure
+from engine.agent.provider_failure import provider_failure
+from engine.contract.failure import ToolFailure
 
 
 class ModelVision:
@@ -19,12 +20,10 @@ class ModelVision:
         pictures = [BinaryContent(data=data, media_type=media_type) for data, media_type in images]
         question = ModelRequest(parts=[UserPromptPart(content=[prompt, *pictures])])
         try:
-            async with ModelClient(self._endpoint) as model:
+            async with ModelClient(self._endpoint, repeats=False) as model:
                 response = await model.ask([question])
         except ModelError as error:
-            raise ToolFailure(
-                f"The vision model failed: {error}", failure_class=FailureClass.FATAL, reason="vision_model"
-            ) from error
+            raise provider_failure(f"The vision model failed: {error}", error, "vision_model") from error
         if not response.text:
             raise ToolFailure(f"The vision model {self._endpoint} gave no answer. Ask differently.", reason="no_answer")
         return response.text

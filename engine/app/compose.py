@@ -155,7 +155,7 @@ async def compose(
     chains = FallbackChains(home.fallback_chains, registry.static_specs, otherwise=shipped_chains())
     access = settings.access
     lists = AllowLists(home.allow_lists, registry.static_specs, strict=access.strict, required=access.allow_list)
-    provided = {SANDBOX: await is_usable(box), IMAGE_CLIENT: images is not None}
+    provided = {SANDBOX: await is_usable(box), IMAGE_CLIENT: bool(images)}
     requirements = frozenset(name for name, there in provided.items() if there)
     assembly = Assembly(requirements, disabled=lambda: registry.disabled)
     discovery = Discovery(lambda: registry.sources, assembly, embedder)

@@ -22,7 +22,9 @@ from engine.contract.failure import ConfigError
 
 PREFIX = "KNACKBOX_"
 SECRET = re.compile(r"api_key|tokens|redis_url|\.env|\.headers")  # values that are not shown
-FREE_TABLES = frozenset({"packs", "mcp_servers"})  # of tables by name: no variable can name what is in them
+FREE_TABLES = frozenset(
+    {"packs", "mcp_servers", "image_gen_clients"}
+)  # of tables by name: no variable can name what is in them
 
 
 def load_settings(home: Home, environ: Mapping[str, str], overrides: Mapping[str, Any] | None = None) -> Settings:

@@ -256,11 +256,15 @@ def model(settings: Settings) -> Check:
 
 
 def images(settings: Settings) -> Check:
-    endpoint = settings.image_endpoint
-    if endpoint is None:
-        return Check("model", "image", OFF, required=False, remedy="For image_generation: set name in [image].")
-    detail = f"{endpoint.name} at {endpoint.base_url or endpoint.provider}"
-    return Check("model", "image", OK, required=False, detail=detail)
+    clients = settings.image_clients
+    if not clients:
+        remedy = "For image_generation: set name in [image], or add a table [image_gen_clients.<name>]."
+        return Check("model", "image", OFF, required=False, remedy=remedy)
+    shown = [
+        f"{name}: {client.name or client.protocol} at {client.base_url or client.provider}"
+        for name, client in clients.items()
+    ]
+    return Check("model", "image", OK, required=False, detail="; ".join(shown))
 
 
 def modules(settings: Settings) -> Iterator[Check]:

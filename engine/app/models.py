@@ -2,8 +2,10 @@
 
 from engine.agent.endpoint import ModelEndpoint
 from engine.agent.images import OpenAIImages
+from engine.agent.txt2img import Txt2ImgImages
 from engine.agent.vision import ModelVision
-from engine.app.settings import Endpoint, ModelSettings, Settings
+from engine.app.settings import Endpoint, ImageClientSettings, ModelSettings, Settings
+from engine.contract.context import ImageClient
 from engine.contract.failure import ConfigError
 
 
@@ -24,11 +26,23 @@ def vision_of(settings: Settings) -> ModelVision | None:
     return ModelVision(endpoint_of(endpoint)) if endpoint is not None else None
 
 
-def images_of(settings: Settings) -> OpenAIImages | None:
-    """Raises ConfigError for a provider whose image interface is another one."""
-    endpoint = settings.image_endpoint
-    if endpoint is None:
-        return None
-    if endpoint.provider != "openai":
-        raise ConfigError(f"image: provider {endpoint.provider!r} is not supported. Use an OpenAI-compatible endpoint.")
-    return OpenAIImages(endpoint_of(endpoint))
+def images_of(settings: Settings) -> dict[str, ImageClient]:
+    """What draws, by name, the one of `[image]` first. Raises ConfigError for one that cannot be used."""
+    return {name: _image_client(name, client) for name, client in settings.image_clients.items()}
+
+
+def _image_client(name: str, client: ImageClientSettings) -> ImageClient:
+    if client.protocol == "txt2img":
+        return Txt2ImgImages(
+            client.base_url or "",
+            model=client.name or "",
+            api_key=client.api_key.get_secret_value() if client.api_key is not None else "",
+            sizes=client.sizes,
+            timeout_s=client.timeout_s,
+        )
+    if client.provider != "openai":
+        raise ConfigError(
+            f"The image client {name}: provider {client.provider!r} is not supported. "
+            'Use an OpenAI-compatible endpoint, or protocol = "txt2img".'
+        )
+    return OpenAIImages(endpoint_of(client), client.sizes)

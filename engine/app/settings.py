@@ -20,6 +20,7 @@ from sandbox.egress.rules import canonical_destination, canonical_host
 _ORIGIN = re.compile(r"https?://(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:]+\])(?::[0-9]{1,5})?")
 
 Provider = Literal["openai", "anthropic", "google"]
+ClientName = Annotated[str, Field(pattern="^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$")]
 
 
 class Endpoint(Section):
@@ -44,6 +45,27 @@ class ModelSettings(Endpoint):
 
     sees: bool = False
     native_tools: bool = True
+
+
+class ImageClientSettings(Endpoint):
+    """Something that draws (TOOL-13). protocol: `openai`, or `txt2img` of local Stable Diffusion servers.
+
+    sizes: those it takes (`1024x768`), its usual one first; without them those that are known of its kind.
+    name: of the model; for `txt2img` a checkpoint, or none for the one that the server has loaded.
+    """
+
+    protocol: Literal["openai", "txt2img"] = "openai"
+    sizes: tuple[Annotated[str, Field(pattern="^[1-9][0-9]{1,4}x[1-9][0-9]{1,4}$")], ...] = ()
+
+    @property
+    def configured(self) -> bool:
+        return self.name is not None if self.protocol == "openai" else self.base_url is not None
+
+    @model_validator(mode="after")
+    def _has_a_place(self) -> Self:
+        if self.protocol == "txt2img" and self.base_url is None:
+            raise ValueError("an image client with the protocol txt2img takes a base_url")
+        return self
 
 
 class BudgetSettings(Section):
@@ -237,6 +259,7 @@ class Settings(Section):
     sandbox: name of an entry point of the group `knackbox.sandboxes`, or `unsafe` (see BOX-2).
     workspace: the one folder an agent may touch; `<home>/workspace` when not given.
     vision: a model that sees, when it is not the one of `[model]`. image: a model that draws.
+    image_gen_clients: a table for each further one, by its name.
     packs: a free table for each third-party pack, by its entry-point name. mcp_servers: a table for each, by its name.
     """
 
@@ -244,7 +267,8 @@ class Settings(Section):
     workspace: Path | None = None
     model: ModelSettings = ModelSettings()
     vision: Endpoint = Endpoint()
-    image: Endpoint = Endpoint()
+    image: ImageClientSettings = ImageClientSettings()
+    image_gen_clients: Mapping[ClientName, ImageClientSettings] = Field(default_factory=dict)
     budget: BudgetSettings = BudgetSettings()
     skills: SkillSettings = SkillSettings()
     egress: EgressSettings = EgressSettings()
@@ -277,6 +301,16 @@ class Settings(Section):
         return self.model if self.model.configured and self.model.sees else None
 
     @property
-    def image_endpoint(self) -> Endpoint | None:
-        """The model that draws, if any."""
-        return self.image if self.image.configured else None
+    def image_clients(self) -> dict[str, ImageClientSettings]:
+        """What draws, by name; the one of `[image]` is called `default` and comes first."""
+        unnamed = {"default": self.image} if self.image.configured else {}
+        return {**unnamed, **self.image_gen_clients}
+
+    @model_validator(mode="after")
+    def _image_clients_are_there(self) -> Self:
+        for name, client in self.image_gen_clients.items():
+            if not client.configured:
+                raise ValueError(f"the image client {name} has no name of a model")
+            if name == "default" and self.image.configured:
+                raise ValueError("an image client is called default, as the one of [image] is")
+        return self

@@ -51,8 +51,13 @@ class VisionClient(Protocol):
 class ImageClient(Protocol):
     """Something that draws."""
 
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """The sizes it takes, such as ``"1024x768"`` (width x height in pixels), the usual one first. Never empty."""
+        ...
+
     async def generate(self, prompt: str, size: str) -> bytes:
-        """One PNG."""
+        """One PNG. size: one of `sizes`. Raises ToolFailure."""
         ...
 
 
@@ -94,6 +99,7 @@ class CallContext:
         the engine does not have to know them.
     progress: tell whoever waits how far it is: ``progress("downloading", 0.4)``. Who is a `HearsOutput` is told
         partial output apart from that.
+    images: what draws, by name; the first is used where none is asked for.
     tool_context: of the message behind the call, where the host gave one; `raw_arg`, `user`, `user_message`, `chat_id`,
         `kb_context` and `confidence` read it, and are empty without it.
     audit: what the tool puts here is the `data` of the call's audit, whether the call succeeds or fails. Any JSON
@@ -110,7 +116,7 @@ class CallContext:
     workspace: Workspace
     clock: Clock
     vision: VisionClient | None = None
-    images: ImageClient | None = None
+    images: Mapping[str, ImageClient] = field(default_factory=dict)
     services: Mapping[type, Any] = field(default_factory=dict)
     progress: Callable[..., None] = no_progress
     tool_context: ToolContext | None = None

@@ -35,7 +35,7 @@ class ContextBinder:
     workspace: Workspace
     clock: Clock
     vision: VisionClient | None = None
-    images: ImageClient | None = None
+    images: Mapping[str, ImageClient] = field(default_factory=dict)
     services: Mapping[type, Any] = field(default_factory=dict)
     ports: Ports = NO_PORTS
 

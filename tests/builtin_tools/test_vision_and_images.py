@@ -6,15 +6,20 @@ import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from builtin_tools.image_generation import image_generation
+from builtin_tools.image_generation import chosen, image_generation, offering
 from builtin_tools.vision_analysis import MAX_BYTES, media_type_of, vision_analysis
+from engine import Engine
 from engine.agent.endpoint import ModelEndpoint
 from engine.agent.images import OpenAIImages
+from engine.agent.txt2img import Txt2ImgImages
 from engine.agent.vision import ModelVision
+from engine.app.models import images_of
+from engine.app.settings import Settings
 from engine.contract.context import CallContext
 from engine.contract.failure import FailureClass, ToolFailure
 from tests.builtin_tools.http_server import Answer, Seen, Server, reply, serving
@@ -66,7 +71,20 @@ def with_vision(ctx: CallContext, server: Server) -> CallContext:
 
 
 def with_images(ctx: CallContext, server: Server) -> CallContext:
-    return replace(ctx, images=OpenAIImages(ModelEndpoint("openai", "painter", server.url("/v1"), "key", 10)))
+    painter = OpenAIImages(ModelEndpoint("openai", "painter", server.url("/v1"), "key", 10))
+    return replace(ctx, images={"default": painter})
+
+
+def with_sdxl(ctx: CallContext, server: Server) -> CallContext:
+    return replace(ctx, images={"sdxl": Txt2ImgImages(server.url(""))})
+
+
+def refusing(status: int, **headers: str) -> Answer:
+    def answer(handler: BaseHTTPRequestHandler, seen: Seen) -> None:
+        body = json.dumps({"error": {"message": "not now"}}).encode()
+        reply(handler, status, body, {"Content-Type": "application/json", **headers})
+
+    return answer
 
 
 @pytest.mark.spec("TOOL-13")
@@ -155,6 +173,141 @@ async def test_an_answer_without_a_picture_saves_nothing(ctx: CallContext) -> No
     with serving({"/v1/images/generations": answering(lambda _: empty)}) as server, pytest.raises(ToolFailure):
         await image_generation.run(with_images(ctx, server), {"prompt": "a red dot"})
     assert list(ctx.workspace.root.glob("*")) == []
+
+
+@pytest.mark.spec("TOOL-13", "FAIL-1")
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_provider_that_is_busy_may_be_asked_again_later(ctx: CallContext, status: int) -> None:
+    ctx.workspace.write("red.png", PNG)
+    busy = refusing(status, **{"Retry-After": "7"})
+    with serving({"/v1/chat/completions": busy, "/v1/images/generations": busy, "/sdapi/v1/txt2img": busy}) as server:
+        for tool, bound, arguments in (
+            (vision_analysis, with_vision(ctx, server), {"path": "red.png"}),
+            (image_generation, with_images(ctx, server), {"prompt": "a red dot"}),
+            (image_generation, with_sdxl(ctx, server), {"prompt": "a red dot"}),
+        ):
+            before = len(server.seen)
+            with pytest.raises(ToolFailure) as caught:
+                await tool.run(bound, arguments)
+            assert caught.value.failure_class is FailureClass.RETRYABLE
+            assert caught.value.retry_after == 7
+            assert not caught.value.may_have_started  # so that drawing, too, may be repeated
+            assert len(server.seen) == before + 1  # repeating is the router's business
+
+
+@pytest.mark.spec("TOOL-13", "FAIL-1")
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (400, FailureClass.DIAGNOSTIC),
+        (401, FailureClass.FATAL),
+        (404, FailureClass.FATAL),
+        (500, FailureClass.RETRYABLE),
+    ],
+)
+async def test_other_answers_of_a_provider_keep_their_meaning(
+    ctx: CallContext, status: int, expected: FailureClass
+) -> None:
+    ctx.workspace.write("red.png", PNG)
+    routes = {"/v1/chat/completions": refusing(status), "/sdapi/v1/txt2img": refusing(status)}
+    with serving(routes) as server:
+        for tool, bound, arguments in (
+            (vision_analysis, with_vision(ctx, server), {"path": "red.png"}),
+            (image_generation, with_sdxl(ctx, server), {"prompt": "x"}),
+        ):
+            with pytest.raises(ToolFailure) as caught:
+                await tool.run(bound, arguments)
+            assert caught.value.failure_class is expected
+            assert caught.value.may_have_started
+
+
+def drawn(picture: bytes, prefix: str = "") -> Answer:
+    encoded = prefix + base64.b64encode(picture).decode()
+    return answering(lambda _: {"images": [encoded], "parameters": {}, "info": ""})
+
+
+@pytest.mark.spec("TOOL-13")
+@pytest.mark.parametrize("prefix", ["", "data:image/png;base64,"])
+async def test_a_local_sdxl_server_draws_by_the_txt2img_protocol(ctx: CallContext, prefix: str) -> None:
+    with serving({"/sdapi/v1/txt2img": drawn(PNG, prefix)}) as server:
+        sdxl = Txt2ImgImages(server.url("/"), model="sd_xl_base_1.0", api_key="ada:secret")
+        bound = replace(ctx, images={"sdxl": sdxl})
+        await image_generation.run(bound, {"prompt": "a red dot", "path": "dot.png", "size": "1216x832"})
+        asked = server.seen[0]
+    assert ctx.workspace.read("dot.png") == PNG
+    body = json.loads(asked.body)
+    assert (body["prompt"], body["width"], body["height"]) == ("a red dot", 1216, 832)
+    assert body["override_settings"] == {"sd_model_checkpoint": "sd_xl_base_1.0"}
+    assert asked.headers["authorization"] == f"Basic {base64.b64encode(b'ada:secret').decode()}"
+    assert ctx.audit == {"image_client": "sdxl"}
+
+
+NO_PICTURES = [b"", b"[]", b'{"images": []}', b'{"images": [1]}', b'{"images": ["R0lG"]}', b"<html>"]
+
+
+@pytest.mark.parametrize("body", NO_PICTURES)
+async def test_a_local_server_that_answers_without_a_picture_saves_nothing(ctx: CallContext, body: bytes) -> None:
+    routes: dict[str, Answer] = {"/sdapi/v1/txt2img": lambda handler, _: reply(handler, 200, body)}
+    with serving(routes) as server, pytest.raises(ToolFailure, match="answered with"):
+        await image_generation.run(with_sdxl(ctx, server), {"prompt": "x"})
+    assert list(ctx.workspace.root.glob("*")) == []
+
+
+SEVERAL = {
+    "image": {"name": "gpt-image-1", "api_key": "k"},
+    "image_gen_clients": {
+        "sdxl": {"protocol": "txt2img", "base_url": "http://127.0.0.1:7860"},
+        "small": {"name": "mine", "base_url": "http://127.0.0.1:1", "sizes": ["256x256", "512x512"]},
+    },
+}
+
+
+@pytest.mark.spec("TOOL-13", "LIST-2")
+def test_names_and_sizes_come_from_the_clients_that_are_configured() -> None:
+    clients = images_of(Settings.model_validate(SEVERAL))
+    assert list(clients) == ["default", "sdxl", "small"]
+    assert clients["small"].sizes == ("256x256", "512x512")
+    properties = offering(clients).spec.parameters["properties"]
+    assert properties["client"]["enum"] == ["default", "sdxl", "small"]
+    assert set(properties["size"]["enum"]) == {size for client in clients.values() for size in client.sizes}
+    assert "small: 256x256, 512x512" in properties["size"]["description"]
+    only = offering({"small": clients["small"]}).spec.parameters["properties"]
+    assert only["size"]["enum"] == ["256x256", "512x512"]
+    assert "client" not in only
+    assert chosen(clients, "", "") == "default"
+    assert chosen(clients, "", "256x256") == "small"
+    assert chosen(clients, "sdxl", "1216x832") == "sdxl"
+    with pytest.raises(ToolFailure, match="small takes 256x256, 512x512"):
+        chosen(clients, "small", "1024x1024")
+    with pytest.raises(ToolFailure, match="There is default, sdxl, small"):
+        chosen(clients, "dalle", "")
+
+
+@pytest.mark.spec("LIST-2")
+async def test_image_generation_is_listed_when_any_image_client_is_configured(tmp_path: Path) -> None:
+    sdxl = {"protocol": "txt2img", "base_url": "http://127.0.0.1:1", "sizes": ["64x64"]}
+    settings = Settings.model_validate({"image_gen_clients": {"sdxl": sdxl}})
+    async with Engine.open(tmp_path, settings=settings, environ={}) as engine:
+        (spec,) = [each for each in await engine.get_active_tool_definitions() if each.name == "image_generation"]
+        assert spec.parameters["properties"]["size"]["enum"] == ["64x64"]
+        wrong = await engine.call("image_generation", {"prompt": "a dot", "size": "65x65"})
+        assert "64x64" in wrong.error
+
+
+@pytest.mark.spec("TOOL-13")
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"image_gen_clients": {"a": {}}},
+        {"image_gen_clients": {"a": {"protocol": "txt2img"}}},
+        {"image_gen_clients": {"a": {"name": "m", "sizes": ["big"]}}},
+        {"image_gen_clients": {"no/name": {"name": "m"}}},
+        {"image": {"name": "m"}, "image_gen_clients": {"default": {"name": "m"}}},
+    ],
+)
+def test_an_image_client_that_cannot_be_used_is_a_mistake_in_the_configuration(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="validation error"):
+        Settings.model_validate(wrong)
 
 
 @pytest.mark.spec("LIST-2")

@@ -1,0 +1,101 @@
+"""`Txt2ImgImages`: a local Stable Diffusion server with the `txt2img` protocol, as an `ImageClient`.
+
+Source: https://github.com/AUTOMATIC1111/stable-diffusion-webui/wiki/API. Forge, SD.Next and others speak it, too.
+"""
+
+import base64
+import json
+from typing import Any
+
+from engine.agent.images import could_not_draw, png_of
+from engine.contract.failure import FailureClass, ToolFailure
+
+# What SDXL was trained on: Podell et al., "SDXL", 2023, appendix I. Others come out cropped or doubled.
+SDXL_SIZES = (
+    "1024x1024",
+    "1152x896",
+    "896x1152",
+    "1216x832",
+    "832x1216",
+    "1344x768",
+    "768x1344",
+    "1536x640",
+    "640x1536",
+)
+MOST_BYTES = 64 << 20  # of an answer: one picture in base64, and what it was made with
+
+
+class Txt2ImgImages:
+    """Draws with one server. Holds nothing open between images."""
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        model: str = "",
+        api_key: str = "",
+        sizes: tuple[str, ...] = (),
+        timeout_s: float = 120.0,
+    ) -> None:
+        """model: a checkpoint that the server has; "" for the one it has loaded. api_key: ``user:password`` for a
+        server that asks for those, else a bearer token. sizes: () for those of SDXL."""
+        self._url = f"{base_url.rstrip('/')}/sdapi/v1/txt2img"
+        self._model = model
+        self._api_key = api_key
+        self._sizes = sizes or SDXL_SIZES
+        self._timeout_s = timeout_s
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        return self._sizes
+
+    async def generate(self, prompt: str, size: str) -> bytes:
+        """One PNG. size: width x height in pixels. Raises ToolFailure."""
+        import httpx  # noqa: PLC0415 -- takes a third of a second to import
+
+        width, height = (int(part) for part in size.split("x"))
+        asked: dict[str, Any] = {"prompt": prompt, "width": width, "height": height, "batch_size": 1, "n_iter": 1}
+        if self._model:
+            asked["override_settings"] = {"sd_model_checkpoint": self._model}
+        options: dict[str, Any] = {"timeout": self._timeout_s, "trust_env": False, "follow_redirects": False}
+        try:
+            async with (
+                httpx.AsyncClient(**options) as client,
+                client.stream("POST", self._url, json=asked, headers=self._headers()) as response,
+            ):
+                body = await self._body(response.aiter_bytes())
+                if not response.is_success:
+                    said = " ".join(body[:500].decode("utf-8", "replace").split())
+                    text = f"status {response.status_code}: {said or response.reason_phrase}."
+                    raise httpx.HTTPStatusError(text, request=response.request, response=response)
+        except httpx.HTTPError as error:
+            raise could_not_draw(self._url, error) from error
+        return png_of(_first_image(body), self._url)
+
+    def _headers(self) -> dict[str, str]:
+        if not self._api_key:
+            return {}
+        if ":" in self._api_key:
+            return {"authorization": f"Basic {base64.b64encode(self._api_key.encode()).decode()}"}
+        return {"authorization": f"Bearer {self._api_key}"}
+
+    async def _body(self, chunks: Any) -> bytes:
+        body = bytearray()
+        async for chunk in chunks:
+            body += chunk
+            if len(body) > MOST_BYTES:
+                raise ToolFailure(
+                    f"The image model {self._url} answered with over {MOST_BYTES >> 20} MiB. Ask for a smaller size.",
+                    failure_class=FailureClass.DIAGNOSTIC,
+                    reason="image_model",
+                )
+        return bytes(body)
+
+
+def _first_image(body: bytes) -> str | None:
+    try:
+        images = json.loads(body)["images"]
+        first = images[0]
+    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
+        return None
+    return first.rpartition(",")[2] if isinstance(first, str) else None  # some send it as a data URL
