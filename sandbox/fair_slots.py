@@ -5,17 +5,11 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from sandbox.backlog import MAX_WAIT_S, SHED_ABOVE, Backlog
 from sandbox.contract import Busy
-from sandbox.promises import Promises
-
-MAX_WAIT_S = 10.0  # most clients give up after 30 s, and an estimate may be wrong by a factor of two
 
 _SMOOTHING = 0.1  # weight of the newest job in the moving average of how long a slot is held
 _FIRST_GUESS_S = 0.05
-_SHORTEST_WAIT_S = 0.05
-_LONGEST_PROMISE_S = 60.0
-_PROMISED = 1.25  # times the longest wait: how far the queue may grow for those who come back as told
-_SHED_ABOVE = 1.5  # times the longest wait: the queue was let in by an estimate that turned out too low
 _MOST_SHED = 16  # jobs of one release, so that shedding does not hold up the event loop
 
 _Turn = asyncio.Future[None]
@@ -37,7 +31,7 @@ class FairSlots:
         self._max_wait_s = max_wait_s
         self._queues: OrderedDict[str, deque[_Turn]] = OrderedDict()
         self._queued = 0
-        self._promises = Promises()
+        self._backlog = Backlog(max_wait_s)
         self._mean_held_s = _FIRST_GUESS_S
         self._running = 0
         self._sum_of_starts = 0.0
@@ -58,13 +52,9 @@ class FairSlots:
             self._mean_held_s += _SMOOTHING * (loop.time() - started - self._mean_held_s)
             self._give_on(loop.time())
 
-    def expected_wait_s(self, agent: str, now: float) -> float:
-        """How long one more job of the agent would wait, behind those that were promised a turn, too."""
-        return self._turns_before(agent, now) * self._interval_s(now)
-
     async def _take(self, agent: str, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
-        promised = self._promises.keep(agent, now)
+        promised = self._backlog.returns(agent, now)
         if self._free:
             self._free -= 1
             return
@@ -73,7 +63,7 @@ class FairSlots:
         turn: _Turn = loop.create_future()
         self._queues.setdefault(agent, deque()).append(turn)
         self._queued += 1
-        timer = loop.call_later(_SHED_ABOVE * self._max_wait_s, self._shed, agent, turn)
+        timer = loop.call_later(SHED_ABOVE * self._max_wait_s, self._shed, agent, turn)
         try:
             await turn
         except asyncio.CancelledError:
@@ -88,22 +78,11 @@ class FairSlots:
     def _may_wait(self, agent: str, now: float, *, promised: bool) -> bool:
         if self._queued >= self._room:
             return False
-        interval, longest = self._interval_s(now), self._max_wait_s
-        if promised:
-            return self._queued * interval <= _PROMISED * longest
-        # Half of the queue is open to all, so that no box is idle for somebody who never comes back.
-        if self._queued * interval <= longest / 2:
-            return True
-        return self._turns_before(agent, now) * interval <= longest
+        interval = self._interval_s(now)
+        return self._backlog.admits(agent, self._waiting(), self._queued, interval, now, promised=promised)
 
-    def _turns_before(self, agent: str, now: float) -> int:
-        """Jobs that would be served before one more job of the agent, itself included, when agents take turns."""
-        ahead = {each: len(queue) for each, queue in self._queues.items()}
-        if len(self._promises):
-            for each, count in self._promises.counts(now):
-                ahead[str(each)] = ahead.get(str(each), 0) + count
-        own = ahead.pop(agent, 0) + 1
-        return own + sum(min(each, own) for each in ahead.values())
+    def _waiting(self) -> dict[str, int]:
+        return {agent: len(queue) for agent, queue in self._queues.items()}
 
     def _interval_s(self, now: float) -> float:
         """The time between two releases while all slots are in use."""
@@ -111,11 +90,7 @@ class FairSlots:
         return max(self._mean_held_s, age) / self._slots
 
     def _refusal(self, agent: str, now: float) -> Busy:
-        """A Busy with a time at which the agent is let in; that time is now promised to it."""
-        wait = self.expected_wait_s(agent, now)
-        # Half of the longest wait is then left to wait for in the queue, which absorbs what is estimated wrongly.
-        retry_after = min(max(wait - self._max_wait_s / 2, _SHORTEST_WAIT_S), _LONGEST_PROMISE_S)
-        self._promises.make(agent, now + retry_after)
+        wait, retry_after = self._backlog.refuse(agent, self._waiting(), self._interval_s(now), now)
         return Busy(
             f"All {self._slots} boxes are in use and {self._queued} jobs wait; one more would wait about {wait:.1f} s. "
             f"Try again in {retry_after:.1f} s.",
@@ -136,7 +111,7 @@ class FairSlots:
         else:
             self._free += 1
             return
-        most = _SHED_ABOVE * self._max_wait_s / self._interval_s(now)
+        most = SHED_ABOVE * self._max_wait_s / self._interval_s(now)
         for _ in range(_MOST_SHED):
             if self._queued <= most:
                 return

@@ -182,7 +182,7 @@ class HttpSettings(Section):
     body_bytes: int = Field(default=1 << 20, ge=1)
     body_s: float = Field(default=10.0, gt=0)
     calls_per_token: int = Field(default=8, ge=1)
-    connections: int = Field(default=256, ge=2)
+    connections: int = Field(default=2000, ge=2)
 
 
 class BackupSettings(Section):

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Self
 
+from sandbox.backlog import MAX_WAIT_S
 from sandbox.contract import Job, OnOutput, Outcome, Protections, SandboxError, SandboxSettings, Writes
 from sandbox.egress import plan, rules
 from sandbox.egress.gateway import Gateway
@@ -15,7 +16,7 @@ from sandbox.egress.journal import OnConnection
 from sandbox.egress.resolve import Resolver, SystemResolver
 from sandbox.environments.environments import Environment, Environments, EnvironmentsConfig
 from sandbox.environments.installer import OnProgress
-from sandbox.fair_slots import MAX_WAIT_S, FairSlots
+from sandbox.fair_slots import FairSlots
 from sandbox.line import Line
 from sandbox.namespace import probe, request
 from sandbox.namespace.endings import settle

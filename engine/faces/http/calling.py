@@ -1,5 +1,6 @@
 """Routes of calls: one call with its answer, or with its news as they come; cancelling; who called what."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict
 from http import HTTPStatus
@@ -11,9 +12,10 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from engine.contract.events import Awaiting, Missed, Output, Progress
+from engine.dispatch.large import is_large
 from engine.faces.http.answers import Json, Problem, result_to_json, to_json, wrong_input
 from engine.faces.http.bodies import AuditList, CallAnswer, CallBody
-from engine.faces.http.calls import Running
+from engine.faces.http.calls import Running, refuse_if_busy
 from engine.faces.http.served import Served, Who, problems
 from engine.policy.access import user_rank
 
@@ -29,10 +31,14 @@ def call_routes(served: Served) -> APIRouter:
     async def call(body: CallBody, who: Who, request: Request) -> Response:
         """Call a tool, and wait for all of its result. Closing the connection cancels the call. A name that is no
         tool's is answered with 404, and arguments that do not fit with 422; then nothing was run."""
-        running = served.calls.start(who, body.name, body.arguments, body.turn_of(who), body.call_id)
+        turn = body.turn_of(who)
+        running = served.calls.start(who, body.name, body.arguments, turn, body.call_id, client=request.client)
         result = await running.result(request)
         if result is None:
             return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody is there to read it
+        refuse_if_busy(result)
+        if is_large(result.output):
+            return await asyncio.to_thread(Json, result_to_json(running.call_id, result))
         return wrong_input(running.call_id, result) or Json(result_to_json(running.call_id, result))
 
     @routes.post(
@@ -43,12 +49,14 @@ def call_routes(served: Served) -> APIRouter:
             **problems(409, 422, 429),
         },
     )
-    async def stream(body: CallBody, who: Who) -> StreamingResponse:
+    async def stream(body: CallBody, who: Who, request: Request) -> StreamingResponse:
         """Call a tool, and hear of it while it runs: `call` with the id, `approval` when it waits for a person,
         `progress`, `output`, `missed` where too much came to be taken, and `result`, the last. Closing the connection
         cancels the call."""
         turn = body.turn_of(who)
-        running = served.calls.start(who, body.name, body.arguments, turn, body.call_id, followed=True)
+        running = served.calls.start(
+            who, body.name, body.arguments, turn, body.call_id, followed=True, client=request.client
+        )
         return CallStream(running)
 
     @routes.delete("/calls/{call_id}", status_code=204, responses=problems(404, 422))
@@ -106,7 +114,7 @@ async def events(running: Running) -> AsyncIterator[str]:
     yield event("call", {"call_id": running.call_id})
     async for pieces in running.told(QUIET_S):
         yield "".join(event(NAMES[type(piece)], asdict(piece)) for piece in pieces) or ": still running\n\n"
-    yield event("result", result_to_json(running.call_id, running.taken()))
+    yield await asyncio.to_thread(event, "result", result_to_json(running.call_id, running.taken()))
 
 
 def event(name: str, data: object) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping
 from contextvars import ContextVar
 from http import HTTPStatus
 from typing import Any
@@ -17,11 +17,14 @@ from engine.contract.result import ToolResult
 from engine.contract.turn import Turn
 from engine.dispatch.stream import EventBuffer
 from engine.faces.http.answers import Problem
+from engine.faces.http.pace import Pace, whole_seconds
 from engine.faces.http.tokens import Caller
 
-RETRY_AFTER_S = 1
+STOPPED_S = 15  # until another server may listen here: what a stop takes at the most
 CLOSE_S = 15.0  # for the tools of abandoned calls to stop
 LOOK_S = 1.0  # between looks whether the tokens of running calls are still there
+
+_MOST_PACES = 1_024  # tokens whose usual call times are remembered while they do nothing
 
 _log = logging.getLogger(__name__)
 
@@ -82,7 +85,7 @@ class Running:
         """The result of a call that is done. Raises Problem when it was abandoned, and has none."""
         assert self._task is not None  # noqa: S101
         if self._task.cancelled():
-            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "The call was cancelled. Whether it ran is in the audit.")
+            raise stopping("The call was cancelled. Whether it ran is in the audit.")
         return self._task.result()
 
     def abandon(self) -> None:
@@ -101,6 +104,8 @@ class Calls:
         self._holds = holds
         self._watching: asyncio.Task[None] | None = None
         self._running: dict[Running, asyncio.Task[ToolResult]] = {}
+        self._by_id: dict[tuple[str, str], Running] = {}
+        self._paces: dict[str, Pace] = {}  # by token
         self._stopping = False
 
     def start(
@@ -112,14 +117,18 @@ class Calls:
         call_id: str | None = None,
         *,
         followed: bool = False,
+        client: Hashable = None,
     ) -> Running:
-        """Begin a call. followed: somebody reads its events. Raises Problem when the token has too many calls, or its
-        user has one of this id."""
+        """Begin a call. followed: somebody reads its events. client: which of a token's clients asks, as far as one can
+        tell. Raises Problem when the token has too many calls, or its user has one of this id."""
         if self._stopping:
-            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "The server is stopping; nothing was run.")
-        if sum(each.caller.name == caller.name for each in self._running) >= self._most:
+            raise stopping("The server is stopping; nothing was run.")
+        now = clock_s()
+        pace = self._paces.setdefault(caller.name, Pace(self._most))
+        if not pace.admits(client, now):
             text = f"{self._most} calls of this token run already (`calls_per_token` of [http]). Wait for one to end."
-            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, text, {"Retry-After": str(RETRY_AFTER_S)})
+            wait = whole_seconds(pace.retry_after_s(client, now))
+            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, text, {"Retry-After": wait})
         engine_id = secrets.token_hex(16)
         clock = self._engine.services.clock
         running = Running(caller, call_id or engine_id, engine_id, holds=self._holds, clock=clock)
@@ -128,12 +137,14 @@ class Calls:
         token = _PRESENT.set(running)
         try:
             listener = running.events if followed else no_progress
-            called = self._engine.call(name, arguments, turn, call_id=engine_id, progress=listener)
+            called = self._engine.call(name, arguments, turn, call_id=engine_id, progress=listener, patient=False)
             task = asyncio.ensure_future(called)
         finally:
             _PRESENT.reset(token)
         self._running[running] = task
-        task.add_done_callback(lambda _: self._running.pop(running))
+        self._by_id[caller.user, running.call_id] = running
+        pace.take(now)
+        task.add_done_callback(lambda _: self._ended(running, pace, now))
         running.begin(task)
         if self._watching is None or self._watching.done():
             self._watching = asyncio.ensure_future(self._watch())
@@ -171,8 +182,33 @@ class Calls:
             for running in revoked:
                 self._engine.cancel(running.engine_id)
 
+    def _ended(self, running: Running, pace: Pace, since: float) -> None:
+        del self._running[running]
+        del self._by_id[running.caller.user, running.call_id]
+        pace.free(since, clock_s())
+        if pace.unused and len(self._paces) > _MOST_PACES:
+            del self._paces[running.caller.name]
+
     def _find(self, user: str, call_id: str) -> Running | None:
-        return next((each for each in self._running if (each.caller.user, each.call_id) == (user, call_id)), None)
+        return self._by_id.get((user, call_id))
+
+
+def stopping(detail: str) -> Problem:
+    """The answer of a server that stops."""
+    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, {"Retry-After": str(STOPPED_S)})
+
+
+def refuse_if_busy(result: ToolResult) -> None:
+    """Raises Problem for a call that did not run because every box is in use."""
+    failure = result.failure
+    if failure is None or failure.reason != "busy" or failure.may_have_started or failure.retry_after is None:
+        return
+    headers = {"Retry-After": whole_seconds(failure.retry_after)}
+    raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, f"Nothing was run. {result.error}", headers)
+
+
+def clock_s() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _revoked(calls: Iterable[Running]) -> list[Running]:

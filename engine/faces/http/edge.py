@@ -5,6 +5,7 @@ while it is read, the time it takes, and whether it is JSON at all. A route that
 """
 
 import asyncio
+import contextlib
 import ipaddress
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from engine.contract.strict_json import JsonError, read_json
 from engine.faces.http.answers import Problem
 from engine.faces.http.tokens import Caller
+from engine.faces.http.traffic import Traffic, is_call
 
 OPEN_PATHS = frozenset({"/health"})  # need no token, and say nothing
 SEND_S = 30.0  # for a client to take what it is sent
@@ -72,23 +74,27 @@ class Edge:
         self._find = find
         self._names = names
         self._body = body
+        self._traffic = Traffic()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         sending = _guarded(send)
-        try:
-            headers = Headers(scope=scope)
-            self._check_where(headers)
-            if scope["path"] not in self._open_paths:
-                scope.setdefault("state", {})["caller"] = await self._who(headers)
-            body = await self._read(headers, receive)
-        except Problem as problem:
-            problem.headers.setdefault("Connection", "close")  # there may be a body that nobody has read
-            await problem.answer()(scope, receive, sending)
-            return
-        await self._app(scope, _after(body, receive), sending)
+        with contextlib.ExitStack() as inside:
+            try:
+                headers = Headers(scope=scope)
+                self._check_where(headers)
+                if scope["path"] not in self._open_paths:
+                    caller = scope.setdefault("state", {})["caller"] = await self._who(headers)
+                    if is_call(scope):
+                        inside.enter_context(self._traffic.call(caller))
+                body = await self._read(headers, receive)
+            except Problem as problem:
+                problem.headers.setdefault("Connection", "close")  # there may be a body that nobody has read
+                await problem.answer()(scope, receive, sending)
+                return
+            await self._app(scope, _after(body, receive), sending)
 
     def _check_where(self, headers: Headers) -> None:
         hosts = headers.getlist("host")

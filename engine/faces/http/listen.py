@@ -8,7 +8,7 @@ import socket
 from engine.contract.failure import ConfigError
 from engine.faces.http.edge import Names
 
-_BACKLOG = 128
+BACKLOG = 2048  # connections that wait to be accepted; past it a client's first attempt is lost for a second
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -31,7 +31,7 @@ def listen(host: str, port: int, *, allow_remote: bool) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # ports of closed connections, not of servers
         listening.bind(address)
-        listening.listen(_BACKLOG)
+        listening.listen(BACKLOG)
         listening.setblocking(False)
     except OSError as error:
         listening.close()

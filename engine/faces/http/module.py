@@ -14,6 +14,7 @@ from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
 from engine.faces.http.answers import Json, Problem
 from engine.faces.http.bodies import ExecuteAnswer, ExecuteBody, Manifest, ModuleList, who
+from engine.faces.http.calls import refuse_if_busy
 from engine.faces.http.served import Served, Who, problems
 from engine.faces.http.tokens import Caller
 from engine.policy.access import user_rank
@@ -119,10 +120,11 @@ class ModuleFace:
             name = f"{module}.{tool}"
         else:
             return answered(body.tool_name, error=f"Unknown module: {module}")
-        running = self._calls.start(caller, name, body.arguments, Turn(**who(caller)))
+        running = self._calls.start(caller, name, body.arguments, Turn(**who(caller)), client=request.client)
         result = await running.result(request)
         if result is None:
             return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody is there to read it
+        refuse_if_busy(result)
         return answered(body.tool_name, result)
 
     async def _tools(self, caller: Caller) -> dict[str, list[ToolSpec]]:

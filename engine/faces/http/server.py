@@ -6,24 +6,30 @@ import signal
 import socket
 from collections.abc import Callable, Generator
 from contextlib import AbstractAsyncContextManager, aclosing
+from http import HTTPStatus
 from typing import Any
 
 import h11
 import uvicorn
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from engine.app.engine import Engine
 from engine.app.people import People
 from engine.app.settings import HttpSettings
+from engine.faces.http.answers import Problem
 from engine.faces.http.app import Pages, build_app
 from engine.faces.http.approve import HttpApprover
 from engine.faces.http.calls import Calls
+from engine.faces.http.descriptors import connections_within
 from engine.faces.http.edge import BodyLimits, Names
+from engine.faces.http.listen import BACKLOG
 from engine.faces.http.served import Served
 from engine.faces.http.tokens import Tokens
 
 HEAD_S = 10.0  # for the head of a request to be there, from its connection or its first byte
 HEAD_BYTES = 16 * 1024
+KEEP_ALIVE_S = 5  # until a connection without a request is closed
 _ANSWER_S = 10  # for clients to take the answers of calls that a stop has ended
 
 
@@ -33,8 +39,14 @@ class PromptProtocol(H11Protocol):
 
     _late: asyncio.TimerHandle | None = None
 
+    def __init__(self, config: uvicorn.Config, *args: Any, **named: Any) -> None:
+        super().__init__(config, *args, **named)
+        self._most, self.limit_concurrency = self.limit_concurrency, None  # uvicorn's answer does not say when to retry
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         super().connection_made(transport)
+        if self._most is not None and len(self.connections) > self._most:
+            self.app = crowded
         self._late = self.loop.call_later(HEAD_S, transport.close)
 
     def data_received(self, data: bytes) -> None:
@@ -70,6 +82,13 @@ class PromptProtocol(H11Protocol):
         if self._late is not None:
             self._late.cancel()
             self._late = None
+
+
+async def crowded(scope: Scope, receive: Receive, send: Send) -> None:
+    """The answer to a connection too many. Others end when their clients have been silent for a while."""
+    text = "There are too many connections (`connections` of [http]). Nothing was run."
+    headers = {"Retry-After": str(KEEP_ALIVE_S), "Connection": "close"}
+    await Problem(HTTPStatus.SERVICE_UNAVAILABLE, text, headers).answer()(scope, receive, send)
 
 
 class HttpServer(uvicorn.Server):
@@ -133,7 +152,9 @@ def _config(app: Any, settings: HttpSettings) -> uvicorn.Config:
         access_log=False,  # the audit has who called what
         server_header=False,
         proxy_headers=False,  # nobody's word is taken for where a request comes from
-        limit_concurrency=settings.connections,
+        limit_concurrency=connections_within(settings.connections),
+        timeout_keep_alive=KEEP_ALIVE_S,
+        backlog=BACKLOG,
         h11_max_incomplete_event_size=HEAD_BYTES,
         timeout_graceful_shutdown=_ANSWER_S,
     )

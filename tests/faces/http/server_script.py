@@ -16,6 +16,7 @@ from engine.faces.http import server
 from engine.faces.http.listen import listen, names_of, url_of
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
+from sandbox.contract import Busy
 
 PAID: list[int] = []
 READS = Annotations(read_only=True)
@@ -45,6 +46,12 @@ async def echo(value: Any) -> Any:
 async def odd() -> Any:
     """Give numbers that JSON has not, and half of a character."""
     return {"nan": float("nan"), "half": "\ud800", "line": "a\r\n\r\nevent: result\u2028"}
+
+
+@tool(annotations=READS)
+async def no_box() -> str:
+    """Find every box in use."""
+    raise Busy("All boxes are in use.", retry_after=7.2)
 
 
 @tool(required_permission="admin")
@@ -127,7 +134,22 @@ async def paid() -> list[int]:
     return PAID
 
 
-TOOLS = [whoami, echo, odd, admins_alone, dangerous, with_keys, linger, steps, shout, from_a_thread, erase, pay, paid]
+TOOLS = [
+    whoami,
+    echo,
+    odd,
+    no_box,
+    admins_alone,
+    dangerous,
+    with_keys,
+    linger,
+    steps,
+    shout,
+    from_a_thread,
+    erase,
+    pay,
+    paid,
+]
 
 
 async def main(home: Home) -> None:
