@@ -4,7 +4,9 @@ import asyncio
 import logging
 import sys
 import threading
+import time
 import traceback
+from types import FrameType
 
 from engine.dispatch.flight import Flight
 from engine.dispatch.flights import Flights
@@ -13,6 +15,7 @@ _log = logging.getLogger("knackbox.dispatch")
 
 # An async tool that holds the loop this long delays every other call noticeably.
 DEFAULT_STALL_S = 1.0
+_BUSY_SHARE = 0.5  # of the stall, as processor time: then the loop's thread was computing
 _TICKS = 4  # looks per stall time, so that a stall is noticed at most a quarter late
 # Looks without a call in flight before the thread sleeps: to wake it costs a call more than all its stages.
 _LINGERS = 40
@@ -21,7 +24,8 @@ _LINGERS = 40
 class StallWatchdog:
     """A thread that asks the loop for a sign of life while calls are in flight, and sleeps when there were none lately.
 
-    Costs a call one attribute read. `reported` counts stalls, each logged once as a warning.
+    Costs a call one attribute read. `reported` counts stalls that something in the loop caused, each logged once as a
+    warning; `starved` counts those that nothing in it caused.
     """
 
     def __init__(self, flights: Flights, *, stall_s: float = DEFAULT_STALL_S) -> None:
@@ -35,6 +39,7 @@ class StallWatchdog:
         self._loop_thread = 0
         self.awake = False
         self.reported = 0
+        self.starved = 0
 
     def wake(self) -> None:
         """Start watching; called, from the loop, when a call begins and `awake` is False."""
@@ -74,19 +79,41 @@ class StallWatchdog:
         if self._closed.is_set():
             return False
         assert self._loop is not None  # noqa: S101 - the thread is started after it is set
+        cpu_s = self._cpu_s()
         try:
             self._loop.call_soon_threadsafe(beat.set)
         except RuntimeError:
             return False
         if beat.wait(self._stall_s):
             return not self._closed.is_set()
-        self._report()
+        self._judge(beat, cpu_s)
         while not beat.wait(self._stall_s):
             if self._closed.is_set():
                 return False
         return True
 
-    def _report(self) -> None:
+    def _judge(self, beat: threading.Event, cpu_s: float) -> None:
+        """Report what blocks the loop, if anything in it does: the machine may be overloaded instead."""
+        frame = _frame_of(self._loop_thread)
+        used = self._cpu_s() - cpu_s
+        computing = used >= self._stall_s * _BUSY_SHARE
+        # A tool that sleeps goes on sleeping. A process that was stopped, or got no processor, goes on at once.
+        if _in_a_callback(frame) and (computing or not beat.wait(self._stall_s / _TICKS)):
+            self._report(frame)
+            return
+        self.starved += 1
+        _log.debug(
+            "The event loop answered late (after more than %g s) and used %.2f s of processor time meanwhile. No tool "
+            "blocks it: the machine is overloaded, or another thread keeps the interpreter busy.",
+            self._stall_s,
+            used,
+        )
+
+    def _cpu_s(self) -> float:
+        """Processor time of the loop's thread so far."""
+        return time.clock_gettime(time.pthread_getcpuclockid(self._loop_thread))
+
+    def _report(self, frame: FrameType | None) -> None:
         task = asyncio.current_task(self._loop)
         flights = list(self._flights)
         at_fault = next((each for each in reversed(flights) if each.task is task), None)
@@ -96,15 +123,31 @@ class StallWatchdog:
             "runs in a worker thread, or await what blocks.",
             _named(at_fault, flights),
             self._stall_s,
-            self._where(),
+            _where(frame),
         )
 
-    def _where(self) -> str:
-        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - the documented way to see another thread's stack
-        if frame is None:
-            return ""
-        last = traceback.extract_stack(frame, limit=1)[-1]
-        return f" at {last.filename}:{last.lineno} in {last.name}"
+
+def _frame_of(thread: int) -> FrameType | None:
+    return sys._current_frames().get(thread)  # noqa: SLF001 - the documented way to see another thread's stack
+
+
+def _in_a_callback(frame: FrameType | None) -> bool:
+    """Whether the loop's thread runs what the loop has called, and does not just wait for events."""
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module == "asyncio.events" and frame.f_code.co_name == "_run":
+            return True
+        if module == "asyncio.base_events" and frame.f_code.co_name == "_run_once":
+            return False
+        frame = frame.f_back
+    return True  # another kind of loop: nothing is known of it
+
+
+def _where(frame: FrameType | None) -> str:
+    if frame is None:
+        return ""
+    last = traceback.extract_stack(frame, limit=1)[-1]
+    return f" at {last.filename}:{last.lineno} in {last.name}"
 
 
 def _named(at_fault: Flight | None, flights: list[Flight]) -> str:

@@ -3,6 +3,8 @@
 import asyncio
 import gc
 import logging
+import signal
+import sys
 import threading
 import time
 
@@ -443,3 +445,58 @@ async def test_a_tool_learns_that_its_result_reached_nobody_and_only_then(tmp_pa
         with pytest.raises(asyncio.CancelledError):
             await asyncio.create_task(h.call("telling", cancelled=True))
         assert log == ["unheard"]
+
+
+_STOPPED = """
+import asyncio, logging, sys
+from pathlib import Path
+from engine.registry.decorate import tool
+from tests.dispatch.house import house
+
+@tool()
+async def wait() -> None:
+    \"\"\"Wait.\"\"\"
+    sys.stdout.write("waiting\\n")
+    sys.stdout.flush()
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+
+async def main() -> None:
+    async with house(Path(sys.argv[1]), [wait], stall_s=0.2) as h:
+        assert (await h.call("wait")).success
+        print(h.pipeline._watchdog.reported, h.pipeline._watchdog.starved)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.spec("CALL-6")
+async def test_a_process_that_got_no_processor_time_blames_no_tool(tmp_path):
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _STOPPED, str(tmp_path), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        async with asyncio.timeout(PATIENCE_S * 4):
+            assert await process.stdout.readline() == b"waiting\n"
+            for _ in range(3):
+                process.send_signal(signal.SIGSTOP)
+                await asyncio.sleep(0.6)  # what is tried: three times as long as a stall
+                process.send_signal(signal.SIGCONT)
+                await asyncio.sleep(0.1)
+            process.stdin.write(b"\n")
+            assert (await process.stdout.readline()).split()[0] == b"0"
+    finally:
+        process.kill()
+        await process.wait()
+
+
+@pytest.mark.spec("CALL-6")
+async def test_a_tool_that_sleeps_in_the_event_loop_is_named_as_well(tmp_path, caplog):
+    @tool()
+    async def sleeper() -> None:
+        """Block the loop without computing."""
+        time.sleep(0.5)
+
+    async with house(tmp_path, [sleeper], stall_s=0.05) as h:
+        assert (await h.call("sleeper")).success
+        assert h.pipeline._watchdog.reported >= 1
+    assert any("Tool 'sleeper' has blocked" in each.getMessage() for each in caplog.records)
