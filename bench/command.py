@@ -18,6 +18,7 @@ from bench.boxes import command as boxes
 from bench.fidelity import run as fidelity
 from bench.growth import command as growth
 from bench.kernels import command as kernels
+from bench.load import command as load
 from bench.turns import command as turns
 from engine.faces.cli.shared import Exit, fail, wants_json
 
@@ -52,6 +53,19 @@ for _name, (_bench, _usual, _help) in _TIMINGS.items():
 def timings(ctx: typer.Context, as_json: Json = False) -> None:
     """All of the above, one after the other."""
     _show(ctx, as_json, lambda console: {name: bench(usual, console) for name, (bench, usual, _) in _TIMINGS.items()})
+
+
+@app.command("load")
+def load_(
+    ctx: typer.Context,
+    *,
+    rounds: Rounds = 1,
+    clients: Annotated[list[int] | None, typer.Option("--clients", min=1, help="At once; repeat it.")] = None,
+    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="Each turn takes.")] = load.SECONDS,
+    as_json: Json = False,
+) -> None:
+    """`knackbox serve` with up to 1,000 clients, beside a Starlette server that starts `python -c` per request."""
+    _show(ctx, as_json, lambda console: {"load": load.bench(rounds, console, clients or load.CLIENTS, seconds)})
 
 
 @app.command("turns")

@@ -1,0 +1,120 @@
+"""`knackbox serve` under load: 1, 10, 100 and 1,000 clients at once, beside one that starts ``python -c`` for each.
+
+Both servers run all the time and take turns, so that a drift of the machine's speed hits them alike.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.load.clients import TIMEOUT_S, Found
+from bench.load.servers import Server, knackbox, peer
+
+CLIENTS = (1, 10, 100, 1000)
+SECONDS = 10.0
+_COLUMNS = (
+    "clients", "way", "/s", "p50 ms", "p95 ms", "p99 ms", "refused", "within ms", "let in when told", "no Retry-After",
+    "timeouts", "errors", "ratio",
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Load:
+    """What so many clients saw of one server, all rounds together."""
+
+    clients: int
+    way: str
+    seconds: float = 0.0
+    found: Found = field(default_factory=Found)
+
+    def add(self, found: Found, seconds: float) -> None:
+        self.seconds += seconds
+        mine = self.found
+        mine.within += found.within
+        mine.timeouts += found.timeouts
+        for name in ("served", "refusals", "promises", "errors"):
+            getattr(mine, name).extend(getattr(found, name))
+
+    def row(self) -> dict[str, Any]:
+        """per_s: served within the time. kept: the share of refused clients that were let in when they came back."""
+        found = self.found
+        told = [each for each in found.promises if each is not None]
+        return {
+            "clients": self.clients,
+            "way": self.way,
+            "per_s": found.within / self.seconds,
+            **{f"p{share}_ms": at(found.served, share / 100) * 1e3 for share in (50, 95, 99)},
+            "refusals": len(found.refusals),
+            "refused_within_ms": at(found.refusals, 1.0) * 1e3,
+            "promises": len(told),
+            "kept": sum(kept for _, kept in told) / len(told) if told else None,
+            "longest_promise_s": max((wait for wait, _ in told), default=None),
+            "without_retry_after": len(found.promises) - len(told),
+            "timeouts": found.timeouts,
+            "errors": len(found.errors),
+            "first_error": found.errors[0] if found.errors else "",
+        }
+
+
+def bench(
+    rounds: int, console: Console, clients: Sequence[int] = CLIENTS, seconds: float = SECONDS
+) -> list[dict[str, Any]]:
+    """Measure and show; the rows, with the throughput's ratio to the peer's."""
+    with (
+        tempfile.TemporaryDirectory(prefix="knackbox-bench-") as folder,
+        knackbox(Path(folder), max(clients)) as ours,
+        peer() as theirs,
+    ):
+        loads = [Load(count, server.way) for count in clients for server in (ours, theirs)]
+        for _ in range(rounds):
+            for number, count in enumerate(clients):
+                for which, server in enumerate((ours, theirs)):
+                    with console.status(f"{count} clients of {server.way}"):
+                        loads[2 * number + which].add(asked(server, count, seconds), seconds)
+    rows = [load.row() for load in loads]
+    for mine, other in zip(rows[::2], rows[1::2], strict=True):
+        mine["ratio"] = mine["per_s"] / other["per_s"] if other["per_s"] else None
+        other["ratio"] = 1.0
+    show(rows, console)
+    return rows
+
+
+def asked(server: Server, clients: int, seconds: float) -> Found:
+    """What clients in another process saw."""
+    command = [sys.executable, "-m", "bench.load.clients", server.url, server.token, str(clients), str(seconds)]
+    done = subprocess.run(command, capture_output=True, check=True, timeout=seconds + 4 * TIMEOUT_S)
+    said = json.loads(done.stdout)
+    said["promises"] = [None if each is None else tuple(each) for each in said["promises"]]
+    return Found(**said)
+
+
+def at(values: Sequence[float], share: float) -> float:
+    """The nearest-rank percentile; 0 of nothing."""
+    return sorted(values)[max(0, round(share * len(values)) - 1)] if values else 0.0
+
+
+def show(rows: Sequence[dict[str, Any]], console: Console) -> None:
+    """One line for each number of clients and way."""
+    table = Table(title=f"HTTP calls of `6 * 7`; clients give up after {TIMEOUT_S:g} s", title_justify="left")
+    for column in _COLUMNS:
+        table.add_column(column, justify="left" if column == "way" else "right")
+    for row in rows:
+        kept = "-" if row["kept"] is None else f"{row['kept']:.1%}"
+        ratio = "-" if row["ratio"] is None else f"{row['ratio']:.2f}"
+        table.add_row(
+            str(row["clients"]), row["way"], f"{row['per_s']:.1f}", *(f"{row[f'p{p}_ms']:.1f}" for p in (50, 95, 99)),
+            str(row["refusals"]), f"{row['refused_within_ms']:.0f}", kept, str(row["without_retry_after"]),
+            str(row["timeouts"]), str(row["errors"]), ratio,
+        )  # fmt: skip
+    console.print(table)
+    for row in rows:
+        if row["first_error"]:
+            console.print(f"{row['clients']} clients of {row['way']}, first error: {row['first_error']}", style="dim")
