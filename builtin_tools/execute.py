@@ -14,6 +14,7 @@ from builtin_tools.refusals import wrong_arguments
 from builtin_tools.workspace_program import program_of
 from engine.contract.context import CallContext, Produced
 from engine.contract.spec import Annotations
+from engine.dispatch.large import LARGE_CHARACTERS, is_large
 from engine.dispatch.outcome import raise_unless_ok
 from engine.dispatch.pieces import pieces_for
 from engine.registry.decorate import tool
@@ -91,6 +92,12 @@ async def execute(
         limits=Limits(wall_s=timeout_s, cpu_s=timeout_s),
     )
     outcome = raise_unless_ok(await ctx.sandbox.run(job, on_output=pieces_for(ctx)), filename or f"The {language} code")
+    if is_large(outcome.value) or len(outcome.stdout) + len(outcome.stderr) > LARGE_CHARACTERS:
+        return await asyncio.to_thread(_produced, language, outcome)
+    return _produced(language, outcome)
+
+
+def _produced(language: str, outcome: Outcome) -> Produced:
     return Produced(result(outcome), message(outcome), (f"executed:{language}",))
 
 

@@ -31,6 +31,7 @@ Message = dict[str, Any]
 
 HEADER = struct.Struct("!IQ")
 MAX_VALUE_BYTES = 4 << 20
+MAX_VALUE_NODES = 100_000  # lists, objects and what is in them; the engine takes no more (`sandbox.nodes`)
 MAX_ERROR_CHARS = 16_000
 SCRIPT = "main.py"
 OWN_FILES = "<knackbox>/"  # what the code of a template's modules says it was compiled from
@@ -307,8 +308,22 @@ def _dump(answer: Message, *, strict: bool) -> bytes:
         text = json.dumps({**answer, "value": repr(answer["value"])[:10_000]})
     if len(text) > MAX_VALUE_BYTES:
         raise ValueError(f"the value is {len(text):,} bytes as JSON, over {MAX_VALUE_BYTES:,}; write it to a file")
+    if text.count(",") + text.count("[") + text.count("{") > MAX_VALUE_NODES and _has_too_many_nodes(answer):
+        raise ValueError(f"the value has over {MAX_VALUE_NODES:,} lists, objects and elements; write it to a file")
     data = text.encode()
     return HEADER.pack(len(data), 0) + data
+
+
+def _has_too_many_nodes(answer: Message) -> bool:
+    """As `sandbox.nodes` counts: each list, each object, and each element of one after its first."""
+    stack: list[Any] = [answer]
+    nodes = 0
+    while stack and nodes <= MAX_VALUE_NODES:
+        each = stack.pop()
+        nodes += 1 + max(0, len(each) - 1)
+        inner = each.values() if isinstance(each, dict) else each
+        stack += [one for one in inner if isinstance(one, dict | list | tuple)]
+    return nodes > MAX_VALUE_NODES
 
 
 def _keep_script(folder: str, source: str) -> str:

@@ -4,13 +4,17 @@ Source: https://platform.openai.com/docs/api-reference/images/create. Servers di
 `gpt-image` models take `output_format` and always answer in base64; others take `response_format`.
 """
 
+import asyncio
 import base64
 import binascii
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.agent.endpoint import ModelEndpoint
 from engine.agent.provider_failure import provider_failure
 from engine.contract.failure import FailureClass, ToolFailure
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 BASE64_ONLY = "gpt-image"
@@ -35,22 +39,31 @@ class OpenAIImages:
 
     async def generate(self, prompt: str, size: str) -> bytes:
         """One PNG. size: such as ``"1024x1024"``, as the model takes it. Raises ToolFailure."""
-        from openai import AsyncOpenAI, OpenAIError  # noqa: PLC0415 -- takes a second to import
+        # A second of imports, and certificates that are read from disk: not in the event loop.
+        client = await asyncio.to_thread(_client, self._endpoint)
+        from openai import OpenAIError  # noqa: PLC0415 -- loaded above
 
         endpoint = self._endpoint
-        # A server of one's own may need no key, and must not be sent the one of OPENAI_API_KEY.
-        key = endpoint.api_key or ("no-key-configured" if endpoint.base_url else None)
         options: dict[str, Any] = (
             {"output_format": "png"} if endpoint.name.startswith(BASE64_ONLY) else {"response_format": "b64_json"}
         )
         try:
-            async with AsyncOpenAI(  # repeats are the failure router's
-                base_url=endpoint.base_url, api_key=key, timeout=endpoint.timeout_s, max_retries=0
-            ) as client:
+            async with client:
                 answer = await client.images.generate(model=endpoint.name, prompt=prompt, size=size, n=1, **options)
         except OpenAIError as error:
             raise could_not_draw(str(endpoint), error) from error
         return png_of(answer.data[0].b64_json if answer.data else None, str(endpoint))
+
+
+def _client(endpoint: ModelEndpoint) -> "AsyncOpenAI":
+    import anyio.lowlevel  # noqa: PLC0415 -- with the next
+    from openai import AsyncOpenAI  # noqa: PLC0415 -- takes a second
+
+    asyncio.run(anyio.lowlevel.checkpoint())  # loads anyio's backend, which the first connection would do in the loop
+    # A server of one's own may need no key, and must not be sent the one of OPENAI_API_KEY.
+    key = endpoint.api_key or ("no-key-configured" if endpoint.base_url else None)
+    # Repeats are the failure router's.
+    return AsyncOpenAI(base_url=endpoint.base_url, api_key=key, timeout=endpoint.timeout_s, max_retries=0)
 
 
 def could_not_draw(where: str, error: Exception) -> ToolFailure:

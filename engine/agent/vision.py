@@ -1,8 +1,9 @@
 """`ModelVision`: a model that sees, as the port `engine.contract.context.VisionClient`."""
 
+import asyncio
+import importlib
+
 from engine.agent.endpoint import ModelEndpoint
-from engine.agent.provider_failure import provider_failure
-from engine.contract.failure import ToolFailure
 
 
 class ModelVision:
@@ -13,17 +14,7 @@ class ModelVision:
 
     async def describe(self, prompt: str, images: list[tuple[bytes, str]]) -> str:
         """Answer `prompt` about the images, given as (bytes, media type). Raises ToolFailure."""
-        from pydantic_ai.messages import BinaryContent, ModelRequest, UserPromptPart  # noqa: PLC0415 -- takes seconds
-
-        from engine.agent.model import ModelClient, ModelError  # noqa: PLC0415 -- loads pydantic_ai too
-
-        pictures = [BinaryContent(data=data, media_type=media_type) for data, media_type in images]
-        question = ModelRequest(parts=[UserPromptPart(content=[prompt, *pictures])])
-        try:
-            async with ModelClient(self._endpoint, repeats=False) as model:
-                response = await model.ask([question])
-        except ModelError as error:
-            raise provider_failure(f"The vision model failed: {error}", error, "vision_model") from error
-        if not response.text:
-            raise ToolFailure(f"The vision model {self._endpoint} gave no answer. Ask differently.", reason="no_answer")
-        return response.text
+        # A second of imports, and a client whose certificates are read from disk: not in the event loop.
+        asking = await asyncio.to_thread(importlib.import_module, "engine.agent.image_question")
+        answer: str = await asking.ask(self._endpoint, prompt, images)
+        return answer

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
-from engine.contract.context import no_progress
+from engine.contract.context import Produced, no_progress
 from engine.contract.failure import FailureClass, refusal
 from engine.contract.guard import Guard, Request
 from engine.contract.result import Audit, ToolCall, ToolResult
@@ -17,6 +17,7 @@ from engine.dispatch.audit_data import bounded
 from engine.dispatch.ended import KILLED, Ended, end_of, fault, killed, replayed, substituted, succeeded
 from engine.dispatch.flight import Flight
 from engine.dispatch.flights import Flights
+from engine.dispatch.large import is_large
 from engine.dispatch.parts import Parts
 from engine.dispatch.threads import WorkerThreads
 from engine.dispatch.validate import Validators
@@ -117,6 +118,8 @@ class Pipeline:
             ctx = flight.ctx = replace(ctx, tool_context=call.context)
         returned = await self._attempts.run(flight, tool, ctx, call.arguments)  # deadline, classify, retry
         flight.settled = True
+        if is_large(returned.value if isinstance(returned, Produced) else returned):
+            return await self._house_threads.run(partial(succeeded, returned))
         return succeeded(returned)
 
     def cancel(self, call_id: str) -> bool:

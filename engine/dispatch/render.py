@@ -5,8 +5,13 @@ from typing import Any
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 from engine.contract.context import Produced
+from engine.dispatch.large import MAX_CHARACTERS, MAX_NODES, exceeds
 
 _PLAIN = (bool, int, float)
+TOO_LARGE = (
+    f"The result has more than {MAX_NODES:,} values or {MAX_CHARACTERS >> 20} MiB of text and was left out. "
+    "Return less, or write it to a file of the workspace."
+)
 
 
 def render(returned: Any) -> tuple[Any, str | None, tuple[str, ...]]:
@@ -17,7 +22,9 @@ def render(returned: Any) -> tuple[Any, str | None, tuple[str, ...]]:
     bytes become base64, and what has no JSON form becomes its ``repr``.
     """
     if isinstance(returned, Produced):
-        output, _ = _plain(returned.value)
+        output, shown = _plain(returned.value)
+        if shown == TOO_LARGE and output is None:
+            return None, TOO_LARGE, tuple(map(str, returned.side_effects))
         message = None if returned.message is None else _sound(str(returned.message))
         return output, message, tuple(map(str, returned.side_effects))
     output, text = _plain(returned)
@@ -32,6 +39,8 @@ def _plain(value: Any) -> tuple[Any, str]:
         return sound, sound
     if type(value) in _PLAIN and value == value and value not in (float("inf"), float("-inf")):  # noqa: PLR0124 - not NaN
         return value, str(value).lower() if type(value) is bool else repr(value)
+    if exceeds(value, MAX_NODES, MAX_CHARACTERS):
+        return None, TOO_LARGE
     try:
         output = to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="strings", serialize_unknown=True)
         text = output if type(output) is str else to_json(output, inf_nan_mode="strings").decode()

@@ -1,6 +1,7 @@
 """May this be repeated, when, and how often. tenacity does the repeating, entered only after a first failure."""
 
 import asyncio
+import importlib
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
@@ -47,7 +48,9 @@ class Retrier:
         remaining_s: seconds left of the call's deadline; a wait that would outlast it is not begun.
         Raises the error of the last attempt made, which is `first` when no repeat was allowed.
         """
-        import tenacity  # noqa: PLC0415 - brings tornado along (60 ms), and most runs never retry
+        # Brings tornado along: 60 ms, which most runs never need and the event loop cannot spare.
+        await asyncio.to_thread(importlib.import_module, "tenacity")
+        import tenacity  # noqa: PLC0415 - loaded above
 
         pending: list[Exception] = [first]
 

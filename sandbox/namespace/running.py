@@ -13,10 +13,20 @@ from sandbox.capture import Capture
 from sandbox.changes import Change, ChangeKind
 from sandbox.contract import CodeError, End, Job, OnOutput, Outcome, SandboxError, Stream, Usage
 from sandbox.namespace.forkserver import ForkedBox
+from sandbox.nodes import MAX_NODES, too_many_nodes
 
 _READ = 1 << 16
+_LONGEST_NEWS = 16 << 10  # bytes of a head that is decoded at once; what comes before an answer is shorter
 _MAX_OUTLETS = 64  # sockets one message of the box may carry
 _READS_PER_WAKE = 16  # so that an endless printer leaves the loop to others
+
+
+def _decoded(text: bytes) -> dict[str, Any]:
+    """The head of an answer. Raises SandboxError for more than the box's own worker would send."""
+    if too_many_nodes(text, 2 * MAX_NODES):  # the worker's own count leaves room for what is around the value
+        raise SandboxError("The box's answer has too many values to be read.", may_have_started=True)
+    said: dict[str, Any] = json.loads(text)
+    return said
 
 
 class RunningJob:
@@ -40,7 +50,7 @@ class RunningJob:
             "stderr": Capture(job.limits.capture_bytes),
         }
         self._frame = bytearray()
-        self._answer: asyncio.Future[tuple[dict[str, Any], bytes] | None] = self._loop.create_future()
+        self._answer: asyncio.Future[tuple[bytes, bytes] | None] = self._loop.create_future()
         self._signals: deque[asyncio.Future[None]] = deque()
         self._stopped_for_output = False
         self._started = self._loop.time()
@@ -69,7 +79,11 @@ class RunningJob:
         self._drain()
         if answer is None:
             return self._without_answer(wall)
-        said, body = answer
+        text, body = answer
+        if len(text) > _LONGEST_NEWS:  # decoding may take a while
+            said = await asyncio.to_thread(_decoded, text)
+        else:
+            said = json.loads(text)
         if said.get("kind") == "failed":
             raise SandboxError(f"The box could not run the job: {said['why']}.", may_have_started=said["started"])
         return self._with_answer(said, body, wall)
@@ -122,11 +136,12 @@ class RunningJob:
             head, body = worker.unpack_head(bytes(self._frame[:start]))
             if len(self._frame) < start + head + body:
                 return
-            said = json.loads(self._frame[start : start + head])
-            if said.get("kind") == "signalled":
+            text = bytes(memoryview(self._frame)[start : start + head])
+            kind = json.loads(text).get("kind") if head <= _LONGEST_NEWS else None
+            if kind == "signalled":
                 self._signals.popleft().set_result(None)
-            elif said.get("kind") != "outlets":
-                self._finish((said, bytes(memoryview(self._frame)[start + head :])))
+            elif kind != "outlets":
+                self._finish((text, bytes(memoryview(self._frame)[start + head :])))
                 return
             del self._frame[: start + head]  # sockets came with their frame
 
@@ -139,7 +154,7 @@ class RunningJob:
             self._on_outlets(outlets)
         return data
 
-    def _finish(self, answer: tuple[dict[str, Any], bytes] | None) -> None:
+    def _finish(self, answer: tuple[bytes, bytes] | None) -> None:
         self._loop.remove_reader(self._box.channel)
         self._forget_signals()
         if not self._answer.done():

@@ -1,0 +1,37 @@
+"""A question about images, asked of a model that sees.
+
+Importing this module takes seconds, as `engine.agent.model` does; `engine.agent.vision` does it at the first question.
+"""
+
+import asyncio
+
+import anyio.lowlevel
+from pydantic_ai.messages import BinaryContent, ModelRequest, UserPromptPart
+
+from engine.agent.endpoint import ModelEndpoint
+from engine.agent.model import ModelClient, ModelError
+from engine.agent.provider_failure import provider_failure
+from engine.contract.failure import ToolFailure
+
+
+async def ask(endpoint: ModelEndpoint, prompt: str, images: list[tuple[bytes, str]]) -> str:
+    """The model's answer in words. Raises ToolFailure."""
+    question = await asyncio.to_thread(_question, prompt, images)
+    try:
+        async with await asyncio.to_thread(_client, endpoint) as model:
+            response = await model.ask([question])
+    except ModelError as error:
+        raise provider_failure(f"The vision model failed: {error}", error, "vision_model") from error
+    if not response.text:
+        raise ToolFailure(f"The vision model {endpoint} gave no answer. Ask differently.", reason="no_answer")
+    return response.text
+
+
+def _client(endpoint: ModelEndpoint) -> ModelClient:
+    asyncio.run(anyio.lowlevel.checkpoint())  # loads anyio's backend, which the first connection would do in the loop
+    return ModelClient(endpoint, repeats=False)
+
+
+def _question(prompt: str, images: list[tuple[bytes, str]]) -> ModelRequest:
+    pictures = [BinaryContent(data=data, media_type=media_type) for data, media_type in images]
+    return ModelRequest(parts=[UserPromptPart(content=[prompt, *pictures])])

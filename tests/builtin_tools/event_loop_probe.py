@@ -1,0 +1,151 @@
+"""Calls every built-in tool in a fresh process, the first time and again, and prints what each cost the event loop.
+
+What is measured is the processor time of the loop's thread in one callback, which a busy machine hardly changes.
+"""
+
+import asyncio
+import base64
+import json
+import sys
+import time
+from asyncio import events
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+from engine import Engine
+from tests.builtin_tools.http_server import Seen, reply, serving
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+CODE = '''
+def vowels(text: str) -> int:
+    """Count vowels.
+
+    Args:
+        text: any text.
+    """
+    return sum(letter in "aeiou" for letter in text)
+'''
+TESTS = """
+from vowels import vowels
+
+def test_some():
+    assert vowels("banana") == 3
+    assert vowels("aeiou") == 5
+
+def test_none():
+    assert vowels("rhythm") == 0
+"""
+PIPELINE = {
+    "parameters": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+    "steps": [{"name": "count", "call": "vowels", "inputs": {"text": {"from": "/arguments/name"}}}],
+    "output": {"count": {"from": "/count"}},
+}
+CASES = [
+    {"arguments": {"name": "banana"}, "expect": {"count": 3}},
+    {"arguments": {"name": "x"}, "expect": {"count": 0}},
+]
+LARGE_VALUES = (
+    "[[] for _ in range(1040000)]",  # refused in the box
+    "[[] for _ in range(49000)]",
+    "{str(n): n for n in range(45000)}",
+    "list(range(99000))",
+    "'a,' * 2000000",
+    "['\\x00' * 20] * 30000",
+)
+WIDE = "\n".join("word " * 20 for _ in range(9_000))
+
+Calls = list[tuple[str, dict[str, Any], bool]]
+CALLS: Calls = [
+    ("replan", {"reason": "a", "new_plan": "b"}, True),
+    ("abort_attempt", {"reason": "a", "learned": "b"}, True),
+    *(("execute", {"language": "python", "code": code}, number > 0) for number, code in enumerate(LARGE_VALUES)),
+    ("execute", {"language": "python", "code": f"len({WIDE!r})"}, True),
+    ("execute", {"language": "python", "code": "print('x' * 4_000_000)"}, True),
+    ("execute", {"language": "python", "code": "x = 1; print('x' * 100_000); x", "stateful": True}, True),
+    ("kernels", {"action": "variables"}, True),
+    ("kernels", {"action": "export"}, True),
+    ("kernels", {"action": "list"}, True),
+    ("file_system", {"action": "write", "path": "big.txt", "content": WIDE}, True),
+    ("file_system", {"action": "read", "path": "big.txt"}, True),
+    ("file_system", {"action": "search", "pattern": "word"}, True),
+    ("file_system", {"action": "list"}, True),
+    ("file_system", {"action": "find", "pattern": "*.txt"}, True),
+    ("scratchpad", {"action": "set", "key": "a", "value": "b" * 1000}, True),
+    ("scratchpad", {"action": "list"}, True),
+    ("system_utility", {"action": "diagnostics"}, True),
+    ("system_utility", {"action": "health"}, True),
+    ("create_skill", {"name": "vowels", "description": "Counts vowels.", "code": CODE, "tests": TESTS}, True),
+    ("vowels", {"text": "banana" * 10_000}, True),
+    (
+        "compose_skill",
+        {"name": "vowels_of_name", "description": "Counts vowels of a name.", "pipeline": PIPELINE, "cases": CASES},
+        True,
+    ),
+    ("vowels_of_name", {"name": "banana"}, True),
+    ("manage_skills", {"action": "list"}, True),
+    ("manage_skills", {"action": "stats"}, True),
+    ("vision_analysis", {"path": "image.png"}, True),
+    ("image_generation", {"prompt": "a dot"}, True),
+]
+
+
+class Meter:
+    """The longest callback of the loop's thread since it was last asked, seconds of processor time."""
+
+    def __init__(self) -> None:
+        self.longest = (0.0, "")
+        run, thread_time = events.Handle._run, time.thread_time
+
+        def measured(handle: Any) -> None:
+            began = thread_time()
+            run(handle)
+            took = thread_time() - began
+            if took > self.longest[0]:
+                self.longest = (took, repr(handle)[:300])
+
+        events.Handle._run = measured  # type: ignore[method-assign]
+
+    def take(self) -> tuple[float, str]:
+        longest, self.longest = self.longest, (0.0, "")
+        return longest
+
+
+def answer(handler: BaseHTTPRequestHandler, seen: Seen) -> None:
+    """As a model that sees, and one that draws."""
+    message = {"role": "assistant", "content": "A dot."}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    drawn = {"created": 1, "data": [{"b64_json": base64.b64encode(PNG).decode()}]}
+    chat = {"id": "1", "created": 1, "model": "m", "object": "chat.completion", "choices": [choice]}
+    body = json.dumps(drawn if "images" in seen.path else chat).encode()
+    reply(handler, 200, body, {"Content-Type": "application/json"})
+
+
+async def main(home: Path) -> None:
+    with serving({"/v1/chat/completions": answer, "/v1/images/generations": answer}) as server:
+        endpoint = f'provider = "openai"\nname = "m"\nbase_url = "{server.url("/v1")}"\napi_key = "k"\n'
+        home.mkdir(exist_ok=True)
+        (home / "config.toml").write_text(f"[vision]\n{endpoint}[image]\n{endpoint}")
+        async with Engine.open(home, environ={}) as engine:
+            workspace = home / "workspace"
+            (workspace / "image.png").write_bytes(PNG)
+            for number in range(1_500):
+                (workspace / f"file-{number}.txt").write_text("a word\n")
+            meter, rows = Meter(), []
+            for name, arguments, works in CALLS:
+                for again in (False, True):
+                    meter.take()
+                    result = await engine.call(name, arguments)
+                    await asyncio.sleep(0)
+                    seconds, where = meter.take()
+                    works_again = works and not (again and name in {"create_skill", "compose_skill"})
+                    wrong = result.error[:300] if works_again and not result.success else ""
+                    rows.append({"tool": name, "ms": seconds * 1e3, "where": where, "wrong": wrong, "again": again})
+            names = [spec.name for spec in await engine.get_active_tool_definitions()]
+    print(json.dumps({"rows": rows, "tools": names}))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1])))

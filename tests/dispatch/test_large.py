@@ -1,0 +1,66 @@
+"""Large results: converted in a thread, and left out past a bound."""
+
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, model_serializer
+
+from engine.dispatch.large import LARGE_NODES, MAX_NODES, exceeds, is_large
+from engine.dispatch.render import TOO_LARGE
+from engine.registry.decorate import tool
+from tests.dispatch.house import house
+
+pytestmark = pytest.mark.spec("CALL-14")
+
+
+async def test_a_result_too_large_to_be_passed_on_is_left_out_and_said_to_be(tmp_path: Path) -> None:
+    @tool()
+    async def huge() -> list[int]:
+        """Return too much."""
+        return [0] * (MAX_NODES + 1)
+
+    async with house(tmp_path, [huge]) as h:
+        result = await h.call("huge")
+        assert (result.success, result.output, result.message) == (True, None, TOO_LARGE)
+
+
+@pytest.mark.parametrize(("items", "in_the_loop"), [(1, True), (LARGE_NODES + 1, False)])
+async def test_a_large_result_is_converted_outside_of_the_event_loop(
+    tmp_path: Path, items: int, *, in_the_loop: bool
+) -> None:
+    threads = set[int]()
+
+    class Item(BaseModel):
+        @model_serializer
+        def plain(self) -> int:
+            threads.add(threading.get_ident())
+            return 1
+
+    @tool()
+    async def items_of() -> list[Item]:
+        """Return items."""
+        return [Item()] * items
+
+    async with house(tmp_path, [items_of]) as h:
+        assert (await h.call("items_of")).output == [1] * items
+    assert threads
+    assert (threading.get_ident() in threads) is in_the_loop
+
+
+@given(
+    st.recursive(st.integers() | st.text(max_size=5), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
+)
+def test_what_is_counted_is_every_element_and_every_character(value: object) -> None:
+    def nodes(each: object) -> int:
+        if isinstance(each, dict):
+            return len(each) + sum(map(nodes, each.values()))
+        return len(each) + sum(map(nodes, each)) if isinstance(each, list) else 0
+
+    if isinstance(value, str | int):
+        return
+    assert not exceeds(value, nodes(value), 1 << 20)
+    assert nodes(value) == 0 or exceeds(value, nodes(value) - 1, 1 << 20)
+    assert not is_large(1)
