@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-_START_S = 60
+_START_S = 180
 _STOP_S = 30
 _CONFIG = """
 [http]

@@ -9,6 +9,7 @@ from bench.load import command
 
 
 @pytest.mark.spec("FACE-6")
+@pytest.mark.timeout(400)
 def test_clients_of_both_servers_are_served_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(command.__file__).parents[2])
     ours, peer = command.bench(1, Console(quiet=True), clients=(2,), seconds=2.0)
