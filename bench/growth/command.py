@@ -16,7 +16,7 @@ from bench.growth.homes import make_home
 
 SIZES = (0, 100, 5_000, 50_000)
 CALLS = 1_000_000
-STEPS = ("open", "first search", "next search", "list", "stats")
+STEPS = ("open", "first search", "next search", "list", "stats", "find by name")
 
 
 def bench(

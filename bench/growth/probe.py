@@ -49,7 +49,8 @@ async def probe(home: str) -> dict[str, float]:
         await timed("next search", lambda: engine.list_tools(query=f"{REQUEST}, and the chord"))
         rows = await timed("list", lambda: listing(library, PAGE, ""))
         await timed("stats", lambda: library.stats(limit=PAGE))
-        await timed("call by name", lambda: engine.describe_tool("system_utility"))
+        name = str(rows[0]["name"]) if rows else "none_of_them"
+        await timed("find by name", lambda: library.find(name))
         found["rows"] = len(rows)
         found["found"] = sum(tool.spec.category == "skill" for tool in listed.tools)
         found["chroma"] = "chromadb" in sys.modules
