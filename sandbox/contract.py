@@ -51,7 +51,7 @@ class Limits:
     cpu_s: float = 30.0
     memory_bytes: int = 512 << 20
     processes: int = 64
-    threads: int = 256  # of all processes together; each process has at least one
+    threads: int = 128  # of all processes together; each process has at least one
     open_files: int = 256
     file_size_bytes: int = 64 << 20
     disk_bytes: int = 128 << 20

@@ -16,7 +16,14 @@ FILTERED = frozenset({"namespace", "docker"})
 MB = 1 << 20
 # Small, so that an attempt to use everything up is over soon; Node alone needs a dozen threads.
 LIMITS = Limits(
-    wall_s=10, cpu_s=5, memory_bytes=256 * MB, processes=32, open_files=64, disk_bytes=32 * MB, output_bytes=4 * MB
+    wall_s=10,
+    cpu_s=5,
+    memory_bytes=256 * MB,
+    processes=32,
+    threads=64,
+    open_files=64,
+    disk_bytes=32 * MB,
+    output_bytes=4 * MB,
 )
 
 # Said by code that got what it wanted. Never in a job's text as a whole, so that echoing the code does not say it.

@@ -37,6 +37,7 @@ def job(spec: KernelSpec, key: str) -> Job:
         cpu_s=spec.cpu_s,
         memory_bytes=spec.memory_bytes,
         processes=spec.processes,
+        threads=spec.threads,
         open_files=spec.open_files,
         file_size_bytes=min(_FILE_SIZE_BYTES, spec.disk_bytes),
         disk_bytes=spec.disk_bytes,

@@ -21,6 +21,7 @@ class KernelSpec:
     workspace: Mount | None = None
     memory_bytes: int = 1 << 30
     processes: int = 64
+    threads: int = 128
     open_files: int = 256
     disk_bytes: int = 256 << 20
     cpu_s: float = 3600.0

@@ -89,6 +89,7 @@ class CellsAsJobs:
             workspace=job.workspace,
             memory_bytes=given.memory_bytes + OWN_MEMORY,
             processes=given.processes + OWN_PROCESSES,
+            threads=given.threads + OWN_PROCESSES,
             open_files=given.open_files + OWN_FILES,
             cpu_s=given.cpu_s,
             disk_bytes=given.disk_bytes,
