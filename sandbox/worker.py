@@ -286,7 +286,8 @@ def _finalize_main() -> None:
         if type(each) in (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom):
             with contextlib.suppress(OSError, ValueError):
                 each.flush()
-    if threading.active_count() == 1:  # daemon threads, which end with the process, still need their globals
+    own = vars(main) is globals()  # this file, run as a program by a backend without a template
+    if threading.active_count() == 1 and not own:  # daemon threads, which end with the process, still need their globals
         names = vars(main)
         private = [name for name in names if name.startswith("_") and not name.startswith("__")]
         for name in (*private, *(name for name in list(names) if name not in private and name != "__builtins__")):

@@ -278,7 +278,7 @@ async def test_one_knackbox_is_a_module_of_another(tmp_path: Path) -> None:
         boxed = await engine.call("inner.execute", {"language": "python", "code": "6 * 7"})
         assert boxed.success, boxed.error
         assert boxed.output["value"] == 42
-        wrong = await engine.call("inner.execute", {"language": "python"})
+        wrong = await engine.call("inner.execute", {"language": "cobol", "code": "6 * 7"})
         assert failed(wrong) == (FailureClass.DIAGNOSTIC, "invalid_arguments", False)  # ours already refuse it
         raised = await engine.call("inner.execute", {"language": "python", "code": "1 / 0"})
         assert "ZeroDivisionError" in raised.text

@@ -153,10 +153,12 @@ async def test_a_disabled_skill_says_so_and_is_not_run(library: SkillLibrary, tm
 
 async def test_code_that_was_changed_by_hand_is_not_run(library: SkillLibrary, tmp_path: Path) -> None:
     await library.create(proposal())
+    listed = await tool_of(library)
     (tmp_path / "home" / "acquired_skills" / "add-one" / "scripts" / "add_one.py").write_text("import os")
     with pytest.raises(ToolFailure, match="is not what was admitted") as failed:
-        await run(library, NoSandbox(), tmp_path, {"number": 1})
+        await listed.run(context(library, NoSandbox(), tmp_path / "workspace"), {"number": 1})
     assert failed.value.failure_class is FailureClass.FATAL
+    assert await SkillSource(library).find("add_one") is None, "it is set aside when it is looked for next"
 
 
 async def test_a_box_that_could_not_run_is_not_held_against_the_skill(library: SkillLibrary, tmp_path: Path) -> None:
