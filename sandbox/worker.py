@@ -287,7 +287,9 @@ def _finalize_main() -> None:
             with contextlib.suppress(OSError, ValueError):
                 each.flush()
     own = vars(main) is globals()  # this file, run as a program by a backend without a template
-    if threading.active_count() == 1 and not own:  # daemon threads, which end with the process, still need their globals
+    if (
+        threading.active_count() == 1 and not own
+    ):  # daemon threads, which end with the process, still need their globals
         names = vars(main)
         private = [name for name in names if name.startswith("_") and not name.startswith("__")]
         for name in (*private, *(name for name in list(names) if name not in private and name != "__builtins__")):

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from acquired_skills.parsing import parse_source
+
 ROOT = Path(__file__).resolve().parent.parent
 ROW = re.compile(r"^\| (?P<id>[A-Z]+-\d+) \| (?P<behaviour>(?:\\\||[^|])+) \| (?P<state>\w+) \|$")
 
@@ -32,7 +34,7 @@ def is_spec_mark(node: ast.AST) -> bool:
 
 def named(source: str, path: str = "test.py") -> Iterator[tuple[str, str]]:
     """(id, place) of every row that a test file names. An id that is not a literal cannot be held against the table."""
-    for node in ast.walk(ast.parse(source, path)):
+    for node in ast.walk(parse_source(source)):
         if not is_spec_mark(node):
             continue
         assert isinstance(node, ast.Call)

@@ -8,6 +8,8 @@ import ast
 import builtins
 from collections.abc import Iterator
 
+from acquired_skills.parsing import parse_source
+
 _MODULES = frozenset(("dataclasses", "datetime", "decimal", "enum", "pydantic", "typing", "typing_extensions"))
 _BASES = frozenset(
     ("BaseModel", "Enum", "Flag", "IntEnum", "IntFlag", "NamedTuple", "Protocol", "StrEnum", "TypedDict")
@@ -23,7 +25,7 @@ def declarations(source: str) -> str:
     """Their source, in the order of the file."""
     kept: list[ast.stmt] = []
     known: dict[str, bool] = {}  # classes kept, and whether they are exceptions
-    for node in ast.parse(source).body:
+    for node in parse_source(source).body:
         kept += _declared(node, known)
     return "\n".join(ast.unparse(node) for node in kept)
 
@@ -43,7 +45,7 @@ def _declared(node: ast.stmt, known: dict[str, bool]) -> Iterator[ast.stmt]:
         case ast.AnnAssign(target=ast.Name(id=name), value=value) if value is not None and _is_constant(value):
             yield ast.Assign([ast.Name(name, ast.Store())], value, lineno=node.lineno)
         case ast.ClassDef(name=name, bases=[ast.Name(id=base)]) if known.get(base, base in _EXCEPTIONS):
-            told = ast.parse("def __str__(self): return self.__dict__.get('_text', super().__str__())").body
+            told = parse_source("def __str__(self): return self.__dict__.get('_text', super().__str__())").body
             known[name] = True
             yield ast.ClassDef(name, [ast.Name(base, ast.Load())], [], told, [])
         case ast.ClassDef(name=name) if _is_plain(node, known):

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
+from acquired_skills.parsing import parse_source
+
 _MOST_CONSTANTS = 20
 _MOST_CHARS = 50  # of a constant
 _MOST_NUMBER = 1_000_000
@@ -98,7 +100,7 @@ def _kind(value: Any) -> Any:
 def _constants(code: str) -> list[Any]:
     """Numbers and texts in the code, and the numbers beside them."""
     found: dict[str, Any] = {}
-    for node in ast.walk(ast.parse(code)):
+    for node in ast.walk(parse_source(code)):
         match node:
             case ast.Constant(value=str(text)) if len(text) <= _MOST_CHARS and text.isprintable():
                 found[_key(text)] = text

@@ -6,14 +6,13 @@ replaced text and in nothing else. Its number of lines is the same, and each lin
 
 import ast
 import bisect
-import contextlib
 import re
 from collections.abc import Iterator
 
 from acquired_skills.admission.mutants import Mutant
+from acquired_skills.parsing import parse_source
 
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)")  # what Python counts as lines; a form feed ends none
-_TRIES = 3
 _ATOMS = (ast.Name, ast.Call, ast.Attribute, ast.Subscript, ast.List, ast.Dict, ast.Set, ast.Tuple, ast.Constant)
 
 
@@ -22,7 +21,7 @@ class Source:
 
     def __init__(self, code: str) -> None:
         self.code = code
-        self.tree = ast.parse(code)
+        self.tree = parse_source(code)
         self._data = code.encode()
         self._starts = [match.start() for match in _LINE.finditer(self._data)]
         self._parents = {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
@@ -79,7 +78,7 @@ class Source:
 def _meaning(text: str, indented: bool = False) -> str | None:
     """A statement's syntax tree as text, without positions; None for what is not Python. indented: below an `if`."""
     try:
-        (statement,) = _parsed(text).body
+        (statement,) = parse_source(text).body
     except (SyntaxError, ValueError):
         return None
     if indented:
@@ -87,13 +86,6 @@ def _meaning(text: str, indented: bool = False) -> str | None:
             return None
         statement = statement.body[0]
     return ast.dump(statement)
-
-
-def _parsed(text: str) -> ast.Module:
-    for _ in range(_TRIES):
-        with contextlib.suppress(SystemError):  # threads that parse disturb each other in CPython 3.11 (gh-106905)
-            return ast.parse(text)
-    return ast.parse(text)
 
 
 def _written(node: ast.expr | ast.stmt, new: ast.AST) -> Iterator[str]:

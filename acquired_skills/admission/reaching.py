@@ -5,13 +5,15 @@ They are read in the syntax tree. Such a test may be there, and has to pass in t
 
 import ast
 
+from acquired_skills.parsing import parse_source
+
 _FIXTURES = frozenset(("caplog", "capfd", "capfdbinary", "capsysbinary", "mocker", "pytester", "recwarn", "testdir"))
 _NAMES = frozenset(("mock", "Mock", "MagicMock", "patch", "environ", "putenv", "warns", "chmod"))
 
 
 def reaching(source: str) -> frozenset[str]:
     """Names of the functions of a test module that do, by themselves or by what they use of it."""
-    tree = ast.parse(source)
+    tree = parse_source(source)
     functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     used = {name: _used(node) for name, node in functions.items()}
     found = {name for name, names in used.items() if names & (_FIXTURES | _NAMES)}

@@ -10,6 +10,7 @@ from packaging.utils import canonicalize_name
 from acquired_skills.admission.script_block import BlockError, declared_in
 from acquired_skills.names import name_problems
 from acquired_skills.needs import not_allowed
+from acquired_skills.parsing import parse_source
 from acquired_skills.proposal import MAX_TIMEOUT_S, Part, Problem, Proposal
 from sandbox.contract import Destination
 
@@ -44,7 +45,7 @@ def check_words(proposal: Proposal, static_names: frozenset[str]) -> list[Proble
 def imported_modules(source: str) -> frozenset[str]:
     """Top-level modules that a source imports anywhere. Raises SyntaxError."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parse_source(source)):
         if isinstance(node, ast.Import):
             found.update(alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -76,7 +77,7 @@ def _source(part: Part, source: str, limit: int, inspect: Callable[[ast.Module],
     if not source.strip():
         return [Problem(part, "It is empty: give the Python source.")]
     try:
-        return list(inspect(ast.parse(source)))
+        return list(inspect(parse_source(source)))
     except SyntaxError as error:
         where = f"line {error.lineno}" + (f", column {error.offset}" if error.offset else "")
         line = f": `{error.text.strip()[:120]}`" if error.text else ""

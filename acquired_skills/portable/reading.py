@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from acquired_skills.folders.front_matter import FrontMatter, read_front
 from acquired_skills.folders.skill_file import PREFIX
 from acquired_skills.names import PATTERN, skill_name
+from acquired_skills.parsing import parse_source
 from acquired_skills.portable.archive import SKILL_FILE, Files, Unreadable
 from acquired_skills.proposal import DEFAULT_TIMEOUT_S, Proposal
 from acquired_skills.skill import SkillDamaged, SkillKind
@@ -117,7 +118,7 @@ def _python(files: Files) -> Iterator[tuple[str, str, ast.Module]]:
         if path.endswith(".py") and len(data) <= MOST_SOURCE:
             try:
                 text = data.decode()
-                yield path, text, ast.parse(text)
+                yield path, text, parse_source(text)
             except (SyntaxError, ValueError, RecursionError, MemoryError):
                 continue
 

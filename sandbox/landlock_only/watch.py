@@ -42,8 +42,7 @@ class FamilyWatch(TreeWatch):
 
     def used_alone(self, worker: int) -> Used | None:  # noqa: ARG002  (asked as in a namespace)
         """Never known here: the pids of the host tell nothing about one job. The moment is used for a last look."""
-        if not self.counted_by_kernel:
-            self._late = self._count_tasks(descendants(os.getpid()))
+        self._late = self._count_tasks(descendants(os.getpid()))
         return None
 
     def exceeded(self) -> str:

@@ -231,7 +231,7 @@ from tests.registry.parts import engine
 async def main():
     async with engine({home!r}, "operators_own") as one:
         await one.registries.register_tool(
-            {{"spec_id": "it", "adapter_path": {path!r}, "timeout_ms": 500}}
+            {{"spec_id": "it", "adapter_path": {path!r}, "timeout_ms": 3000}}
         )
         print((await one.call("it", {{}})).failure.may_have_started, flush=True)
 
