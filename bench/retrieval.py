@@ -25,11 +25,13 @@ from engine.retrieval.bm25 import Bm25
 from engine.retrieval.document import Document
 from engine.retrieval.index import HybridIndex
 from engine.retrieval.memory import MemoryVectors
+from engine.retrieval.stored_index import StoredIndex
 from engine.stores.embedder import Embedder, WordLlamaEmbedder
 from engine.stores.records import Records
 from engine.stores.vectors import VectorStore
 
 SIZES = (100, 5_000, 50_000)
+_AT_ONCE = 2_000  # documents written to an index at a time
 CUTS = (1, 5, 10)
 DEEPEST = 60
 RRF = 60
@@ -210,13 +212,17 @@ def _latency(data: Data, embedder: Embedder, rounds: int, console: Console) -> l
             index = HybridIndex(collection, embedder)
             documents = multiplied(data.documents, size)
             index.load(documents, partial(_told, console))
+            stored = StoredIndex(Path(folder) / "index.db", embedder)
+            for start in range(0, len(documents), _AT_ONCE):
+                stored.apply({each.id: each for each in documents[start : start + _AT_ONCE]}, {})
             words = Bm25()
             for each in documents:
                 words.add(each.id, each.fields)
             ways: dict[str, Callable[[str], object]] = {
                 "words": lambda text, words=words: words.search(text, RETRIEVED),  # type: ignore[misc]
                 "meaning": lambda text, c=collection: c.query(embedder.embed([text])[0], RETRIEVED),  # type: ignore[misc]
-                "ours": lambda text, index=index: index.search(text, RETRIEVED),  # type: ignore[misc]
+                "ours, in memory": lambda text, index=index: index.search(text, RETRIEVED),  # type: ignore[misc]
+                "ours": lambda text, stored=stored: stored.search(text, RETRIEVED),  # type: ignore[misc]
             }
             times: dict[str, list[float]] = {way: [] for way in ways}
             cpu: dict[str, list[float]] = {way: [] for way in ways}
@@ -228,6 +234,7 @@ def _latency(data: Data, embedder: Embedder, rounds: int, console: Console) -> l
                     run(text)
                     cpu[way].append((time.process_time() - used) * 1e3)
                     times[way].append((time.perf_counter() - began) * 1e3)
+            stored.close()
             store.close()
             records.close()
         series = [Series(str(size), way, tuple(values)) for way, values in times.items()]
