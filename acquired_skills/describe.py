@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from acquired_skills.life.totals import VersionStats
 from acquired_skills.portable.instructions import Instruction
 from acquired_skills.skill import Skill
@@ -18,7 +20,32 @@ def by_version(stats: Iterable[VersionStats]) -> Stats:
     return {(one.name, one.version): one for one in stats}
 
 
-def summary(skill: Skill, stats: Stats | None = None) -> dict[str, Any]:
+class Summary(TypedDict):
+    """version: none for instructions. success_rate: none before the first call that counts."""
+
+    name: str
+    version: int | None
+    state: str
+    description: str
+    calls: int
+    success_rate: float | None
+
+
+class Numbers(TypedDict):
+    """How one version did. mean_ms: of successful calls. last: UTC, ISO 8601."""
+
+    name: str
+    version: int
+    calls: int
+    successes: int
+    failures: int
+    uncounted: int
+    success_rate: float | None
+    mean_ms: float | None
+    last: str
+
+
+def summary(skill: Skill, stats: Stats | None = None) -> Summary:
     """One line's worth: what it is, where it stands, how its current version did."""
     own = (stats or {}).get((skill.name, skill.version))
     return {
@@ -31,7 +58,7 @@ def summary(skill: Skill, stats: Stats | None = None) -> dict[str, Any]:
     }
 
 
-def text_summary(one: Instruction) -> dict[str, Any]:
+def text_summary(one: Instruction) -> Summary:
     """As `summary`, of instructions, which have no version and are never called."""
     return {
         "name": one.name,
@@ -62,6 +89,7 @@ def details(skill: Skill, code: bytes, tests: bytes, stats: Iterable[VersionStat
     return {
         **summary(skill, by_version(stats)),
         "parameters": skill.parameters,
+        "returns": skill.returns,
         "kind": skill.kind.value,
         "calls": list(skill.calls),
         "examples": list(skill.examples),
@@ -78,7 +106,7 @@ def details(skill: Skill, code: bytes, tests: bytes, stats: Iterable[VersionStat
     }
 
 
-def numbers(one: VersionStats) -> dict[str, Any]:
+def numbers(one: VersionStats) -> Numbers:
     """How one version did."""
     return {
         "name": one.name,

@@ -72,6 +72,7 @@ class Skill:
     dependencies, destinations: as its code declares them; `host:port`, canonical. environment: the requirements it was
     proved with and runs with. timeout_s: wall time one call may take, seconds. admission: the gate's report, in counts.
     provenance: who proposed it and how, in words (`acquired_skills.provenance`).
+    returns: JSON Schema of the value; None where it is not known.
     calls: names of the tools that a composed one calls, sorted. effects: what all of them together may do and take
     (`acquired_skills.composed.effects`); empty for code.
     """
@@ -97,6 +98,7 @@ class Skill:
     kind: SkillKind = SkillKind.CODE
     calls: tuple[str, ...] = ()
     effects: Mapping[str, Any] = field(default_factory=dict)
+    returns: Mapping[str, Any] | None = None
 
     @property
     def folder(self) -> str:

@@ -1,5 +1,6 @@
 """`SkillTool`: one acquired skill as a tool. Each call runs its code in a fresh box (SKILL-12)."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -7,16 +8,19 @@ from typing import Any
 from acquired_skills.library import SkillLibrary
 from acquired_skills.life.failed_inputs import as_tests, whose
 from acquired_skills.needs import not_allowed, told
+from acquired_skills.returned import misfit_failure, why_misfit
 from acquired_skills.skill import Skill, SkillDamaged, SkillState
 from acquired_skills.skill_job import job_of
 from engine.contract.context import CallContext, Produced
-from engine.contract.failure import FailureClass, refusal
+from engine.contract.failure import FailureClass, ToolFailure, refusal
 from engine.contract.spec import Origin, ToolSpec
+from engine.dispatch.large import is_large
 from engine.dispatch.outcome import failure_of
 from engine.dispatch.pieces import pieces_for
 from sandbox.contract import Destination, Job, Mount, Outcome, SandboxError
 
 GRACE_S = 2.0  # so that the box ends a call before the engine's own deadline does, and says why
+_PRINTED = 2_000  # bytes of stdout in a failure
 BUILD_S = 120.0  # for an environment that is not there any more; what was admitted here is there as a rule
 
 
@@ -39,20 +43,34 @@ class SkillTool:
         except SandboxError:
             self._log(ctx, began, FailureClass.RETRYABLE)  # ours, not the skill's
             raise
-        if outcome.ok:
+        wrong = await self._misfit(outcome.value) if outcome.ok else ""
+        if outcome.ok and not wrong:
             self._log(ctx, began, None)
             self.library.track.keep_request(self.skill, ctx.turn)
             if not self.library.track.settled(self.skill):
                 await self.library.judge(self.skill)
             return _answer(outcome)
-        what, refused = f"The skill `{self.skill.name}`", told(outcome.connections)
-        failure = failure_of(outcome, what, refused)
+        refused = told(outcome.connections)
+        failure = self._failure(outcome, wrong, refused)
         self._log(ctx, began, failure.failure_class)
-        said = outcome.error.message if outcome.error else f"ended by {outcome.end}"
+        said = wrong or (outcome.error.message if outcome.error else f"ended by {outcome.end}")
         await self.library.track.keep_failed(self.skill, arguments, said, ctx.turn)
         if await self.library.judge(self.skill) is SkillState.QUARANTINED:
-            failure = failure_of(outcome, what, f"{refused}\n{await self._quarantined(ctx)}".strip())
+            failure = self._failure(outcome, wrong, f"{refused}\n{await self._quarantined(ctx)}".strip())
         raise failure
+
+    async def _misfit(self, value: Any) -> str:
+        """How the value differs from what the skill's return annotation says; "" where it fits."""
+        schema = self.skill.returns
+        if schema is None:
+            return ""
+        return await asyncio.to_thread(why_misfit, value, schema) if is_large(value) else why_misfit(value, schema)
+
+    def _failure(self, outcome: Outcome, wrong: str, remark: str) -> ToolFailure:
+        if wrong:
+            printed = outcome.stdout[-_PRINTED:].decode(errors="replace").strip()
+            return misfit_failure(self.skill.name, wrong, f"It printed:\n{printed}\n{remark}" if printed else remark)
+        return failure_of(outcome, f"The skill `{self.skill.name}`", remark)
 
     async def _why_not(self, ctx: CallContext) -> str:
         if self.skill.state is SkillState.QUARANTINED:
@@ -101,6 +119,7 @@ def skill_tool(skill: Skill, library: SkillLibrary) -> SkillTool:
         side_effects=("workspace_write", "network") if skill.destinations else ("workspace_write",),
         timeout_s=skill.timeout_s + GRACE_S + (BUILD_S if skill.environment else 0),
         meta={"state": skill.state.value, "examples": skill.examples},
+        returns=skill.returns,
     )
     return SkillTool(skill, library, spec)
 

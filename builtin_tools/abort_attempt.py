@@ -1,12 +1,24 @@
 """`abort_attempt`: the model ends the attempt honestly, and says what was learned."""
 
+from typing import Literal
+
+from typing_extensions import TypedDict
+
 from engine.contract.context import Produced
 from engine.contract.spec import Annotations
 from engine.registry.decorate import tool
 
 
+class Aborted(TypedDict):
+    """The signal to end."""
+
+    signal: Literal["abort_attempt"]
+    reason: str
+    learned: str
+
+
 @tool(category="control", annotations=Annotations(read_only=True, idempotent=True), tier="low", timeout_s=5)
-async def abort_attempt(reason: str, learned: str = "") -> Produced:
+async def abort_attempt(reason: str, learned: str = "") -> Produced[Aborted]:
     """End this attempt without a result, honestly.
 
     Use it when the task cannot be done with the tools you have, or needs a decision that only the user can take.

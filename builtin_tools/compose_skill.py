@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from acquired_skills.composed.admission import DEFAULT_TIMEOUT_S, Composer
 from acquired_skills.describe import signature
 from acquired_skills.library import SkillLibrary
@@ -14,6 +16,17 @@ from engine.contract.context import CallContext, Produced
 from engine.contract.failure import ToolFailure
 from engine.dispatch.inner_calls import InnerCalls
 from engine.registry.decorate import tool
+
+
+class Composed(TypedDict):
+    """The new version. parameters: JSON Schema. calls: the tools it calls."""
+
+    name: str
+    version: int
+    state: str
+    tests: int
+    parameters: dict[str, Any]
+    calls: list[str]
 
 
 @tool(
@@ -34,7 +47,7 @@ async def compose_skill(
     examples: list[str] | None = None,
     breaking: bool = False,
     timeout_s: float = DEFAULT_TIMEOUT_S,
-) -> Produced:
+) -> Produced[Composed]:
     """Teach one new tool made of calls of tools and skills that there are, in a fixed order.
 
     Steps run one after the other, each as an ordinary call: permissions, approvals and limits hold for it. If one
@@ -76,7 +89,7 @@ async def compose_skill(
             "version": skill.version,
             "state": skill.state.value,
             "tests": skill.tests,
-            "parameters": skill.parameters,
+            "parameters": dict(skill.parameters),
             "calls": list(skill.calls),
         },
         message=(

@@ -1,5 +1,9 @@
 """`create_skill`: teach the engine a new tool. Only what proves itself in the box is kept."""
 
+from typing import Any
+
+from typing_extensions import TypedDict
+
 from acquired_skills.declared import asking
 from acquired_skills.describe import signature
 from acquired_skills.library import SkillLibrary
@@ -13,6 +17,19 @@ from engine.registry.decorate import tool
 
 LISTED_BY_QUERY = "it is listed from the next turn on whenever a request is near its description or names it."
 LISTED_AT_ONCE = "it is on the list of tools now."  # who lists tools without a message, such as an MCP client
+
+
+class Created(TypedDict):
+    """The new version. parameters, returns: JSON Schemas; returns is null where the annotation says too little."""
+
+    name: str
+    version: int
+    state: str
+    tests: int
+    parameters: dict[str, Any]
+    returns: dict[str, Any] | None
+    dependencies: list[str]
+    destinations: list[str]
 
 
 @tool(
@@ -33,7 +50,7 @@ async def create_skill(
     examples: list[str] | None = None,
     breaking: bool = False,
     timeout_s: float = DEFAULT_TIMEOUT_S,
-) -> Produced:
+) -> Produced[Created]:
     """Teach a new reusable tool (a skill): Python code together with pytest tests that prove it.
 
     It is admitted only when every test fails on an empty stand-in, all tests pass, twice, on the code, and they notice
@@ -44,12 +61,12 @@ async def create_skill(
     Args:
         name: of the skill and of its one public function, in snake_case, such as roman_numeral.
         description: what it does and when to use it, in one to three sentences; it is found by this.
-        code: one Python file with a public function called like the skill, type hints on every parameter and a
-            docstring with an `Args:` section. It takes and returns plain JSON values; files of the workspace are
-            read by relative paths. Helpers start with an underscore. Packages and network destinations are declared in
-            a PEP 723 block at the top: `# /// script`, `# dependencies = ["requests>=2"]`, `# [tool.knackbox]`,
-            `# destinations = ["api.example.com:443"]`, `# ///`. Nothing else can be connected to, and only what the
-            operator allows.
+        code: one Python file with a public function called like the skill, type hints on every parameter and on what it
+            returns, which is checked at every call, and a docstring with an `Args:` section. It takes and returns plain
+            JSON values; files of the workspace are read by relative paths. Helpers start with an underscore. Packages
+            and network destinations are declared in a PEP 723 block at the top: `# /// script`, `# dependencies =
+            ["requests>=2"]`, `# [tool.knackbox]`, `# destinations = ["api.example.com:443"]`, `# ///`. Nothing else can
+            be connected to, and only what the operator allows.
         tests: a pytest module that starts with `from <name> import <name>` and asserts exact results, edge cases
             and errors included. A test that also passes on a function returning None is refused.
         examples: requests in a user's words that this skill should answer; three to ten make it much easier to find.
@@ -76,7 +93,8 @@ async def create_skill(
             "version": skill.version,
             "state": skill.state.value,
             "tests": skill.tests,
-            "parameters": skill.parameters,
+            "parameters": dict(skill.parameters),
+            "returns": None if skill.returns is None else dict(skill.returns),
             "dependencies": list(skill.dependencies),
             "destinations": list(skill.destinations),
         },

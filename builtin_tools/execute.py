@@ -6,9 +6,10 @@ import re
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from acquired_skills.preload import preload_for
-from builtin_tools.kernels.cells import run_cell
+from builtin_tools.kernels.cells import CellOutput, run_cell
 from builtin_tools.kernels.owner import DEFAULT, KernelName
 from builtin_tools.refusals import wrong_arguments
 from builtin_tools.workspace_program import program_of
@@ -22,6 +23,17 @@ from sandbox.contract import Job, Language, Limits, Mount, Outcome
 
 DEADLINE_S = 120.0
 MAX_RUN_S = 110  # under the deadline, so that the box itself ends the run and says why
+
+
+class RunOutput(TypedDict):
+    """Of a run in a fresh box."""
+
+    end: str
+    exit_code: int | None
+    value: Any
+    stdout: str
+    stderr: str
+    limits_hit: list[str]
 
 
 @tool(
@@ -44,7 +56,7 @@ async def execute(
     timeout_s: Annotated[float, Field(gt=0, le=MAX_RUN_S)] = 30.0,
     stateful: bool = False,
     kernel: KernelName = DEFAULT,
-) -> Produced:
+) -> Produced[RunOutput | CellOutput]:
     """Run Python, Node or Bash code, or a program of your workspace, in an isolated box and get what it printed.
 
     Give `language` and `code`, or the `filename` of a program in your workspace, with `args`. The working directory is
@@ -97,7 +109,7 @@ async def execute(
     return _produced(language, outcome)
 
 
-def _produced(language: str, outcome: Outcome) -> Produced:
+def _produced(language: str, outcome: Outcome) -> Produced[RunOutput]:
     return Produced(result(outcome), message(outcome), (f"executed:{language}",))
 
 
@@ -106,7 +118,7 @@ def imports_of(code: str) -> tuple[str, ...]:
     return tuple(re.findall(r"^[ \t]*(?:import|from)[ \t]+(\w+)", code, re.MULTILINE))
 
 
-def result(outcome: Outcome) -> dict[str, Any]:
+def result(outcome: Outcome) -> RunOutput:
     """An outcome as JSON, streams as text."""
     return {
         "end": str(outcome.end),

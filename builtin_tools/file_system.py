@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import Field
 
 from builtin_tools.download_rules import DownloadRules
+from builtin_tools.file_outputs import FileOutput
 from builtin_tools.refusals import wrong_arguments
 from builtin_tools.workspace import explained, folder_of, one_line
 from engine.contract.context import CallContext, Produced
@@ -62,7 +63,7 @@ async def file_system(
     start_line: Annotated[int, Field(ge=1)] = 1,
     replace: bool = False,
     recursive: bool = False,
-) -> Produced:
+) -> Produced[FileOutput]:
     """Work with the files of your workspace; code run by `execute` has the same files in its working directory.
 
     read(path, start_line): text of a file, in portions. write(path, content): create or replace a whole file.

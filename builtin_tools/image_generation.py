@@ -6,11 +6,20 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from builtin_tools.refusals import not_configured, wrong_arguments
 from builtin_tools.workspace import explained, folder_of
 from engine.contract.context import CallContext, ImageClient, Produced
 from engine.contract.source import Tool
 from engine.registry.decorate import tool
+
+
+class Drawn(TypedDict):
+    """The file that was written. bytes: its size."""
+
+    path: str
+    bytes: int
 
 
 @tool(
@@ -23,7 +32,7 @@ from engine.registry.decorate import tool
 )
 async def image_generation(
     ctx: CallContext, prompt: str, path: str = "image.png", size: str = "", client: str = ""
-) -> Produced:
+) -> Produced[Drawn]:
     """Draw an image from a description and save it as a PNG in the workspace, replacing a file of that name.
 
     Args:

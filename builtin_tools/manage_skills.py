@@ -4,10 +4,14 @@ import asyncio
 import json
 from typing import Any, Literal
 
+from typing_extensions import TypedDict
+
 from acquired_skills.admission.report import brief
 from acquired_skills.composed.suggest import MOST_CALLS, suggested
 from acquired_skills.describe import (
+    Numbers,
     Stats,
+    Summary,
     by_version,
     details,
     needs,
@@ -33,6 +37,34 @@ _PAGE = 200  # rows of one answer
 Action = Literal["list", "show", "delete", "restore", "disable", "enable", "rollback", "stats", "history", "suggest"]
 
 
+class Shown(TypedDict):
+    """Of show. Skills have more fields, and so have instructions, which have no version."""
+
+    name: str
+    version: int | None
+    state: str
+    description: str
+    success_rate: float | None
+
+
+class Version(TypedDict):
+    """Of history."""
+
+    version: int
+    created: str
+    tests: int
+    description: str
+
+
+class Suggestion(TypedDict):
+    """Of suggest: calls that were repeated, and a pipeline of them for compose_skill."""
+
+    tools: list[str]
+    times: int
+    pipeline: dict[str, Any]
+    notes: list[str]
+
+
 @tool(
     required_permission="user",
     category="skills",
@@ -41,7 +73,7 @@ Action = Literal["list", "show", "delete", "restore", "disable", "enable", "roll
 )
 async def manage_skills(
     ctx: CallContext, action: Action, name: str | None = None, version: int | None = None
-) -> Produced:
+) -> Produced[list[Summary] | list[Numbers] | list[Suggestion] | list[Version] | Shown | Summary]:
     """Look after the acquired skills, the tools that were taught with create_skill. "Show me your skills" is this tool.
 
     list: the skills with their states and success rates, a page at a time. show: one with parameters, code, tests and

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 from sqlalchemy import Column, ColumnElement, Connection, MetaData, String, Table, Text, delete, func, select
+from typing_extensions import TypedDict
 
 from builtin_tools.refusals import wrong_arguments
 from engine.contract.context import CallContext, Clock, Produced
@@ -28,6 +29,14 @@ NOTES = Table(
     Column("value", Text, nullable=False),
     Column("updated", String(40), nullable=False),  # UTC, ISO 8601
 )
+
+
+class NoteRow(TypedDict):
+    """A note in a list. characters: its length. updated: UTC, ISO 8601."""
+
+    key: str
+    characters: int
+    updated: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +72,12 @@ class Scratchpad:
             ).scalar()
         return value
 
-    def list(self, turn: Turn) -> list[dict[str, str | int]]:
+    def list(self, turn: Turn) -> list[NoteRow]:
         """Key, length in characters and time of every note, by key."""
         wanted = select(NOTES.c.key, func.length(NOTES.c.value).label("characters"), NOTES.c.updated)
         with self.records.read() as connection:
             rows = connection.execute(wanted.where(*owned(turn)).order_by(NOTES.c.key))
-            return [dict(row) for row in rows.mappings()]
+            return [NoteRow(key=row.key, characters=row.characters, updated=row.updated) for row in rows]
 
     def clear(self, turn: Turn, key: str | None = None) -> int:
         """Remove one note, or all of them; how many there were."""
@@ -89,6 +98,26 @@ Key = Annotated[str, Field(min_length=1, max_length=MAX_KEY)]
 Value = Annotated[str, Field(max_length=MAX_VALUE)]
 
 
+class Removed(TypedDict):
+    """Of clear: how many notes."""
+
+    removed: int
+
+
+class Note(TypedDict):
+    """Of get."""
+
+    key: str
+    value: str
+
+
+class Noted(TypedDict):
+    """Of set. replaced: whether there was a note of this key."""
+
+    key: str
+    replaced: bool
+
+
 @tool(
     category="memory",
     annotations=Annotations(idempotent=True),
@@ -98,7 +127,7 @@ Value = Annotated[str, Field(max_length=MAX_VALUE)]
 )
 def scratchpad(
     ctx: CallContext, action: Literal["set", "get", "list", "clear"], key: Key | None = None, value: Value | None = None
-) -> Produced:
+) -> Produced[list[NoteRow] | Removed | Note | Noted]:
     """Short-term notes that survive between turns: intermediate results, decisions, what is left to do.
 
     `set` writes a note (replacing one of that key), `get` reads one, `list` shows all keys, `clear` removes one note

@@ -5,12 +5,13 @@ import os
 import platform
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
 from sqlalchemy.exc import SQLAlchemyError
+from typing_extensions import TypedDict
 
 from builtin_tools.workspace import folder_of
 from engine.contract.context import CallContext, Produced
@@ -34,8 +35,39 @@ class Check:
     detail: str
 
 
+class Diagnostics(TypedDict):
+    """Facts. Sizes in bytes. sandbox: its backend, and the state of each protection."""
+
+    time_utc: str
+    knackbox: str
+    python: str
+    system: str
+    processors: int
+    load_1_5_15: list[float]
+    memory: dict[str, int]
+    disk: dict[str, int]
+    model_sees: bool
+    image_client: bool
+    sandbox: dict[str, str]
+
+
+class CheckRow(TypedDict):
+    """One thing that was tried. detail: what was seen, or what is wrong and what helps."""
+
+    name: str
+    healthy: bool
+    detail: str
+
+
+class Health(TypedDict):
+    """Whether everything works, and each thing that was tried."""
+
+    healthy: bool
+    checks: list[CheckRow]
+
+
 @tool(category="system", annotations=Annotations(read_only=True, idempotent=True), tier="low")
-async def system_utility(ctx: CallContext, action: Literal["diagnostics", "health"]) -> Produced:
+async def system_utility(ctx: CallContext, action: Literal["diagnostics", "health"]) -> Produced[Diagnostics | Health]:
     """Facts about the machine and the engine you run on.
 
     `diagnostics` gives time, versions, processors, memory, free disk, and the protections of the sandbox. `health`
@@ -51,12 +83,15 @@ async def system_utility(ctx: CallContext, action: Literal["diagnostics", "healt
     healthy = all(check.healthy for check in checks)
     lines = [f"{'ok  ' if check.healthy else 'FAIL'} {check.name}: {check.detail}" for check in checks]
     return Produced(
-        {"healthy": healthy, "checks": [asdict(check) for check in checks]},
+        {
+            "healthy": healthy,
+            "checks": [{"name": each.name, "healthy": each.healthy, "detail": each.detail} for each in checks],
+        },
         "\n".join(["Everything works." if healthy else "Something does not work.", *lines]),
     )
 
 
-async def diagnose(ctx: CallContext) -> dict[str, Any]:
+async def diagnose(ctx: CallContext) -> Diagnostics:
     """Facts by name, as JSON. Sizes in bytes. No host name, user name, address or environment: a model reads this."""
     report = await ctx.sandbox.report()
     disk = await asyncio.to_thread(shutil.disk_usage, ctx.workspace.root)

@@ -2,6 +2,8 @@
 
 import asyncio
 
+from typing_extensions import TypedDict
+
 from builtin_tools.refusals import not_configured
 from builtin_tools.workspace import explained, folder_of
 from engine.contract.context import CallContext, Produced
@@ -10,6 +12,13 @@ from engine.contract.spec import Annotations
 from engine.registry.decorate import tool
 
 MAX_BYTES = 20 << 20  # what the large providers accept for one image
+
+
+class Answer(TypedDict):
+    """What the model saw."""
+
+    path: str
+    answer: str
 
 
 @tool(
@@ -21,7 +30,9 @@ MAX_BYTES = 20 << 20  # what the large providers accept for one image
     cost="cheap",
     timeout_s=120,
 )
-async def vision_analysis(ctx: CallContext, path: str, question: str = "Describe this image in detail.") -> Produced:
+async def vision_analysis(
+    ctx: CallContext, path: str, question: str = "Describe this image in detail."
+) -> Produced[Answer]:
     """Look at an image file of the workspace and answer a question about it.
 
     Takes PNG, JPEG, GIF and WebP. It does not take PDF files: turn a page into a PNG first.

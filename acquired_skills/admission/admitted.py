@@ -29,6 +29,7 @@ def skill_of(proposal: Proposal, admission: Admission, created: str) -> Skill:
         timeout_s=proposal.timeout_s,
         admission=admission.report,
         provenance=proposal.provenance,
+        returns=admission.returns,
     )
 
 

@@ -52,10 +52,12 @@ class Run(TypedDict):
 
 @with_config(_STRICT)
 class Schema(TypedDict):
-    """Of the arguments; whether it is one that may be used is `acquired_skills.arguments`' to say."""
+    """Of the arguments and of the value; whether they may be used is decided in `acquired_skills.arguments` and
+    `acquired_skills.returned`."""
 
     parameters: dict[str, Any]
     plain: bool
+    returns: NotRequired[dict[str, Any]]
 
 
 @with_config(_STRICT)

@@ -4,6 +4,7 @@ Rehearsal (skill and tests together; what it finds can only speak against), judg
 for it), then the neighbours that it may double. All verdicts are made out here.
 """
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -27,6 +28,7 @@ from acquired_skills.in_box.files import HARNESS, PYDANTIC, PYTEST, box_files
 from acquired_skills.needs import HARNESS_PACKAGES, environment_of, told
 from acquired_skills.preload import preload_for
 from acquired_skills.proposal import Problem, Proposal, SkillRefused
+from acquired_skills.returned import kept
 from sandbox.contract import Call, Job, Limits, Sandbox, UnresolvedRequirements
 
 
@@ -37,6 +39,7 @@ class Admission:
     parameters: JSON Schema of the arguments. plain: arguments and value are JSON as they are; otherwise they are
     converted in the box. tests: how many. seconds: wall time in the box. declared: in the code's own block.
     environment: the requirements of the environment it was proved in; empty without dependencies.
+    returns: JSON Schema of the value; None where the annotation gives none, or what the tests saw does not fit it.
     """
 
     parameters: Mapping[str, Any]
@@ -46,6 +49,7 @@ class Admission:
     declared: Declared = field(default_factory=Declared)
     environment: tuple[str, ...] = ()
     report: Mapping[str, Any] = field(default_factory=dict)
+    returns: Mapping[str, Any] | None = None
 
 
 async def admit(
@@ -96,6 +100,7 @@ async def admit(
         seconds=sum(watch.laps.values()),
         declared=declared,
         environment=job.requirements,
+        returns=await asyncio.to_thread(kept, facts["schema"].get("returns"), calls),
         report=report(
             facts,
             found,

@@ -8,6 +8,7 @@ import typer
 from acquired_skills.admission.report import lines
 from acquired_skills.commands.shared import Name, table, with_library
 from acquired_skills.describe import (
+    Summary,
     by_version,
     details,
     needs,
@@ -32,7 +33,7 @@ After = Annotated[str, typer.Option("--after", metavar="NAME", help="Go on after
 def list_(ctx: typer.Context, limit: Limit = PAGE, after: After = "", as_json: Json = False) -> None:
     """The skills with their states and how they did, by name."""
 
-    async def work(library: SkillLibrary) -> tuple[list[dict[str, Any]], int]:
+    async def work(library: SkillLibrary) -> tuple[list[Summary], int]:
         return await listing(library, limit, after), await library.count()
 
     rows, total = with_library(ctx, "reading the skills", work)
@@ -48,7 +49,7 @@ def list_(ctx: typer.Context, limit: Limit = PAGE, after: After = "", as_json: J
         )
 
 
-async def listing(library: SkillLibrary, limit: int, after: str) -> list[dict[str, Any]]:
+async def listing(library: SkillLibrary, limit: int, after: str) -> list[Summary]:
     """One page: skills by name, and after the last of them the instructions."""
     skills = await library.page(limit, after)
     stats = by_version(await library.stats_of(skills))

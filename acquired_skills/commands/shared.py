@@ -1,6 +1,6 @@
 """What the commands of `knackbox skills` share: opening the library, and showing what it says."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -90,7 +90,7 @@ def count_of(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
+def table(rows: Sequence[Mapping[str, Any]], columns: tuple[str, ...]) -> None:
     """The rows as a table on stdout, each on one line where it fits."""
     cells = [["" if row[c] is None else " ".join(str(row[c]).split()) for c in columns] for row in rows]
     print_table([column.replace("_", " ") for column in columns], cells)

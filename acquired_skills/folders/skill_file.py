@@ -15,6 +15,7 @@ from acquired_skills.composed.effects import Effects
 from acquired_skills.folders.front_matter import dump_front, first_of, read_front
 from acquired_skills.names import folder_name, skill_name
 from acquired_skills.proposal import MAX_TIMEOUT_S
+from acquired_skills.returned import why_unusable_output
 from acquired_skills.skill import NotOurs, Skill, SkillDamaged, SkillKind, SkillState
 from sandbox.contract import Destination
 
@@ -61,6 +62,7 @@ class _Ours(BaseModel):
     kind: SkillKind = SkillKind.CODE
     calls: Annotated[tuple[_Called, ...], BeforeValidator(_from_json), Field(max_length=100)] = ()
     effects: Annotated[Effects | None, BeforeValidator(_from_json)] = None
+    returns: Annotated[dict[str, Any] | None, BeforeValidator(_from_json)] = None
 
 
 _OURS = TypeAdapter(_Ours)
@@ -86,6 +88,8 @@ def render(skill: Skill) -> bytes:
         "admission": json.dumps(skill.admission),
         "provenance": json.dumps(skill.provenance),
     }
+    if skill.returns is not None:
+        metadata["returns"] = json.dumps(skill.returns)
     if skill.kind is not SkillKind.CODE:
         metadata |= {"kind": skill.kind.value, "calls": json.dumps(skill.calls), "effects": json.dumps(skill.effects)}
     front = {
@@ -108,6 +112,8 @@ def parse(data: bytes, where: str) -> Skill:
         raise SkillDamaged(f"{where}: metadata {first_of(error, PREFIX)}") from None
     if unusable := why_unusable(read.parameters):
         raise SkillDamaged(f"{where}: metadata {PREFIX}parameters: {unusable}.")
+    if read.returns is not None and (unusable := why_unusable_output(read.returns)):
+        raise SkillDamaged(f"{where}: metadata {PREFIX}returns: {unusable}.")
     return Skill(
         name=skill_name(front.name),
         version=read.version,
@@ -130,6 +136,7 @@ def parse(data: bytes, where: str) -> Skill:
         kind=read.kind,
         calls=read.calls,
         effects=read.effects.model_dump(mode="json") if read.effects else {},
+        returns=read.returns,
     )
 
 

@@ -11,7 +11,7 @@ _TOP = Path(__file__).parents[2]
 _PACKAGES = ("acquired_skills", "acquired_skills/in_box", "engine", "engine/registry")
 _ASKING = ("asking", "packing", "surroundings")
 _RUNNING = (*_ASKING, "effort", "runner", "stand_in")
-_CONVERTING = ("skill_arguments", "engine/registry/docstring")
+_CONVERTING = ("skill_arguments", "engine/registry/docstring", "engine/registry/output_schema")
 _UNCHECKED = 1  # a hash-based cache that is not held against its source (PEP 552)
 
 # Pydantic and pytest import most of themselves late; naming the parts puts them into the box's template.

@@ -14,7 +14,10 @@ import pydantic
 import pydantic_core
 from pydantic.json_schema import GenerateJsonSchema
 
-from engine.registry.docstring import split_docstring  # of the standard library alone; in the box it lies beside this
+from engine.registry.docstring import (
+    split_docstring,  # these two import nothing of ours; in the box they lie beside this
+)
+from engine.registry.output_schema import output_schema
 
 _ATOMS = (int, float, str, bool, list, dict, object, None, type(None), Any)
 _ARRAYS = (list, collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection)
@@ -35,6 +38,7 @@ class _Untitled(GenerateJsonSchema):
 
 def describe(function: Callable[..., Any]) -> dict[str, Any]:
     """``parameters``: the JSON Schema of the function's arguments object. ``plain``: JSON values fit it as they are.
+    ``returns``: the JSON Schema of its value; absent where the return annotation says nothing.
 
     Raises NotDescribable.
     """
@@ -46,7 +50,8 @@ def describe(function: Callable[..., Any]) -> dict[str, Any]:
         shared.pop("title", None)
     schema.setdefault("properties", {})
     plain = all(_is_plain(hints[name]) for name in inspect.signature(function).parameters)
-    return {"parameters": schema, "plain": plain}
+    returns = output_schema(hints.get("return"))
+    return {"parameters": schema, "plain": plain} | ({} if returns is None else {"returns": returns})
 
 
 def accept(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from functools import partial
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from builtin_tools.kernels.owner import Owner
 from builtin_tools.kernels.service import Kernels
 from builtin_tools.kernels.verdict import failure_of_cell
@@ -15,7 +17,20 @@ from sandbox.kernels.spec import TooManyKernels
 NOTHING = "Ran to its end and printed nothing."
 
 
-async def run_cell(ctx: CallContext, code: str, kernel: str, imports: tuple[str, ...], timeout_s: float) -> Produced:
+class CellOutput(TypedDict):
+    """Of a cell. outputs: each with its `kind` and, by kind, the name of a stream, media types and files, text."""
+
+    end: str
+    kernel: str
+    cell: int
+    outputs: list[dict[str, Any]]
+    dropped_bytes: int
+    state_lost: str
+
+
+async def run_cell(
+    ctx: CallContext, code: str, kernel: str, imports: tuple[str, ...], timeout_s: float
+) -> Produced[CellOutput]:
     """Raises ToolFailure for what the cell did, and Busy and SandboxError when it could not be run."""
     workspace = folder_of(ctx)
     sessions = await ctx.need(Kernels).sessions()
@@ -38,7 +53,7 @@ async def run_cell(ctx: CallContext, code: str, kernel: str, imports: tuple[str,
         ctx.if_unheard.append(partial(sessions.owe, owner, kernel, cell.state_lost))
     if not cell.ok:
         raise failure_of_cell(cell, shown)
-    value: dict[str, Any] = {
+    value: CellOutput = {
         "end": str(cell.end),
         "kernel": kernel,
         "cell": ran.number,

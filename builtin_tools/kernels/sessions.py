@@ -8,11 +8,11 @@ import importlib
 from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from acquired_skills.preload import preload_for
 from builtin_tools.kernels.files import keeper
 from builtin_tools.kernels.history import Entry, History
+from builtin_tools.kernels.outputs import KernelRow
 from builtin_tools.kernels.owner import Owner
 from builtin_tools.kernels.shown import Shown, show
 from builtin_tools.kernels.variables import EXPRESSION, WALL_S, Overview, overview_of
@@ -106,9 +106,9 @@ class Sessions:
             raise SandboxError("The kernel's answer was no overview of variables.")
         return found
 
-    def rows(self, owner: Owner | None = None) -> list[dict[str, Any]]:
+    def rows(self, owner: Owner | None = None) -> list[KernelRow]:
         """What is known of each kernel, of all agents or of one."""
-        found = []
+        found: list[KernelRow] = []
         for state in self._pool.states():
             whose = Owner.from_key(state.agent)
             if owner is not None and whose != owner:

@@ -1,9 +1,10 @@
 """`kernels`: what an agent may do with its kernels besides running cells in them (`execute` with ``stateful=true``)."""
 
 import asyncio
-from typing import Any, Literal
+from typing import Literal
 
 from builtin_tools.kernels.files import FOLDER, write_new
+from builtin_tools.kernels.outputs import ExportOutput, KernelOutput, KernelRow, ListOutput, VariablesOutput
 from builtin_tools.kernels.owner import DEFAULT, KernelName, Owner
 from builtin_tools.kernels.phrases import ago, megabytes
 from builtin_tools.kernels.service import Kernels
@@ -24,7 +25,7 @@ async def kernels(
     action: Literal["list", "variables", "interrupt", "stop", "export"],
     kernel: KernelName = DEFAULT,
     path: str = "",
-) -> Produced:
+) -> Produced[ListOutput | VariablesOutput | ExportOutput | KernelOutput]:
     """Look after the kernels that `execute` with stateful=true runs your cells in.
 
     list: your kernels, and what they are doing. variables: names, types and shapes of what an idle kernel holds.
@@ -49,7 +50,9 @@ async def kernels(
                 return Produced({"kernels": rows}, "\n".join(map(_line, rows)) or NONE)
             case "variables":
                 overview = await sessions.variables(owner, kernel)
-                return Produced({"kernel": kernel, **overview.value}, overview.message)
+                value = overview.value
+                found: VariablesOutput = {"kernel": kernel, "total": value["total"], "variables": value["variables"]}
+                return Produced(found, overview.message)
             case "interrupt":
                 sessions.interrupt(owner, kernel)
                 said = f"The kernel {kernel!r} was interrupted; its state is kept."
@@ -60,7 +63,8 @@ async def kernels(
                 return Produced({"kernel": kernel}, said, (f"stopped:{kernel}",))
             case "export":
                 written = await _export(ctx, kernel, await sessions.export(owner, kernel), path)
-                return Produced({"kernel": kernel, "path": written}, f"Wrote {written}.", (f"created:{written}",))
+                exported: ExportOutput = {"kernel": kernel, "path": written}
+                return Produced(exported, f"Wrote {written}.", (f"created:{written}",))
     except Occupied as error:
         raise ToolFailure(
             f"{error} Wait for it, or interrupt it.", reason="kernel_busy", may_have_started=False
@@ -87,6 +91,6 @@ def _missing(said: str) -> ToolFailure:
     return refusal(said, "not_found")
 
 
-def _line(row: dict[str, Any]) -> str:
+def _line(row: KernelRow) -> str:
     memory = megabytes(row["memory_bytes"])
     return f"{row['kernel']}: {row['state']} for {ago(row['since_s'])}, {row['cells']} cells, {memory} of memory"

@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
+
+from typing_extensions import TypeVar as TypeVarWithDefault  # of the standard library from Python 3.13 on
 
 from engine.contract.events import StreamName
 from engine.contract.ports import LlmClient, MemorySystem, Scheduler
@@ -13,6 +15,7 @@ from engine.contract.turn import Turn
 from sandbox.contract import Sandbox
 
 T = TypeVar("T")
+Value_co = TypeVarWithDefault("Value_co", covariant=True, default=Any)
 
 
 class Clock(Protocol):
@@ -65,14 +68,16 @@ class MissingService(LookupError):
     """A tool asked its context for something the configuration does not provide."""
 
 
-@dataclass(frozen=True, slots=True)
-class Produced:
+@dataclass(frozen=True)  # without slots: Python 3.11 cannot make a `Produced[int](1)` with them
+class Produced(Generic[Value_co]):
     """What a tool returns when it has more to say than a value.
+
+    The type of the value, as in ``Produced[list[int]]``, becomes the tool's output schema.
 
     message: text for the model; None is silent. With no `Produced`, the message is the value as JSON.
     """
 
-    value: Any = None
+    value: Value_co = cast("Value_co", None)  # noqa: RUF009 -- a cast only
     message: str | None = None
     side_effects: tuple[str, ...] = ()
 

@@ -87,6 +87,7 @@ class ToolSpec:
     requires_gate: the eval gate is asked before it runs.
     id: stable, also when the tool gets another name; the name, unless given.
     adapter_path: where its code is, as ``package.module:attribute``, for one that an operator registered.
+    returns: JSON Schema (2020-12) of `ToolResult.output`; None where the tool does not say.
     """
 
     name: str
@@ -116,6 +117,7 @@ class ToolSpec:
     meta: Mapping[str, Any] = field(default_factory=dict)
     id: str = ""
     adapter_path: str = ""
+    returns: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         """Settle what was left open, once, so that no call has to."""

@@ -29,18 +29,18 @@ _LIMITS = {
 }
 
 
-def explain(errors: Iterable[ValidationError], schema: Mapping[str, Any]) -> list[str]:
-    """One line for each of the first `MOST_ERRORS` violations."""
+def explain(errors: Iterable[ValidationError], schema: Mapping[str, Any], whole: str = "arguments") -> list[str]:
+    """One line for each of the first `MOST_ERRORS` violations. whole: what the value as a whole is called."""
     lines: list[str] = []
     for error in errors:
         if len(lines) == MOST_ERRORS:
             lines.append("… and more.")
             break
-        lines.append(_line(error, schema))
+        lines.append(_line(error, schema, whole))
     return lines
 
 
-def _line(error: ValidationError, schema: Mapping[str, Any]) -> str:
+def _line(error: ValidationError, schema: Mapping[str, Any], whole: str) -> str:
     error = _deepest(error)
     path = list(error.instance_path)
     kind = error.kind
@@ -51,7 +51,7 @@ def _line(error: ValidationError, schema: Mapping[str, Any]) -> str:
     if kind.name in {"additionalProperties", "unevaluatedProperties"}:
         known = sorted(_at(schema, path).get("properties", {}))
         return " ".join(_unexpected(name, path, known, error.instance) for name in facts["unexpected"][:MOST_ERRORS])
-    where = _dotted(path) or "arguments"
+    where = _dotted(path) or whole
     return f"`{where}`: given {given(error.instance)}, expected {_expected(error)}."
 
 

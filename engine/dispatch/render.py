@@ -1,13 +1,15 @@
 """What a tool returned, as JSON-like output for programs and text for the model."""
 
+import re
 from typing import Any
 
-from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
+from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
 from engine.contract.context import Produced
 from engine.dispatch.large import MAX_CHARACTERS, MAX_NODES, exceeds
 
 _PLAIN = (bool, int, float)
+_NOT_FINITE = re.compile(r'"(?:NaN|-?Infinity)"')
 TOO_LARGE = (
     f"The result has more than {MAX_NODES:,} values or {MAX_CHARACTERS >> 20} MiB of text and was left out. "
     "Return less, or write it to a file of the workspace."
@@ -44,6 +46,8 @@ def _plain(value: Any) -> tuple[Any, str]:
     try:
         output = to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="strings", serialize_unknown=True)
         text = output if type(output) is str else to_json(output, inf_nan_mode="strings").decode()
+        if type(output) is not str and _NOT_FINITE.search(text):
+            output = from_json(text)  # pydantic leaves NaN and the infinities of a set as they are
     except (PydanticSerializationError, ValueError, TypeError, RecursionError):
         text = _sound(repr(value))
         return text, text

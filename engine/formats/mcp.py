@@ -4,7 +4,7 @@ Source: https://modelcontextprotocol.io/specification, server/tools, in the offi
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
@@ -13,6 +13,7 @@ from engine.contract.result import ToolResult
 from engine.contract.spec import ToolSpec
 
 META = "knackbox/"  # our keys in `_meta`; the protocol asks for a prefix
+WRAPPED = "result"  # the key of an output that is no object, as FastMCP names it
 
 
 def tool_to_mcp_format(tool: ToolSpec) -> Tool:
@@ -22,6 +23,7 @@ def tool_to_mcp_format(tool: ToolSpec) -> Tool:
         name=tool.name,
         description=tool.description,
         input_schema={"type": "object", **tool.parameters},
+        output_schema=None if tool.returns is None else _output_schema(tool.returns),
         annotations=ToolAnnotations(
             read_only_hint=hints.read_only,
             destructive_hint=hints.destructive,
@@ -35,11 +37,15 @@ def tools_to_mcp_format(tools: Iterable[ToolSpec]) -> list[Tool]:
     return [tool_to_mcp_format(tool) for tool in tools]
 
 
-def result_to_mcp_format(result: ToolResult) -> CallToolResult:
+def result_to_mcp_format(result: ToolResult, returns: Mapping[str, Any] | None = None) -> CallToolResult:
     """The text a model reads, the structured value beside it, and why it failed in `_meta`.
 
-    `structured_content` is a JSON object in every version of the protocol, so any other value is left to the text.
+    `structured_content` is a JSON object in every version of the protocol. Where the tool has an output schema
+    (`returns`) that is not one of objects, the value is wrapped; without one, such a value is left to the text.
     """
+    output = result.output
+    if result.success and returns is not None and not _describes_objects(returns, returns):
+        output = {WRAPPED: output}
     meta: dict[str, Any] = {
         f"{META}call_id": result.audit.call_id,
         f"{META}duration_ms": round(result.audit.duration_ms, 3),
@@ -52,10 +58,32 @@ def result_to_mcp_format(result: ToolResult) -> CallToolResult:
         meta[f"{META}reason"] = result.failure.reason
     return CallToolResult(
         content=[TextContent(type="text", text=result.text)] if result.text else [],
-        structured_content=plain_object(result.output),
+        structured_content=plain_object(output),
         is_error=not result.success,
         _meta=meta,
     )
+
+
+def _output_schema(returns: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of `structured_content`, which the protocol wants to be one of objects."""
+    if _describes_objects(returns, returns):
+        return {"type": "object", **returns}
+    inner = dict(returns)
+    shared = {"$defs": inner.pop("$defs")} if "$defs" in inner else {}
+    return {"type": "object", "properties": {WRAPPED: inner}, "required": [WRAPPED], **shared}
+
+
+def _describes_objects(schema: Any, whole: Mapping[str, Any], levels: int = 20) -> bool:
+    """Whether only objects can fit the schema, as far as its type, references and unions say."""
+    if not isinstance(schema, Mapping) or levels == 0:
+        return False
+    if "type" in schema:
+        return bool(schema["type"] == "object")
+    if "$ref" in schema:
+        name = str(schema["$ref"]).removeprefix("#/$defs/")
+        return _describes_objects(whole.get("$defs", {}).get(name), whole, levels - 1)
+    branches = schema.get("anyOf") or schema.get("oneOf") or []
+    return bool(branches) and all(_describes_objects(each, whole, levels - 1) for each in branches)
 
 
 def plain_object(value: Any) -> dict[str, Any] | None:

@@ -18,6 +18,8 @@ def _plain(spec: ToolSpec, name: str) -> Any:
     match name:
         case "parameters" | "meta":
             return dict(value)
+        case "returns":
+            return None if value is None else dict(value)
         case "annotations":
             return asdict(value)
         case "tag":

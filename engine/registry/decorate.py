@@ -8,17 +8,18 @@ import re
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NotRequired, Protocol, cast, get_type_hints, overload, runtime_checkable
+from typing import Any, NotRequired, Protocol, cast, get_args, get_origin, get_type_hints, overload, runtime_checkable
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 from pydantic_core import to_jsonable_python
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
-from engine.contract.context import CallContext
+from engine.contract.context import CallContext, Produced
 from engine.contract.failure import FailureClass, ToolFailure
 from engine.contract.spec import DERIVED, Annotations, Cost, PermissionLevel, SafetyClass, Tag, Tier, ToolSpec
 from engine.registry.daemon_thread import in_daemon_thread
 from engine.registry.docstring import split_docstring
+from engine.registry.output_schema import output_schema
 from engine.registry.static import RegistryError, check_tag
 
 # What every provider accepts as a function name; dots are for remote modules, which are not decorated functions.
@@ -117,9 +118,10 @@ def tool(
     """Make a tool of a typed function.
 
     The first parameter may be a `CallContext`; every other one is an argument of the tool. The name is the
-    function's, the description its docstring, and the JSON Schema comes from annotations and defaults. A sync
-    function always runs in a worker thread, so it may block. Raises TypeError, when the module is imported, for
-    a function that cannot be a tool: a parameter without a type, ``*args`` or ``**kwargs``, no description.
+    function's, the description its docstring, and the JSON Schema comes from annotations and defaults. The schema of
+    the output comes from the return annotation, `Produced[T]` for a `Produced` with a value of type T. A sync function
+    always runs in a worker thread, so it may block. Raises TypeError, when the module is imported, for a function that
+    cannot be a tool: a parameter without a type, ``*args`` or ``**kwargs``, no description.
     """
 
     def build(function: Function) -> FunctionTool | BlockingFunctionTool:
@@ -150,6 +152,7 @@ def tool(
             requires_gate=requires_gate,
             tag=tag,
             meta=meta or {},
+            returns=_returns(function),
         )
         _refuse_unusable(spec)
         adapter = _adapter(parameters)
@@ -187,6 +190,16 @@ def _parameters(function: Function) -> tuple[bool, dict[str, inspect.Parameter]]
             raise TypeError(f"{function.__qualname__}: parameter {parameter.name!r} needs a type annotation.")
         arguments[parameter.name] = parameter.replace(annotation=hints[parameter.name])
     return takes_context, arguments
+
+
+def _returns(function: Function) -> dict[str, Any] | None:
+    """The schema of the output, where the return annotation says what it is."""
+    returned = get_type_hints(function, include_extras=True).get("return")
+    if get_origin(returned) is Produced:
+        (returned,) = get_args(returned)
+    elif any(each is Produced or get_origin(each) is Produced for each in (returned, *get_args(returned))):
+        return None
+    return output_schema(returned)
 
 
 def _adapter(parameters: Mapping[str, inspect.Parameter]) -> TypeAdapter[dict[str, Any]]:

@@ -52,6 +52,7 @@ class _Meta(BaseModel):
     daily_limit: Annotated[int, Field(ge=0)] = 0
     requires_gate: bool = False
     tag: Tag | None = None
+    returns: dict[str, Any] | None = None
 
 
 class ToolEnvelope(BaseModel):
@@ -87,6 +88,8 @@ def read_tool(envelope: Mapping[str, Any]) -> ToolSpec:
     except ValidationError as error:
         raise RegistryError(_explained(error)) from error
     _check_schema(read.params_schema)
+    if read.meta.returns is not None:
+        _check_schema(read.meta.returns, "meta.returns", of_object=False)
     said = {name: getattr(read.meta, name) for name in _Meta.model_fields if name not in {"name", "annotations"}}
     spec = ToolSpec(
         name=read.meta.name or _as_name(read.spec_id),
@@ -184,13 +187,13 @@ def _as_name(spec_id: str) -> str:
     return spec_id.replace(".", "_")[:64]
 
 
-def _check_schema(schema: Mapping[str, Any]) -> None:
+def _check_schema(schema: Mapping[str, Any], place: str = "params_schema", *, of_object: bool = True) -> None:
     try:
         jsonschema_rs.meta.validate(dict(schema))
     except ValueError as error:
-        raise RegistryError(f"params_schema: {str(error).splitlines()[0]}") from error
-    if schema.get("type", "object") != "object":
-        raise RegistryError("params_schema: it must describe an object, the arguments by name")
+        raise RegistryError(f"{place}: {str(error).splitlines()[0]}") from error
+    if of_object and schema.get("type", "object") != "object":
+        raise RegistryError(f"{place}: it must describe an object, the arguments by name")
 
 
 def _explained(error: ValidationError, whole: str = "the entry") -> str:

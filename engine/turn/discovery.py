@@ -93,13 +93,14 @@ async def search_tools(ctx: CallContext, query: str = "", limit: int = 10) -> li
 
 @tool(category=DISCOVERY, annotations=_READS, tier="low")
 async def describe_tool(ctx: CallContext, name: str) -> dict[str, Any]:
-    """Say all about one tool: what it does, which arguments it takes, and what a call may change.
+    """Say all about one tool: what it does, which arguments it takes, what it returns, and what a call may change.
 
     Args:
         name: The tool's exact name.
     """
     spec = await ctx.need(Discovery).describe(name, ctx.turn)
-    return spec_to_json(spec, "name", "description", "parameters", "annotations", "side_effects")
+    returns = () if spec.returns is None else ("returns",)
+    return spec_to_json(spec, "name", "description", "parameters", *returns, "annotations", "side_effects")
 
 
 @tool(category=DISCOVERY)

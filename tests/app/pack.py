@@ -6,6 +6,7 @@ from typing import Any
 
 from engine.contract.context import CallContext, Produced
 from engine.contract.spec import Annotations
+from engine.dispatch.large import MAX_NODES
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
 from sandbox.contract import Job, Limits, Mount
@@ -21,6 +22,19 @@ async def double(ctx: CallContext, x: int) -> int:
         x: The number.
     """
     return 2 * x
+
+
+@tool(category="test", annotations=READ)
+async def misleading(ctx: CallContext) -> dict[str, int]:
+    """Say one type, and return another."""
+    wrong: Any = {"a": "one"}
+    return wrong  # type: ignore[no-any-return]
+
+
+@tool(category="test", annotations=READ)
+async def huge(ctx: CallContext) -> list[int]:
+    """Return more than is passed on."""
+    return [0] * (MAX_NODES + 1)
 
 
 @tool(category="test", annotations=READ)
@@ -81,4 +95,6 @@ async def noisy(ctx: CallContext) -> dict[str, Any]:
 
 
 def source() -> StaticSource:
-    return StaticSource("test", [double, steps, run_box, hold_lock, blocking, unreachable, look, write_note, noisy])
+    return StaticSource(
+        "test", [double, misleading, huge, steps, run_box, hold_lock, blocking, unreachable, look, write_note, noisy]
+    )

@@ -67,3 +67,32 @@ def test_a_failure_says_why_and_of_which_class() -> None:
 
 def test_a_silent_success_has_no_text() -> None:
     assert result_to_mcp_format(ToolResult(success=True)).content == []
+
+
+OBJECT = {"type": "object", "properties": {"n": {"type": "integer"}}}
+
+
+@pytest.mark.spec("FACE-22")
+@pytest.mark.parametrize(
+    ("returns", "wrapped"),
+    [
+        (OBJECT, False),
+        ({"anyOf": [OBJECT, {"$ref": "#/$defs/Row"}], "$defs": {"Row": OBJECT}}, False),
+        ({"$ref": "#/$defs/Row", "$defs": {"Row": OBJECT}}, False),
+        ({"anyOf": [OBJECT, {"type": "null"}]}, True),
+        ({"type": "integer"}, True),
+        ({"$ref": "#/$defs/Loop", "$defs": {"Loop": {"$ref": "#/$defs/Loop"}}}, True),
+    ],
+)
+def test_an_output_that_may_be_no_object_is_wrapped_into_one(returns: dict[str, object], wrapped: bool) -> None:
+    told = tool_to_mcp_format(ToolSpec("t", "A tool.", returns=returns)).output_schema
+    assert told is not None
+    assert told["type"] == "object"
+    assert ("result" in told.get("properties", {})) == wrapped
+    made = result_to_mcp_format(ToolResult(success=True, output={"n": 1}), returns)
+    assert made.structured_content == ({"result": {"n": 1}} if wrapped else {"n": 1})
+
+
+def test_a_failure_is_not_wrapped() -> None:
+    failed = ToolResult(success=False, output=None, error="no")
+    assert result_to_mcp_format(failed, {"type": "integer"}).structured_content is None

@@ -88,6 +88,7 @@ async def test_what_is_registered_is_in_its_file_told_and_there_at_the_next_star
         tag=st.sampled_from([None, Tag("SUM", arg_groups=("raw",))]),
         meta=st.dictionaries(st.sampled_from(["owner", "risk_arguments"]), st.text(max_size=5)),
         adapter_path=st.just("a.b:c"),
+        returns=st.sampled_from([None, {"type": "integer"}]),
     )
 )
 def test_a_spec_survives_the_way_to_the_file_and_back(spec):

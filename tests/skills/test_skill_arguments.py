@@ -86,6 +86,7 @@ def test_a_function_without_parameters_takes_an_empty_object() -> None:
     assert describe(nothing) == {
         "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
         "plain": True,
+        "returns": {"type": "integer"},
     }
 
 

@@ -105,6 +105,15 @@ def test_a_schema_in_a_file_that_would_take_forever_to_validate_by_makes_it_dama
         parse(render(replace(skill(), parameters=bomb)), "SKILL.md")
 
 
+@pytest.mark.spec("SKILL-18")
+def test_an_output_schema_is_kept_and_one_that_cannot_be_used_makes_the_file_damaged() -> None:
+    written = replace(skill(), returns={"type": "array", "items": {"type": ["integer", "null"]}})
+    assert parse(render(written), "SKILL.md") == written
+    for unusable in ({"$ref": "https://example.com"}, {"items": {"$ref": "#"}}, {"pattern": "(?=a)"}, {"type": "huh"}):
+        with pytest.raises(SkillDamaged, match=r"SKILL.md: metadata knackbox-returns: "):
+            parse(render(replace(skill(), returns=unusable)), "SKILL.md")
+
+
 @pytest.mark.parametrize("found", ["[" * 5_000, "{x: " * 5_000])
 def test_a_file_nested_too_deep_to_read_is_refused_like_any_other(found: str) -> None:
     for text in (f"---\n{found}\n---\n", GOOD.replace("knackbox-imports: '", f"knackbox-imports: '{found}", 1)):

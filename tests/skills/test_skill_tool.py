@@ -143,6 +143,38 @@ async def test_a_plain_signature_that_returns_a_set_is_converted_too(
     assert await run(library, box, tmp_path, {"number": 1}) == [2]
 
 
+@pytest.mark.spec("SKILL-18")
+async def test_what_does_not_fit_the_return_annotation_is_a_failure_that_counts(
+    library: SkillLibrary, box: NamespaceSandbox, tmp_path: Path
+) -> None:
+    code = (
+        'import json\n\n\ndef add_one(text: str) -> dict[str, int]:\n    """Read numbers."""\n'
+        "    print('reading')\n    return json.loads(text)\n"
+    )
+    tests = "from add_one import add_one\n\n\ndef test_reads():\n    assert add_one('{\"a\": 3}') == {'a': 3}\n"
+    made = await library.create(proposal(code=code, tests=tests))
+    numbers = {"type": "object", "additionalProperties": {"type": "integer"}}
+    assert (made.returns, (await tool_of(library)).spec.returns) == (numbers, numbers)
+    assert (await run(library, box, tmp_path, {"text": '{"b": 4}'})) == {"b": 4}
+    with pytest.raises(ToolFailure, match='`b`: given "x", expected integer') as failed:
+        await run(library, box, tmp_path, {"text": '{"b": "x"}'})
+    assert (failed.value.failure_class, failed.value.reason) == (FailureClass.DIAGNOSTIC, "output_misfit")
+    assert "It printed:\nreading" in str(failed.value)
+    (stats,) = await library.stats("add_one")
+    assert (stats.successes, stats.failures) == (1, 1)
+
+
+@pytest.mark.spec("SKILL-18")
+async def test_an_annotation_that_the_tests_contradict_gives_no_output_schema(
+    library: SkillLibrary, box: NamespaceSandbox, tmp_path: Path
+) -> None:
+    code = 'def add_one(number: int) -> int:\n    """Add one."""\n    return str(number + 1)\n'
+    tests = "from add_one import add_one\n\n\ndef test_adds():\n    assert add_one(1) == '2'\n"
+    made = await library.create(proposal(code=code, tests=tests))
+    assert made.returns is None
+    assert await run(library, box, tmp_path, {"number": 1}) == "2"
+
+
 async def test_a_disabled_skill_says_so_and_is_not_run(library: SkillLibrary, tmp_path: Path) -> None:
     await library.create(proposal())
     await library.set_state("add_one", SkillState.DISABLED)

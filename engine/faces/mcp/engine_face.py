@@ -1,8 +1,10 @@
 """`EngineFace`: an open engine answers what an MCP client asks."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -18,7 +20,10 @@ from mcp_types import (
 
 from engine.app.engine import Engine
 from engine.app.people import People
+from engine.contract.result import ToolResult
 from engine.contract.turn import Turn
+from engine.dispatch.large import is_large
+from engine.dispatch.output_check import misfit
 from engine.faces.mcp.approve import McpApprover
 from engine.faces.mcp.changes import ToolChanges
 from engine.faces.mcp.clients import Clients
@@ -29,6 +34,7 @@ from engine.formats.mcp import result_to_mcp_format, tools_to_mcp_format
 from engine.stores.workspace import FolderWorkspace
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 
 class EngineFace:
@@ -55,16 +61,42 @@ class EngineFace:
         await self._changes.announce()  # so that news of a skill does not arrive later than the call that made it
         if isinstance(result, InputRequiredResult):
             return result
-        answer = result_to_mcp_format(result)
+        returns = await self._returns(params.name) if result.success else None
+        answer = await self._answer(params.name, result, returns)
         if result.success and result.side_effects:
             answer.content += await asyncio.to_thread(self._files.of, result.side_effects)
         return answer
+
+    async def _returns(self, name: str) -> Mapping[str, Any] | None:
+        """The schema that a client holds this tool's results against."""
+        tool = self._engine.registry.find_static(name)
+        try:
+            tool = tool or await self._engine.registry.find(name)
+        except Exception:  # noqa: BLE001 -- whatever a source raises; the call has succeeded, and its result counts
+            _log.exception("The output schema of %s could not be looked up.", name)
+        return None if tool is None else tool.spec.returns
+
+    async def _answer(self, name: str, result: ToolResult, returns: Mapping[str, Any] | None) -> CallToolResult:
+        if is_large(result.output):
+            return await asyncio.to_thread(answer_of, name, result, returns)
+        return answer_of(name, result, returns)
 
     async def list_resources(self) -> ListResourcesResult:
         return self._files.listed()
 
     async def read_resource(self, uri: str) -> ReadResourceResult:
         return await asyncio.to_thread(self._files.read, uri)
+
+
+def answer_of(name: str, result: ToolResult, returns: Mapping[str, Any] | None) -> CallToolResult:
+    """The result as a client takes it. Structured content that does not fit the output schema makes clients raise, so
+    then it is an error, with the text it would have had."""
+    if result.success and returns is not None and (wrong := misfit(result.output, returns)):
+        said = f"{name} ran, but its output does not fit its output schema:\n{wrong}"
+        answer = result_to_mcp_format(replace(result, message=f"{result.text}\n\n{said}".strip(), output=None))
+        answer.is_error = True
+        return answer
+    return result_to_mcp_format(result, returns)
 
 
 async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:

@@ -1,0 +1,70 @@
+"""The output schema of a skill: whether it can be used, and whether what the skill returns fits it.
+
+The schema comes from a box or a file, and an annotation says what its author meant, so neither is believed.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from engine.contract.failure import FailureClass, ToolFailure
+from engine.dispatch.output_check import compiled, misfit
+from engine.dispatch.render import TOO_LARGE, render
+from engine.formats.bounded_schema import schema_problem
+
+
+def why_unusable_output(schema: Mapping[str, Any]) -> str:
+    """Why nothing may be validated against it, as the end of a sentence; "" when it may be used."""
+    if problem := schema_problem(schema):  # first: it bounds depth and size
+        return problem
+    try:
+        json.dumps(schema, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError):
+        return "it has a number or a text that JSON cannot hold"
+    if not _refers_to_definitions(schema):
+        return "a $ref in it does not lead to one of its $defs"  # it would lead elsewhere once the schema is wrapped
+    try:
+        compiled(schema)
+    except ValueError as error:
+        return f"it cannot be compiled ({str(error).splitlines()[0][:200]})"
+    return ""
+
+
+def kept(schema: Mapping[str, Any] | None, calls: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The schema, when it can be used and fits every value in `calls` (`Recorded`); else None."""
+    if schema is None or why_unusable_output(schema):
+        return None
+    if any("value" in call and misfit(call["value"], schema) for call in calls):
+        return None
+    return schema
+
+
+def why_misfit(value: Any, schema: Mapping[str, Any]) -> str:
+    """How a value as it came out of the box differs from the schema, a line each; "" where it fits. Blocks.
+
+    A value that is too large to be passed on is not checked.
+    """
+    output, text, _ = render(value)
+    return "" if output is None and text == TOO_LARGE else misfit(output, schema)
+
+
+def misfit_failure(name: str, wrong: str, remark: str = "") -> ToolFailure:
+    """wrong: from `why_misfit`."""
+    text = (
+        f"The skill `{name}` ran, but what it returned does not fit its own return annotation:\n{wrong}\nPropose a "
+        "version with create_skill that returns what it declares, or declares what it returns."
+    )
+    return ToolFailure(
+        f"{text}\n{remark}".strip(), failure_class=FailureClass.DIAGNOSTIC, reason="output_misfit", end="ok"
+    )
+
+
+def _refers_to_definitions(node: Any) -> bool:
+    if isinstance(node, list):
+        return all(map(_refers_to_definitions, node))
+    if not isinstance(node, Mapping):
+        return True
+    reference = node.get("$ref", "#/$defs/")
+    if isinstance(reference, str) and not reference.startswith("#/$defs/"):
+        return False
+    return all(map(_refers_to_definitions, node.values()))

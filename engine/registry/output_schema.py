@@ -1,0 +1,71 @@
+"""Derives the JSON Schema of a tool's output from the return annotation of its function.
+
+It also runs in a box, for skills (`acquired_skills.in_box.files`), so it imports nothing of ours.
+"""
+
+import json
+from typing import Any, Never, NoReturn
+
+from pydantic import PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
+
+MOST_CHARACTERS = 16_384  # of one schema, as JSON; a larger one helps nobody who reads it
+
+_SAYS_NOTHING = (Any, object, None, type(None), Never, NoReturn)
+# Left out: what repeats names, and what holds for the Python value but not for its JSON. Keys of objects become text, a
+# set of 1 and "1" becomes a list with duplicates, and pydantic's patterns use look-around, which is not linear in time.
+_LEFT_OUT = frozenset(
+    {"title", "default", "examples", "discriminator", "pattern", "uniqueItems", "propertyNames", "patternProperties"}
+)
+_NAMED = frozenset({"properties", "$defs"})  # their keys are names and not keywords
+_DATA = frozenset({"const", "enum"})
+
+
+class _OutputSchema(GenerateJsonSchema):
+    """Schemas of values as `pydantic_core.to_jsonable_python` writes them."""
+
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 -- as pydantic declares it
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 -- pydantic's signature
+        return False
+
+    def float_schema(self, schema: Any) -> dict[str, Any]:
+        """JSON has no form for NaN and the infinities: they become text."""
+        return {"anyOf": [super().float_schema(schema), {"enum": ["NaN", "Infinity", "-Infinity"]}]}
+
+    def bytes_schema(self, schema: Any) -> dict[str, Any]:  # noqa: ARG002 -- likewise; limits are of the bytes
+        return {"type": "string"}
+
+
+def output_schema(annotation: Any) -> dict[str, Any] | None:
+    """The JSON Schema of values of this type, once they are JSON.
+
+    None where the annotation says nothing (`Any`, `object`, `None`), where its schema is too large, and for types that
+    JSON Schema cannot describe. Annotations are not enforced, so a value has still to be checked.
+    """
+    if any(annotation is each for each in _SAYS_NOTHING):
+        return None
+    try:
+        schema = TypeAdapter(annotation).json_schema(mode="serialization", schema_generator=_OutputSchema)
+        cleaned = _cleaned(schema)
+        size = len(json.dumps(cleaned, allow_nan=False))
+    except (PydanticUserError, PydanticUndefinedAnnotation, TypeError, ValueError, RecursionError):
+        return None
+    return cleaned if cleaned and size <= MOST_CHARACTERS else None
+
+
+def _cleaned(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_cleaned(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    left_out = _LEFT_OUT | {"additionalProperties"} if "patternProperties" in schema else _LEFT_OUT
+    return {
+        key: {name: _cleaned(each) for name, each in value.items()}
+        if key in _NAMED
+        else value
+        if key in _DATA
+        else _cleaned(value)
+        for key, value in schema.items()
+        if key not in left_out
+    }
