@@ -196,7 +196,8 @@ class TestCells:
         running = {found["Id"] for found in ours(box._owner.name)}
         await kernel.kill()
         assert not marked(mark)
-        await until(lambda: len(running - {found["Id"] for found in ours(box._owner.name)}) == 1)
+        # At least one: a container of an earlier test may be on its way out, too.
+        await until(lambda: bool(running - {found["Id"] for found in ours(box._owner.name)}))
 
     async def test_four_kernels_at_once_are_four(self, start: Start) -> None:
         talks = [talk for _, talk in [await start() for _ in range(4)]]
