@@ -10,6 +10,7 @@ becomes what the folder says. Every method blocks and may be called from any thr
 indexes.
 """
 
+import errno
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -26,6 +27,7 @@ from engine.contract.context import Clock
 from engine.contract.failure import ConfigError
 from engine.registry.updates import RegistryUpdates, Update
 from engine.stores.locks import StoreBusy
+from engine.stores.sqlite_file import DiskFull
 
 log = logging.getLogger(__name__)
 
@@ -150,15 +152,22 @@ class Changes:
     @contextmanager
     def _changing(self, name: str) -> Iterator[None]:
         """Hold the store and announce the change; if it fails, see to it that the row agrees with the folder."""
-        with self._store.lock():
-            settle(self._store, self._ledger)
-            self._ledger.announce(name)
-            try:
-                yield
-            except BaseException:
-                with suppress(Exception):  # the next change or start settles it
-                    settle(self._store, self._ledger)
+        try:
+            with self._store.lock():
+                settle(self._store, self._ledger)
+                self._ledger.announce(name)
+                try:
+                    yield
+                except BaseException:
+                    with suppress(Exception):  # the next change or start settles it
+                        settle(self._store, self._ledger)
+                    raise
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
                 raise
+            raise DiskFull(
+                f"{self._store.root}: the disk is full. `{name}` is as its folder says. Free some space and try again."
+            ) from error
 
     def _record(self, skill: Skill) -> None:
         self._ledger.put({skill.name: (skill, self._store.stamp(skill.name))})

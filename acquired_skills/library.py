@@ -139,7 +139,7 @@ class SkillLibrary:
 
     @property
     def known(self) -> Mapping[str, Skill]:
-        """Every skill by name, read when it is asked for. Blocks."""
+        """Every skill by name. Each is read from the records on access, which blocks."""
         return self._catalog.skills
 
     @property

@@ -4,7 +4,7 @@ from typing_extensions import TypedDict
 
 
 class ReadOutput(TypedDict):
-    """Of read. Lines count from 1; lines: how many the file has."""
+    """The output of `read`. Lines are numbered from 1; `lines` is how many the file has."""
 
     path: str
     content: str

@@ -73,5 +73,5 @@ def program_of(ctx: CallContext, path: str, language: LanguageName | None) -> Wo
 
 
 def _quoted(path: str) -> str:
-    """As a string of JavaScript."""
+    """Return the text as a JavaScript string literal."""
     return '"' + "".join(each if each.isalnum() else f"\\u{{{ord(each):x}}}" for each in path) + '"'

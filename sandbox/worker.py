@@ -214,7 +214,7 @@ class _Reporter:
 
 
 def open_streams() -> None:
-    """Make `sys.stdin`, `sys.stdout` and `sys.stderr` anew, as an interpreter does that starts with descriptors 0 to 2.
+    """Recreate `sys.stdin`, `sys.stdout` and `sys.stderr` on descriptors 0 to 2, as an interpreter does when it starts.
 
     The interpreter that was forked had others behind these numbers, and remembers whether those could seek.
     """

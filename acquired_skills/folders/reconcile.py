@@ -89,7 +89,7 @@ def mend(store: SkillStore, ledger: Ledger, updates: RegistryUpdates | None, nam
 
 
 def stale(store: SkillStore, stamps: Mapping[str, str]) -> list[str]:
-    """Which of these skills have other files than when their rows were written. stamps: of the rows, by name."""
+    """Return the skills whose files changed after their rows were written. stamps: of the rows, by name."""
     return [name for name, stamp in stamps.items() if store.stamp(name) != stamp]
 
 

@@ -208,7 +208,7 @@ class Ledger:
             return list(connection.execute(select(_UNTOLD.c.name).order_by(_UNTOLD.c.name)).scalars())
 
     def told(self, names: Iterable[str]) -> None:
-        """The changes of these skills were told."""
+        """Forget the changes of these skills, whose events are in the event log."""
         some = sorted({*names} & {*self.untold()})
         if some:
             with self._records.begin() as connection:

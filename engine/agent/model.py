@@ -39,7 +39,7 @@ class ModelClient:
     """A model, open. The client library repeats requests that failed in passing (429, 5xx, lost connections)."""
 
     def __init__(self, endpoint: ModelEndpoint, *, repeats: bool = True) -> None:
-        """repeats: False where the caller repeats by itself, as the failure router does for tools."""
+        """repeats: whether the client retries; False where the caller does, as the failure router does for tools."""
         self.endpoint = endpoint
         self._http = create_async_httpx2_client()
         self._http.event_hooks = {**self._http.event_hooks, "response": [self._note_type]}

@@ -7,7 +7,7 @@ from engine.contract.failure import FailureClass, ToolFailure
 from engine.recovery.classify import Facts, classify
 from engine.recovery.http_facts import retry_after_of, status_of
 
-# A provider that answers with these has not begun the work, so that the call may be repeated.
+# Status codes of a provider that has not begun the work, so the call may be retried.
 _NOT_BEGUN = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 _CORRECTABLE = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY})
 

@@ -32,7 +32,7 @@ class MemorySystem(Protocol):
         ...
 
     async def remember(self, text: str, space: str) -> str:
-        """Keep a text in a space; its id."""
+        """Store a text in a space and return its id."""
         ...
 
     async def forget(self, memory_id: str, space: str) -> bool:

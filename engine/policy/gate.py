@@ -47,7 +47,7 @@ class EvalGate(Protocol):
     """Something that judges calls of tools with `requires_gate`."""
 
     async def check(self, tool: ToolDef, ctx: ToolContext) -> GateDecision:
-        """ctx: a `GateContext`."""
+        """Approve or refuse a call. `ctx` is a `GateContext`."""
         ...
 
 

@@ -179,6 +179,8 @@ def _replace(file: Path, copy: Path, aside: Path) -> None:
 
 
 def _link(path: Path, target: Path) -> None:
+    if target.exists():  # kept by a restore that was killed within this second
+        return
     try:
         target.hardlink_to(path)
     except OSError:  # a file system without hard links

@@ -29,7 +29,7 @@ DIARY = Memory("2", "A secret.", "private:ada")
 
 
 class Shelf:
-    """A memory that knows no bounds by itself."""
+    """A memory without access control of its own."""
 
     def __init__(self, turn: Turn) -> None:
         self.turn = turn

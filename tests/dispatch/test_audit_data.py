@@ -31,7 +31,7 @@ async def count(ctx: CallContext, rows: int) -> int:
 
 @tool()
 def count_in_a_thread(ctx: CallContext, rows: int) -> int:
-    """Count rows, and block."""
+    """Count rows while blocking the thread."""
     ctx.audit["rows"] = rows
     return rows
 

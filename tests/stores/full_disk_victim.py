@@ -2,10 +2,8 @@
 
 import asyncio
 import contextlib
-import errno
 import io
 import sys
-from collections.abc import Awaitable
 from pathlib import Path
 
 from acquired_skills.folders.store import SkillStore
@@ -33,19 +31,6 @@ async def learn(home: Path) -> None:
         await library.publish(skill("add_one", 1, CODE, TESTS), PROPOSAL, 0)
 
 
-class NoSpace(Exception):
-    """ENOSPC, told from any other error of the system."""
-
-
-async def no_space(change: Awaitable[object]) -> None:
-    try:
-        await change
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        raise NoSpace from error
-
-
 async def change_with_little_space(home: Path, leave: int) -> None:
     """Whatever becomes of each change, folder and row agree, and an error says that the disk is full."""
     async with opened_library(home) as library:
@@ -58,8 +43,8 @@ async def change_with_little_space(home: Path, leave: int) -> None:
             lambda: library.delete("add_one"),
         )
         for change in changes:
-            with contextlib.suppress(DiskFull, NoSpace):
-                await no_space(change())
+            with contextlib.suppress(DiskFull):
+                await change()
             (home / "ballast").rename(home / "ballast.held")
             check(home)
             (home / "ballast.held").rename(home / "ballast")
