@@ -18,7 +18,7 @@ class KernelRow(TypedDict):
     workspace: str
 
 
-class ListOutput(TypedDict):
+class KernelListOutput(TypedDict):
     """Of list."""
 
     kernels: list[KernelRow]

@@ -4,7 +4,7 @@ import asyncio
 from typing import Literal
 
 from builtin_tools.kernels.files import FOLDER, write_new
-from builtin_tools.kernels.outputs import ExportOutput, KernelOutput, KernelRow, ListOutput, VariablesOutput
+from builtin_tools.kernels.outputs import ExportOutput, KernelListOutput, KernelOutput, KernelRow, VariablesOutput
 from builtin_tools.kernels.owner import DEFAULT, KernelName, Owner
 from builtin_tools.kernels.phrases import ago, megabytes
 from builtin_tools.kernels.service import Kernels
@@ -25,7 +25,7 @@ async def kernels(
     action: Literal["list", "variables", "interrupt", "stop", "export"],
     kernel: KernelName = DEFAULT,
     path: str = "",
-) -> Produced[ListOutput | VariablesOutput | ExportOutput | KernelOutput]:
+) -> Produced[KernelListOutput | VariablesOutput | ExportOutput | KernelOutput]:
     """Look after the kernels that `execute` with stateful=true runs your cells in.
 
     list: your kernels, and what they are doing. variables: names, types and shapes of what an idle kernel holds.

@@ -15,29 +15,11 @@ from typing import Any
 
 from engine import Engine
 from tests.builtin_tools.http_server import Seen, reply, serving
+from tests.builtin_tools.vowels import CODE, TESTS
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
-CODE = '''
-def vowels(text: str) -> int:
-    """Count vowels.
-
-    Args:
-        text: any text.
-    """
-    return sum(letter in "aeiou" for letter in text)
-'''
-TESTS = """
-from vowels import vowels
-
-def test_some():
-    assert vowels("banana") == 3
-    assert vowels("aeiou") == 5
-
-def test_none():
-    assert vowels("rhythm") == 0
-"""
 PIPELINE = {
     "parameters": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
     "steps": [{"name": "count", "call": "vowels", "inputs": {"text": {"from": "/arguments/name"}}}],

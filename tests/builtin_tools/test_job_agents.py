@@ -8,26 +8,7 @@ from engine import Engine
 from engine.contract.turn import Turn
 from sandbox.contract import Job, OnOutput, Outcome
 from sandbox.namespace.backend import NamespaceSandbox
-
-CODE = '''
-def vowels(text: str) -> int:
-    """Count vowels.
-
-    Args:
-        text: any text.
-    """
-    return sum(letter in "aeiou" for letter in text)
-'''
-TESTS = """
-from vowels import vowels
-
-def test_some():
-    assert vowels("banana") == 3
-    assert vowels("aeiou") == 5
-
-def test_none():
-    assert vowels("rhythm") == 0
-"""
+from tests.builtin_tools.vowels import CODE, TESTS
 
 
 class Recording(NamespaceSandbox):
