@@ -43,6 +43,8 @@ class FamilyWatch(TreeWatch):
     def used_alone(self, worker: int) -> Used | None:  # noqa: ARG002  (asked as in a namespace)
         """Never known here: the pids of the host tell nothing about one job. The moment is used for a last look."""
         self._late = self._count_tasks(descendants(os.getpid()))
+        if self._late:
+            self._hits.add(self._late)
         return None
 
     def exceeded(self) -> str:

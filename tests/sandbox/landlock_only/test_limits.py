@@ -1,9 +1,15 @@
 """Every limit ends the job with its own reason, with no disk and no process table of its own."""
 
+import subprocess
+from dataclasses import asdict
+from pathlib import Path
+
 import pytest
 
 from sandbox.contract import End, Job, Language, Limits
 from sandbox.landlock_only.backend import LandlockSandbox
+from sandbox.landlock_only.watch import FamilyWatch
+from sandbox.namespace.watch import Used
 from tests.sandbox.test_limits import (  # noqa: F401  (collected here, with this folder's `box`)
     CASES,
     test_an_endless_printer_leaves_only_what_is_kept_in_memory,
@@ -77,3 +83,18 @@ while True:
 """
     outcome = await box.run(Job(code=code, limits=Limits(cpu_s=1, wall_s=20)))
     assert outcome.end is End.CPU
+
+
+async def test_a_limit_found_at_the_end_is_among_the_limits_that_were_hit(tmp_path: Path) -> None:
+    """A job that starts too many processes and answers before the first look."""
+    children = [subprocess.Popen(["sleep", "30"]) for _ in range(3)]
+    try:
+        watch = FamilyWatch(str(tmp_path), None)
+        watch.begin(asdict(Limits(processes=2)), children[0].pid)
+        watch.used_alone(children[0].pid)
+        assert watch.over_at_the_end() == "processes"
+        assert watch.hits(Used(0.0, 0)) == ["processes"]
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
