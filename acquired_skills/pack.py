@@ -4,19 +4,19 @@ import asyncio
 import logging
 import secrets
 
-from acquired_skills.catalog import Catalog
 from acquired_skills.composed.runs import KeptRuns
-from acquired_skills.declared import Allowed
-from acquired_skills.folders.store import SkillStore
+from acquired_skills.find.catalog import Catalog
 from acquired_skills.in_box.effort import Effort
-from acquired_skills.keys import trust_of
-from acquired_skills.library import SkillLibrary
-from acquired_skills.life.failed_inputs import FailedInputs
-from acquired_skills.life.learned_requests import LearnedRequests
-from acquired_skills.life.ledger import Ledger
-from acquired_skills.life.past_requests import PastRequests
-from acquired_skills.life.track_record import TrackRecord
-from acquired_skills.source import SkillSource
+from acquired_skills.lifecycle.approvals import Allowed
+from acquired_skills.lifecycle.learned_requests import LearnedRequests
+from acquired_skills.lifecycle.library import SkillLibrary
+from acquired_skills.lifecycle.track_record import TrackRecord
+from acquired_skills.store.failed_inputs import FailedInputs
+from acquired_skills.store.keys import trust_of
+from acquired_skills.store.ledger import Ledger
+from acquired_skills.store.past_requests import PastRequests
+from acquired_skills.store.skill_store import SkillStore
+from acquired_skills.tools.skill_source import SkillSource
 from engine.app.services import Services
 from engine.contract.failure import ConfigError
 from engine.contract.pack import Pack

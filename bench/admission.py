@@ -20,10 +20,10 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from acquired_skills.admission.gate import admit
-from acquired_skills.admission.mutants import mutants
 from acquired_skills.in_box.effort import Effort
-from acquired_skills.proposal import Proposal, SkillRefused
+from acquired_skills.model.proposal import Proposal, SkillRefused
+from acquired_skills.proof.admission import admit
+from acquired_skills.proof.mutation.mutants import mutants
 from sandbox.contract import Call, Job, Limits, Sandbox
 from sandbox.namespace.backend import NamespaceSandbox
 

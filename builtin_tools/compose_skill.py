@@ -6,11 +6,11 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from acquired_skills.composed.admission import DEFAULT_TIMEOUT_S, Composer
-from acquired_skills.describe import signature
-from acquired_skills.library import SkillLibrary
-from acquired_skills.proposal import Proposal, SkillRefused
-from acquired_skills.provenance import of_call
-from acquired_skills.skill import SkillError
+from acquired_skills.lifecycle.library import SkillLibrary
+from acquired_skills.model.proposal import Proposal, SkillRefused
+from acquired_skills.model.provenance import of_call
+from acquired_skills.model.skill import SkillError
+from acquired_skills.tools.describe import signature
 from builtin_tools.create_skill import LISTED_AT_ONCE, LISTED_BY_QUERY
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import ToolFailure

@@ -4,12 +4,12 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from acquired_skills.declared import asking
-from acquired_skills.describe import signature
-from acquired_skills.library import SkillLibrary
-from acquired_skills.proposal import DEFAULT_TIMEOUT_S, Proposal, SkillRefused
-from acquired_skills.provenance import of_call
-from acquired_skills.skill import SkillError
+from acquired_skills.lifecycle.approvals import asking
+from acquired_skills.lifecycle.library import SkillLibrary
+from acquired_skills.model.proposal import DEFAULT_TIMEOUT_S, Proposal, SkillRefused
+from acquired_skills.model.provenance import of_call
+from acquired_skills.model.skill import SkillError
+from acquired_skills.tools.describe import signature
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import ToolFailure
 from engine.policy.approval import EXPIRES_S, Approval

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from acquired_skills.preload import preload_for
+from acquired_skills.jobs.preload import preload_for
 from builtin_tools.kernels.cells import CellOutput, run_cell
 from builtin_tools.kernels.owner import DEFAULT, KernelName
 from builtin_tools.refusals import wrong_arguments

@@ -6,9 +6,13 @@ from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
-from acquired_skills.admission.report import brief
 from acquired_skills.composed.suggest import MOST_CALLS, suggested
-from acquired_skills.describe import (
+from acquired_skills.lifecycle.library import SkillLibrary
+from acquired_skills.model.provenance import in_one_line, of_call
+from acquired_skills.model.skill import Skill, SkillError, SkillState
+from acquired_skills.proof.admission_report import brief
+from acquired_skills.store.failed_inputs import as_tests, whose
+from acquired_skills.tools.describe import (
     Numbers,
     Stats,
     Summary,
@@ -22,10 +26,6 @@ from acquired_skills.describe import (
     text_in_full,
     text_summary,
 )
-from acquired_skills.library import SkillLibrary
-from acquired_skills.life.failed_inputs import as_tests, whose
-from acquired_skills.provenance import in_one_line, of_call
-from acquired_skills.skill import Skill, SkillError, SkillState
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import ToolFailure
 from engine.registry.decorate import tool

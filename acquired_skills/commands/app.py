@@ -2,31 +2,31 @@
 
 import typer
 
-from acquired_skills.commands import changing, finding, keeping, looking, portable, signing, suggesting
+from acquired_skills.commands import compose, maintain, manage, search, show, sign, transfer
 
 app = typer.Typer(
     help="The acquired skills: list, show, add, compose, search, sign, export, import, and keep them in order.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.command("list")(looking.list_)
+app.command("list")(show.list_)
 for command in (
-    looking.show,
-    changing.add,
-    suggesting.compose,
-    suggesting.suggest,
-    changing.delete,
-    changing.restore,
-    changing.disable,
-    changing.enable,
-    changing.rollback,
-    looking.history,
-    looking.stats,
-    finding.search,
-    keeping.verify,
-    keeping.reindex,
-    signing.sign,
-    portable.export,
+    show.show,
+    manage.add,
+    compose.compose,
+    compose.suggest,
+    manage.delete,
+    manage.restore,
+    manage.disable,
+    manage.enable,
+    manage.rollback,
+    show.history,
+    show.stats,
+    search.search,
+    maintain.verify,
+    maintain.reindex,
+    sign.sign,
+    transfer.export,
 ):
     app.command()(command)
-app.command("import")(portable.import_)
+app.command("import")(transfer.import_)

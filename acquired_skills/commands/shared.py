@@ -5,10 +5,10 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from acquired_skills.declared import Ask, asking
-from acquired_skills.describe import INSTRUCTIONS, summary
-from acquired_skills.library import SkillLibrary
-from acquired_skills.skill import Skill, SkillError, SkillMissing
+from acquired_skills.lifecycle.approvals import Ask, asking
+from acquired_skills.lifecycle.library import SkillLibrary
+from acquired_skills.model.skill import Skill, SkillError, SkillMissing
+from acquired_skills.tools.describe import INSTRUCTIONS, summary
 from engine.app.engine import Engine
 from engine.contract.failure import ConfigError, ToolFailure
 from engine.contract.turn import Turn

@@ -5,19 +5,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from acquired_skills.admission.admitted import is_same, sha256
-from acquired_skills.admission.static_checks import check_words
 from acquired_skills.composed.cases import Case, read_cases
 from acquired_skills.composed.checks import Checked, check_pipeline
-from acquired_skills.composed.cycles import MOST_NESTED, circle, nested
-from acquired_skills.composed.effects import effects_of
 from acquired_skills.composed.pipeline import BadPipeline, Pipeline, calls_of, read_pipeline
 from acquired_skills.composed.proof import Proof, prove
 from acquired_skills.composed.running import StepFailed
-from acquired_skills.library import SkillLibrary
-from acquired_skills.proposal import OTHER_KIND, Problem, Proposal, SkillRefused
-from acquired_skills.skill import Skill, SkillKind, SkillState
-from acquired_skills.skill_job import job_of
+from acquired_skills.jobs.skill_job import job_of
+from acquired_skills.lifecycle.library import SkillLibrary
+from acquired_skills.model.cycles import MOST_NESTED, circle, nested
+from acquired_skills.model.effects import effects_of
+from acquired_skills.model.proposal import OTHER_KIND, Problem, Proposal, SkillRefused
+from acquired_skills.model.skill import Skill, SkillKind, SkillState
+from acquired_skills.proof.admitted_skill import is_same, sha256
+from acquired_skills.proof.static_checks import check_words
 from engine.contract.spec import ToolSpec
 from engine.contract.strict_json import read_json, write_json
 from engine.contract.turn import Turn

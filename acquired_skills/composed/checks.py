@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from acquired_skills.arguments import why_unusable
 from acquired_skills.composed.conditions import asked
 from acquired_skills.composed.mapping import From, Mapped, references
 from acquired_skills.composed.pipeline import (
@@ -23,7 +22,8 @@ from acquired_skills.composed.pipeline import (
     steps_of,
 )
 from acquired_skills.composed.types import UNKNOWN, Schema, inside, kinds, schema_of, why_not_fit
-from acquired_skills.skill import SkillState
+from acquired_skills.model.input_schema import why_unusable
+from acquired_skills.model.skill import SkillState
 from engine.contract.spec import Origin, ToolSpec
 from engine.contract.turn import Turn
 from engine.policy.access import DISCOVERY_TOOLS, why_not

@@ -14,7 +14,7 @@ from acquired_skills.composed.conditions import same
 from acquired_skills.composed.mutants import LEFT_OUT, changes_of, in_words
 from acquired_skills.composed.pipeline import CallStep, Pipeline, steps_of
 from acquired_skills.composed.running import NO_CHANGE, Change, Run, StepFailed
-from acquired_skills.proposal import Problem
+from acquired_skills.model.proposal import Problem
 from engine.contract.canonical import digest
 
 BLIND = Change("blind", "")

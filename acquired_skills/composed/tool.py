@@ -11,13 +11,13 @@ from functools import partial
 from typing import Any
 
 from acquired_skills.composed.checks import RESUME
-from acquired_skills.composed.effects import Effects
 from acquired_skills.composed.pipeline import BadPipeline, Pipeline, read_pipeline
 from acquired_skills.composed.running import Run, StepFailed
 from acquired_skills.composed.runs import KEPT_H, Call, KeptRuns, OpenRun, RunMissing
 from acquired_skills.composed.steps import Steps
-from acquired_skills.library import SkillLibrary
-from acquired_skills.skill import Skill, SkillDamaged, SkillState
+from acquired_skills.lifecycle.library import SkillLibrary
+from acquired_skills.model.effects import Effects
+from acquired_skills.model.skill import Skill, SkillDamaged, SkillState
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import FailureClass, ToolFailure, refusal
 from engine.contract.spec import Annotations, Origin, ToolSpec

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from acquired_skills.in_box.fake_skill import StandIn
 from acquired_skills.in_box.runner import HERE, OWN, Runner, supervised
-from acquired_skills.in_box.stand_in import StandIn
 
 MOST_UNKNOWN = 200
 FAILED = ("failed", "timeout", "exited")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from acquired_skills.in_box.asking import call_of, came_of, key_of
+from acquired_skills.in_box.call_data import call_of, came_of, key_of
 from acquired_skills.in_box.packing import packed_exception
 from acquired_skills.in_box.skill_arguments import to_json
 

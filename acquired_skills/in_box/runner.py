@@ -24,9 +24,9 @@ from typing import Any
 
 import pytest
 
-from acquired_skills.in_box.asking import keep_only
-from acquired_skills.in_box.stand_in import leave_to
-from acquired_skills.in_box.surroundings import TEMPORARY, clear, put
+from acquired_skills.in_box.call_data import keep_only
+from acquired_skills.in_box.call_files import TEMPORARY, clear, put
+from acquired_skills.in_box.fake_skill import leave_to
 
 HERE = Path(__file__).resolve().parents[2]  # the job's folder
 OWN = HERE / "own"  # to be in, so that no file of ours is found by accident

@@ -1,6 +1,6 @@
 """In the box: a signature and a docstring as JSON Schema; JSON arguments as the types a function asks for.
 
-Dropped into the box beside a skill (`acquired_skills.in_box.files`), so of ours it imports only what lies there too.
+Dropped into the box beside a skill (`acquired_skills.jobs.box_files`), so of ours it imports only what lies there too.
 """
 
 import collections.abc

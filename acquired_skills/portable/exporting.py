@@ -7,10 +7,10 @@ import io
 import zipfile
 from collections.abc import Mapping
 
-from acquired_skills.folders.store import SkillStore
-from acquired_skills.names import folder_name, skill_name
-from acquired_skills.portable.archive import Files
-from acquired_skills.portable.instructions import Instructions
+from acquired_skills.model.names import folder_name, skill_name
+from acquired_skills.store.archive import Files
+from acquired_skills.store.instructions import Instructions
+from acquired_skills.store.skill_store import SkillStore
 
 _TIME = (1980, 1, 1, 0, 0, 0)  # the first that the format knows
 _MODE = 0o100644 << 16

@@ -4,19 +4,18 @@ What they say of having been proved, signed or versioned elsewhere counts for no
 """
 
 import ast
-import hashlib
 import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from acquired_skills.folders.front_matter import FrontMatter, read_front
-from acquired_skills.folders.skill_file import PREFIX
-from acquired_skills.names import PATTERN, skill_name
-from acquired_skills.parsing import parse_source
-from acquired_skills.portable.archive import SKILL_FILE, Files, Unreadable
-from acquired_skills.proposal import DEFAULT_TIMEOUT_S, Proposal
-from acquired_skills.skill import SkillDamaged, SkillKind
+from acquired_skills.model.names import PATTERN, skill_name
+from acquired_skills.model.parsing import parse_source
+from acquired_skills.model.proposal import DEFAULT_TIMEOUT_S, Proposal
+from acquired_skills.model.skill import SkillDamaged, SkillKind
+from acquired_skills.store.archive import SKILL_FILE, Files, Unreadable, digest_of
+from acquired_skills.store.front_matter import FrontMatter, read_front
+from acquired_skills.store.skill_file import PREFIX
 
 MOST_SOURCE = 64 << 10  # characters of a Python file that is looked into; what is admitted has no more
 _MOST_EXAMPLES = 64 << 10
@@ -66,12 +65,6 @@ def arrived(files: Files, where: str, provenance: dict[str, str]) -> Arrived:
         provenance=told,
     )
     return Arrived(front, files, digest, proposal, kind=kind)
-
-
-def digest_of(files: Files) -> str:
-    """Of names and contents, in one order."""
-    parts = sorted((path, hashlib.sha256(data).hexdigest()) for path, data in files.items())
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def _kind(front: FrontMatter, where: str) -> SkillKind:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from sqlalchemy import text
 
-from acquired_skills.folders.skill_file import render
-from acquired_skills.folders.store import SkillStore
-from acquired_skills.indexing import SkillIndexing
-from acquired_skills.life import totals
-from acquired_skills.life.ledger import CALLS, Ledger
-from acquired_skills.life.past_requests import PastRequests
-from acquired_skills.skill import Skill, SkillState
+from acquired_skills.find.indexing import SkillIndexing
+from acquired_skills.model.skill import Skill, SkillState
+from acquired_skills.store import totals
+from acquired_skills.store.ledger import CALLS, Ledger
+from acquired_skills.store.past_requests import PastRequests
+from acquired_skills.store.skill_file import render
+from acquired_skills.store.skill_store import SkillStore
 from engine.app.home import Home
 from engine.retrieval.stored_index import StoredIndex
 from engine.stores.call_log import CallLog

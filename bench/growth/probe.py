@@ -8,8 +8,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from acquired_skills.commands.looking import PAGE, listing
-from acquired_skills.library import SkillLibrary
+from acquired_skills.commands.show import PAGE, listing
+from acquired_skills.lifecycle.library import SkillLibrary
 from engine import Engine
 from sandbox.contract import Protections
 

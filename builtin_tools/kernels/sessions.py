@@ -9,7 +9,7 @@ from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
 
-from acquired_skills.preload import preload_for
+from acquired_skills.jobs.preload import preload_for
 from builtin_tools.kernels.files import keeper
 from builtin_tools.kernels.history import Entry, History
 from builtin_tools.kernels.outputs import KernelRow

@@ -1,6 +1,6 @@
 """Derives the JSON Schema of a tool's output from the return annotation of its function.
 
-It also runs in a box, for skills (`acquired_skills.in_box.files`), so it imports nothing of ours.
+It also runs in a box, for skills (`acquired_skills.jobs.box_files`), so it imports nothing of ours.
 """
 
 import json

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from acquired_skills.folders.reconcile import reconcile
-from acquired_skills.folders.store import SkillStore
-from acquired_skills.life.ledger import Ledger
+from acquired_skills.store.ledger import Ledger
+from acquired_skills.store.reconcile import reconcile
+from acquired_skills.store.skill_store import SkillStore
 from bench.growth.homes import make_home
 from engine.app.home import Home
 from engine.retrieval.stored_index import StoredIndex

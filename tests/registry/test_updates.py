@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from acquired_skills.library import SkillLibrary
-from acquired_skills.skill import SkillState
+from acquired_skills.lifecycle.library import SkillLibrary
+from acquired_skills.model.skill import SkillState
 from engine import Engine
 from engine.app.settings import Settings
 from engine.registry.updates import REGISTRY_UPDATED, Update

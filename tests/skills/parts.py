@@ -6,17 +6,17 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from acquired_skills.catalog import Catalog
-from acquired_skills.folders.store import SkillStore
-from acquired_skills.folders.trust import Trust
-from acquired_skills.library import SkillLibrary
-from acquired_skills.life.failed_inputs import FailedInputs
-from acquired_skills.life.learned_requests import LearnedRequests
-from acquired_skills.life.ledger import Ledger
-from acquired_skills.life.past_requests import PastRequests
-from acquired_skills.life.track_record import TrackRecord
-from acquired_skills.proposal import Proposal
-from acquired_skills.skill import Skill, SkillState
+from acquired_skills.find.catalog import Catalog
+from acquired_skills.lifecycle.learned_requests import LearnedRequests
+from acquired_skills.lifecycle.library import SkillLibrary
+from acquired_skills.lifecycle.track_record import TrackRecord
+from acquired_skills.model.proposal import Proposal
+from acquired_skills.model.skill import Skill, SkillState
+from acquired_skills.store.failed_inputs import FailedInputs
+from acquired_skills.store.ledger import Ledger
+from acquired_skills.store.past_requests import PastRequests
+from acquired_skills.store.skill_store import SkillStore
+from acquired_skills.store.trust import Trust
 from engine.contract.context import CallContext
 from engine.contract.turn import Turn
 from engine.retrieval.mirror import VectorMirror

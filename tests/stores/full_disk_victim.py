@@ -6,9 +6,9 @@ import io
 import sys
 from pathlib import Path
 
-from acquired_skills.folders.store import SkillStore
-from acquired_skills.life.ledger import Ledger
-from acquired_skills.skill import SkillMissing, SkillState
+from acquired_skills.model.skill import SkillMissing, SkillState
+from acquired_skills.store.ledger import Ledger
+from acquired_skills.store.skill_store import SkillStore
 from engine.faces.cli.main import run
 from engine.stores.sqlite_file import DiskFull
 from tests.skills.parts import opened_library, opened_records, proposal, skill

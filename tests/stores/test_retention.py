@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from acquired_skills.life.judgement import Counted
-from acquired_skills.life.ledger import Ledger
-from acquired_skills.life.totals import SkillCall
+from acquired_skills.store.ledger import Ledger
+from acquired_skills.store.totals import Counted, SkillCall
 from engine.stores.call_log import CallLog
 from engine.stores.clock import SystemClock
 from engine.stores.event_log import EventLog

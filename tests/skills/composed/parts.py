@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from acquired_skills.proposal import Proposal
+from acquired_skills.model.proposal import Proposal
 from engine import Engine
 from engine.app.people import People
 from engine.contract.context import CallContext

@@ -8,12 +8,12 @@ import pytest
 
 from acquired_skills.composed.cases import read_cases
 from acquired_skills.composed.checks import check_pipeline
-from acquired_skills.composed.cycles import circle, nested
-from acquired_skills.composed.effects import effects_of
 from acquired_skills.composed.pipeline import BadPipeline, read_pipeline
 from acquired_skills.composed.proof import prove
 from acquired_skills.composed.types import inside, kinds
-from acquired_skills.skill import Skill
+from acquired_skills.model.cycles import circle, nested
+from acquired_skills.model.effects import effects_of
+from acquired_skills.model.skill import Skill
 from builtin_tools.pack import TOOLS as BUILTIN
 from engine.contract.turn import Turn
 from tests.skills.composed.parts import FETCH, PAGE, SEND, TELL, TELL_CASE, TOOLS

@@ -8,11 +8,11 @@ import pytest
 
 from acquired_skills.composed.admission import Composer
 from acquired_skills.composed.runs import Call, KeptRuns, RunMissing
-from acquired_skills.folders.skill_file import parse, render
-from acquired_skills.library import SkillLibrary
-from acquired_skills.portable.bringing_in import Brought, bring_in
+from acquired_skills.lifecycle.library import SkillLibrary
+from acquired_skills.model.skill import SkillError, SkillKind
 from acquired_skills.portable.exporting import files_of, zipped
-from acquired_skills.skill import SkillError, SkillKind
+from acquired_skills.portable.importing import Brought, bring_in
+from acquired_skills.store.skill_file import parse, render
 from engine import Engine
 from engine.app.people import People
 from engine.contract.allowed import Allowed

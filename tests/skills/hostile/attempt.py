@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from acquired_skills.proposal import Proposal
+from acquired_skills.model.proposal import Proposal
 
 LEAVE_MARKER = """
 def _leave_marker():

@@ -1,0 +1,111 @@
+"""`knackbox skills compose|suggest`: pipelines of calls as skills, and what on record looks like one."""
+
+import asyncio
+import json
+from typing import Annotated, Any
+
+import typer
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from acquired_skills.commands.shared import count_of, with_skills
+from acquired_skills.composed.admission import DEFAULT_TIMEOUT_S, Composer
+from acquired_skills.composed.pipeline import told
+from acquired_skills.composed.suggest import MOST_CALLS, Suggestion, suggested
+from acquired_skills.lifecycle.library import SkillLibrary
+from acquired_skills.model.proposal import Proposal, SkillRefused
+from acquired_skills.model.provenance import of_person
+from acquired_skills.model.skill import Skill
+from acquired_skills.tools.describe import summary
+from engine.app.engine import Engine
+from engine.contract.failure import ConfigError
+from engine.contract.strict_json import JsonError, read_json
+from engine.contract.turn import Turn
+from engine.dispatch.inner_calls import InnerCalls
+from engine.faces.cli.session import with_engine
+from engine.faces.cli.shared import Exit, Json, emit, emit_json, read_input, say, wants_json
+from engine.faces.cli.spinner import working
+
+
+class _File(BaseModel):
+    """What a file for `compose` holds: the arguments of the tool compose_skill."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: str
+    description: str
+    pipeline: dict[str, Any]
+    cases: list[dict[str, Any]]
+    examples: list[str] = []
+    breaking: bool = False
+    timeout_s: float = DEFAULT_TIMEOUT_S
+
+    def proposal(self) -> Proposal:
+        program, cases = json.dumps(self.pipeline), json.dumps(self.cases)
+        told = of_person("knackbox skills compose")
+        return Proposal(
+            self.name, self.description, program, cases, tuple(self.examples), self.breaking, self.timeout_s, told
+        )
+
+
+def compose(
+    ctx: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE.json", help="name, description, pipeline, cases, examples.")],
+    as_json: Json = False,
+) -> None:
+    """Propose a pipeline of calls as a skill. It is kept when its cases prove it; otherwise all to change is told."""
+    proposal = _read(file).proposal()
+
+    async def work(engine: Engine) -> Skill | SkillRefused:
+        composer = Composer(engine.need(SkillLibrary), engine.need(InnerCalls), engine.sandbox, Turn())
+        try:
+            return await composer.compose(proposal)
+        except SkillRefused as refused:
+            return refused
+
+    result = with_skills(ctx, "trying the cases", work)
+    if isinstance(result, SkillRefused):
+        if wants_json(ctx, as_json):
+            emit_json({"admitted": False, "problems": [{"part": p.part, "text": p.text} for p in result.problems]})
+        else:
+            say(str(result))
+        raise typer.Exit(int(Exit.FAILED))
+    if wants_json(ctx, as_json):
+        emit_json({"admitted": True, **summary(result), "parameters": result.parameters})
+    else:
+        emit(f"{result.name} version {result.version} is admitted: {count_of(result.tests, 'case')} passed.")
+
+
+def suggest(
+    ctx: typer.Context,
+    times: Annotated[int, typer.Option("--times", min=2, help="How often a sequence must have come.")] = 3,
+    as_json: Json = False,
+) -> None:
+    """Sequences of calls that were repeated, as pipelines to complete. Nothing is composed."""
+
+    async def work(engine: Engine) -> list[Suggestion]:
+        rows = await engine.audit(MOST_CALLS)
+        specs = {spec.name: spec for spec in await engine.get_active_tool_definitions()}
+        return await asyncio.to_thread(suggested, rows, specs, times)
+
+    with working("reading the calls"):
+        found = with_engine(ctx, work)
+    if wants_json(ctx, as_json):
+        emit_json([each.value() for each in found])
+        return
+    if not found:
+        say(f"no sequence of calls was repeated {times} times.")
+    for each in found:
+        emit(f"{' -> '.join(each.tools)}, {each.times} times\n{json.dumps(each.pipeline, indent=2)}")
+        emit("".join(f"- {note}\n" for note in each.notes))
+
+
+def _read(file: str) -> _File:
+    try:
+        given = read_json(read_input(file, "the pipeline"))
+        if not isinstance(given, dict):
+            raise ConfigError(f"{file}: it is not a JSON object; give name, description, pipeline and cases in one.")
+        return _File.model_validate(given)
+    except JsonError as error:
+        raise ConfigError(f"{file}: it is not JSON that can be used: {error}.") from error
+    except ValidationError as error:
+        raise ConfigError(f"{file}: {' '.join(told(error))}") from error

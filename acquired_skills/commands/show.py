@@ -1,0 +1,130 @@
+"""`knackbox skills list|show|history|stats`: what there is and how it does."""
+
+import asyncio
+from typing import Annotated, Any
+
+import typer
+
+from acquired_skills.commands.shared import Name, table, with_library
+from acquired_skills.lifecycle.library import SkillLibrary
+from acquired_skills.model.provenance import in_one_line
+from acquired_skills.model.skill import Skill
+from acquired_skills.proof.admission_report import lines
+from acquired_skills.store.failed_inputs import as_tests
+from acquired_skills.tools.describe import (
+    Summary,
+    by_version,
+    details,
+    needs,
+    numbers,
+    signature,
+    summary,
+    text_details,
+    text_in_full,
+    text_summary,
+)
+from engine.faces.cli.shared import Json, emit, emit_json, say, visible, wants_json
+
+PAGE = 100  # rows
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="How many rows at most.")]
+After = Annotated[str, typer.Option("--after", metavar="NAME", help="Go on after the skill of this name.")]
+
+
+def list_(ctx: typer.Context, limit: Limit = PAGE, after: After = "", as_json: Json = False) -> None:
+    """The skills with their states and how they did, by name."""
+
+    async def work(library: SkillLibrary) -> tuple[list[Summary], int]:
+        return await listing(library, limit, after), await library.count()
+
+    rows, total = with_library(ctx, "reading the skills", work)
+    if wants_json(ctx, as_json):
+        emit_json(rows)
+    elif not rows and not after:
+        say("there are no skills yet; `knackbox skills add` or the tool create_skill makes one.")
+    else:
+        table(rows, ("name", "version", "state", "calls", "success_rate", "description"))
+    if len(rows) == limit:
+        say(
+            f"{limit} of {total} skills are shown; `--after {rows[-1]['name']}` shows the next, `--limit` more of them."
+        )
+
+
+async def listing(library: SkillLibrary, limit: int, after: str) -> list[Summary]:
+    """One page: skills by name, and after the last of them the instructions."""
+    skills = await library.page(limit, after)
+    stats = by_version(await library.stats_of(skills))
+    rows = [summary(skill, stats) for skill in skills]
+    if len(rows) < limit:
+        rows += map(text_summary, await asyncio.to_thread(library.instructions.all))
+    return rows[:limit]
+
+
+def show(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
+    """One skill whole: parameters, code, tests, and what anybody's calls of it failed on."""
+
+    async def work(library: SkillLibrary) -> tuple[Skill | None, dict[str, Any], str]:
+        if await library.find(name) is None and library.instructions.has(name):
+            text = await asyncio.to_thread(library.instructions.read, name)
+            return None, text_details(text), text_in_full(text)
+        skill = await library.get(name)
+        code, tests = await library.code(skill), await library.tests(skill)
+        failed = await library.track.failed_inputs(skill, None)
+        found = details(skill, code, tests, await library.stats(name))
+        found["failed_inputs"] = [dict(each.arguments) for each in failed]
+        found["signed_by"] = await asyncio.to_thread(library.store.signer, skill)
+        return skill, found, as_tests(name, failed)
+
+    skill, found, cases = with_library(ctx, "reading the skill", work)
+    if wants_json(ctx, as_json):
+        emit_json(found)
+        return
+    if skill is None:
+        _tell(cases)
+        return
+    _tell(f"{signature(skill)}\nversion {skill.version}, {skill.state}, {skill.created}\n\n{skill.description}")
+    _tell(f"from {in_one_line(skill.provenance)}\nsigned by {found['signed_by'] or 'nobody'}")
+    if needs(skill):
+        _tell(f"needs {needs(skill)}")
+    _tell("".join(f"- {example}\n" for example in skill.examples))
+    _tell("".join(f"{line}\n" for line in ["# how it was admitted", *lines(skill.admission)]))
+    program, tests = skill.files
+    _tell(f"# {program}\n{found['code']}\n# {tests}\n{found['tests']}")
+    if cases:
+        _tell(f"# it failed on\n{cases}")
+
+
+def _tell(text: str) -> None:
+    """What others wrote, with nothing in it that a terminal would obey."""
+    emit(visible(text))
+
+
+def history(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
+    """The versions kept, the current one last."""
+    versions = with_library(ctx, "reading the versions", lambda library: library.history(name))
+    rows = [
+        {"version": v.version, "created": v.created, "tests": v.tests, "description": v.description} for v in versions
+    ]
+    if wants_json(ctx, as_json):
+        emit_json(rows)
+    else:
+        table(rows, ("version", "created", "tests", "description"))
+
+
+def stats(
+    ctx: typer.Context,
+    name: Annotated[str | None, typer.Argument(help="One skill; all without it.")] = None,
+    limit: Limit = PAGE,
+    after: After = "",
+    as_json: Json = False,
+) -> None:
+    """Calls, failures and latency of every version."""
+    found = with_library(ctx, "counting", lambda library: library.stats(name, limit, after))
+    rows = [numbers(one) for one in found]
+    if wants_json(ctx, as_json):
+        emit_json(rows)
+    elif not rows:
+        say("no calls are recorded yet.")
+    else:
+        table(rows, ("name", "version", "calls", "successes", "failures", "uncounted", "mean_ms", "last"))
+    if len(rows) == limit:
+        say(f"{limit} versions are shown; `--after {rows[-1]['name']}` shows the next skills', `--limit` more of them.")

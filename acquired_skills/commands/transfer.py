@@ -1,0 +1,83 @@
+"""`knackbox skills export|import`: skills from here to elsewhere and back, in the Agent Skills format."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from acquired_skills.commands.shared import asked_at_terminal, with_library, with_skills
+from acquired_skills.composed.admission import Composer
+from acquired_skills.lifecycle.library import SkillLibrary
+from acquired_skills.model.names import folder_name
+from acquired_skills.model.provenance import of_person
+from acquired_skills.portable.exporting import files_of, zipped
+from acquired_skills.portable.importing import Brought, bring_in
+from acquired_skills.store.archive import Files, Unreadable
+from engine.app.engine import Engine
+from engine.contract.turn import Turn
+from engine.dispatch.inner_calls import InnerCalls
+from engine.faces.cli.shared import Exit, Json, emit, emit_json, fail, say, visible, wants_json
+from engine.stores.atomic import write_atomic
+
+
+def export(
+    ctx: typer.Context,
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="As `knackbox skills list` shows them.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The zip file; else NAME.zip here.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write skills, their current versions, into a zip file. The same skills make the same bytes."""
+
+    async def work(library: SkillLibrary) -> dict[str, Files]:
+        return {
+            folder_name(name): await asyncio.to_thread(files_of, library.store, library.instructions, name)
+            for name in names
+        }
+
+    found = with_library(ctx, "reading the skills", work)
+    target = output or Path(f"{names[0] if len(names) == 1 else 'skills'}.zip")
+    try:
+        write_atomic(target, zipped(found))
+    except OSError as error:
+        why = error.strerror or error
+        fail(f"{target} cannot be written ({why}): name a file in a folder that there is.", Exit.USAGE)
+    if wants_json(ctx, as_json):
+        emit_json({"file": str(target), "skills": sorted(found)})
+    else:
+        emit(f"{target}: {', '.join(sorted(found))}.")
+
+
+def import_(
+    ctx: typer.Context,
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER|FILE.zip...", help="Agent Skills.", exists=True, readable=True)
+    ],
+    *,
+    as_text: Annotated[bool, typer.Option("--as-instructions", help="Keep as text, even what has tests.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Take in Agent Skills. One with a function and tests, or a pipeline and cases, has to prove itself here; one
+    without is kept as instructions and never run. Ends with 1 when something was refused, and with 2, before anything
+    is imported, when a file is missing.
+    """
+
+    async def work(engine: Engine) -> list[Brought]:
+        library, ask = engine.need(SkillLibrary), asked_at_terminal(ctx, engine)
+        composer = Composer(library, engine.need(InnerCalls), engine.sandbox, Turn())
+        told = of_person("knackbox skills import")
+        brought: list[Brought] = []
+        for path in paths:
+            try:
+                brought += await bring_in(path, library, composer=composer, provenance=told, ask=ask, as_text=as_text)
+            except Unreadable as error:
+                brought.append(Brought(path.name, "refused", 0, str(error)))
+        return brought
+
+    found = with_skills(ctx, "importing", work)
+    if wants_json(ctx, as_json):
+        emit_json([{"name": b.name, "outcome": b.outcome, "version": b.version, "text": b.text} for b in found])
+    else:
+        for one in found:
+            (say if one.outcome == "refused" else emit)(visible(one.text))
+    raise typer.Exit(int(Exit.FAILED if any(one.outcome == "refused" for one in found) else Exit.OK))

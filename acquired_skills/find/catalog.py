@@ -1,0 +1,246 @@
+"""`Catalog`: the skills as this process knows them: rows read when they are asked for, and a search over them."""
+
+import asyncio
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from acquired_skills.find.indexing import Progress, SkillIndexing
+from acquired_skills.model.skill import Skill
+from acquired_skills.store.ledger import Ledger, Row
+from acquired_skills.store.past_requests import PastRequests
+from engine.contract.failure import ConfigError
+from engine.retrieval.mirror import VectorMirror
+from engine.retrieval.naming import folded, names_in
+from engine.retrieval.ranking import Ranked, Weigh
+from engine.retrieval.stored_index import StoredIndex
+from engine.stores.locks import StoreBusy
+
+AT_ONCE = 200  # changes that a search takes over itself; more are left to the background
+MIRROR_AFTER_S = 5.0  # of a search: a command that ends sooner has no use for a store of vectors
+_ROWS_KEPT = 2_000
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A listed skill that a query brought up. score: its place is by this. The others: those of `Ranked`."""
+
+    skill: Skill
+    score: float
+    similarity: float = 0.0
+    covered: float = 0.0
+    fit: float = 0.0
+    named: bool = False
+    weight: float = 1.0
+
+
+class Skills(Mapping[str, Skill]):
+    """All skills by name, read from the rows one at a time."""
+
+    def __init__(self, catalog: "Catalog", ledger: Ledger) -> None:
+        self._catalog = catalog
+        self._ledger = ledger
+
+    def __getitem__(self, name: str) -> Skill:
+        row = self._catalog.row(name)
+        if row is None or row.skill is None:
+            raise KeyError(name)
+        return row.skill
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._ledger.names())
+
+    def __len__(self) -> int:
+        return self._ledger.count()
+
+
+class Catalog:
+    """All skills by name, and an index over the listed ones only. `aclose` it once."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        open_index: Callable[[], StoredIndex],
+        past: PastRequests | None = None,
+        *,
+        use_past: bool = True,
+        mirror: Callable[[StoredIndex], VectorMirror] | None = None,
+    ) -> None:
+        """open_index: called in a thread at the first search. past: the requests that skills were called for; use_past:
+        whether skills are found by these. mirror: what keeps the index's vectors in a store of vectors, too.
+        """
+        self._ledger = ledger
+        self._open_index = open_index
+        self._open_mirror = mirror
+        self._past = past
+        self._use_past = use_past
+        self._indexing: SkillIndexing | None = None
+        self._mirror: VectorMirror | None = None
+        self._opening = threading.Lock()
+        self._rows: OrderedDict[str, Row | None] = OrderedDict()
+        self._rows_lock = threading.Lock()
+        self._rows_of = -1
+        self._listed_lock = threading.Lock()
+        self._listed: tuple[int, tuple[Skill, ...]] = (-1, ())
+        self._filling: asyncio.Task[None] | None = None
+        self._mirroring: asyncio.Task[None] | None = None
+        self.skills: Mapping[str, Skill] = Skills(self, ledger)
+        self.gap = ""
+
+    def row(self, name: str) -> Row | None:
+        """The row of a skill; None when there is none. Blocks for one row as a rule."""
+        return self.rows([name]).get(name)
+
+    def rows(self, names: Collection[str]) -> dict[str, Row]:
+        """The rows of these skills, without those that there are not."""
+        generation = self._ledger.generation()
+        with self._rows_lock:
+            if generation != self._rows_of:
+                self._rows.clear()
+                self._rows_of = generation
+            known = {name: self._rows[name] for name in names if name in self._rows}
+        missing = [name for name in names if name not in known]
+        if missing:
+            found = self._ledger.find(missing)
+            known |= {name: found.get(name) for name in missing}
+            with self._rows_lock:
+                if generation == self._rows_of:
+                    self._rows.update({name: known[name] for name in missing})
+                    while len(self._rows) > _ROWS_KEPT:
+                        self._rows.popitem(last=False)
+        return {name: row for name, row in known.items() if row is not None}
+
+    def listed(self) -> tuple[Skill, ...]:
+        """All listed skills by name. The same tuple as long as nothing changed."""
+        with self._listed_lock:
+            generation, (at, listed) = self._ledger.generation(), self._listed
+            if generation != at:
+                after = at if at <= generation else -1  # lower: the database was replaced by a new one
+                by_name = {skill.name: skill for skill in listed} if after >= 0 else {}
+                for row in self._ledger.rows(max(after, 0)):
+                    if row.skill is None or not row.skill.state.listed:
+                        by_name.pop(row.name, None)
+                    elif row.skill != by_name.get(row.name):
+                        by_name[row.name] = row.skill
+                found = tuple(by_name[name] for name in sorted(by_name))
+                self._listed = (generation, listed if found == listed else found)
+            return self._listed[1]
+
+    async def search(self, query: str, k: int, weigh: Weigh | None = None, fits: float = 0.0) -> list[Found]:
+        """The k listed skills nearest to the query, best first, without those whose `fit` is below `fits`.
+
+        weigh: asked in a thread for the factors of the candidates' scores. What is not in the index yet is not found;
+        `gap` says so.
+        """
+        found = await asyncio.to_thread(self._search, query, k, weigh, fits)
+        if self.gap and (self._filling is None or self._filling.done()):
+            self._filling = asyncio.create_task(self._fill())
+        if self._open_mirror is not None and (self._mirroring is None or self._mirroring.done()):
+            self._mirroring = asyncio.create_task(self._mirror_later())
+        return found
+
+    async def rebuild_index(self, progress: Progress | None = None) -> int:
+        """Index every listed skill anew, and make its vectors anew; how many skills there are."""
+        await asyncio.to_thread(self._rebuild, progress)
+        return await asyncio.to_thread(lambda: self._ledger.count(listed=True))
+
+    def mirror(self) -> None:
+        """Bring the store of vectors up to date with the index, now. Blocks."""
+        indexing = self._opened()
+        indexing.catch_up()
+        if self._mirror is not None:
+            self._mirror.sync()
+
+    async def aclose(self) -> None:
+        """Stop what is done in the background, and let go of the index."""
+        for task in (self._mirroring, self._filling):
+            if task is not None:
+                task.cancel()
+        if self._mirror is not None:
+            self._mirror.stop()
+        if self._indexing is not None:
+            self._indexing.stop()
+            await asyncio.to_thread(self._indexing.index.close)
+
+    def _search(self, query: str, k: int, weigh: Weigh | None, fits: float) -> list[Found]:
+        indexing = self._opened()
+        factors: dict[str, float] = {}
+
+        def kept(names: Sequence[str]) -> Mapping[str, float]:
+            factors.update(weigh(names) if weigh is not None else {})
+            return factors
+
+        ranked = self._ranked(indexing, query, k, kept)
+        rows = self.rows([one.id for one in ranked])
+        return [
+            Found(
+                skill,
+                one.score,
+                one.similarity,
+                one.covered,
+                one.fit,
+                one.named,
+                factors.get(one.id, 1.0),
+            )
+            for one in ranked
+            if one.id in rows and (skill := rows[one.id].skill) is not None and skill.state.listed and one.fit >= fits
+        ]
+
+    def _ranked(self, indexing: SkillIndexing, query: str, k: int, weigh: Weigh) -> list[Ranked]:
+        try:
+            self._update(indexing)
+            return indexing.index.search(query, k, weigh)
+        except ConfigError as error:
+            log.warning("%s", error)
+        try:
+            self._update(indexing)  # it may have been damaged, and is a new one now
+            return indexing.index.search(query, k, weigh)
+        except ConfigError as error:
+            self.gap = f"they cannot be searched now, call them by name: {error}"
+            return self._named(query, k)
+
+    def _named(self, query: str, k: int) -> list[Ranked]:
+        """The skills whose names the query contains."""
+        rows = self.rows({folded(name) for name in names_in(query)})
+        return [Ranked(name, 1.0, fit=1.0, named=True) for name in sorted(rows)][:k]
+
+    def _update(self, indexing: SkillIndexing) -> None:
+        missing = 0
+        if not indexing.current():
+            missing = indexing.missing()
+            if missing <= AT_ONCE:
+                missing = 0 if indexing.catch_up(AT_ONCE) else indexing.missing()
+        self.gap = f"{missing} skills are not in the index yet; call them by name" if missing else ""
+
+    async def _fill(self) -> None:
+        indexing = self._opened()
+        try:
+            await asyncio.to_thread(indexing.catch_up)
+        except (ConfigError, StoreBusy) as error:
+            log.warning("The index of the skills could not be brought up to date: %s", error)
+
+    async def _mirror_later(self) -> None:
+        await asyncio.sleep(MIRROR_AFTER_S)
+        if self._mirror is not None:
+            self._mirror.sync_in_background()
+
+    def _rebuild(self, progress: Progress | None) -> None:
+        indexing = self._opened()
+        indexing.index.clear()
+        while not indexing.catch_up(progress=progress):
+            if indexing.missing():
+                raise StoreBusy("Another process is making the index of the skills. Wait for it, and try again.")
+        if self._mirror is not None:
+            self._mirror.rebuild()
+
+    def _opened(self) -> SkillIndexing:
+        with self._opening:
+            if self._indexing is None:
+                index = self._open_index()
+                self._indexing = SkillIndexing(index, self._ledger, self._past, use_past=self._use_past)
+                self._mirror = self._open_mirror(index) if self._open_mirror is not None else None
+            return self._indexing

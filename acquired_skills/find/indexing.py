@@ -1,0 +1,112 @@
+"""`SkillIndexing`: keeps the index of skills up to date with the rows, from whichever process comes first.
+
+The index notes how far it has read the changes of skills and of their requests. Whoever searches takes over the next
+ones; a few at once, many in the background, while searches are answered from what is there already.
+"""
+
+import json
+import threading
+from collections.abc import Callable
+
+from acquired_skills.model.skill import Skill
+from acquired_skills.store.ledger import Ledger
+from acquired_skills.store.past_requests import PastRequests
+from engine.retrieval.document import Document, tool_document
+from engine.retrieval.stored_index import StoredIndex
+
+BATCH = 100  # skills in one transaction
+Progress = Callable[[int, int], None]  # how many are done, of how many
+_Place = tuple[int, str]  # generation and name of the last change that was taken over
+_START: _Place = (-1, "")
+
+
+class SkillIndexing:
+    """Threads may share it. Every method blocks."""
+
+    def __init__(self, index: StoredIndex, ledger: Ledger, past: PastRequests | None, *, use_past: bool) -> None:
+        self.index = index
+        self._ledger = ledger
+        self._past = past
+        self._use_past = use_past and past is not None
+        self._lock = threading.Lock()
+        self._seen: tuple[int, int] | None = None
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        """Make `catch_up` return after the batch it is at."""
+        self._stopped.set()
+
+    def current(self) -> bool:
+        """Whether nothing changed since the index was last found to be complete. Takes microseconds."""
+        return self._generations() == self._seen
+
+    def missing(self) -> int:
+        """How many changed skills are not in the index yet."""
+        return self._ledger.count_changed(self._place("skills"))
+
+    def catch_up(self, most: int | None = None, progress: Progress | None = None) -> bool:
+        """Take over what changed; whether that was all. most: skills to take over at most.
+
+        When another process is at it, that is not waited for.
+        """
+        with self._lock:
+            if self.index.note("rows") != self._of_rows():
+                self.index.clear()
+            done, total = 0, self._ledger.count_changed(self._place("skills")) if progress else 0
+            while not self._stopped.is_set():
+                now = self._generations()
+                rows = self._ledger.changed(self._place("skills"), BATCH)
+                requests = self._requests_after() if not rows else []
+                if not rows and not requests:
+                    self._seen = now
+                    return True
+                if most is not None and done >= most:
+                    return False
+                skills = {row.name: row.skill for row in rows}
+                if requests:
+                    found = self._ledger.find([name for _, name in requests])
+                    skills |= {name: row.skill for name, row in found.items()}
+                notes = {"rows": self._of_rows()}
+                if rows:
+                    notes["skills"] = json.dumps([rows[-1].generation, rows[-1].name])
+                if requests:
+                    notes["requests"] = json.dumps(requests[-1])
+                if not self.index.apply(self._documents(skills), notes):
+                    return False
+                done += len(skills)
+                if progress is not None:
+                    progress(done, max(done, total))
+            return False
+
+    def _documents(self, skills: dict[str, Skill | None]) -> dict[str, Document | None]:
+        listed = {name: skill for name, skill in skills.items() if skill is not None and skill.state.listed}
+        requests = self._past.of(listed) if self._past is not None and self._use_past else {}
+        return {
+            name: document(skill, requests.get(name, ())) if (skill := listed.get(name)) is not None else None
+            for name in skills
+        }
+
+    def _of_rows(self) -> str:
+        return f"{self._ledger.identity()}:{'with' if self._use_past else 'without'} requests"
+
+    def _requests_after(self) -> list[_Place]:
+        if self._past is None or not self._use_past:
+            return []
+        return self._past.changed_next(self._place("requests"), BATCH)
+
+    def _place(self, of: str) -> _Place:
+        if self.index.note("rows") != self._of_rows():
+            return _START
+        found = self.index.note(of)
+        generation, name = json.loads(found) if found else _START
+        return int(generation), str(name)
+
+    def _generations(self) -> tuple[int, int]:
+        return self._ledger.generation(), self._past.generation() if self._past is not None else 0
+
+
+def document(skill: Skill, requests: tuple[str, ...] = ()) -> Document:
+    """What a skill is found by: its name, description and parameters, the requests it was proposed for, and others that
+    it was called for with success."""
+    examples = tuple(dict.fromkeys((*skill.examples, *requests)))
+    return tool_document(skill.name, skill.description, skill.parameters, examples)

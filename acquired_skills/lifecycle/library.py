@@ -1,0 +1,354 @@
+"""`SkillLibrary`: everything one can do with acquired skills. Tools, the command line and the skill source use it."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from acquired_skills.find.catalog import Catalog, Found
+from acquired_skills.in_box.effort import Effort
+from acquired_skills.lifecycle.approvals import Allowed, Ask, approved
+from acquired_skills.lifecycle.changes import Changes
+from acquired_skills.lifecycle.track_record import TrackRecord
+from acquired_skills.model.names import PATTERN
+from acquired_skills.model.proposal import OTHER_KIND, Problem, Proposal, SkillRefused
+from acquired_skills.model.skill import Skill, SkillDamaged, SkillError, SkillKind, SkillMissing, SkillState
+from acquired_skills.proof.admission import admit
+from acquired_skills.proof.admitted_skill import is_same, skill_of
+from acquired_skills.proof.duplicates import Neighbour
+from acquired_skills.proof.static_checks import check
+from acquired_skills.store.instructions import Instructions
+from acquired_skills.store.ledger import Ledger, Row
+from acquired_skills.store.reconcile import Reconciled, SetAside, mend, reconcile, reconcile_changes, stale
+from acquired_skills.store.skill_store import SkillStore
+from acquired_skills.store.totals import VersionStats
+from engine.contract.context import Clock, no_progress
+from engine.contract.failure import ConfigError, FailureClass
+from engine.registry.updates import RegistryUpdates
+from engine.stores.locks import StoreBusy
+from engine.stores.sqlite_file import DiskFull
+from sandbox.agent_sandbox import AgentSandbox
+from sandbox.contract import Destination, Sandbox
+
+Progress = Callable[..., None]
+_MOST_NAMED = 20  # in a message
+_SEARCHES = 3  # of one request, when folders turn out to have changed
+# How a long-lived process looks for changes by hand, in seconds; how many folders at a time.
+_WATCH_AFTER_S, _WATCH_EVERY_S, _WATCH_PAUSE_S, _WATCHED_AT_ONCE = 10.0, 600.0, 0.05, 500
+
+
+class SkillLibrary:
+    """The skills of one home. Every method may be called from any task of one event loop; `aclose` it once."""
+
+    def __init__(
+        self,
+        *,
+        store: SkillStore,
+        ledger: Ledger,
+        catalog: Catalog,
+        track: TrackRecord,
+        sandbox: Sandbox,
+        clock: Clock,
+        static_names: Callable[[], frozenset[str]],
+        seed: Callable[[], int],
+        retrieve: int = 8,
+        fits: float = 0.0,
+        compared: int = 5,
+        allowed: frozenset[Destination] = frozenset(),
+        effort: Effort | None = None,
+        updates: RegistryUpdates | None = None,
+        unasked: Allowed | None = None,
+    ) -> None:
+        """seed: gives the number that decides the random order of tests. retrieve: most skills a query brings up.
+        fits: what is less likely to be of use than this is not among them.
+        compared: how many of the nearest a new one is compared with. allowed: where skills may connect to, canonical.
+        effort: what an admission may cost, and asks for. updates: where every change is told, if anywhere.
+        unasked: what skills may declare without a person being asked; by default anything.
+        """
+        self.allowed = allowed
+        self.track = track
+        self.instructions = Instructions(store.root)
+        self.store = self._store = store  # public for what only reads or signs folders
+        self._ledger = ledger
+        self._catalog = catalog
+        self._sandbox = sandbox
+        self._changes = Changes(store, ledger, catalog, clock, updates)
+        self.static_names = static_names
+        self._seed = seed
+        self._retrieve = retrieve
+        self.fits = fits
+        self._compared = compared
+        self._effort = effort or Effort()
+        self._updates = updates
+        self._unasked = unasked or Allowed()
+        self._aside: list[SetAside] = []
+
+    # What there is.
+
+    async def skills(self) -> list[Skill]:
+        """Every skill, in whatever state, by name. There may be many: see `page`."""
+        rows = await asyncio.to_thread(self._ledger.page)
+        return [row.skill for row in rows if row.skill is not None]
+
+    async def page(self, limit: int, after: str = "") -> list[Skill]:
+        """At most so many skills, in whatever state, by name. after: the last name of the page before."""
+        stamps = await asyncio.to_thread(self._ledger.stamps, after, limit)
+        await self._look_at(stamps)
+        rows = await asyncio.to_thread(self._ledger.page, after, limit)
+        return [row.skill for row in rows if row.skill is not None]
+
+    async def count(self, *, listed: bool = False) -> int:
+        """How many skills there are; listed: how many of them are listed."""
+        return await asyncio.to_thread(lambda: self._ledger.count(listed=listed))
+
+    async def listed(self) -> Sequence[Skill]:
+        """Those in probation or active, by name. The same object as long as nothing changed."""
+        return await asyncio.to_thread(self._catalog.listed)
+
+    async def find(self, name: str) -> Skill | None:
+        """The skill of exactly this name, in whatever state, as its folder has it now."""
+        if not PATTERN.fullmatch(name):
+            return None
+        row = await asyncio.to_thread(self._current, name)
+        return None if row is None else row.skill
+
+    async def get(self, name: str) -> Skill:
+        """As `find`. Raises SkillMissing, naming what there is instead."""
+        skill = await self.find(name)
+        if skill is None:
+            names = [row.name for row in await asyncio.to_thread(self._ledger.page, "", _MOST_NAMED)]
+            known = f"There are: {', '.join(names)}." if names else "There are none yet."
+            raise SkillMissing(f"There is no skill `{name[:80]}`. {known}")
+        return skill
+
+    async def search(self, query: str, k: int | None = None, fits: float | None = None) -> list[Found]:
+        """The listed skills that retrieval finds for a request, best first; none when nothing fits. fits: 0 for all.
+
+        `gap` says what could not be searched.
+        """
+        if not await self.count(listed=True):
+            return []
+        await self.track.flush()
+        least, most = self.fits if fits is None else fits, k or self._retrieve
+        for _ in range(_SEARCHES):
+            found = await self._catalog.search(query, most, self.track.weights, least)
+            rows = self._catalog.rows([one.skill.name for one in found])
+            if not await self._look_at({name: row.stamp for name, row in rows.items()}):
+                break
+        return found
+
+    @property
+    def known(self) -> Mapping[str, Skill]:
+        """Every skill by name. Each is read from the records on access, which blocks."""
+        return self._catalog.skills
+
+    @property
+    def gap(self) -> str:
+        """What the last search could not look at; "" when it was everything."""
+        return self._catalog.gap
+
+    async def code(self, skill: Skill) -> bytes:
+        """The source of exactly this version. Raises SkillDamaged when the file is not what was admitted."""
+        return await asyncio.to_thread(self._store.code, skill)
+
+    async def tests(self, skill: Skill) -> bytes:
+        """Its tests. Raises SkillDamaged."""
+        return await asyncio.to_thread(self._store.tests, skill)
+
+    async def history(self, name: str) -> list[Skill]:
+        """Every version kept, oldest first. Raises SkillMissing, SkillDamaged."""
+        await self.get(name)
+        return await asyncio.to_thread(self._store.history, name)
+
+    # Changing what there is.
+
+    async def create(
+        self, proposal: Proposal, progress: Progress = no_progress, ask: Ask | None = None, *, agent: str = ""
+    ) -> Skill:
+        """Admit a proposal: static checks, then the gate in a box, then an atomic write, then the index and the list.
+
+        The name of an existing skill makes its next version, which must pass the earlier tests too unless
+        `breaking`. ask: a person, about what it declares; None where nobody can be asked. agent: under which its boxes
+        are queued (`Turn.agent_key`). Raises SkillRefused with everything to change, ToolFailure when a person said
+        no, SkillChanged when another process was faster, SandboxError when no box can run.
+        """
+        proposal = replace(proposal, description=proposal.description.strip())
+        problems = await asyncio.to_thread(check, proposal, self.static_names(), self.allowed)
+        if problems:
+            raise SkillRefused(proposal.name, problems)
+        current = await self.find(proposal.name)
+        if current is not None and current.kind is not SkillKind.CODE and not proposal.breaking:
+            raise SkillRefused(
+                proposal.name, [Problem("version", f"It is a {current.kind} skill so far: {OTHER_KIND}")]
+            )
+        earlier = None if current is None or proposal.breaking else (await self.tests(current)).decode()
+        if current is not None and is_same(current, proposal):
+            same = f"This is version {current.version} already: there is nothing to do."
+            raise SkillRefused(proposal.name, [Problem("version", same)])
+        proposal = await approved(proposal, self._unasked, ask)
+        progress("running the tests in a box", 0.2)
+        admission = await admit(
+            proposal,
+            AgentSandbox(self._sandbox, agent),
+            seed=self._seed(),
+            earlier_tests=earlier,
+            neighbours=await self._neighbours(proposal) if current is None else (),
+            effort=self._effort,
+        )
+        progress("saving the skill", 0.9)
+        skill = skill_of(proposal, admission, self.now())
+        return await self.publish(skill, proposal, current.version if current else 0)
+
+    async def publish(self, skill: Skill, proposal: Proposal, replaces: int) -> Skill:
+        """Keep what a gate admitted, as the version after `replaces`. Raises SkillChanged."""
+        code, tests = proposal.code.encode(), proposal.tests.encode()
+        return await asyncio.to_thread(self._changes.publish, skill, code, tests, replaces)
+
+    @property
+    def noticed(self) -> float:
+        """The share of small changes of a program that its tests must notice."""
+        return self._effort.threshold
+
+    def now(self) -> str:
+        """UTC, ISO 8601, as a skill says when it was created."""
+        return self._changes.now()
+
+    async def set_state(self, name: str, state: SkillState) -> Skill:
+        """Disable or enable; what is enabled again gets a new chance. Raises SkillMissing, SkillDamaged."""
+        current = await self.get(name)
+        if state.listed and not current.state.listed:
+            await self.track.forgive(current)
+        return await asyncio.to_thread(self._changes.set_state, name, state)
+
+    async def delete(self, name: str) -> Skill:
+        """Take a skill away; its folder is kept as a tombstone. Raises SkillMissing, SkillDamaged."""
+        skill = await self.get(name)
+        await asyncio.to_thread(self._changes.delete, name)
+        return skill
+
+    async def restore(self, name: str) -> Skill:
+        """Undo the latest delete. Raises SkillMissing, SkillChanged."""
+        return await asyncio.to_thread(self._changes.restore, name)
+
+    async def rollback(self, name: str, version: int | None = None, by: str = "") -> Skill:
+        """Make an earlier version, by default the one before the current, current again, under a new number.
+
+        by: whoever does it, in a line that is kept with the skill. Raises SkillMissing, SkillDamaged, SkillChanged.
+        """
+        current = await self.get(name)
+        return await asyncio.to_thread(self._changes.rollback, current, version, by)
+
+    async def sign(self, name: str) -> Skill:
+        """Sign a skill, its earlier versions too. Raises SkillMissing, SkillDamaged, SkillUnsignable."""
+        return await asyncio.to_thread(self._changes.sign, name)
+
+    async def verify(self) -> Reconciled:
+        """Read and check every folder, set damaged ones aside, and make the records agree.
+
+        The report names all that were set aside since this library was opened, also at its opening.
+        """
+        report = await asyncio.to_thread(reconcile, self._store, self._ledger, self._updates, thorough=True)
+        self._aside += report.aside
+        return replace(report, aside=tuple(self._aside))
+
+    async def reindex(self, progress: Callable[[int, int], None] | None = None) -> tuple[Reconciled, int]:
+        """As `verify`, then index every listed skill anew; how many there are. progress: hears vectors made, of all."""
+        report = await self.verify()
+        return report, await self._catalog.rebuild_index(progress)
+
+    async def reconcile(self) -> Reconciled:
+        """What is done at every start: cheap when nothing changed."""
+        report = await asyncio.to_thread(reconcile_changes, self._store, self._ledger, self._updates)
+        self._aside += report.aside
+        return report
+
+    async def watch(self) -> None:
+        """Look for folders that were changed by hand, now and then, until cancelled; a little at a time."""
+        await asyncio.sleep(_WATCH_AFTER_S)
+        while True:
+            with contextlib.suppress(StoreBusy, ConfigError):  # whoever uses the skills meets it, too
+                await self.reconcile()
+                name = ""
+                while stamps := await asyncio.to_thread(self._ledger.stamps, name, _WATCHED_AT_ONCE):
+                    await self._look_at(stamps)
+                    name = max(stamps)
+                    await asyncio.sleep(_WATCH_PAUSE_S)
+            await asyncio.sleep(_WATCH_EVERY_S)
+
+    # How they do.
+
+    def log_telemetry(
+        self,
+        name: str,
+        success: bool,
+        *,
+        latency_ms: float | None = None,
+        failure_class: FailureClass | None = None,
+    ) -> None:
+        """Record one call of the current version. Calls of unknown skills are not recorded."""
+        skill = self._catalog.skills.get(name)
+        if skill is not None:
+            self.track.log(skill, success, latency_ms, failure_class)
+
+    async def judge(self, skill: Skill) -> SkillState:
+        """The state that this version's calls have earned it, put into effect (SKILL-13)."""
+        current = await self.find(skill.name)
+        if current is None or current.version != skill.version:
+            return skill.state
+        earned = await self.track.earned(current)
+        if earned is not current.state:
+            try:
+                await asyncio.to_thread(self._changes.set_state, skill.name, earned, current)
+            except SkillError:  # changed by somebody who knew more, or nothing can be signed here
+                return current.state
+        return earned
+
+    async def stats(self, name: str | None = None, limit: int | None = None, after: str = "") -> list[VersionStats]:
+        """Calls per version, by name and then newest version first; of one skill or of all. after: names beyond."""
+        return await self.track.stats(None if name is None else [name], limit, after)
+
+    async def stats_of(self, skills: Sequence[Skill]) -> list[VersionStats]:
+        """As `stats`, of these skills."""
+        return await self.track.stats([skill.name for skill in skills])
+
+    async def aclose(self) -> None:
+        """Write what waits. The parts it was given are their owners' to close."""
+        await self.track.aclose()
+        await self._catalog.aclose()
+
+    # Inside.
+
+    def _current(self, name: str) -> Row | None:
+        """The row of a skill, once it agrees with the folder."""
+        row = self._catalog.row(name)
+        if self._store.stamp(name) == (row.stamp if row is not None else ""):
+            return row
+        self._mend([name])
+        return self._catalog.row(name)
+
+    async def _look_at(self, stamps: Mapping[str, str]) -> bool:
+        """Take over what was changed in the folders of these skills; whether anything was. stamps: of their rows."""
+        names = await asyncio.to_thread(stale, self._store, stamps)
+        if names:
+            await asyncio.to_thread(self._mend, names)
+        return bool(names)
+
+    def _mend(self, names: Sequence[str]) -> None:
+        with contextlib.suppress(DiskFull):  # then they are as the records know them; a call checks the code it runs
+            self._aside += mend(self._store, self._ledger, self._updates, names).aside
+
+    async def _neighbours(self, proposal: Proposal) -> list[Neighbour]:
+        """The listed skills nearest by meaning that run in a bare box, the nearest first."""
+        found: list[Neighbour] = []
+        if not self._compared:
+            return found
+        for near in await self.search(f"{proposal.name} {proposal.description}", self._compared, 0.0):
+            skill = near.skill
+            if (
+                skill.kind is SkillKind.CODE
+                and skill.name != proposal.name
+                and not (skill.environment or skill.destinations)
+            ):
+                with contextlib.suppress(SkillDamaged):
+                    found.append(Neighbour(skill.name, await self.code(skill), skill.imports, skill.plain))
+        return found

@@ -1,0 +1,60 @@
+"""`Telemetry`: how calls of skills went, written in batches so that no call waits for the disk (SKILL-12)."""
+
+import asyncio
+import logging
+
+from acquired_skills.store.ledger import Ledger
+from acquired_skills.store.totals import SkillCall
+from engine.contract.failure import ConfigError, FailureClass
+from engine.stores.locks import StoreBusy
+
+FLUSH_S = 0.05  # how much of it a kill -9 may lose
+MOST_WAITING = 10_000
+
+log = logging.getLogger(__name__)
+
+
+class Telemetry:
+    """A buffer in front of the ledger's calls. `flush` before reading them and at the end."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._waiting: list[SkillCall] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._lock = asyncio.Lock()
+
+    def log(self, call: SkillCall) -> None:
+        """Keep one call; written within FLUSH_S seconds. Inside a running event loop."""
+        self._waiting.append(call)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(FLUSH_S, self._start)
+
+    async def flush(self) -> None:
+        """Write what waits. When the records cannot be written it stays waiting, and the log says so."""
+        async with self._lock:
+            batch, self._waiting = self._waiting, []
+            if not batch:
+                return
+            try:
+                await asyncio.to_thread(self._ledger.log, batch)
+            except (StoreBusy, ConfigError) as error:
+                log.warning("Telemetry of %d skill calls could not be written yet: %s", len(batch), error)
+                self._waiting = (batch + self._waiting)[-MOST_WAITING:]
+
+    async def aclose(self) -> None:
+        """Write what waits, and stop."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._task is not None:
+            await self._task
+        await self.flush()
+
+    def _start(self) -> None:
+        self._timer = None
+        self._task = asyncio.get_running_loop().create_task(self.flush())
+
+
+def counted(failure_class: FailureClass | None) -> bool:
+    """Whether a failure speaks against a skill: a RETRYABLE one does not, the skill never had its chance."""
+    return failure_class is not FailureClass.RETRYABLE

@@ -1,0 +1,198 @@
+"""Skills as they come from elsewhere, a folder or a zip file, read into memory: nothing of them is written to the disk.
+
+Whoever made them may mean harm, so anything that is no plain file with a plain, relative name ends the reading, and so
+does whatever is larger, deeper, or more than a skill has reason to be.
+"""
+
+import hashlib
+import json
+import os
+import stat
+import unicodedata
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from acquired_skills.model.skill import SkillError
+
+MOST_FILES = 512
+MOST_BYTES = 16 << 20  # of all files together
+MOST_FILE = 4 << 20
+MOST_DEPTH = 8
+MOST_RATIO = 100  # deflate itself cannot do more than 1,032; text and code reach 20
+SMALL = 64 << 10  # files up to here may be denser, since a file of blanks is no bomb
+SKILL_FILE = "SKILL.md"
+_MOST_NAME = 200  # characters of a path
+_METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
+_ENCRYPTED = 1  # bit 0 of the general purpose flags (APPNOTE.TXT, 4.4.4)
+# First bytes of zip (full and empty), gzip, bzip2, xz, 7z and zstd.
+_NESTED = (b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"7z\xbc\xaf\x27\x1c", b"(\xb5/\xfd")
+_TAR = (257, b"ustar")  # offset and text of its mark
+_CHUNK = 1 << 16
+
+Files = Mapping[str, bytes]  # relative POSIX path -> content
+
+
+class Unreadable(SkillError):
+    """A folder or an archive that is no skill, or one that nobody should open; nothing of it was kept."""
+
+
+def read_skills(path: Path) -> list[Files]:
+    """The files of each skill in a folder or a zip file, paths relative to the skill's own folder.
+
+    A folder is one skill. An archive has `SKILL.md` at its top, or a folder with one for each skill. Raises Unreadable.
+    """
+    try:
+        kind = path.stat().st_mode
+        if stat.S_ISDIR(kind):
+            return [_checked(dict(_of_folder(path)), str(path))]
+        if not stat.S_ISREG(kind):
+            raise Unreadable(f"{path} is neither a folder nor a zip file.")
+        return _apart(_checked(dict(_of_zip(path)), str(path)), str(path))
+    except OSError as error:
+        raise Unreadable(f"{error.filename or path} cannot be read ({error.strerror or error}).") from None
+
+
+def digest_of(files: Files) -> str:
+    """Of names and contents, in one order."""
+    parts = sorted((path, hashlib.sha256(data).hexdigest()) for path, data in files.items())
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _of_folder(root: Path) -> Iterator[tuple[str, bytes]]:
+    """What changes under our hands is read or refused, never followed: each step is by descriptor, without links."""
+    left = _Left(str(root))
+    for at, folders, files, descriptor in os.fwalk(root, follow_symlinks=False, onerror=_raise):
+        inside = Path(at).relative_to(root)
+        for name in sorted(folders):
+            left.folder((inside / name).as_posix())
+            if stat.S_ISLNK(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
+                raise Unreadable(f"{root}: {_told(str(inside / name))} is a link; a skill has plain files alone.")
+        for name in sorted(files):
+            path = (inside / name).as_posix()
+            left.name(path)
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            if not stat.S_ISREG(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
+                raise Unreadable(f"{root}: {_told(path)} is no plain file, but a link or a device.")
+            with os.fdopen(os.open(name, flags, dir_fd=descriptor), "rb") as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    raise Unreadable(f"{root}: {_told(path)} is no plain file, but a link or a device.")
+                yield path, left.take(path, iter(lambda: file.read(_CHUNK), b""))
+
+
+def _of_zip(path: Path) -> Iterator[tuple[str, bytes]]:
+    left = _Left(str(path))
+    if path.stat().st_size > MOST_BYTES:
+        raise Unreadable(f"{path} has over {MOST_BYTES:,} bytes.")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+            if len(entries) > 2 * MOST_FILES:
+                raise Unreadable(f"{path} has {len(entries):,} entries; a skill has {MOST_FILES} files at most.")
+            names = [entry.filename for entry in entries]
+            if len(set(names)) < len(names):
+                raise Unreadable(f"{path} has a name that is there twice.")
+            for entry in entries:
+                left.name(entry.orig_filename.rstrip("/"))
+                _check_entry(entry, str(path))
+                if entry.is_dir():
+                    continue
+                with archive.open(entry) as file:
+                    data = left.take(entry.filename, iter(lambda: file.read(_CHUNK), b""))
+                if len(data) > max(SMALL, MOST_RATIO * entry.compress_size):
+                    raise Unreadable(f"{path}: {_told(entry.filename)} unpacks to {len(data):,} bytes: a zip bomb.")
+                yield entry.filename, data
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, RuntimeError, ValueError) as error:
+        raise Unreadable(f"{path} is not a zip file that can be read ({' '.join(str(error).split())[:200]}).") from None
+
+
+def _check_entry(entry: zipfile.ZipInfo, where: str) -> None:
+    name = _told(entry.orig_filename)
+    if entry.orig_filename != entry.filename:  # the library cuts a name at a NUL
+        raise Unreadable(f"{where}: {name} is no name of a file.")
+    kind = stat.S_IFMT(entry.external_attr >> 16)
+    if kind not in (0, stat.S_IFREG, stat.S_IFDIR) or ((kind == stat.S_IFDIR) != entry.is_dir() and kind):
+        raise Unreadable(f"{where}: {name} is no plain file, but a link or a device.")
+    if entry.flag_bits & _ENCRYPTED or entry.compress_type not in _METHODS:
+        raise Unreadable(f"{where}: {name} is encrypted, or packed by a method that is not read here.")
+
+
+class _Left:
+    """What of the bounds is left while files are read."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._files = MOST_FILES
+        self._folders = MOST_FILES
+        self._bytes = MOST_BYTES
+
+    def name(self, path: str) -> None:
+        """Raises Unreadable for a name that may lead elsewhere, or be another file's on another system."""
+        parts = path.split("/")
+        odd = any(not c.isprintable() or c in '\\:*?"<>|' for c in path)
+        if odd or any(part in ("", ".", "..") or part != part.strip() or part.endswith(".") for part in parts):
+            raise Unreadable(f"{self._where}: {_told(path)} is not a plain, relative path.")
+        if len(path) > _MOST_NAME or len(parts) > MOST_DEPTH:
+            raise Unreadable(f"{self._where}: {_told(path)} is too long, or too deep (at most {MOST_DEPTH} folders).")
+
+    def folder(self, path: str) -> None:
+        """As `name`, of a folder, whether or not a file is in it. Raises Unreadable."""
+        self.name(path)
+        self._folders -= 1
+        if self._folders < 0:
+            raise Unreadable(f"{self._where} has over {MOST_FILES} folders.")
+
+    def take(self, path: str, chunks: Iterator[bytes]) -> bytes:
+        """All of a file, whatever size it says it has. Raises Unreadable when it is too much."""
+        self._files -= 1
+        if self._files < 0:
+            raise Unreadable(f"{self._where} has over {MOST_FILES} files.")
+        found, most = bytearray(), min(MOST_FILE, self._bytes)
+        for chunk in chunks:
+            found += chunk
+            if len(found) > most:
+                raise Unreadable(
+                    f"{self._where}: {_told(path)} is too large; a file may have {MOST_FILE:,} bytes, and all "
+                    f"together {MOST_BYTES:,}."
+                )
+        self._bytes -= len(found)
+        return bytes(found)
+
+
+def _checked(files: dict[str, bytes], where: str) -> dict[str, bytes]:
+    """No two names for one place, on any system, and no archive within. Raises Unreadable."""
+    seen: dict[str, str] = {}
+    for path in files:
+        parts = path.split("/")
+        for depth in range(1, len(parts) + 1):
+            own = "/".join(parts[:depth]) + ("" if depth == len(parts) else "/")
+            folded = unicodedata.normalize("NFKC", own.rstrip("/")).casefold()
+            if seen.setdefault(folded, own) != own:
+                raise Unreadable(f"{where}: {_told(path)} and {_told(seen[folded])} are one name on some systems.")
+    for path, data in files.items():
+        if data.startswith(_NESTED) or data[_TAR[0] :].startswith(_TAR[1]):
+            raise Unreadable(f"{where}: {_told(path)} is an archive within; a skill has plain files alone.")
+    return files
+
+
+def _apart(files: dict[str, bytes], where: str) -> list[Files]:
+    if SKILL_FILE in files:
+        return [files]
+    skills: dict[str, dict[str, bytes]] = {}
+    for path, data in files.items():
+        top, _, rest = path.partition("/")
+        skills.setdefault(top, {})[rest] = data
+    without = [top for top, inside in skills.items() if SKILL_FILE not in inside]
+    if without or not skills:
+        raise Unreadable(f"{where} has no {SKILL_FILE} at its top, nor in each of its folders.")
+    return [skills[top] for top in sorted(skills)]
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _told(path: str) -> str:
+    """A name of somebody else's, as it is shown."""
+    return ascii(path[:_MOST_NAME])

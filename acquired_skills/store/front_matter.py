@@ -1,0 +1,114 @@
+"""The YAML between two lines of `---` at the top of a `SKILL.md`: the part that every reader of the format knows.
+
+It is read as untrusted: bounded, without aliases, which can make a page of text a gigabyte of values, and with nothing
+in it but text where text belongs.
+"""
+
+import datetime as dt
+import io
+import re
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+from ruamel.yaml.tokens import AliasToken, AnchorToken
+
+from acquired_skills.model.skill import SkillDamaged
+
+MOST_CHARS = 1 << 18
+_FRONT = re.compile(r"\A---\n(.*?\n)---(?:\n|\Z)", re.DOTALL)
+# After YAMLError: what ruamel itself stumbles over instead of reporting, such as a mapping used as a key.
+_UNREADABLE = (
+    YAMLError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+    AssertionError,
+    NotImplementedError,
+)
+_ODD = re.compile(r"--|[^\x20-\x7e\xa0-\uD7FF\uE000-\uFFFD]")  # what some reader of the format stumbles over
+
+
+def _as_text(found: Any) -> Any:
+    """Numbers, dates and truths that somebody wrote without quotes; the format has only text."""
+    return str(found) if isinstance(found, (int, float, dt.date)) else found
+
+
+_Text = Annotated[str, BeforeValidator(_as_text)]
+
+
+class FrontMatter(BaseModel):
+    """The format's own fields; unknown ones are other tools' business."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=64)
+    description: str = Field(min_length=1, max_length=1024)
+    license: _Text | None = None
+    compatibility: _Text | None = Field(default=None, max_length=500)
+    metadata: dict[_Text, _Text] = Field(default_factory=dict, max_length=100)
+
+
+def read_front(data: bytes, where: str) -> tuple[FrontMatter, str]:
+    """The front matter of a file, and the text below it. Raises SkillDamaged, naming `where` and the fault."""
+    try:
+        text = data.decode().replace("\r\n", "\n")
+        match = _FRONT.match(text)
+        if match is None:
+            raise SkillDamaged(f"{where} has no YAML front matter between two lines of `---`.")
+        if len(match[1]) > MOST_CHARS:
+            raise SkillDamaged(f"{where}: its front matter has {len(match[1]):,} characters, over {MOST_CHARS:,}.")
+        if "&" in match[1] and any(isinstance(token, AliasToken | AnchorToken) for token in _yaml().scan(match[1])):
+            raise SkillDamaged(f"{where}: its front matter has YAML anchors or aliases, which are not read here.")
+        return FrontMatter.model_validate(_yaml().load(match[1])), text[match.end() :]
+    except UnicodeDecodeError as error:
+        raise SkillDamaged(f"{where} is not UTF-8 text (byte {error.start}).") from None
+    except RecursionError:
+        raise SkillDamaged(f"{where}: its front matter is nested too deeply.") from None
+    except ValidationError as error:
+        raise SkillDamaged(f"{where}: its front matter's {first_of(error)}") from None
+    except _UNREADABLE as error:
+        raise SkillDamaged(
+            f"{where}: its front matter is not valid YAML: {' '.join(str(error).split())[:300]}"
+        ) from None
+
+
+def dump_front(front: dict[str, Any]) -> str:
+    """As YAML that the reference reader of the format takes too: it ends the front matter at any `---`, within a value
+    as well, and knows no character that YAML says is not printable.
+    """
+    text = io.StringIO()
+    _yaml().dump(_told(front), text)
+    return text.getvalue().replace("--", "\\x2d-")  # between double quotes, each of them: `_told` saw to that
+
+
+def first_of(error: ValidationError, prefix: str = "") -> str:
+    """The first fault, in one line."""
+    one = error.errors(include_url=False)[0]
+    return f"{prefix}{'.'.join(map(str, one['loc'])) or 'text'}: {one['msg']}."
+
+
+class _Quoted(str):
+    """A text that is written between double quotes, on one line, with escapes."""
+
+    __slots__ = ()
+
+
+def _told(found: Any) -> Any:
+    if isinstance(found, dict):
+        return {key: _told(value) for key, value in found.items()}
+    return _Quoted(found) if isinstance(found, str) and _ODD.search(found) else found
+
+
+def _yaml() -> YAML:
+    """A reader and writer of its own for every use: it keeps state."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = False
+    yaml.width = 1 << 20
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # annotated by its default
+    yaml.representer.add_representer(
+        _Quoted, lambda writer, text: writer.represent_scalar("tag:yaml.org,2002:str", str(text), style='"')
+    )
+    return yaml

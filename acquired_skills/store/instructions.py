@@ -1,0 +1,133 @@
+"""`Instructions`: Agent Skills without tests, kept as text to read. Nothing of them is ever run or offered as a tool.
+
+    <skills>/.instructions/<name>/            the folder as it came
+    <skills>/.instructions/.deleted/<name>-<n>/  what was deleted, whole, and can be put back
+
+They are apart from the skills that proved themselves, so that nothing takes the one for the other.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from acquired_skills.model.names import folder_name
+from acquired_skills.model.skill import SkillChanged, SkillDamaged, SkillMissing
+from acquired_skills.store.archive import SKILL_FILE, Files, Unreadable, digest_of, read_skills
+from acquired_skills.store.front_matter import read_front
+from engine.stores.atomic import publish_folder, remove_leftovers, staging_folder
+from engine.stores.locks import FileLock
+
+MOST_SHOWN = 32 << 10  # characters of the text
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One, as it is listed. text: below the front matter, as far as it is shown. files: the others there are."""
+
+    name: str
+    description: str
+    text: str
+    files: tuple[str, ...]
+
+
+class Instructions:
+    """Those below one folder of skills."""
+
+    def __init__(self, skills: Path) -> None:
+        self.root = skills / ".instructions"
+        self._deleted = self.root / ".deleted"
+        self._staging = self.root / ".staging"
+
+    def names(self) -> list[str]:
+        """With hyphens, as the format has them; sorted."""
+        if not self.root.is_dir():
+            return []
+        return sorted(each.name for each in self.root.iterdir() if each.is_dir() and not each.name.startswith("."))
+
+    def has(self, name: str) -> bool:
+        return folder_name(name) in self.names()
+
+    def all(self) -> list[Instruction]:
+        """Those that can be read, by name."""
+        found: list[Instruction] = []
+        for name in self.names():
+            with contextlib.suppress(SkillDamaged, SkillMissing):
+                found.append(self.read(name))
+        return found
+
+    def read(self, name: str) -> Instruction:
+        """Raises SkillMissing, SkillDamaged."""
+        files = self.files(name)
+        front, text = read_front(files[SKILL_FILE], f"{self.root / folder_name(name)}/{SKILL_FILE}")
+        others = tuple(sorted(path for path in files if path != SKILL_FILE))
+        return Instruction(front.name, front.description, text[:MOST_SHOWN], others)
+
+    def files(self, name: str) -> Files:
+        """Everything of it. Raises SkillMissing, SkillDamaged."""
+        if not self.has(name):
+            raise SkillMissing(f"There are no instructions `{name[:80]}`.")
+        try:
+            (files,) = read_skills(self.root / folder_name(name))
+        except Unreadable as error:
+            raise SkillDamaged(str(error)) from None
+        if SKILL_FILE not in files:
+            raise SkillDamaged(f"{self.root / folder_name(name)} has no {SKILL_FILE}.")
+        return files
+
+    def add(self, name: str, files: Files) -> bool:
+        """Keep the files whole, or not at all; False when the very same are kept already.
+
+        Raises SkillChanged when there are others of this name.
+        """
+        with self._alone():
+            if self.has(name):
+                if digest_of(self.files(name)) == digest_of(files):
+                    return False
+                raise SkillChanged(
+                    f"There are other instructions called {folder_name(name)}: `knackbox skills delete "
+                    f"{folder_name(name)}` first, which keeps them aside."
+                )
+            with staging_folder(self._staging) as staged:
+                for path, data in files.items():
+                    place = staged / path
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    place.write_bytes(data)
+                publish_folder(staged, self.root / folder_name(name))
+            return True
+
+    def delete(self, name: str) -> None:
+        """Put them away. Raises SkillMissing."""
+        with self._alone():
+            if not self.has(name):
+                raise SkillMissing(f"There are no instructions `{name[:80]}`.")
+            number = 1 + max(self._tombstones(name), default=0)
+            publish_folder(self.root / folder_name(name), self._deleted / f"{folder_name(name)}-{number}")
+
+    def restore(self, name: str) -> None:
+        """Put back what was deleted last. Raises SkillMissing, SkillChanged."""
+        with self._alone():
+            numbers = self._tombstones(name)
+            if not numbers:
+                raise SkillMissing(f"There are no deleted instructions `{name[:80]}`.")
+            if self.has(name):
+                raise SkillChanged(f"There are instructions called {folder_name(name)} again: delete them first.")
+            publish_folder(self._deleted / f"{folder_name(name)}-{max(numbers)}", self.root / folder_name(name))
+
+    def deleted(self, name: str) -> bool:
+        return bool(self._tombstones(name))
+
+    def _tombstones(self, name: str) -> list[int]:
+        start = f"{folder_name(name)}-"
+        found = self._deleted.glob("*") if self._deleted.is_dir() else ()
+        ends = [each.name.removeprefix(start) for each in found if each.name.startswith(start)]
+        return [int(end) for end in ends if end.isdecimal()]
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        for folder in (self.root, self._deleted, self._staging):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        with FileLock(self.root / ".lock").exclusive():
+            remove_leftovers(self._staging)
+            yield

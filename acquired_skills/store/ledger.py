@@ -1,0 +1,335 @@
+"""`Ledger`: skills and their calls as rows. The skill rows can be rebuilt from the folders at any time.
+
+A row carries the generation of its last change, so a process reads only what another one changed. A removed skill
+leaves its row behind, marked, for the same reason. The totals of the calls of every version are kept for good
+(`acquired_skills.store.totals`); single calls are dropped when there are too many of them.
+"""
+
+import json
+import secrets
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Float,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    delete,
+    func,
+    insert,
+    inspect,
+    select,
+    text,
+    tuple_,
+    update,
+)
+
+from acquired_skills.model.skill import Skill, SkillKind, SkillState
+from acquired_skills.store import past_requests, totals
+from acquired_skills.store.totals import Counted, SkillCall, VersionStats
+from engine.stores.records import Records
+
+TOOLS = "tools"  # the generation that whoever changes the set of tools bumps
+CALLS_KEPT = 100_000  # single calls; the totals are of all
+_SWEEP_EVERY = 1_000  # calls between two sweeps
+_AT_ONCE = 500  # names in one query
+_IDENTITY = "#identity"  # in the place of a folder
+
+_SCHEMA = MetaData()
+_SKILLS = Table(
+    "skills",
+    _SCHEMA,
+    Column("name", String(63), primary_key=True),
+    Column("generation", BigInteger, nullable=False, index=True),
+    Column("removed", Boolean, nullable=False),
+    Column("stamp", Text, nullable=False),
+    Column("skill", Text, nullable=False),
+    Column("version", Integer, nullable=True),
+    Column("listed", Boolean, nullable=True),
+)
+_CHANGING = Table("skills_changing", _SCHEMA, Column("name", String(63), primary_key=True))
+_BY_LISTED = Index("skills_by_listed", _SKILLS.c.listed, _SKILLS.c.name)
+_BY_CHANGE = Index("skills_by_change", _SKILLS.c.generation, _SKILLS.c.name)
+CALLS = Table(
+    "skill_calls",
+    _SCHEMA,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+    Column("name", String(63), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("ts", String(40), nullable=False),
+    Column("success", Boolean, nullable=False),
+    Column("counted", Boolean, nullable=False),
+    Column("latency_ms", Float, nullable=True),
+    Column("failure_class", String(20), nullable=True),
+    Index("skill_calls_by_version", "name", "version"),
+)
+_UNTOLD = Table("skills_untold", _SCHEMA, Column("name", String(63), primary_key=True))
+_SCANS = Table(
+    "skill_scans",
+    _SCHEMA,
+    Column("root", String(500), primary_key=True),
+    Column("stamp", String(100), nullable=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A skill row as read: `skill` is None when it was removed."""
+
+    name: str
+    generation: int
+    stamp: str
+    skill: Skill | None
+
+
+class Ledger:
+    """The tables `skills` and `skill_calls`, and what is kept beside them. Every method blocks."""
+
+    def __init__(self, records: Records, *, calls_kept: int = CALLS_KEPT) -> None:
+        """Makes its tables when they are missing. calls_kept: single calls to keep, the newest."""
+        self._records = records
+        self._calls_kept = calls_kept
+        self._since_sweep = 0
+        _prepare(records)
+
+    def generation(self) -> int:
+        """Of the set of tools; cheap while nothing changed."""
+        return self._records.generation(TOOLS)
+
+    # The skills.
+
+    def rows(self, after: int = 0) -> list[Row]:
+        """Rows changed after a generation, removed ones included; all of them by default."""
+        query = select(_SKILLS).where(_SKILLS.c.generation > after).order_by(_SKILLS.c.name)
+        with self._records.read() as connection:
+            return [_row(one) for one in connection.execute(query)]
+
+    def changed(self, after: tuple[int, str], limit: int) -> list[Row]:
+        """The next rows in the order of their changes, removed ones included. after: generation and name of the last
+        row that was read."""
+        place = tuple_(_SKILLS.c.generation, _SKILLS.c.name)
+        query = select(_SKILLS).where(place > tuple_(*after)).order_by(_SKILLS.c.generation, _SKILLS.c.name)
+        with self._records.read() as connection:
+            return [_row(one) for one in connection.execute(query.limit(limit))]
+
+    def count_changed(self, after: tuple[int, str]) -> int:
+        """How many rows `changed` has still to give."""
+        place = tuple_(_SKILLS.c.generation, _SKILLS.c.name)
+        with self._records.read() as connection:
+            return connection.execute(select(func.count()).where(place > tuple_(*after))).scalar_one()
+
+    def find(self, names: Collection[str]) -> dict[str, Row]:
+        """The rows of these skills, without those that were removed."""
+        found: dict[str, Row] = {}
+        wanted = list(names)
+        with self._records.read() as connection:
+            for start in range(0, len(wanted), _AT_ONCE):
+                among = _SKILLS.c.name.in_(wanted[start : start + _AT_ONCE])
+                rows = connection.execute(select(_SKILLS).where(among & ~_SKILLS.c.removed))
+                found.update((one.name, _row(one)) for one in rows)
+        return found
+
+    def page(self, after: str = "", limit: int | None = None, *, listed: bool = False) -> list[Row]:
+        """Skills by name, without those that were removed. after: the last name of the page before. listed: only those
+        that are."""
+        query = select(_SKILLS).where((_SKILLS.c.name > after) & ~_SKILLS.c.removed)
+        if listed:
+            query = query.where(_SKILLS.c.listed)
+        with self._records.read() as connection:
+            return [_row(one) for one in connection.execute(query.order_by(_SKILLS.c.name).limit(limit))]
+
+    def count(self, *, listed: bool = False) -> int:
+        """How many skills there are; listed: how many of them are listed."""
+        which = _SKILLS.c.listed.is_(True) if listed else _SKILLS.c.listed.is_not(None)
+        with self._records.read() as connection:
+            return connection.execute(select(func.count()).select_from(_SKILLS).where(which)).scalar_one()
+
+    def names(self) -> list[str]:
+        """The names of all skills, sorted."""
+        with self._records.read() as connection:
+            return list(
+                connection.execute(select(_SKILLS.c.name).where(~_SKILLS.c.removed).order_by(_SKILLS.c.name)).scalars()
+            )
+
+    def announce(self, name: str) -> None:
+        """Record, before anything else is written, that the folder of this skill is about to change."""
+        with self._records.begin() as connection:
+            connection.execute(self._records.insert(_CHANGING).values(name=name).on_conflict_do_nothing())
+
+    def unfinished(self) -> list[str]:
+        """Return the skills whose change was announced, and neither recorded by `put` nor withdrawn."""
+        with self._records.read() as connection:
+            return sorted(connection.execute(select(_CHANGING.c.name)).scalars())
+
+    def withdraw(self, names: Iterable[str]) -> None:
+        """Forget announced changes of skills whose rows are right as they are."""
+        names = list(names)
+        if names:
+            with self._records.begin() as connection:
+                connection.execute(delete(_CHANGING).where(_CHANGING.c.name.in_(names)))
+
+    def put(self, changed: Mapping[str, tuple[Skill, str]], removed: Iterable[str] = ()) -> None:
+        """Write skills with their stamps, mark others removed, and bump the generation, in one transaction.
+
+        Announced changes of these skills are finished by it. They count as untold until `told`.
+        """
+        gone = list(removed)
+        with self._records.begin() as connection:
+            generation = self._records.bump(TOOLS, connection)
+            for name, (skill, stamp) in changed.items():
+                values = {"removed": False, "stamp": stamp, "skill": _dump(skill)}
+                values |= {"version": skill.version, "listed": skill.state.listed}
+                _upsert(connection, name, {"generation": generation, **values})
+            for name in gone:
+                values = {"removed": True, "stamp": "", "skill": "", "version": None, "listed": None}
+                _upsert(connection, name, {"generation": generation, **values})
+            for start in range(0, len(gone), _AT_ONCE):
+                past_requests.forget(connection, gone[start : start + _AT_ONCE])
+            names = [*changed, *gone]
+            for start in range(0, len(names), _AT_ONCE):
+                some = names[start : start + _AT_ONCE]
+                connection.execute(delete(_CHANGING).where(_CHANGING.c.name.in_(some)))
+                connection.execute(delete(_UNTOLD).where(_UNTOLD.c.name.in_(some)))
+                connection.execute(insert(_UNTOLD), [{"name": name} for name in some])
+
+    def untold(self) -> list[str]:
+        """Skills whose last change nobody was told of yet: whoever made it did not live to do so."""
+        with self._records.read() as connection:
+            return list(connection.execute(select(_UNTOLD.c.name).order_by(_UNTOLD.c.name)).scalars())
+
+    def told(self, names: Iterable[str]) -> None:
+        """Forget the changes of these skills, whose events are in the event log."""
+        some = sorted({*names} & {*self.untold()})
+        if some:
+            with self._records.begin() as connection:
+                for start in range(0, len(some), _AT_ONCE):
+                    connection.execute(delete(_UNTOLD).where(_UNTOLD.c.name.in_(some[start : start + _AT_ONCE])))
+
+    def stamps(self, after: str, limit: int) -> dict[str, str]:
+        """The stamps of the next skills by name. after: the last name that was read."""
+        query = select(_SKILLS.c.name, _SKILLS.c.stamp).where((_SKILLS.c.name > after) & ~_SKILLS.c.removed)
+        with self._records.read() as connection:
+            return {one.name: one.stamp for one in connection.execute(query.order_by(_SKILLS.c.name).limit(limit))}
+
+    def identity(self) -> str:
+        """Of these rows: other ones when the database was lost and made anew."""
+        return self.scanned(_IDENTITY)
+
+    def scanned(self, root: str) -> str:
+        """The stamp of the folder of all skills when its names were last compared with the rows; "" for never."""
+        with self._records.read() as connection:
+            return connection.execute(select(_SCANS.c.stamp).where(_SCANS.c.root == root)).scalar() or ""
+
+    def scan(self, root: str, stamp: str) -> None:
+        """The names in the folder were compared with the rows. stamp: as it was before that."""
+        if self._records.read_only:
+            return  # a full disk: the next one compares them again
+        with self._records.begin() as connection:
+            connection.execute(delete(_SCANS).where(_SCANS.c.root == root))
+            connection.execute(insert(_SCANS).values(root=root, stamp=stamp))
+
+    # Their calls.
+
+    def log(self, calls: Sequence[SkillCall]) -> None:
+        """Append calls, and drop the oldest of too many."""
+        rows = [{column: getattr(call, column) for column in SkillCall.__dataclass_fields__} for call in calls]
+        with self._records.begin() as connection:
+            connection.execute(insert(CALLS), rows)
+            totals.add(connection, calls)
+            self._since_sweep += len(rows)
+            if self._since_sweep >= _SWEEP_EVERY:
+                self._since_sweep = 0
+                newest = connection.execute(select(func.max(CALLS.c.id))).scalar() or 0
+                connection.execute(delete(CALLS).where(CALLS.c.id <= newest - self._calls_kept))
+
+    def forgive(self, name: str, version: int) -> None:
+        """The failures of a version no longer count: it was given another chance."""
+        of = (CALLS.c.name == name) & (CALLS.c.version == version) & ~CALLS.c.success
+        with self._records.begin() as connection:
+            connection.execute(update(CALLS).where(of).values(counted=False))
+            totals.forgive(connection, name, version)
+
+    def latest(self, name: str, version: int) -> Counted:
+        """How the latest counted calls of a version went, `LATELY` of them at most."""
+        with self._records.read() as connection:
+            return totals.latest(connection, name, version)
+
+    def stats(
+        self, names: Collection[str] | None = None, limit: int | None = None, after: str = ""
+    ) -> list[VersionStats]:
+        """Per version, by name and then newest version first; of these skills or of all. after: only names beyond."""
+        if names is not None and not names:
+            return []
+        query = select(totals.TOTALS)
+        if names is not None:
+            query = query.where(totals.TOTALS.c.name.in_(list(names)))
+        if after:
+            query = query.where(totals.TOTALS.c.name > after)
+        with self._records.read() as connection:
+            return totals.stats(connection, query.limit(limit))
+
+    def failing(self, names: Sequence[str]) -> list[VersionStats]:
+        """Those of the current versions of these skills that have failed at least once."""
+        same = (totals.TOTALS.c.name == _SKILLS.c.name) & (totals.TOTALS.c.version == _SKILLS.c.version)
+        query = select(totals.TOTALS).join(_SKILLS, same).where(totals.TOTALS.c.failures > 0)
+        found: list[VersionStats] = []
+        with self._records.read() as connection:
+            for start in range(0, len(names), _AT_ONCE):
+                some = names[start : start + _AT_ONCE]
+                found += totals.stats(connection, query.where(totals.TOTALS.c.name.in_(some)))
+        return found
+
+
+def _prepare(records: Records) -> None:
+    """Make the tables, and bring those of an earlier release up to date."""
+    records.create(_SCHEMA)
+    records.create(totals.SCHEMA)
+    records.create(past_requests.SCHEMA)
+    if records.read_only:  # a full disk: an earlier release's tables wait
+        return
+    with records.read() as connection:
+        columns = {column["name"] for column in inspect(connection).get_columns(_SKILLS.name)}
+    with records.begin() as connection:
+        for column, kind in (("version", "INTEGER"), ("listed", "BOOLEAN")):
+            if column not in columns:
+                connection.execute(text(f"ALTER TABLE skills ADD COLUMN {column} {kind}"))
+        if "listed" not in columns:
+            for index in (_BY_LISTED, _BY_CHANGE):
+                index.create(connection, checkfirst=True)
+            for one in connection.execute(select(_SKILLS).where(~_SKILLS.c.removed)).all():
+                skill = _load(one.skill)
+                values = {"version": skill.version, "listed": skill.state.listed}
+                connection.execute(update(_SKILLS).where(_SKILLS.c.name == one.name).values(values))
+        totals.build(connection, CALLS)
+        if connection.execute(select(_SCANS.c.stamp).where(_SCANS.c.root == _IDENTITY)).first() is None:
+            connection.execute(insert(_SCANS).values(root=_IDENTITY, stamp=secrets.token_hex(8)))
+
+
+def _upsert(connection: Connection, name: str, values: Mapping[str, Any]) -> None:
+    # The records' write lock is held, so nobody comes between the two statements.
+    if not connection.execute(update(_SKILLS).where(_SKILLS.c.name == name).values(**values)).rowcount:
+        connection.execute(insert(_SKILLS).values(name=name, **values))
+
+
+def _row(one: Any) -> Row:
+    return Row(one.name, one.generation, one.stamp, None if one.removed else _load(one.skill))
+
+
+def _dump(skill: Skill) -> str:
+    return json.dumps({field: getattr(skill, field) for field in Skill.__dataclass_fields__})
+
+
+def _load(text: str) -> Skill:
+    values: dict[str, Any] = json.loads(text)
+    tuples = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+    kind = SkillKind(values.get("kind", SkillKind.CODE))  # rows of before there were others do not say
+    return Skill(**{**values, **tuples, "state": SkillState(values["state"]), "kind": kind})

@@ -1,0 +1,193 @@
+"""Running totals of the calls of every version, kept in the same transaction as the calls themselves.
+
+Statistics read totals, so they cost what they print and stay right after old calls were dropped.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Float,
+    Integer,
+    MetaData,
+    Select,
+    String,
+    Table,
+    case,
+    func,
+    insert,
+    select,
+    tuple_,
+    update,
+)
+
+LATELY = 5  # calls; when the world changes, a long good record must not keep a skill that fails every time
+_AT_ONCE = 500  # versions in one statement
+
+SCHEMA = MetaData()
+TOTALS = Table(
+    "skill_totals",
+    SCHEMA,
+    Column("name", String(63), primary_key=True),
+    Column("version", Integer, primary_key=True),
+    Column("calls", BigInteger, nullable=False),
+    Column("successes", BigInteger, nullable=False),
+    Column("failures", BigInteger, nullable=False),
+    Column("total_ms", Float, nullable=False),
+    Column("timed", BigInteger, nullable=False),
+    Column("last", String(40), nullable=False),
+    Column("lately", String(LATELY), nullable=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SkillCall:
+    """One call of one version. ts: UTC, ISO 8601. counted: whether it speaks for or against the skill."""
+
+    name: str
+    version: int
+    ts: str
+    success: bool
+    counted: bool
+    latency_ms: float | None = None
+    failure_class: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VersionStats:
+    """All calls of one version. uncounted: failures that were not the skill's. mean_ms: of successful calls."""
+
+    name: str
+    version: int
+    calls: int
+    successes: int
+    failures: int
+    uncounted: int
+    mean_ms: float | None
+    last: str
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Calls that speak for or against a version."""
+
+    successes: int = 0
+    failures: int = 0
+
+
+@dataclass(slots=True)
+class _Total:
+    """One row. total_ms, timed: sum and count of the latencies of successes. lately: outcomes of the latest counted
+    calls, the newest last, "1" for a success."""
+
+    calls: int = 0
+    successes: int = 0
+    failures: int = 0
+    total_ms: float = 0.0
+    timed: int = 0
+    last: str = ""
+    lately: str = ""
+
+    def add(self, call: SkillCall) -> None:
+        self.calls += 1
+        self.successes += call.success
+        self.failures += call.counted and not call.success
+        if call.success and call.latency_ms is not None:
+            self.total_ms += call.latency_ms
+            self.timed += 1
+        self.last = max(self.last, call.ts)
+        if call.success or call.counted:
+            self.lately = f"{self.lately}{int(call.success)}"[-LATELY:]
+
+    def values(self) -> dict[str, Any]:
+        return {field: getattr(self, field) for field in _Total.__dataclass_fields__}
+
+
+def add(connection: Connection, calls: Iterable[SkillCall]) -> None:
+    """Add calls, the oldest first."""
+    by_version: dict[tuple[str, int], list[SkillCall]] = {}
+    for call in calls:
+        by_version.setdefault((call.name, call.version), []).append(call)
+    keys = list(by_version)
+    known: dict[tuple[str, int], _Total] = {}
+    for start in range(0, len(keys), _AT_ONCE):
+        among = tuple_(TOTALS.c.name, TOTALS.c.version).in_(keys[start : start + _AT_ONCE])
+        for row in connection.execute(select(TOTALS).where(among)).mappings():
+            known[row["name"], row["version"]] = _Total(**{key: row[key] for key in _Total.__dataclass_fields__})
+    for key, more in by_version.items():
+        total = known.get(key) or _Total()
+        for call in more:
+            total.add(call)
+        if key in known:
+            connection.execute(update(TOTALS).where(_is(*key)).values(total.values()))
+        else:
+            connection.execute(insert(TOTALS).values(name=key[0], version=key[1], **total.values()))
+
+
+def forgive(connection: Connection, name: str, version: int) -> None:
+    """The failures of a version no longer count."""
+    lately = func.replace(TOTALS.c.lately, "0", "")
+    connection.execute(update(TOTALS).where(_is(name, version)).values(failures=0, lately=lately))
+
+
+def latest(connection: Connection, name: str, version: int) -> Counted:
+    """How the latest counted calls of a version went, `LATELY` of them at most."""
+    lately = connection.execute(select(TOTALS.c.lately).where(_is(name, version))).scalar() or ""
+    return Counted(lately.count("1"), lately.count("0"))
+
+
+def stats(connection: Connection, chosen: Select[Any]) -> list[VersionStats]:
+    """Per version, by name and then newest version first. chosen: a selection of `TOTALS`."""
+    found = connection.execute(chosen.order_by(TOTALS.c.name, TOTALS.c.version.desc())).all()
+    return [
+        VersionStats(
+            name=one.name,
+            version=one.version,
+            calls=one.calls,
+            successes=one.successes,
+            failures=one.failures,
+            uncounted=one.calls - one.successes - one.failures,
+            mean_ms=one.total_ms / one.timed if one.timed else None,
+            last=one.last,
+        )
+        for one in found
+    ]
+
+
+def build(connection: Connection, calls: Table) -> None:
+    """Make the totals of a database whose calls were recorded before there were any totals; once."""
+    if connection.execute(select(TOTALS.c.name).limit(1)).first() is not None:
+        return
+    if connection.execute(select(calls.c.id).limit(1)).first() is None:
+        return
+    version = (calls.c.name, calls.c.version)
+    spoke = calls.c.success | calls.c.counted
+    place = func.row_number().over(partition_by=version, order_by=calls.c.id.desc()).label("place")
+    ranked = select(calls, place).where(spoke).subquery()
+    newest = select(ranked.c.name, ranked.c.version, ranked.c.success).where(ranked.c.place <= LATELY)
+    lately: dict[tuple[str, int], str] = {}
+    for row in connection.execute(newest.order_by(ranked.c.id)):
+        lately[row.name, row.version] = lately.get((row.name, row.version), "") + str(int(row.success))
+    timed = calls.c.success & calls.c.latency_ms.is_not(None)
+    totals = select(
+        *version,
+        func.count().label("calls"),
+        func.sum(case((calls.c.success, 1), else_=0)).label("successes"),
+        func.sum(case((calls.c.success | ~calls.c.counted, 0), else_=1)).label("failures"),
+        func.coalesce(func.sum(case((timed, calls.c.latency_ms))), 0.0).label("total_ms"),
+        func.sum(case((timed, 1), else_=0)).label("timed"),
+        func.max(calls.c.ts).label("last"),
+    ).group_by(*version)
+    rows = [
+        {**row, "lately": lately.get((row["name"], row["version"]), "")}
+        for row in connection.execute(totals).mappings()
+    ]
+    connection.execute(insert(TOTALS), rows)
+
+
+def _is(name: str, version: int) -> Any:
+    return (TOTALS.c.name == name) & (TOTALS.c.version == version)

@@ -1,0 +1,58 @@
+"""`SkillSource`: the acquired skills as a source of tools (LIST-3, LIST-4)."""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from acquired_skills.composed.tool import ComposedTool, composed_tool
+from acquired_skills.lifecycle.library import SkillLibrary
+from acquired_skills.model.skill import Skill, SkillKind
+from acquired_skills.tools.skill_tool import SkillTool, skill_tool
+from engine.contract.source import NoTools, Tool
+from engine.contract.turn import Turn
+
+_MOST_KEPT = 5_000  # tools, so that naming many skills does not fill the memory
+AnyTool: TypeAlias = SkillTool | ComposedTool
+
+
+class SkillSource:
+    """With a query, the skills that retrieval finds for it; without one, every listed skill. Always by name."""
+
+    name = "skills"
+
+    def __init__(self, library: SkillLibrary) -> None:
+        self._library = library
+        self._made: dict[str, AnyTool] = {}
+        self._listed: tuple[Sequence[Skill], tuple[AnyTool, ...]] = ((), ())
+
+    async def tools(self, turn: Turn) -> Sequence[Tool]:
+        """What is listed for this turn. Another process's changes are taken over first."""
+        if turn.query and turn.query.strip():
+            found = await self._library.search(turn.query)
+            tools = self._tools(sorted((one.skill for one in found), key=lambda skill: skill.name))
+            if self._library.gap:
+                return NoTools.because("acquired skills", self._library.gap, tools)
+            if not found and (there := await self._library.count(listed=True)):
+                why = f"nothing fits: none of the {there} is likely to be of use for this query ([skills] fits)"
+                return NoTools.because("acquired skills", why)
+            return tools
+        listed = await self._library.listed()
+        if self._listed[0] is not listed:
+            self._listed = (listed, tuple(self._tools(listed)))
+        return self._listed[1]
+
+    async def find(self, name: str) -> AnyTool | None:
+        """The skill of exactly this name, also a disabled one: calling it says so."""
+        skill = await self._library.find(name)
+        return None if skill is None else self._tool(skill)
+
+    def _tools(self, skills: Iterable[Skill]) -> list[AnyTool]:
+        return [self._tool(skill) for skill in skills]
+
+    def _tool(self, skill: Skill) -> AnyTool:
+        made = self._made.get(skill.name)
+        if made is None or (made.skill is not skill and made.skill != skill):
+            make = composed_tool if skill.kind is SkillKind.COMPOSED else skill_tool
+            if len(self._made) >= _MOST_KEPT:
+                self._made.clear()
+            made = self._made[skill.name] = make(skill, self._library)
+        return made

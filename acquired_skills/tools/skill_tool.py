@@ -1,0 +1,131 @@
+"""`SkillTool`: one acquired skill as a tool. Each call runs its code in a fresh box (SKILL-12)."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from acquired_skills.jobs.environment import not_allowed, told
+from acquired_skills.jobs.skill_job import job_of
+from acquired_skills.lifecycle.library import SkillLibrary
+from acquired_skills.model.output_schema import misfit_failure, why_misfit
+from acquired_skills.model.skill import Skill, SkillDamaged, SkillState
+from acquired_skills.store.failed_inputs import as_tests, whose
+from engine.contract.context import CallContext, Produced
+from engine.contract.failure import FailureClass, ToolFailure, refusal
+from engine.contract.spec import Origin, ToolSpec
+from engine.dispatch.large import is_large
+from engine.dispatch.outcome import failure_of
+from engine.dispatch.pieces import pieces_for
+from sandbox.contract import Destination, Job, Mount, Outcome, SandboxError
+
+GRACE_S = 2.0  # so that the box ends a call before the engine's own deadline does, and says why
+_PRINTED = 2_000  # bytes of stdout in a failure
+BUILD_S = 120.0  # for an environment that is not there any more; what was admitted here is there as a rule
+
+
+@dataclass(frozen=True, slots=True)
+class SkillTool:
+    """A skill bound to the library that keeps it."""
+
+    skill: Skill
+    library: SkillLibrary
+    spec: ToolSpec
+
+    async def run(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
+        """The function's JSON value. Raises ToolFailure for what the code did, SandboxError when no box ran it."""
+        if not self.skill.state.listed:
+            raise refusal(await self._why_not(ctx), "skill_not_listed")
+        job = await self._job(ctx, arguments)
+        began = ctx.clock.monotonic()
+        try:
+            outcome = await ctx.sandbox.run(job, on_output=pieces_for(ctx))
+        except SandboxError:
+            self._log(ctx, began, FailureClass.RETRYABLE)  # ours, not the skill's
+            raise
+        wrong = await self._misfit(outcome.value) if outcome.ok else ""
+        if outcome.ok and not wrong:
+            self._log(ctx, began, None)
+            self.library.track.keep_request(self.skill, ctx.turn)
+            if not self.library.track.settled(self.skill):
+                await self.library.judge(self.skill)
+            return _answer(outcome)
+        refused = told(outcome.connections)
+        failure = self._failure(outcome, wrong, refused)
+        self._log(ctx, began, failure.failure_class)
+        said = wrong or (outcome.error.message if outcome.error else f"ended by {outcome.end}")
+        await self.library.track.keep_failed(self.skill, arguments, said, ctx.turn)
+        if await self.library.judge(self.skill) is SkillState.QUARANTINED:
+            failure = self._failure(outcome, wrong, f"{refused}\n{await self._quarantined(ctx)}".strip())
+        raise failure
+
+    async def _misfit(self, value: Any) -> str:
+        """How the value differs from what the skill's return annotation says; "" where it fits."""
+        schema = self.skill.returns
+        if schema is None:
+            return ""
+        return await asyncio.to_thread(why_misfit, value, schema) if is_large(value) else why_misfit(value, schema)
+
+    def _failure(self, outcome: Outcome, wrong: str, remark: str) -> ToolFailure:
+        if wrong:
+            printed = outcome.stdout[-_PRINTED:].decode(errors="replace").strip()
+            return misfit_failure(self.skill.name, wrong, f"It printed:\n{printed}\n{remark}" if printed else remark)
+        return failure_of(outcome, f"The skill `{self.skill.name}`", remark)
+
+    async def _why_not(self, ctx: CallContext) -> str:
+        if self.skill.state is SkillState.QUARANTINED:
+            return f"{await self._quarantined(ctx)}\nNothing was run."
+        return f"The skill `{self.skill.name}` is {self.skill.state}: enable it with manage_skills first."
+
+    async def _quarantined(self, ctx: CallContext) -> str:
+        """What the agent is told: what happened, what to do, and the inputs to do it with, none of another user."""
+        name, failed = self.skill.name, await self.library.track.failed_inputs(self.skill, whose(ctx.turn))
+        cases = f", whose tests cover what it failed on:\n{as_tests(name, failed)}" if failed else "."
+        return (
+            f"`{name}` version {self.skill.version} failed so often that it is quarantined: no longer offered. Propose "
+            f"a repaired version with create_skill{cases}"
+        )
+
+    async def _job(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Job:
+        skill = self.skill
+        destinations = tuple(map(Destination.parse, skill.destinations))
+        refused = not_allowed(destinations, self.library.allowed)  # the operator may have thought better of it
+        if refused:
+            text = f"The skill `{skill.name}` was not run. {refused}"
+            raise refusal(text, "destination_not_allowed", FailureClass.FATAL)
+        try:
+            code = await self.library.code(skill)
+        except SkillDamaged as damage:
+            text = f"{damage} It was not run; `knackbox skills verify` sets it aside, create_skill makes it anew."
+            raise refusal(text, "skill_damaged", FailureClass.FATAL) from damage
+        return job_of(skill, code, arguments, Mount(ctx.workspace.root))
+
+    def _log(self, ctx: CallContext, began: float, failure_class: FailureClass | None) -> None:
+        latency_ms = (ctx.clock.monotonic() - began) * 1000
+        self.library.track.log(self.skill, failure_class is None, latency_ms, failure_class)
+
+
+def skill_tool(skill: Skill, library: SkillLibrary) -> SkillTool:
+    """The tool of a skill."""
+    spec = ToolSpec(
+        name=skill.name,
+        description=skill.description,
+        parameters=skill.parameters,
+        version=str(skill.version),
+        origin=Origin.ACQUIRED,
+        category="skill",
+        required_permission="user",
+        requires=("sandbox",),
+        side_effects=("workspace_write", "network") if skill.destinations else ("workspace_write",),
+        timeout_s=skill.timeout_s + GRACE_S + (BUILD_S if skill.environment else 0),
+        meta={"state": skill.state.value, "examples": skill.examples},
+        returns=skill.returns,
+    )
+    return SkillTool(skill, library, spec)
+
+
+def _answer(outcome: Outcome) -> Any:
+    """The value; for a skill that only prints, what it printed."""
+    if outcome.value is None and outcome.stdout.strip():
+        return Produced(None, outcome.stdout.decode(errors="replace"))
+    return outcome.value

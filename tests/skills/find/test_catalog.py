@@ -1,0 +1,166 @@
+"""Skills found by what they are, by what they were called for, and not at all when nothing fits."""
+
+import asyncio
+import string
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acquired_skills.find.catalog import Catalog, Found
+from acquired_skills.lifecycle.learned_requests import LearnedRequests
+from acquired_skills.model.skill import SkillState
+from acquired_skills.store.ledger import Ledger
+from acquired_skills.store.past_requests import MOST_CHARACTERS, MOST_KEPT, PastRequests, chosen_of
+from engine.retrieval.mirror import VectorMirror
+from engine.retrieval.stored_index import StoredIndex
+from engine.stores.embedder import WordLlamaEmbedder
+from engine.stores.records import Records
+from engine.stores.vectors import VectorStore
+from tests.skills.parts import opened_records, skill
+
+pytestmark = pytest.mark.spec("SKILL-14")
+
+EMBEDDER = WordLlamaEmbedder()
+ABOUT = {
+    "invoice_total": "Add up the amounts of an invoice.",
+    "photo_resize": "Make a photo smaller.",
+    "train_times": "Departures of trains from a station.",
+}
+
+
+def put(ledger: Ledger, *names: str, state: SkillState = SkillState.ACTIVE) -> None:
+    made = {name: replace(skill(name), description=ABOUT[name], examples=(), state=state) for name in names}
+    ledger.put({name: (one, "stamp") for name, one in made.items()})
+
+
+@asynccontextmanager
+async def opened_catalog(home: Path, *, use_past: bool = True) -> AsyncIterator[tuple[Catalog, Ledger, Records]]:
+    with opened_records(home) as records:
+        vectors = VectorStore(home / "chroma", records)
+        ledger = Ledger(records)
+
+        def open_mirror(index: StoredIndex) -> VectorMirror:
+            return VectorMirror(index, lambda: vectors.collection("skills_active", 256), EMBEDDER.name)
+
+        def open_index() -> StoredIndex:
+            return StoredIndex(home / "skill_index.db", EMBEDDER)
+
+        catalog = Catalog(ledger, open_index, PastRequests(records), use_past=use_past, mirror=open_mirror)
+        if not ledger.rows():
+            put(ledger, *ABOUT)
+        try:
+            yield catalog, ledger, records
+        finally:
+            await catalog.aclose()
+            vectors.close()
+
+
+def names(found: list[Found]) -> list[str]:
+    return [one.skill.name for one in found]
+
+
+async def test_a_skill_is_found_by_what_it_was_called_for_with_success(tmp_path: Path) -> None:
+    request = "zwölf Boxkämpfer jagen Viktor"
+    async with opened_catalog(tmp_path) as (catalog, _, records):
+        assert names(await catalog.search(request, 3, fits=0.15)) == []
+        learned = LearnedRequests(PastRequests(records))
+        learned.note("train_times", request)
+        learned.note("train_times", None)
+        learned.note("photo_resize", "   ")
+        await learned.aclose()
+        assert names(await catalog.search(f"{request}!", 3, fits=0.15)) == ["train_times"]
+    async with opened_catalog(tmp_path) as (catalog, *_):  # another process
+        assert names(await catalog.search(request, 1)) == ["train_times"]
+    async with opened_catalog(tmp_path, use_past=False) as (catalog, *_):
+        assert names(await catalog.search(request, 3, fits=0.15)) == []
+
+
+async def test_a_note_is_in_use_at_the_next_search(tmp_path: Path) -> None:
+    async with opened_catalog(tmp_path) as (catalog, _, records):
+        await catalog.search("anything", 1)
+        learned = LearnedRequests(PastRequests(records))
+        learned.note("train_times", "zwölf Boxkämpfer")
+        await learned.aclose()
+        assert PastRequests(records).changed() == {"train_times": ("zwölf Boxkämpfer",)}
+        assert names(await catalog.search("zwölf Boxkämpfer", 1)) == ["train_times"]
+        switched_off = LearnedRequests(PastRequests(records), on=False)
+        switched_off.note("photo_resize", "anything")
+        await switched_off.aclose()
+        assert PastRequests(records).changed().keys() == {"train_times"}
+
+
+async def test_deleting_a_skill_deletes_the_requests_it_was_called_for(tmp_path: Path) -> None:
+    async with opened_catalog(tmp_path) as (_, ledger, records):
+        past = PastRequests(records)
+        past.keep([("train_times", "to the seaside"), ("photo_resize", "shrink my cat")])
+        ledger.put({}, ["train_times"])
+        assert past.changed() == {"photo_resize": ("shrink my cat",)}
+        ledger.put({}, ["photo_resize"])  # and this by a process that ends before it looks
+    async with opened_catalog(tmp_path) as (_, ledger, records):
+        assert PastRequests(records).changed() == {}
+
+
+async def test_nothing_is_found_when_nothing_fits_and_the_nearest_when_all_are_asked_for(tmp_path: Path) -> None:
+    async with opened_catalog(tmp_path) as (catalog, *_):
+        for request in ("good morning", "write a poem about autumn", "thanks, that is all"):
+            assert await catalog.search(request, 3, fits=0.15) == []
+            assert await catalog.search(request, 3)
+        (only,) = await catalog.search("when do trains leave from the station", 3, fits=0.15)
+        assert only.skill.name == "train_times"
+        assert only.fit > 0.5
+        assert names(await catalog.search("photo_resize, and good morning", 3, fits=1.0)) == ["photo_resize"]
+
+
+@pytest.mark.spec("LIST-3")
+async def test_only_listed_skills_are_in_the_collection(tmp_path: Path) -> None:
+    async with opened_catalog(tmp_path) as (catalog, ledger, records):
+        put(ledger, "photo_resize", state=SkillState.QUARANTINED)
+        assert set(names(await catalog.search("make this photo smaller", 3))) == {"invoice_total", "train_times"}
+        assert not (tmp_path / "chroma").exists()  # no search opens it
+        await asyncio.to_thread(catalog.mirror)
+        vectors = VectorStore(tmp_path / "chroma", records)
+        kept = vectors.collection("skills_active", EMBEDDER.dimensions).ids()
+        vectors.close()
+        assert {id_.split("#")[0] for id_ in kept} == {"invoice_total", "train_times"}
+
+
+async def test_a_rebuilt_index_finds_the_same_and_tells_how_far_it_is(tmp_path: Path) -> None:
+    async with opened_catalog(tmp_path) as (catalog, *_):
+        before = await catalog.search("add up what I owe", 3)
+        told: list[tuple[int, int]] = []
+        assert await catalog.rebuild_index(lambda done, of: told.append((done, of))) == 3
+        assert told == [(3, 3)]
+        assert names(await catalog.search("add up what I owe", 3)) == names(before)
+
+
+WORDS = st.lists(st.text(string.ascii_lowercase, min_size=1, max_size=4), max_size=5).map(" ".join)
+
+
+@given(requests=st.lists(st.one_of(WORDS, st.text(max_size=20)), max_size=30))
+def test_few_different_requests_are_kept_the_newest_always(requests: list[str]) -> None:
+    chosen = chosen_of(requests)
+    assert len(chosen) <= MOST_KEPT
+    assert len(set(chosen)) == len(chosen)
+    assert set(chosen) <= set(requests)
+    assert not requests or chosen[-1] == requests[-1]
+    assert chosen_of(chosen) == chosen
+
+
+def test_the_most_different_are_kept_and_each_is_bounded(tmp_path: Path) -> None:
+    with opened_records(tmp_path) as records:
+        past = PastRequests(records)
+        animals = ["dog", "cat", "cow", "pig", "hen", "ant", "bee", "fox", "owl"]
+        past.keep([("a_skill", f"feed the {animal} at number {n}") for n, animal in enumerate(animals)])
+        past.keep([("a_skill", "x" * 10_000), ("a_skill", "feed the dog at number zero")])
+        (kept,) = past.changed().values()
+        assert len(kept) <= MOST_KEPT
+        assert max(map(len, kept)) == MOST_CHARACTERS
+        assert kept[-1] == "feed the dog at number zero"
+        before = past.generation()
+        past.keep([("a_skill", kept[-1])])
+        assert past.generation() == before  # nothing new, nothing written

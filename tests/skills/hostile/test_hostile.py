@@ -1,0 +1,151 @@
+"""Hostile proposals are refused in a real box and reach nothing outside it; honest ones that look alike are admitted.
+
+Some of each kind are tried every time, all of them by `make soak`.
+"""
+
+import asyncio
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from acquired_skills.lifecycle.library import SkillLibrary
+from acquired_skills.model.proposal import SkillRefused
+from sandbox.namespace.backend import NamespaceSandbox
+from tests.skills.hostile.answers import ANSWERS
+from tests.skills.hostile.attempt import LEAVE_MARKER, Attempt
+from tests.skills.hostile.exits import EXITS
+from tests.skills.hostile.forgery import FORGERY
+from tests.skills.hostile.honest import HONEST
+from tests.skills.hostile.host import HOST
+from tests.skills.hostile.patches import PATCHES
+from tests.skills.hostile.planted import PLANTED
+from tests.skills.hostile.survivors import SURVIVORS
+from tests.skills.hostile.vacuous import VACUOUS
+from tests.skills.hostile.watched import WATCHED
+from tests.skills.parts import opened_library
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PATIENCE_S = 60  # for one verdict: nobody holds up an admission
+ALL = (*EXITS, *PATCHES, *PLANTED, *WATCHED, *ANSWERS, *SURVIVORS, *FORGERY, *VACUOUS)
+REFUSED = [attempt for attempt in ALL if not attempt.undecidable]
+UNDECIDABLE = [attempt for attempt in ALL if attempt.undecidable]
+EVERY_TIME = frozenset(
+    [
+        "exit_at_import",
+        "exit_when_called",
+        "exit_by_atexit",
+        "exit_of_pytest",
+        "patched_item",
+        "patched_report",
+        "patched_assertion_error",
+        "patched_builtins",
+        "planted_conftest",
+        "rewritten_tests",
+        "pytest_is_loaded",
+        "test_on_the_stack",
+        "answers_read_from_disk",
+        "number_that_equals_everything",
+        "hash_of_its_own_file",
+        "patched_os_write",
+        "forged_report_on_descriptors",
+        "fork_until_one_passes",
+        "constant",
+        "suppressed_assertion",
+        "equal_to_itself",
+        "skipped_when_wrong",
+        "marker_at_import",
+        "marker_from_a_pickled_value",
+        "patches_its_own_constant",
+        "random_with_a_seed",
+    ]
+)
+
+
+def each(attempts: Sequence[Attempt]) -> list[Any]:
+    """As parameters of a test."""
+    return [
+        pytest.param(one, id=one.title, marks=[] if one.title in EVERY_TIME else pytest.mark.soak) for one in attempts
+    ]
+
+
+async def outcome(attempt: Attempt, library: SkillLibrary, marker: Path) -> list[str]:
+    """What the agent hears is wrong with it; nothing when it is admitted. Nothing of it stays in the library."""
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            await library.create(attempt.proposal(str(marker)))
+    except SkillRefused as refused:
+        assert await library.find(attempt.name) is None
+        texts = [problem.text.strip() for problem in refused.problems]
+        assert all(texts)
+        return texts
+    await library.delete(attempt.name)
+    return []
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def library(box: NamespaceSandbox, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SkillLibrary]:
+    async with opened_library(tmp_path_factory.mktemp("home"), box) as opened:
+        yield opened
+
+
+@pytest.fixture
+def marker() -> Iterator[Path]:
+    """A file that anyone on the host may make, under whatever user a part of a proposal should run there."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        yield Path(folder, "marker")
+
+
+@pytest.mark.parametrize("attempt", HOST[:1], ids=[HOST[0].title])
+async def test_outside_a_box_the_marker_would_be_left(attempt: Attempt, marker: Path) -> None:
+    proposal = attempt.proposal(str(marker))
+    subprocess.run([sys.executable, "-c", proposal.code], check=True, timeout=60)
+    assert marker.exists()
+    marker.unlink()
+    subprocess.run([sys.executable, "-c", LEAVE_MARKER.format(marker=str(marker))], check=True, timeout=60)
+    assert marker.exists()
+
+
+@pytest.mark.spec("SKILL-1", "SKILL-4", "SKILL-6", "SKILL-7")
+@pytest.mark.parametrize("attempt", each(REFUSED))
+async def test_a_hostile_skill_is_refused_and_runs_only_in_a_box(
+    attempt: Attempt, library: SkillLibrary, marker: Path
+) -> None:
+    problems = await outcome(attempt, library, marker)
+    assert problems, "was admitted"
+    assert not marker.exists()
+
+
+@pytest.mark.spec("SKILL-1")
+@pytest.mark.parametrize("attempt", each([*HOST, *UNDECIDABLE]))
+async def test_whatever_becomes_of_it_nothing_of_a_proposal_runs_outside_a_box(
+    attempt: Attempt, library: SkillLibrary, marker: Path
+) -> None:
+    await outcome(attempt, library, marker)
+    assert not marker.exists()
+
+
+@pytest.mark.spec("SKILL-5", "SKILL-7")
+@pytest.mark.parametrize("attempt", each(HONEST))
+async def test_an_honest_skill_that_looks_suspicious_is_admitted(
+    attempt: Attempt, library: SkillLibrary, marker: Path
+) -> None:
+    assert await outcome(attempt, library, marker) == []
+    assert not marker.exists()
+
+
+async def test_there_are_many_and_all_are_different() -> None:
+    assert len(REFUSED) >= 28
+    assert len(HONEST) >= 8
+    titles = [attempt.title for attempt in (*ALL, *HOST, *HONEST)]
+    assert len(set(titles)) == len(titles)
+    assert set(titles) > EVERY_TIME
+    assert len(EVERY_TIME & {attempt.title for attempt in REFUSED}) >= 20
+    assert len({(attempt.code, attempt.tests) for attempt in ALL}) == len(ALL)

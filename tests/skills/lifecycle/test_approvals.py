@@ -1,0 +1,128 @@
+"""What a skill declares is approved by a person when it is made, unless the configuration allows it already."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from acquired_skills.lifecycle.approvals import ANY, Allowed
+from acquired_skills.model.proposal import Proposal
+from acquired_skills.model.provenance import in_one_line
+from engine import Engine
+from engine.app.people import People
+from engine.app.settings import Settings, SkillSettings
+from engine.contract.failure import FailureClass
+from engine.contract.result import ToolResult
+from engine.contract.turn import Turn
+from engine.policy.approval import ApprovalAnswer, ApprovalRequest
+from sandbox.namespace.backend import NamespaceSandbox
+from tests.skills.parts import proposal
+
+pytestmark = [pytest.mark.spec("SKILL-17", "ACCESS-8"), pytest.mark.asyncio(loop_scope="module")]
+
+
+def declaring(block: str) -> Proposal:
+    offered = proposal()
+    return Proposal(offered.name, offered.description, f"# /// script\n{block}\n# ///\n{offered.code}", offered.tests)
+
+
+SIX = declaring('# dependencies = ["Six>=1.16"]')
+
+
+class Person:
+    def __init__(self, answers: Callable[[ApprovalRequest], ApprovalAnswer]) -> None:
+        self.answers = answers
+        self.asked: list[ApprovalRequest] = []
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        self.asked.append(request)
+        return self.answers(request)
+
+
+async def create(home: Path, box: NamespaceSandbox, person: Person | None, **skills: object) -> tuple[ToolResult, str]:
+    """The result, and where the skill came from when it is there."""
+    settings = Settings(skills=SkillSettings.model_validate(skills))
+    async with Engine.open(home, settings=settings, sandbox=box, people=People(approver=person)) as engine:
+        arguments = {"name": SIX.name, "description": SIX.description, "code": SIX.code, "tests": SIX.tests}
+        result = await engine.call("create_skill", arguments, turn=Turn(user="ada", agent="bot"))
+        shown = await engine.call("manage_skills", {"action": "show", "name": SIX.name})
+        return result, in_one_line(shown.output["provenance"]) if shown.success else ""
+
+
+def yes(request: ApprovalRequest) -> ApprovalAnswer:
+    return ApprovalAnswer(True, request.digest, by="grace")
+
+
+async def test_a_person_sees_what_is_declared_says_yes_and_is_named(tmp_path: Path, box: NamespaceSandbox) -> None:
+    person = Person(yes)
+    result, origin = await create(tmp_path, box, person)
+    (asked,) = person.asked
+    assert asked.arguments["packages"] == ["Six>=1.16"]
+    assert '"packages": [\n    "Six>=1.16"' in asked.shown(200)  # above the code, however long that is
+    assert (asked.user, asked.arguments["code"]) == ("ada", SIX.code)
+    if result.success:  # where packages can be installed
+        assert "approved packages: Six>=1.16, approved by grace" in origin
+        assert f"user ada, agent bot, call {asked.call_id}" in origin
+    else:
+        assert "[dependencies]" in result.error
+        assert "approval" not in result.error
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (lambda request: ApprovalAnswer(False, request.digest, "not today"), "the user said no: not today"),
+        (lambda _: ApprovalAnswer(True, "of something else"), "what was approved is not what would run"),
+    ],
+)
+async def test_without_a_yes_to_exactly_this_nothing_is_kept(
+    tmp_path: Path, box: NamespaceSandbox, answer: Callable[[ApprovalRequest], ApprovalAnswer], says: str
+) -> None:
+    result, origin = await create(tmp_path, box, Person(answer))
+    assert result.failure is not None
+    assert (result.failure.failure_class, result.failure.reason) == (FailureClass.FATAL, "not_approved")
+    assert says in result.error
+    assert origin == ""
+    assert list((tmp_path / "acquired_skills").glob("[a-z]*")) == []
+    assert not (tmp_path / "cache" / "environments").exists()
+
+
+async def test_where_nobody_can_be_asked_it_is_refused_with_what_would_allow_it(
+    tmp_path: Path, box: NamespaceSandbox
+) -> None:
+    result, _ = await create(tmp_path, box, None)
+    assert result.failure is not None
+    assert result.failure.reason == "proposal_refused"
+    assert "[dependencies] It needs a person's approval (packages: Six>=1.16)" in result.error
+    assert '`[skills]` with `packages = ["Six"]` in config.toml' in result.error
+
+
+@pytest.mark.parametrize(
+    ("allowed", "asked"),
+    [
+        (Allowed(frozenset()), (["Six>=1.16"], [])),
+        (Allowed(frozenset({"six"})), ([], [])),
+        (Allowed(frozenset({"SIX"})), ([], [])),
+        (Allowed(frozenset({"sixx"})), (["Six>=1.16"], [])),
+        (Allowed(frozenset({ANY})), ([], [])),
+        (Allowed(frozenset({ANY}), always=True), (["Six>=1.16"], ["a.example:443"])),
+    ],
+)
+async def test_what_the_configuration_allows_is_not_asked_about(
+    allowed: Allowed, asked: tuple[list[str], list[str]]
+) -> None:
+    block = '# dependencies = ["Six>=1.16"]\n# [tool.knackbox]\n# destinations = ["a.example:443"]'
+    assert allowed.asked_about(declaring(block)) == asked
+    assert allowed.asked_about(proposal()) == ([], [])
+
+
+async def test_nothing_is_hidden_behind_what_a_person_is_shown(tmp_path: Path, box: NamespaceSandbox) -> None:
+    padded = "Six" + " " * 3_000 + ">=1.16"
+    code = declaring(f'# dependencies = ["{padded}", "other>=1"]').code
+    person = Person(yes)
+    settings = Settings(skills=SkillSettings(packages=[]))
+    async with Engine.open(tmp_path, settings=settings, sandbox=box, people=People(approver=person)) as engine:
+        arguments = {"name": SIX.name, "description": SIX.description, "code": code, "tests": SIX.tests}
+        result = await engine.call("create_skill", arguments)
+    assert person.asked == []
+    assert "keep it to 1,500, so that the person who is asked can read it" in result.error

@@ -1,0 +1,53 @@
+"""What comes out of a box is held against what it must be before anything is made of it."""
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acquired_skills.proof.facts import facts_of, is_call
+from acquired_skills.proof.isolated_runner import alike
+
+pytestmark = pytest.mark.spec("SKILL-7")
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=300),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def shuffled(value: Any, chance: random.Random) -> Any:
+    if isinstance(value, list):
+        items = [shuffled(each, chance) for each in value]
+        chance.shuffle(items)
+        return items
+    if isinstance(value, dict):
+        return {key: shuffled(value[key], chance) for key in sorted(value, key=lambda _: chance.random())}
+    return value
+
+
+@given(JSON, st.randoms(use_true_random=False))
+def test_answers_are_alike_in_whatever_order_they_come(value: Any, chance: random.Random) -> None:
+    assert alike({"value": value}, {"value": shuffled(value, chance)})
+    assert not alike({"value": value}, {"value": [value, "more"]})
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {},
+        {"arguments": 1, "named": {}},
+        {"arguments": [], "named": []},
+        {"arguments": [], "named": {}, "files": 1},
+        {"arguments": [], "named": {}, "place": {}},
+    ],
+)
+def test_a_call_that_is_none_is_no_report(forged: dict[str, Any]) -> None:
+    assert not is_call(forged)
+    report = {"phase": "tests", "runs": [], "returned": {"asked": [{"test": "skill/t.py::test_it", "call": forged}]}}
+    with pytest.raises(ValueError, match="it is no call"):
+        facts_of(report)
+    report["returned"]["asked"][0]["call"] = {"arguments": [], "named": {}}  # type: ignore[index]
+    assert facts_of(report)

@@ -1,0 +1,162 @@
+"""Small changes of the code: which are made, and that tests which notice too few of them do not get a skill in."""
+
+import ast
+import copy
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from acquired_skills.in_box.effort import Effort
+from acquired_skills.model.proposal import SkillRefused
+from acquired_skills.proof.admission import admit
+from acquired_skills.proof.mutation.mutants import Mutant, mutants
+from sandbox.namespace.backend import NamespaceSandbox
+from tests.skills.parts import proposal
+
+pytestmark = pytest.mark.spec("SKILL-6")
+QUICK = Effort(stub_test_s=0.5, test_s=1.0, total_s=20.0)
+
+EVERYTHING = '''
+"""A module."""
+LIMIT: int = 10
+
+
+def work(items: list[int], text: str = "a1", *, deep: bool = False) -> object:
+    """Work."""
+    print("working")
+    total = 0
+    while total < LIMIT:
+        total += 1
+        if not deep:
+            break
+    for item in items:
+        if item % 2 == 0 and item not in (4, 6):
+            continue
+        total -= item
+    if total is None:
+        raise ValueError("none at all", 1)
+    kept = [abs(x) for x in items if x > 1]
+    best = max(kept, default=0) if kept else -1
+    return best, text[1:].upper(), sorted(kept, reverse=True), round(total / 2, 1), fetch(timeout=5)
+'''
+
+
+def changes(source: str, most: int = 1000, seed: int = 1) -> list[tuple[str, str]]:
+    return [(each.before, each.after) for each in mutants(ast.parse(source), most, seed)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("total < LIMIT", "total <= LIMIT"),
+        ("total += 1", "total -= 1"),
+        ("total += 1", "pass"),
+        ("not deep", "deep"),
+        ("break", "continue"),
+        ("items", "list(items)[:1]"),
+        ("item % 2 == 0 and item not in (4, 6)", "item % 2 == 0 or item not in (4, 6)"),
+        ("item % 2 == 0 and item not in (4, 6)", "item not in (4, 6)"),
+        ("item not in (4, 6)", "item in (4, 6)"),
+        ("total is None", "False"),
+        ("raise ValueError('none at all', 1)", "pass"),
+        ("x > 1", "x >= 1"),
+        ("x > 1", "True"),
+        ("abs(x)", "x"),
+        ("max(kept, default=0)", "min(kept, default=0)"),
+        ("max(kept, default=0)", "max(kept)"),
+        ("1:", ":"),
+        ("text[1:].upper()", "text[1:].lower()"),
+        ("sorted(kept, reverse=True)", "sorted(kept)"),
+        ("round(total / 2, 1)", "round(total / 2)"),
+        ("total / 2", "total * 2"),
+        ("10", "11"),
+        ("'a1'", "'a2'"),
+        ("False", "True"),
+    ],
+)
+def test_a_mistake_that_people_make_is_among_them(change: tuple[str, str]) -> None:
+    assert change in changes(EVERYTHING)
+
+
+def test_nothing_is_made_of_what_no_test_should_care_for() -> None:
+    touched = {before for before, _ in changes(EVERYTHING)}
+    for arid in ("'A module.'", "'Work.'", "print('working')", "'working'", "'none at all'", "5"):
+        assert arid not in touched
+    assert ("fetch(timeout=5)", "fetch()") not in changes(EVERYTHING)
+
+
+def test_each_of_them_is_code_that_differs_from_what_stood_there() -> None:
+    made = len(changes(EVERYTHING))
+    assert made > 60
+    for index in range(made):
+        tree = ast.parse(EVERYTHING)
+        mutant = mutants(tree, 1000, 1)[index]
+        mutant.make()
+        compile(tree, "work.py", "exec")
+        assert ast.unparse(tree) != ast.unparse(ast.parse(EVERYTHING)), (mutant.before, mutant.after)
+
+
+@given(most=some.integers(0, 60), seed=some.integers(0, 1000))
+def test_the_choice_is_the_same_for_the_same_seed_and_no_line_is_left_out_for_another(most: int, seed: int) -> None:
+    tree = ast.parse(EVERYTHING)
+    chosen, everything = mutants(tree, most, seed), mutants(tree, 1000, seed)
+    again = mutants(copy.deepcopy(tree), most, seed)
+    assert [told(each) for each in chosen] == [told(each) for each in again]
+    assert len(chosen) == min(most, len(everything))
+    lines = {each.line for each in everything}
+    assert len({each.line for each in chosen}) == min(most, len(lines))
+
+
+def told(mutant: Mutant) -> tuple[int, str, str]:
+    return mutant.line, mutant.before, mutant.after
+
+
+BODY = "if number > 100:\n        return 100\n    return number + 1"
+HEAD = "from add_one import add_one\n\n\n"
+WEAK = HEAD + "def test_adds():\n    assert add_one(1) == 2\n"
+STRONG = WEAK + "\n\ndef test_ends():\n    assert (add_one(100), add_one(101), add_one(200)) == (101, 100, 100)\n"
+
+
+@pytest.mark.asyncio(loop_scope="module")
+class TestAtTheGate:
+    async def test_tests_that_notice_too_little_are_refused_with_what_they_do_not_notice(
+        self, box: NamespaceSandbox
+    ) -> None:
+        with pytest.raises(SkillRefused) as refused:
+            await admit(proposal(body=BODY, tests=WEAK), box, seed=1, effort=QUICK)
+        text = str(refused.value)
+        assert "[mutants] The tests notice" in text
+        assert "and 66% is asked for" in text
+        assert "- line 7: `number > 100` -> `number >= 100`" in text
+        assert "- line 8: `100` -> `101`" in text
+        assert "line 9" not in text
+
+    async def test_tests_that_notice_enough_are_admitted_and_the_report_says_how_many(
+        self, box: NamespaceSandbox
+    ) -> None:
+        found = await admit(proposal(body=BODY, tests=STRONG), box, seed=1, effort=QUICK)
+        met = found.report["mutants"]
+        assert met["killed"] == met["made"] > 8
+        assert met["survived"] == []
+
+    async def test_who_asks_for_none_gets_none(self, box: NamespaceSandbox) -> None:
+        found = await admit(proposal(body=BODY, tests=WEAK), box, seed=1, effort=replace(QUICK, threshold=0.0))
+        assert found.report["mutants"] == {}
+
+    async def test_a_change_that_never_ends_or_ends_the_process_is_noticed(self, box: NamespaceSandbox) -> None:
+        body = "import os\n    while number < 0:\n        number += 1\n    if number == 77:\n        os._exit(3)\n    return number + 1"
+        tests = (
+            HEAD
+            + "def test_adds():\n    assert (add_one(1), add_one(-3), add_one(76), add_one(78)) == (2, 1, 77, 79)\n"
+        )
+        found = await admit(proposal(body=body, tests=tests), box, seed=1, effort=QUICK)
+        left = {each["before"] for each in found.report["mutants"]["survived"]}
+        assert "number += 1" not in left
+        assert found.report["mutants"]["killed"] > len(found.report["mutants"]["survived"])
+
+    async def test_when_the_time_is_up_those_that_were_met_decide(self, box: NamespaceSandbox) -> None:
+        none_met = replace(QUICK, mutants_s=0.0)
+        met = (await admit(proposal(body=BODY, tests=WEAK), box, seed=1, effort=none_met)).report["mutants"]
+        assert (met["made"] > 8, met["killed"], met["survived"]) == (True, 0, [])

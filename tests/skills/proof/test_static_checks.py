@@ -1,0 +1,160 @@
+import ast
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acquired_skills.model.names import folder_name, name_problems, skill_name
+from acquired_skills.model.proposal import Proposal
+from acquired_skills.proof.static_checks import MAX_CODE_BYTES, check, imported_modules
+from sandbox.contract import Destination
+from tests.skills.parts import STATIC, proposal
+
+pytestmark = pytest.mark.spec("SKILL-2")
+
+
+def refusals(**changes: object) -> str:
+    return "\n".join(f"[{one.part}] {one.text}" for one in check(proposal(**changes), STATIC))  # type: ignore[arg-type]
+
+
+def test_a_sound_proposal_passes() -> None:
+    assert check(proposal(), STATIC) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("Roman", "lower-case"),
+        ("1st", "letter first"),
+        ("a", "2 to 63"),
+        ("a" * 64, "2 to 63"),
+        ("roman-numeral", "lower-case"),
+        ("römisch", "lower-case"),
+        ("two__words", "doubled or trailing underscore"),
+        ("trailing_", "doubled or trailing underscore"),
+        ("lambda", "keyword"),
+        ("match", "keyword"),
+        ("json", "standard library"),
+        ("execute", "built-in tool"),
+        ("test_things", "meaning of its own"),
+        ("conftest", "meaning of its own"),
+        ("pydantic", "installed Python package"),
+        ("", "2 to 63"),
+        ("a\nb", "2 to 63"),
+    ],
+)
+def test_a_name_that_cannot_be_used_is_refused_with_what_to_change(name: str, says: str) -> None:
+    problems = name_problems(name, STATIC)
+    assert problems
+    assert says in " ".join(problems)
+
+
+@given(st.from_regex(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", fullmatch=True).filter(lambda name: 2 <= len(name) <= 63))
+def test_a_folder_and_its_name_belong_together(name: str) -> None:
+    assert skill_name(folder_name(name)) == name
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("", "empty"),
+        ("def add_one(number: int) -> int\n    return 1", "line 1"),
+        ("x = 1", "no top-level function `add_one`"),
+        ("def other(number: int):\n    'Doc.'\n", "(found: `other`)"),
+        ("def add_one(n: int):\n    'Doc.'\n\ndef extra(): pass\n", "give `extra` a leading underscore"),
+        ("def add_one(n: int):\n    'Doc.'\n\ndef add_one(n: int):\n    'Doc.'\n", "defined 2 times"),
+        ("async def add_one(n: int):\n    'Doc.'\n", "async"),
+        ("def add_one(n: int):\n    return n\n", "no docstring"),
+        ("def add_one(n, m: int, k=1):\n    'Doc.'\n", "type hint: `n`, `k`"),
+        ("def add_one(n: int, /):\n    'Doc.'\n", "remove the `/`"),
+        ("def add_one(*numbers: int):\n    'Doc.'\n", "`*numbers`"),
+        ("def add_one(**named: int):\n    'Doc.'\n", "`**named`"),
+        ("#" * (MAX_CODE_BYTES + 1), "bytes"),
+        ("a\0b", "code"),
+        ("(" * 5000 + ")" * 5000, "code"),
+    ],
+)
+def test_code_that_cannot_be_a_skill_is_refused_with_what_to_change(code: str, says: str) -> None:
+    assert says in refusals(code=code)
+
+
+@pytest.mark.parametrize(
+    ("tests", "says"),
+    [
+        ("def test_x():\n    assert True\n", "from add_one import add_one"),
+        ("from add_one import add_one\n", "There is no test"),
+        ("def test_x(:\n", "line 1"),
+        (" ", "empty"),
+    ],
+)
+def test_tests_that_cannot_prove_anything_are_refused(tests: str, says: str) -> None:
+    found = check(Proposal("add_one", "Adds one to a number.", proposal().code, tests), STATIC)
+    assert any(one.part == "tests" and says in one.text for one in found)
+
+
+BLOCK = """# /// script
+# dependencies = ["Add.One>=1"]
+# [tool.knackbox]
+# destinations = ["a.example:443", "b.example:443"]
+# ///
+"""
+
+
+@pytest.mark.spec("BOX-10")
+def test_a_destination_the_operator_has_not_allowed_is_refused_with_the_setting_to_change() -> None:
+    code = BLOCK.replace("Add.One>=1", "six") + proposal().code
+    a, b = Destination("a.example", 443), Destination("b.example", 443)
+    (problem,) = check(proposal(code=code), STATIC, frozenset({a}))
+    assert problem.part == "destinations"
+    assert "connects to b.example:443, which" in problem.text
+    assert "(allowed: a.example:443)" in problem.text
+    assert '`[egress]` with `allow = ["a.example:443", "b.example:443"]`' in problem.text
+    assert check(proposal(code=code), STATIC, frozenset({a, b})) == []
+    assert "(allowed: none)" in refusals(code=code)
+
+
+def test_a_block_that_cannot_be_followed_is_one_problem() -> None:
+    (problem,) = check(proposal(code="# /// script\n# dependencies = [\n# ///\n" + proposal().code), STATIC)
+    assert problem.part == "code"
+    assert "not TOML" in problem.text
+
+
+def test_a_skill_does_not_hide_what_it_depends_on() -> None:
+    found = refusals(code=BLOCK + proposal().code)
+    assert "[name] `add_one` is one of its own dependencies" in found
+
+
+def test_descriptions_examples_and_times_have_limits() -> None:
+    assert "too short" in refusals(description="Adds.")
+    assert "1024" in refusals(description="x" * 2000)
+    assert "Each example" in refusals(examples=("",))
+    assert "keep the best" in refusals(examples=tuple(map(str, range(100))))
+    assert "control characters" in refusals(description="Adds one\x1b[2J to a number.")
+    assert "timeout_s" in refusals(timeout_s=0.0)
+
+
+def test_everything_that_is_wrong_is_told_at_once() -> None:
+    code = "async def add__one(n, *rest):\n    pass\n\ndef extra(): pass\n"
+    found = check(Proposal("add__one", "short", code, "def test_x(): pass\n"), STATIC)
+    assert {one.part for one in found} == {"name", "description", "code", "tests"}
+    assert len(found) >= 5
+
+
+@pytest.mark.spec("SKILL-1")
+def test_reading_a_proposal_runs_nothing_of_it(tmp_path: Path) -> None:
+    trace = tmp_path / "ran"
+    bomb = f"open({str(trace)!r}, 'w').close()\n"
+    check(proposal(code=bomb + proposal().code, tests=bomb + proposal().tests), STATIC)
+    assert not trace.exists()
+
+
+@given(st.text(max_size=300), st.text(max_size=300), st.text(max_size=80), st.text(max_size=80))
+def test_no_text_whatever_makes_the_checks_fail(code: str, tests: str, name: str, description: str) -> None:
+    assert check(Proposal(name, description, code, tests), STATIC)
+
+
+def test_imports_are_found_wherever_they_stand() -> None:
+    source = "import os.path, numpy as np\nfrom pandas.api import x\nfrom . import y\ndef f():\n    import json\n"
+    assert imported_modules(source) == {"os", "numpy", "pandas", "json"}
+    assert ast.parse(source)

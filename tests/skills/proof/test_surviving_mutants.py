@@ -1,0 +1,97 @@
+"""Changes that no test notices: those that a call tells apart come back as a case, those that none does do not count."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acquired_skills.in_box.effort import Effort
+from acquired_skills.model.proposal import SkillRefused
+from acquired_skills.proof.admission import admit
+from acquired_skills.proof.similar_calls import nearby
+from sandbox.namespace.backend import NamespaceSandbox
+from tests.skills.parts import proposal
+
+pytestmark = pytest.mark.spec("SKILL-6")
+QUICK = Effort(stub_test_s=0.5, test_s=1.0, total_s=15.0)
+HEAD = "from add_one import add_one\n\n\n"
+WEAK = HEAD + "def test_adds():\n    assert add_one(1) == 2\n"
+ENOUGH = WEAK + "\n\ndef test_more():\n    assert (add_one(0), add_one(-4), add_one(9)) == (1, -3, 10)\n"
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.floats(allow_nan=False) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.lists(inner, max_size=3).map(lambda each: {"tuple": each}),
+    max_leaves=6,
+)
+CALLS = st.lists(
+    st.builds(
+        lambda arguments, named: {"arguments": arguments, "named": named},
+        st.lists(VALUES, max_size=3),
+        st.dictionaries(st.sampled_from("ab"), VALUES),
+    ),
+    max_size=3,
+)
+
+
+@given(CALLS, st.integers(0, 50), st.integers())
+def test_calls_near_others_are_new_bounded_of_the_same_form_and_the_same_for_the_same_seed(
+    calls: list[dict[str, Any]], most: int, seed: int
+) -> None:
+    found = nearby(calls, "LIMIT = 7\n", most, seed)
+    assert found == nearby(calls, "LIMIT = 7\n", most, seed)
+    texts = [json.dumps(each, sort_keys=True) for each in found]
+    assert len(set(texts)) == len(texts) <= most
+    assert not set(texts) & {json.dumps(each, sort_keys=True) for each in calls}
+    forms = [(len(each["arguments"]), sorted(each["named"])) for each in calls]
+    assert all((len(each["arguments"]), sorted(each["named"])) in forms for each in found)
+
+
+def test_the_edges_of_a_kind_and_the_constants_of_the_code_are_among_them() -> None:
+    code = "def f(n: int, words: list[str]) -> int:\n    return 3 if n > 100 else len(words)\n"
+    found = nearby([{"arguments": [5, ["ab"]], "named": {}}], code, 200, 1)
+    numbers = {each["arguments"][0] for each in found}
+    assert {4, 6, 0, -5, 99, 100, 101} <= numbers
+    lists = [each["arguments"][1] for each in found]
+    assert all(each in lists for each in ([], ["ab", "ab"], [""], ["AB"]))
+
+
+@pytest.mark.asyncio(loop_scope="module")
+class TestAtTheGate:
+    async def test_a_gap_is_told_with_a_call_that_shows_it(self, box: NamespaceSandbox) -> None:
+        body = "if number > 100:\n        return 100\n    return number + 1"
+        with pytest.raises(SkillRefused) as refused:
+            await admit(proposal(body=body, tests=WEAK), box, seed=1, effort=QUICK)
+        text = str(refused.value)
+        assert "- line 7: `number > 100` -> `number >= 100`: `add_one(100)` gives `101`, and `100` when changed" in text
+        assert text.count(" when changed") <= 5
+
+    async def test_what_no_call_tells_apart_is_not_held_against_the_tests(self, box: NamespaceSandbox) -> None:
+        body = (
+            "sign = 1 if number >= 0 else -1\n    return sign * abs(number) + 1"  # for 0 either sign will do: > 0, >= 1
+        )
+        met = (await admit(proposal(body=body, tests=ENOUGH), box, seed=1, effort=QUICK)).report["mutants"]
+        assert met["equivalent"] == 2
+        assert met["met"] + met["equivalent"] <= met["made"]
+        assert ">= 0" not in str(met["survived"])
+
+    async def test_code_that_hides_its_changes_gains_nothing(self, box: NamespaceSandbox) -> None:
+        """It runs its own file anew, in which nothing was changed, and has much around it that does nothing."""
+        body = (
+            "import pathlib\n    if __name__ == 'anew':\n        return number + 1\n    names = {'__name__': 'anew'}\n"
+            "    source = pathlib.Path(__file__).read_text()\n    exec(source, names)\n    unused = number * 3\n"
+            "    other = unused + 7 - number\n    more = other < unused\n    return names['add_one'](number)"
+        )
+        with pytest.raises(SkillRefused, match="The tests notice"):
+            await admit(proposal(body=body, tests=WEAK), box, seed=1, effort=QUICK)
+
+    async def test_calls_that_hang_or_end_the_process_leave_the_gate_in_time(self, box: NamespaceSandbox) -> None:
+        body = (
+            "import os\n    while number < -4:\n        pass\n    if number == 10:\n        os._exit(3)\n"
+            "    return number + 1"
+        )
+        met = (
+            await admit(proposal(body=body, tests=ENOUGH), box, seed=1, effort=replace(QUICK, threshold=0.1))
+        ).report["mutants"]
+        assert met["killed"] > 0

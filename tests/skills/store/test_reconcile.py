@@ -1,0 +1,112 @@
+import logging
+import re
+from pathlib import Path
+
+import pytest
+
+from acquired_skills.model.skill import SkillState
+from acquired_skills.store.ledger import Ledger
+from acquired_skills.store.reconcile import reconcile
+from acquired_skills.store.skill_store import SkillStore
+from tests.skills.parts import opened_records
+from tests.skills.store.test_skill_store import publish
+
+pytestmark = pytest.mark.spec("SKILL-10")
+
+
+def listed(ledger: Ledger) -> dict[str, int]:
+    return {row.name: row.skill.version for row in ledger.rows() if row.skill is not None}
+
+
+def test_the_records_are_rebuilt_from_the_folders(tmp_path: Path) -> None:
+    store = SkillStore(tmp_path / "skills")
+    for name in ("add_one", "add_two"):
+        publish(store, name)
+    for _ in range(2):  # the second time with a new, empty database
+        with opened_records(tmp_path) as records:
+            ledger = Ledger(records)
+            report = reconcile(store, ledger)
+            assert report.read == ("add_one", "add_two")
+            assert listed(ledger) == {"add_one": 1, "add_two": 1}
+        for path in tmp_path.glob("records.db*"):
+            path.unlink()
+
+
+def test_nothing_is_written_when_nothing_changed(tmp_path: Path) -> None:
+    store = SkillStore(tmp_path / "skills")
+    publish(store)
+    with opened_records(tmp_path) as records:
+        ledger = Ledger(records)
+        reconcile(store, ledger)
+        before = ledger.generation()
+        for thorough in (False, True):
+            report = reconcile(store, ledger, thorough=thorough)
+            assert (report.known, report.read, report.removed) == (1, (), ())
+        assert ledger.generation() == before
+
+
+def test_a_crash_between_folder_and_record_is_mended_either_way(tmp_path: Path) -> None:
+    store = SkillStore(tmp_path / "skills")
+    publish(store, "add_one")
+    with opened_records(tmp_path) as records:
+        ledger = Ledger(records)
+        reconcile(store, ledger)
+        publish(store, "add_one", b"second\n")  # a version the records never heard of
+        publish(store, "add_two")
+        assert reconcile(store, ledger).read == ("add_one", "add_two")
+        assert listed(ledger) == {"add_one": 2, "add_two": 1}
+        with store.lock():
+            store.delete("add_one")
+            store.set_state("add_two", SkillState.DISABLED)
+        assert reconcile(store, ledger).removed == ("add_one",)
+        assert [row.skill.state for row in ledger.rows() if row.skill] == [SkillState.DISABLED]
+
+
+def test_a_damaged_folder_is_set_aside_with_one_clear_line_and_the_rest_loads(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = SkillStore(tmp_path / "skills")
+    publish(store, "add_one")
+    publish(store, "add_two")
+    (store.folder("add_one") / "scripts" / "add_one.py").write_text("import os; os.abort()")
+    (store.root / "half-made").mkdir()
+    with opened_records(tmp_path) as records, caplog.at_level(logging.WARNING):
+        ledger = Ledger(records)
+        report = reconcile(store, ledger)
+        assert [one.name for one in report.aside] == ["add_one", "half_made"]
+        assert listed(ledger) == {"add_two": 1}
+    assert (report.aside[0].kept / "scripts" / "add_one.py").read_text() == "import os; os.abort()"
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 2
+    assert "add_one.py is not what was admitted" in lines[0]
+    assert all("\n" not in line for line in lines)
+
+
+def test_a_foreign_skill_is_left_alone(tmp_path: Path) -> None:
+    store = SkillStore(tmp_path / "skills")
+    foreign = store.root / "pdf-forms"
+    foreign.mkdir()
+    (foreign / "SKILL.md").write_text("---\nname: pdf-forms\ndescription: Fill forms.\n---\n")
+    (store.root / "Not A Skill").mkdir()
+    with opened_records(tmp_path) as records:
+        report = reconcile(store, Ledger(records))
+    assert len(report.foreign) == 1
+    assert (foreign / "SKILL.md").exists()
+    assert (store.root / "Not A Skill").exists()
+    assert report.aside == ()
+
+
+def test_a_folder_that_says_more_than_the_records_can_hold_keeps_no_other_out(tmp_path: Path) -> None:
+    store = SkillStore(tmp_path / "skills")
+    for name in ("add_one", "add_two"):
+        publish(store, name)
+    file = store.folder("add_one") / "SKILL.md"
+    text = file.read_text()
+    changed = re.sub(r"(knackbox-version: )\S+", rf"\g<1>'{10**30}'", text)
+    assert changed != text
+    file.write_text(changed)
+    with opened_records(tmp_path) as records:
+        ledger = Ledger(records)
+        report = reconcile(store, ledger)
+        assert [one.name for one in report.aside] == ["add_one"]
+        assert listed(ledger) == {"add_two": 1}
