@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import secrets
+from typing import TYPE_CHECKING
 
 from acquired_skills.composed.runs import KeptRuns
 from acquired_skills.find.catalog import Catalog
@@ -20,11 +21,13 @@ from acquired_skills.tools.skill_source import SkillSource
 from engine.app.services import Services
 from engine.contract.failure import ConfigError
 from engine.contract.pack import Pack
-from engine.retrieval.mirror import VectorMirror
-from engine.retrieval.stored_index import StoredIndex
 from engine.stores.engine_lock import EngineLock
 from engine.stores.sqlite_file import DiskFull
 from sandbox.contract import Destination
+
+if TYPE_CHECKING:
+    from engine.retrieval.mirror import VectorMirror
+    from engine.retrieval.stored_index import StoredIndex
 
 log = logging.getLogger(__name__)
 
@@ -37,10 +40,14 @@ async def open_pack(services: Services) -> Pack:
     Raises ConfigError when the folder of the skills, or the key that is to sign them, cannot be used.
     """
 
-    def open_index() -> StoredIndex:
+    def open_index() -> "StoredIndex":
+        from engine.retrieval.stored_index import StoredIndex  # noqa: PLC0415 -- numpy, which only a search needs
+
         return StoredIndex(services.home.skill_index, services.embedder())
 
-    def open_mirror(index: StoredIndex) -> VectorMirror:
+    def open_mirror(index: "StoredIndex") -> "VectorMirror":
+        from engine.retrieval.mirror import VectorMirror  # noqa: PLC0415 -- numpy, which only a search needs
+
         embedder = services.embedder()
         return VectorMirror(
             index, lambda: services.vectors().collection(COLLECTION, embedder.dimensions), embedder.name

@@ -6,17 +6,20 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from acquired_skills.find.indexing import Progress, SkillIndexing
 from acquired_skills.model.skill import Skill
 from acquired_skills.store.ledger import Ledger, Row
 from acquired_skills.store.past_requests import PastRequests
 from engine.contract.failure import ConfigError
-from engine.retrieval.mirror import VectorMirror
 from engine.retrieval.naming import folded, names_in
-from engine.retrieval.ranking import Ranked, Weigh
-from engine.retrieval.stored_index import StoredIndex
+from engine.retrieval.ranked import Ranked, Weigh
 from engine.stores.locks import StoreBusy
+
+if TYPE_CHECKING:
+    from engine.retrieval.mirror import VectorMirror
+    from engine.retrieval.stored_index import StoredIndex
 
 AT_ONCE = 200  # changes that a search takes over itself; more are left to the background
 MIRROR_AFTER_S = 5.0  # of a search: a command that ends sooner has no use for a store of vectors
@@ -64,11 +67,11 @@ class Catalog:
     def __init__(
         self,
         ledger: Ledger,
-        open_index: Callable[[], StoredIndex],
+        open_index: "Callable[[], StoredIndex]",
         past: PastRequests | None = None,
         *,
         use_past: bool = True,
-        mirror: Callable[[StoredIndex], VectorMirror] | None = None,
+        mirror: "Callable[[StoredIndex], VectorMirror] | None" = None,
     ) -> None:
         """open_index: called in a thread at the first search. past: the requests that skills were called for; use_past:
         whether skills are found by these. mirror: what keeps the index's vectors in a store of vectors, too.

@@ -7,12 +7,15 @@ ones; a few at once, many in the background, while searches are answered from wh
 import json
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from acquired_skills.model.skill import Skill
 from acquired_skills.store.ledger import Ledger
 from acquired_skills.store.past_requests import PastRequests
 from engine.retrieval.document import Document, tool_document
-from engine.retrieval.stored_index import StoredIndex
+
+if TYPE_CHECKING:
+    from engine.retrieval.stored_index import StoredIndex
 
 BATCH = 100  # skills in one transaction
 Progress = Callable[[int, int], None]  # how many are done, of how many
@@ -23,7 +26,7 @@ _START: _Place = (-1, "")
 class SkillIndexing:
     """Threads may share it. Every method blocks."""
 
-    def __init__(self, index: StoredIndex, ledger: Ledger, past: PastRequests | None, *, use_past: bool) -> None:
+    def __init__(self, index: "StoredIndex", ledger: Ledger, past: PastRequests | None, *, use_past: bool) -> None:
         self.index = index
         self._ledger = ledger
         self._past = past

@@ -1,11 +1,10 @@
 """Wiring: from a home and settings to the parts of an engine. The only place that knows every room."""
 
 import asyncio
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from engine.app.databases import open_databases
 from engine.app.home import Home
@@ -15,6 +14,7 @@ from engine.app.packs import OpenedPacks, open_packs
 from engine.app.people import People
 from engine.app.registries import open_registries
 from engine.app.sandboxes import Refusing, is_usable, open_sandbox, told_to_sandboxes
+from engine.app.search_parts import SearchParts
 from engine.app.services import Services
 from engine.app.settings import Settings
 from engine.contract.context import Clock, MissingService
@@ -43,11 +43,9 @@ from engine.registry.registry import Registry
 from engine.registry.updates import RegistryUpdates
 from engine.remote.modules import Modules
 from engine.stores.call_log import CallLog
-from engine.stores.embedder import Embedder, WordLlamaEmbedder
 from engine.stores.event_log import EventLog
 from engine.stores.failure_log import FailureLog
 from engine.stores.key_ledger import KeyLedger
-from engine.stores.vectors import VectorStore
 from engine.stores.workspace import FolderWorkspace
 from engine.turn.assembly import Assembly
 from engine.turn.discovery import Discovery, DiscoverySource
@@ -59,21 +57,6 @@ T = TypeVar("T")
 SANDBOX = "sandbox"  # requirements that tools may name in `requires`
 IMAGE_CLIENT = "image_client"
 VISION = "vision"  # a feature
-
-
-class Once(Generic[T]):
-    """A value made at its first use, by one thread."""
-
-    def __init__(self, make: Callable[[], T]) -> None:
-        self._make = make
-        self._lock = threading.Lock()
-        self._made: list[T] = []
-
-    def __call__(self) -> T:
-        with self._lock:
-            if not self._made:
-                self._made.append(self._make())
-            return self._made[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,21 +111,22 @@ async def compose(
     await asyncio.to_thread(home.create)
     databases = await open_databases(home, settings.backups, clock, stack)
     records, lasting = databases.records, databases.lasting
-    vectors = VectorStore(home.vectors, records)
-    stack.callback(vectors.close)
+    search = SearchParts(home.vectors, records)
+    stack.callback(search.close)
     kept = settings.retention
     failures = await asyncio.to_thread(FailureLog, records)
     calls = await asyncio.to_thread(lambda: CallLog(records, kept=kept.calls))
     events = await asyncio.to_thread(lambda: EventLog(lasting, clock, kept=kept.events))
     box = sandbox if sandbox is not None else await configured_sandbox(home, settings, stack)
-    embedder: Once[Embedder] = Once(WordLlamaEmbedder)
     updates = await asyncio.to_thread(
         RegistryUpdates, events, lasting, records, clock, space_id=settings.registry.space_id
     )
     opened = OpenedPacks()
     registries = await open_registries(home, settings, box, updates, clock=clock, find=opened.find)
     opened.registry = Registry([registries.tools], switches=registries.tools, updates=updates)
-    services = Services(home, settings, box, records, clock, lambda: vectors, embedder, opened.static_names, updates)
+    services = Services(
+        home, settings, box, records, clock, search.vectors, search.embedder, opened.static_names, updates
+    )
     opened.join([*sources, DiscoverySource()])
     if packs:
         await open_packs(opened, services, stack)
@@ -158,7 +142,7 @@ async def compose(
     provided = {SANDBOX: await is_usable(box), IMAGE_CLIENT: bool(images)}
     requirements = frozenset(name for name, there in provided.items() if there)
     assembly = Assembly(requirements, disabled=lambda: registry.disabled)
-    discovery = Discovery(lambda: registry.sources, assembly, embedder)
+    discovery = Discovery(lambda: registry.sources, assembly, search.embedder)
     people, policy = people or People(), settings.policy
     approval = Approval(people.approver, policy.approval, expires_s=policy.approval_expires_s)
     provides: dict[type, Any] = {**opened.provides, Discovery: discovery, Approval: approval}

@@ -16,11 +16,11 @@ from typing import Any, get_origin
 from pydantic import BaseModel, ValidationError
 
 from engine.app.home import HOME_VARIABLE, Home
+from engine.app.sandbox_choice import PREFIX
 from engine.app.section import Section
 from engine.app.settings import Settings
 from engine.contract.failure import ConfigError
 
-PREFIX = "KNACKBOX_"
 SECRET = re.compile(r"api_key|tokens|redis_url|\.env|\.headers")  # values that are not shown
 FREE_TABLES = frozenset(
     {"packs", "mcp_servers", "image_gen_clients"}

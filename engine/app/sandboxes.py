@@ -3,10 +3,10 @@
 import difflib
 import inspect
 import logging
+from typing import TYPE_CHECKING
 
 from engine.app.home import Home
-from engine.app.plugins import SANDBOXES, find
-from engine.app.settings import Settings
+from engine.app.plugins import SANDBOXES, find, named
 from engine.contract.failure import ConfigError
 from sandbox.contract import (
     Job,
@@ -21,10 +21,13 @@ from sandbox.contract import (
 )
 from sandbox.unsafe import UnsafeSandbox
 
+if TYPE_CHECKING:
+    from engine.app.settings import Settings
+
 _log = logging.getLogger("knackbox.sandbox")
 
 
-def told_to_sandboxes(home: Home, settings: Settings) -> SandboxSettings:
+def told_to_sandboxes(home: Home, settings: "Settings") -> SandboxSettings:
     """What any backend is told when it opens."""
     return SandboxSettings(
         cache=home.cache,
@@ -42,23 +45,24 @@ async def open_sandbox(name: str, settings: SandboxSettings) -> Sandbox:
 
     A missing protection is not noticed here: the backend refuses to run and says which one (BOX-2).
     """
-    points = {point.name: point for point in find(SANDBOXES)}
-    if name not in points:
+    point = named(SANDBOXES, name)
+    if point is None:
+        points = [each.name for each in find(SANDBOXES)]
         near = difflib.get_close_matches(name, points, n=1)
         hint = f"Did you mean {near[0]}?" if near else f"Installed: {', '.join(sorted(points)) or 'none'}."
         raise ConfigError(f"sandbox: there is no backend named {name!r}. {hint}")
     try:
-        made = points[name].load()(settings)
+        made = point.load()(settings)
         backend = await made if inspect.isawaitable(made) else made
     except (SandboxError, ConfigError):
         raise
     except Exception as error:
         raise ConfigError(
-            f"sandbox: the backend {name} ({points[name].value}) cannot be loaded: {type(error).__name__}: {error}. "
+            f"sandbox: the backend {name} ({point.value}) cannot be loaded: {type(error).__name__}: {error}. "
             "Repair it, or choose another with KNACKBOX_SANDBOX."
         ) from error
     if not all(hasattr(backend, method) for method in ("run", "report", "aclose")):
-        raise ConfigError(f"sandbox: {points[name].value} is not a sandbox backend (sandbox.contract.Sandbox).")
+        raise ConfigError(f"sandbox: {point.value} is not a sandbox backend (sandbox.contract.Sandbox).")
     found: Sandbox = backend
     return found
 

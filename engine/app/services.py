@@ -2,15 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from engine.app.home import Home
 from engine.app.settings import Settings
 from engine.contract.context import Clock
 from engine.registry.updates import RegistryUpdates
-from engine.stores.embedder import Embedder
 from engine.stores.records import Records
-from engine.stores.vectors import VectorStore
 from sandbox.contract import Sandbox
+
+if TYPE_CHECKING:
+    from engine.stores.embedder import Embedder
+    from engine.stores.vectors import VectorStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,7 @@ class Services:
     sandbox: Sandbox
     records: Records
     clock: Clock
-    vectors: Callable[[], VectorStore]
-    embedder: Callable[[], Embedder]
+    vectors: "Callable[[], VectorStore]"
+    embedder: "Callable[[], Embedder]"
     static_names: Callable[[], frozenset[str]]
     updates: RegistryUpdates

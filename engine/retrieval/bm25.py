@@ -15,22 +15,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from engine.retrieval.terms import Terms, rarity, weight_of
+from engine.retrieval.field import Field
+from engine.retrieval.rarity import rarity
+from engine.retrieval.terms import Terms, weight_of
 
 K1 = 1.2  # how soon repeating a term stops helping: Lucene's default
 
 Ints = npt.NDArray[np.uint32]
 Floats = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A part of a document. usual: its length in terms as a rule. b: how much a longer one is held against it."""
-
-    text: str
-    weight: float = 1.0
-    usual: float = 12.0
-    b: float = 0.75
 
 
 def impacts(fields: Sequence[Field], splitter: Terms) -> dict[str, float]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.retrieval.bm25 import Field
+from engine.retrieval.field import Field
 from engine.retrieval.terms import spelled_out
 
 DEEPEST = 4  # levels of nested parameters that are read

@@ -14,7 +14,8 @@ from engine.retrieval.bm25 import Bm25
 from engine.retrieval.document import Document
 from engine.retrieval.fusion import DENSE_WEIGHT
 from engine.retrieval.naming import folded, names_in
-from engine.retrieval.ranking import Figures, Ranked, Weigh, candidates, ranking, rarest_of
+from engine.retrieval.ranked import Ranked, Weigh
+from engine.retrieval.ranking import Figures, candidates, ranking, rarest_of
 from engine.retrieval.terms import Terms
 from engine.retrieval.word_match import WordMatch
 from engine.stores.embedder import Embedder

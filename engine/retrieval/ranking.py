@@ -1,37 +1,17 @@
 """The order of candidates: their figures combined, the names that a request contains first."""
 
 import heapq
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from engine.retrieval.fit import fit
 from engine.retrieval.fusion import combine, fuse
+from engine.retrieval.ranked import Ranked, Weigh
 from engine.retrieval.word_match import Matched
 
 MOST_TERMS = 48  # of a request, the rarest: a longer one is a document, and must not take longer than a turn may
-Weigh = Callable[[Sequence[str]], Mapping[str, float]]  # factors from 0 to 1 by document id; 1 where none is given
-
-
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """One result.
-
-    score: 0 to 1 relative to this query's best, times the document's weight; 1 more when the query names it, 2 more
-    when it does so letter by letter. similarity: cosine of the query with its nearest vector, 0 when it was not among
-    the nearest. bm25: 0 when no word matched. covered: share of the query's words that it speaks of, in these or like
-    ones. fit: from 0 to 1, how likely it is that it is of use at all (`engine.retrieval.fit`), 1 when named. All but
-    `score` are comparable from query to query.
-    """
-
-    id: str
-    score: float
-    similarity: float = 0.0
-    bm25: float = 0.0
-    covered: float = 0.0
-    fit: float = 0.0
-    named: bool = False
 
 
 @dataclass(frozen=True, slots=True)

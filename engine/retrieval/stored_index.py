@@ -25,8 +25,10 @@ from engine.retrieval.index import CANDIDATES, MAX_VECTORS_PER_CANDIDATE, PER_RE
 from engine.retrieval.index_file import FREE, VECTOR_CHUNK, IndexFile
 from engine.retrieval.index_writer import IndexWriter
 from engine.retrieval.naming import folded, names_in
-from engine.retrieval.ranking import Figures, Ranked, Weigh, candidates, ranking, rarest_of
-from engine.retrieval.terms import Terms, rarity, weight_of
+from engine.retrieval.ranked import Ranked, Weigh
+from engine.retrieval.ranking import Figures, candidates, ranking, rarest_of
+from engine.retrieval.rarity import rarity
+from engine.retrieval.terms import Terms, weight_of
 from engine.retrieval.word_cache import WordCache
 from engine.retrieval.word_match import TINY, Held, Matched, alikeness, compare
 from engine.stores.embedder import Embedder, Vectors

@@ -2,9 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
-import numpy as np
 import Stemmer
 
 # The words of English requests that tell no tool from another: the classic list of 33 of Lucene's EnglishAnalyzer,
@@ -21,10 +19,6 @@ WORD = re.compile(r"\w+")
 # Boundaries inside a name: snake_case, camelCase, HTTPServer.
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_+")
 NUMBER_WEIGHT = 0.3  # a number in a request is an argument's value as a rule, and no tool is called after it
-
-# Documents that are imagined beside those there are. Of three documents each word is in a third of them, so that all
-# words of theirs would count for little beside a stranger's, and a request would never seem covered.
-BACKGROUND = 500
 
 
 class Terms:
@@ -46,11 +40,6 @@ class Terms:
         for stem, word in zip(self._stemmer.stemWords(words), words, strict=True):
             found.setdefault(stem, word)
         return found
-
-
-def rarity(documents: int, holders: Any) -> Any:
-    """How rare a term is (Lucene's idf, never negative). holders: documents that have it, one number or an array."""
-    return np.log1p((documents + BACKGROUND - holders + 0.5) / (holders + 0.5))
 
 
 def weight_of(term: str) -> float:

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.retrieval.interned import Interned
-from engine.retrieval.terms import Terms, rarity
+from engine.retrieval.rarity import rarity
+from engine.retrieval.terms import Terms
 from engine.stores.embedder import Embedder
 
 FLOOR = 0.3  # words less alike than this have nothing to do with each other; a random pair of WordLlama's is below .2

@@ -7,7 +7,7 @@ pipeline runs the tool it names, with that tool's deadline, policy and audit.
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.contract.context import CallContext
 from engine.contract.failure import ToolFailure
@@ -19,12 +19,12 @@ from engine.formats.spec_json import spec_to_json
 from engine.registry.decorate import tool
 from engine.registry.nearest import nearest
 from engine.registry.static import StaticSource
-from engine.retrieval.document import tool_document
-from engine.retrieval.index import HybridIndex
-from engine.retrieval.memory import MemoryVectors
-from engine.stores.embedder import Embedder
 from engine.turn.assembly import Assembly
 from engine.turn.availability import DISCOVERY
+
+if TYPE_CHECKING:
+    from engine.stores.embedder import Embedder
+    from engine.turn.tool_index import ToolIndex
 
 SOURCE = "discovery"
 _READS = Annotations(read_only=True, idempotent=True)
@@ -38,13 +38,13 @@ class Discovery:
         self,
         sources: Callable[[], Sequence[ToolSource]],
         assembly: Assembly,
-        embedder: Callable[[], Embedder],
+        embedder: "Callable[[], Embedder]",
     ) -> None:
         """sources: all but this one's own. embedder: called at the first search, in a thread: it takes a second."""
         self._sources = sources
         self._assembly = assembly
         self._embedder = embedder
-        self._index: HybridIndex | None = None
+        self._index: ToolIndex | None = None
         self._lock = asyncio.Lock()
 
     async def allowed(self, turn: Turn) -> dict[str, ToolSpec]:
@@ -73,10 +73,10 @@ class Discovery:
 
     def _ranked(self, query: str, specs: Sequence[ToolSpec], limit: int) -> list[str]:
         if self._index is None:
-            embedder = self._embedder()
-            self._index = HybridIndex(MemoryVectors(embedder.dimensions), embedder)
-        self._index.load([tool_document(spec.name, spec.description, spec.parameters) for spec in specs])
-        return [found.id for found in self._index.search(query, limit) if found.score > 0]
+            from engine.turn.tool_index import ToolIndex  # noqa: PLC0415 -- numpy, which listing tools does not need
+
+            self._index = ToolIndex(self._embedder())
+        return self._index.ranked(query, specs, limit)
 
 
 @tool(category=DISCOVERY, annotations=_READS, tier="low")

@@ -16,7 +16,6 @@ import platformdirs
 from sandbox.contract import SandboxError
 from sandbox.environments import indexes
 from sandbox.environments.installer import Bounds, OnProgress, install
-from sandbox.environments.requirements import installer_series, key_of, normalise, this_interpreter
 from sandbox.environments.shelf import CacheUsage, Shelf
 
 _PAUSE_S = 0.05  # between two looks at a lock that somebody else has
@@ -128,13 +127,22 @@ class Environments:
     def _key(self, requirements: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
         known = self._known.get(requirements)
         if known is None:
-            self._kind = self._kind or (this_interpreter(), installer_series())
+            from sandbox.environments.requirements import key_of, normalise  # noqa: PLC0415 -- packaging, for few jobs
+
             normalised = normalise(requirements)
-            known = normalised, key_of(normalised, *self._kind)
+            known = normalised, key_of(normalised, *self._kind_here())
             if len(self._known) >= _MAX_REMEMBERED:
                 self._known.clear()
             self._known[requirements] = known
         return known
+
+    def _kind_here(self) -> tuple[str, str]:
+        """What decides, besides the requirements, what an environment holds: interpreter and installer."""
+        if self._kind is None:
+            from sandbox.environments.requirements import installer_series, this_interpreter  # noqa: PLC0415 -- same
+
+            self._kind = this_interpreter(), installer_series()
+        return self._kind
 
     async def _hold(self, key: str, wanted: tuple[str, ...], on_progress: OnProgress) -> None:
         """Until `key` is in `_held`: share an environment that is whole, and build it first where it is not."""
@@ -189,8 +197,7 @@ class Environments:
         staging = await _to_its_end(self._shelf.stage, key)
         try:
             await install(wanted, staging, bounds, indexes_here, on_progress)
-            kind = self._kind or (this_interpreter(), installer_series())
-            await _to_its_end(self._shelf.publish, key, staging, wanted, *kind)
+            await _to_its_end(self._shelf.publish, key, staging, wanted, *self._kind_here())
         finally:
             await _to_its_end(shutil.rmtree, staging, ignore_errors=True)
 

@@ -16,7 +16,7 @@ import pytest
 from engine import Engine
 from engine.app import packs as packs_module
 from engine.app.packs import OpenedPacks
-from engine.app.plugins import COMMANDS, SANDBOXES, TOOL_SOURCES, find
+from engine.app.plugins import COMMANDS, SANDBOXES, TOOL_SOURCES, find, named
 from engine.app.services import Services
 from engine.app.settings import Settings
 from engine.contract.context import CallContext
@@ -152,7 +152,7 @@ async def test_where_no_sandbox_opens_the_engine_still_lists_and_code_is_refused
         raise SandboxError("user namespaces are forbidden here.", remedy="Run sysctl x=1.")
 
     point = EntryPoint("namespace", "tests.app.test_engine:nothing", SANDBOXES)
-    monkeypatch.setattr("engine.app.sandboxes.find", lambda _: [point])
+    monkeypatch.setattr("engine.app.sandboxes.named", lambda *_: point)
     monkeypatch.setattr(EntryPoint, "load", lambda _: refuse)
     async with opened(tmp_path) as engine:
         listed = await engine.list_tools()
@@ -184,6 +184,26 @@ def test_our_own_entry_points_are_found_in_a_checkout_too() -> None:
     assert [point.name for point in find(TOOL_SOURCES)][:2] == ["builtin", "skills"]
     assert "skills" in [point.name for point in find(COMMANDS)]
     assert "namespace" in [point.name for point in find(SANDBOXES)]
+
+
+@pytest.mark.spec("FACE-11")
+def test_an_own_entry_point_is_found_without_reading_what_other_packages_declare(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    abroad = EntryPoint("abroad", "tests.app.test_engine:nothing", SANDBOXES)
+    asked: list[str] = []
+
+    def entry_points(*, group: str, name: str) -> list[EntryPoint]:
+        asked.append(name)
+        return [each for each in [abroad] if (each.group, each.name) == (group, name)]
+
+    monkeypatch.setattr("engine.app.plugins.entry_points", entry_points)
+    own = named(SANDBOXES, "namespace")
+    assert own is not None
+    assert own.value.startswith("sandbox.namespace.")
+    assert asked == []
+    assert named(SANDBOXES, "abroad") == abroad
+    assert named(SANDBOXES, "nowhere") is None
 
 
 @tool(category="test", annotations=Annotations(read_only=True))

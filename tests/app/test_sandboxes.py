@@ -6,8 +6,10 @@ import pytest
 
 from engine.app.home import Home
 from engine.app.plugins import SANDBOXES, own
+from engine.app.sandbox_choice import chosen_sandbox
 from engine.app.sandboxes import open_sandbox, told_to_sandboxes
 from engine.app.settings import Settings
+from engine.contract.failure import ConfigError
 from sandbox.contract import Sandbox, SandboxSettings
 from sandbox.docker.backend import DockerSandbox
 from sandbox.landlock_only.backend import LandlockSandbox
@@ -60,3 +62,28 @@ async def test_the_configured_backend_is_opened_with_them(tmp_path: Path) -> Non
     assert isinstance(box, NamespaceSandbox)
     assert box._config.environments.cache == tmp_path / "cache"
     await box.aclose()
+
+
+@pytest.mark.spec("FACE-11")
+def test_where_nothing_is_configured_the_sandbox_is_that_of_the_default_settings(tmp_path: Path) -> None:
+    name, told = chosen_sandbox(Home(tmp_path), {"KNACKBOX_HOME": str(tmp_path), "PATH": "/bin"})
+    assert name == Settings().sandbox
+    assert NamespaceConfig.of(told) == NamespaceConfig.of(told_to_sandboxes(Home(tmp_path), Settings()))
+
+
+@pytest.mark.spec("FACE-11")
+def test_what_is_configured_chooses_the_sandbox(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("[environments]\nbuild_s = 7")
+    name, told = chosen_sandbox(Home(tmp_path), {"KNACKBOX_SANDBOX": "landlock"})
+    assert (name, told.build_s) == ("landlock", 7)
+
+
+@pytest.mark.spec("FACE-11")
+def test_a_configuration_that_cannot_be_used_is_an_error_for_a_command_that_only_needs_the_sandbox(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(ConfigError, match="KNACKBOX_NONSENSE"):
+        chosen_sandbox(Home(tmp_path), {"KNACKBOX_NONSENSE": "1"})
+    (tmp_path / "config.toml").symlink_to(tmp_path)
+    with pytest.raises(ConfigError, match=r"config\.toml"):
+        chosen_sandbox(Home(tmp_path), {})

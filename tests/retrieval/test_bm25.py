@@ -6,8 +6,10 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.retrieval.bm25 import K1, Bm25, Field
-from engine.retrieval.terms import BACKGROUND, Terms, weight_of
+from engine.retrieval.bm25 import K1, Bm25
+from engine.retrieval.field import Field
+from engine.retrieval.rarity import BACKGROUND
+from engine.retrieval.terms import Terms, weight_of
 
 WORDS = ["triangle", "area", "mail", "send", "roman", "numeral", "file", "csv", "the", "of", "42"]
 TEXT = st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join)

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from engine.app.plugins import COMMANDS, find
+from engine.app.plugins import COMMANDS, find, named
 from engine.contract.failure import ConfigError
 
 _COMPLETION = frozenset({"install_completion", "show_completion"})
@@ -77,7 +77,7 @@ class LazyGroup(TyperGroup):
         own = self.own.get(cmd_name)
         if own is not None:
             return LazyCommand(cmd_name, own.help, lambda: load_own(cmd_name, own))
-        plugin = next((point for point in find(COMMANDS) if point.name == cmd_name), None)
+        plugin = named(COMMANDS, cmd_name)
         if plugin is None:
             return None
         return LazyCommand(cmd_name, f"Commands of {plugin.value.split('.')[0]}.", lambda: load_plugin(plugin))

@@ -4,6 +4,7 @@ The global options may stand before or after the command. Errors are one line on
 """
 
 import difflib
+import gc
 import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -37,6 +38,9 @@ OWN = {
     "bench": Own("engine.faces.cli.bench", "How fast it is, beside its peers; from a source checkout."),
     "demo": Own("engine.faces.demo.command", "Teach, find, call, fail well, forget: the whole job on real data."),
 }
+# Objects made between two collections of the youngest generation. Most of what is imported stays, so that looking for
+# garbage after every 700 objects (Python's default) only makes the start slower: by an eighth of its CPU time.
+GC_THRESHOLD = 50_000
 GLOBAL_FLAGS = frozenset({"--unsafe-no-sandbox"})
 GLOBAL_VALUES = frozenset({"--home"})
 
@@ -137,6 +141,7 @@ def suggestion(message: str) -> str:
 
 def main() -> None:
     """The entry point of the `knackbox` command."""
+    gc.set_threshold(GC_THRESHOLD)
     sys.exit(run(sys.argv[1:]))
 
 

@@ -3,16 +3,18 @@
 import asyncio
 import errno
 import json
+import os
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from engine.app.sandboxes import open_sandbox, told_to_sandboxes, unsafe_sandbox
+from engine.app.home import Home
+from engine.app.sandbox_choice import chosen_sandbox
+from engine.app.sandboxes import open_sandbox, unsafe_sandbox
 from engine.faces.cli.exec_job import code_of, destination, files_of, mount_of, stdin_of
 from engine.faces.cli.live_output import LiveOutput
-from engine.faces.cli.settings import settings_of
 from engine.faces.cli.shared import Exit, Json, emit_json, fail, options, say, wants_json
 from engine.faces.cli.sizes import size
 from engine.faces.cli.spinner import working
@@ -103,8 +105,8 @@ async def run(ctx: typer.Context, job: Job, *, live: bool) -> Outcome:
     if options(ctx).unsafe_no_sandbox:
         sandbox = unsafe_sandbox()
     else:
-        home, settings = settings_of(ctx)
-        sandbox = await open_sandbox(settings.sandbox, told_to_sandboxes(home, settings))
+        home = Home.locate(options(ctx).home, os.environ)
+        sandbox = await open_sandbox(*chosen_sandbox(home, os.environ))
     output = LiveOutput()
     try:
         outcome = await sandbox.run(job, on_output=output if live else None)

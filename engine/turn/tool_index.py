@@ -1,0 +1,21 @@
+"""`ToolIndex`: a search over the tools of one process. Imported at the first search, since it needs numpy."""
+
+from collections.abc import Sequence
+
+from engine.contract.spec import ToolSpec
+from engine.retrieval.document import tool_document
+from engine.retrieval.index import HybridIndex
+from engine.retrieval.memory import MemoryVectors
+from engine.stores.embedder import Embedder
+
+
+class ToolIndex:
+    """Brought up to date with the tools at every search. For one thread at a time."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._index = HybridIndex(MemoryVectors(embedder.dimensions), embedder)
+
+    def ranked(self, query: str, specs: Sequence[ToolSpec], limit: int) -> list[str]:
+        """The names of the tools nearest to the query, best first, at most `limit`."""
+        self._index.load([tool_document(spec.name, spec.description, spec.parameters) for spec in specs])
+        return [found.id for found in self._index.search(query, limit) if found.score > 0]
