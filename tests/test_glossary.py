@@ -1,0 +1,113 @@
+"""docs/glossary.md and the names of classes: one word for each concept, one class for each name."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from acquired_skills.model.parsing import parse_source
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+PACKAGES = ("sandbox", "engine", "acquired_skills", "builtin_tools")
+ROW = re.compile(r"^\| (?P<term>[^|]+) \| (?P<meaning>[^|]+) \| `(?P<path>[\w.]+)` \|$", re.MULTILINE)
+# Names that several modules still define, and the new names that would end it. This list may only become shorter.
+MOST_REPEATED = 48
+REPEATED = {
+    "Allowed": "DeclarationRules in acquired_skills",
+    "Answer": "ExecuteResponse in http_module, JsonDisplay in kernels/inside, VisionOutput in vision_analysis",
+    "Approval": "PendingApproval in http/bodies, ApprovalGuard in policy",
+    "BoxPlan": "LandlockBoxPlan in landlock_only",
+    "Broken": "CheckFailed in checks, KernelRejected in nbclient_boxed",
+    "Call": "FunctionCall in sandbox, RunKey in composed",
+    "Calls": "CallRunner in dispatch, RunningCalls in http",
+    "Change": "WorkspaceChange in sandbox, PipelineMutation in composed",
+    "Check": "ContractCheck in sandbox, DoctorCheck in app, HealthCheck in builtin_tools",
+    "Compared": "DuplicateSearch in doubles, VariantAnswers in variants",
+    "Confinement": "LandlockConfinement in landlock_only",
+    "Document": "RegistryDocument in file_registry",
+    "Ended": "WorkerEnd in sandbox, CallEnd in dispatch",
+    "Entry": "ProvenanceEntry in registry, WorkspaceEntry in stores, CellRecord in kernels/history",
+    "Facts": "FailureFacts in recovery, AdmissionFacts in admission",
+    "Family": "AttemptFamily in escapes, ProcessFamily in landlock_only",
+    "Filters": "LandlockFilters in landlock_only",
+    "From": "ArgumentReference in recovery, ValueReference in composed",
+    "Health": "HealthResponse in http/bodies, HealthReport in system_utility",
+    "Host": "SandboxThread in kernels, ToolHost in agent",
+    "Inlets": "KernelSockets in docker, JobConnections in docker/inside",
+    "Keeper": "JobSupervisor in docker/inside, ServerSandbox in kernels/boxed",
+    "Kind": "AddressKind in egress, RegistryKind in cli",
+    "Manifest": "ManifestResponse in http/bodies",
+    "Memory": "MemoryReading in sandbox, MemoryEntry in contract/ports",
+    "Module": "ModuleInfo in http/bodies, StandInModule in in_box",
+    "Output": "RichOutput in sandbox/kernels, OutputPiece in contract/events",
+    "Owner": "ContainerOwner in docker, KernelOwner in builtin_tools",
+    "Pipeline": "SkillPipeline in composed",
+    "Place": "SocketLocation in kernels/boxed, JobFolder in landlock_only",
+    "Problem": "HttpProblem in http/answers, LoadProblem in file_registry, ProposalProblem in acquired_skills",
+    "Ran": "NotebookRun in sandbox, CellRun in builtin_tools",
+    "Reconciled": "VectorReconciliation in retrieval, FolderReconciliation in folders",
+    "Replanned": "ReplanOutput in builtin_tools",
+    "Request": "ProxyRequest in egress, GuardRequest in contract/guard",
+    "Run": "LoopRun in agent, TestsRun in admission, PipelineRun in composed",
+    "RunningJob": "RunningContainerJob in docker",
+    "Screen": "NotebookScreen in cli, DemoScreen in demo",
+    "Shown": "ShownOutput in nbclient_boxed, CellDisplay in kernels/shown, ShowOutput in manage_skills",
+    "Suggestion": "SuggestOutput in manage_skills",
+    "Template": "LandlockTemplate in landlock_only",
+    "TemplatePlan": "LandlockTemplatePlan in landlock_only",
+    "Unresolved": "NameNotResolved in egress, MappingFailed in composed",
+    "_Entry": "_TemplateSlot in sandbox, _TagEntry in formats, _CatalogueEntry in remote",
+    "_Flow": "_FlowState in docker, _Direction in namespace",
+    "_Loaded": "_LoadedModule in adapters, _ChromaModules in chroma",
+    "_Part": "_ManifestModel in remote, _ListPart in turn",
+    "_Reader": "_AllowListReader in policy, _ChainReader in recovery",
+}
+
+pytestmark = pytest.mark.spec("DOC-2")
+
+
+def classes() -> Iterator[tuple[str, str]]:
+    """(name, module) of every class."""
+    for package in PACKAGES:
+        for file in sorted((REPOSITORY / package).rglob("*.py")):
+            module = ".".join(file.relative_to(REPOSITORY).with_suffix("").parts)
+            for node in ast.walk(parse_source(file.read_text("utf-8"))):
+                if isinstance(node, ast.ClassDef):
+                    yield node.name, module
+
+
+def is_module(path: str) -> bool:
+    place = REPOSITORY.joinpath(*path.split("."))
+    return place.with_suffix(".py").is_file() or (place / "__init__.py").is_file()
+
+
+def terms() -> list[tuple[str, str]]:
+    """(term, path) of every row of the glossary."""
+    text = (REPOSITORY / "docs" / "glossary.md").read_text("utf-8")
+    found = [(row["term"], row["path"]) for row in ROW.finditer(text)]
+    lines = [line for line in text.splitlines() if line.startswith("|") and not line.startswith(("| term", "|---"))]
+    assert len(found) == len(lines), "a row of docs/glossary.md is not of the form '| term | meaning | `path` |'"
+    return found
+
+
+def test_every_class_and_module_that_the_glossary_names_exists() -> None:
+    known = {f"{module}.{name}" for name, module in classes()}
+    assert len(terms()) > 50
+    assert [f"{term}: {path}" for term, path in terms() if path not in known and not is_module(path)] == []
+
+
+def test_a_term_is_defined_once() -> None:
+    names = [term for term, _ in terms()]
+    assert sorted(set(names)) == sorted(names)
+
+
+def test_a_new_class_name_is_not_one_that_another_module_has() -> None:
+    places: dict[str, set[str]] = {}
+    for name, module in classes():
+        places.setdefault(name, set()).add(module)
+    repeated = {name: sorted(modules) for name, modules in places.items() if len(modules) > 1}
+    assert {name: modules for name, modules in repeated.items() if name not in REPEATED} == {}
+    assert set(REPEATED) - set(repeated) == set(), "remove these from REPEATED, and lower MOST_REPEATED"
+    assert len(REPEATED) <= MOST_REPEATED
