@@ -1,5 +1,6 @@
 # Every target makes what it needs from a bare clone: Python 3.11+, pip and make are enough.
 # PYTHON=/path/to/python3.12 picks another interpreter; PYTEST_ARGS, BENCH_ARGS and DEMO_ARGS go to the program.
+# CONSTRAINTS= (empty) installs the newest versions instead of those in requirements.lock.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,14 +9,14 @@ READY := $(VENV)/.ready
 JOBS := 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test escapes test-docker test-services check coverage bench soak clean
+.PHONY: help setup demo test escapes test-docker test-services check coverage bench soak lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 setup: $(READY) ## make .venv with the `knackbox` command and everything the targets below need
 
-$(READY): pyproject.toml scripts/setup.sh
+$(READY): pyproject.toml requirements.lock scripts/setup.sh
 	@bash scripts/setup.sh $(VENV)
 	@touch $@
 
@@ -48,6 +49,10 @@ bench: $(READY) ## calls, boxes, kernels beside their peers, lists of tools: tim
 
 soak: $(READY) ## long kill and leak runs; SOAK_RUNS and SOAK_SEED set the largest
 	@$(BIN)/python -m pytest -m soak --timeout 3600 $(PYTEST_ARGS)
+
+lock: $(READY) ## resolve the dependencies again, into requirements.lock
+	@$(BIN)/uv pip compile -q --universal --upgrade --all-extras --no-annotate --no-emit-index-url --python-version 3.11 \
+		--custom-compile-command "make lock" --output-file requirements.lock pyproject.toml
 
 clean: ## remove the environment and every cache
 	@rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage htmlcov

@@ -66,7 +66,7 @@ say "the Docker backend"
 bash scripts/docker_tests.sh "$venv" -n 2 --dist loadfile
 
 say "JupyterLab, and what drives the browser (the extra lab)"
-"$venv/bin/python" -m pip install -qq --disable-pip-version-check --editable '.[dev,lab]' ||
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check --constraint requirements.lock --editable '.[dev,lab]' ||
     stop "pip could not install the extra lab; its message is above"
 
 say "tests marked services, as root"

@@ -2,6 +2,7 @@
 # Make the virtual environment VENV and install this checkout into it, with what its tests and demo need.
 # PYTHON names the interpreter; without it, the first python 3.11 or newer on the path is taken.
 # uv installs where it is on the path, many times faster than pip; UV= (empty) takes pip all the same.
+# The versions are those in requirements.lock; CONSTRAINTS names another file, and CONSTRAINTS= (empty) takes the newest.
 set -euo pipefail
 
 venv=${1:?usage: setup.sh VENV}
@@ -38,13 +39,16 @@ if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
     if [ -n "$uv" ]; then "$uv" venv -q --clear --seed --python "$python" "$venv"; else make_with_pip; fi
 fi
 
+constraints=()
+if [ -n "${CONSTRAINTS-requirements.lock}" ]; then constraints=(--constraint "${CONSTRAINTS-requirements.lock}"); fi
+
 if [ -n "$uv" ]; then
     printf 'setup: installing into %s, with uv\n' "$venv"
     installer=uv
-    "$uv" pip install -q --compile-bytecode --python "$venv/bin/python" --editable '.[dev]'
+    "$uv" pip install -q --compile-bytecode --python "$venv/bin/python" "${constraints[@]}" --editable '.[dev]'
 else
     printf 'setup: installing into %s (a few minutes the first time; with uv on the path, seconds)\n' "$venv"
     installer=pip
-    "$venv/bin/python" -m pip install -qq --disable-pip-version-check --editable '.[dev]'
+    "$venv/bin/python" -m pip install -qq --disable-pip-version-check "${constraints[@]}" --editable '.[dev]'
 fi || stop "$installer could not install the dependencies; its own message is above. Check the network and its configuration, then run make setup again"
 printf 'setup: ready, with %s\n' "$("$venv/bin/python" --version)"
