@@ -7,9 +7,13 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # Processes that share the tests of `make test`, a file at a time.
 JOBS := 2
+# The tests of `make test-fast`, less those marked `slow`. None starts a box, so they pass on any machine.
+FAST := tests/agent tests/app tests/dispatch tests/formats tests/policy tests/recovery tests/registry tests/retrieval tests/turn \
+	tests/test_checks.py tests/test_decisions.py tests/test_glossary.py tests/test_lock.py tests/test_packaging.py \
+	tests/test_spec_coverage.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test escapes test-docker test-services check coverage bench soak lock clean
+.PHONY: help setup demo test test-fast escapes test-docker test-services check coverage bench soak lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -25,6 +29,9 @@ demo: $(READY) ## the main job, end to end, with a scripted model
 
 test: $(READY) ## all tests that need nothing but what the setup brings
 	@$(BIN)/python -m pytest -m "not services and not soak and not docker" -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
+
+test-fast: $(READY) ## the tests that start no box; `make check test-fast` takes less than a minute
+	@$(BIN)/python -m pytest -m "not slow and not services and not soak and not docker" -n $(JOBS) --dist loadfile $(FAST) $(PYTEST_ARGS)
 
 escapes: $(READY) ## every attempt of the escape suite, on the default backend
 	@$(BIN)/python -m pytest -m escapes $(PYTEST_ARGS)

@@ -54,6 +54,7 @@ async def test_an_answer_that_is_no_png_is_refused(answer: str | None) -> None:
             await OpenAIImages(ModelEndpoint("openai", "brush", server.base_url)).generate("a dot", "256x256")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "google"])
 def test_a_provider_without_a_key_is_a_configuration_error_that_names_the_setting(
     provider: str, monkeypatch: pytest.MonkeyPatch

@@ -39,6 +39,7 @@ async def opened(home: Path, **options: Any) -> AsyncIterator[Engine]:
         yield engine
 
 
+@pytest.mark.slow
 def test_importing_a_room_does_not_load_the_house() -> None:
     program = "import sys, engine, engine.contract.spec; print([m for m in sys.modules if m.startswith('engine.app')])"
     done = subprocess.run(
@@ -105,6 +106,7 @@ async def test_available_tools_are_bound_callables(tmp_path: Path) -> None:
         assert (engine.services.home.workspace / "note.txt").read_text() == "hello"
 
 
+@pytest.mark.slow
 @pytest.mark.spec("FACE-4", "BOX-1")
 async def test_the_sandbox_of_the_engine_runs_code(tmp_path: Path) -> None:
     async with opened(tmp_path) as engine:
@@ -171,6 +173,7 @@ async def test_a_damaged_record_file_is_one_clear_line_and_stays_as_it_was(tmp_p
     assert (tmp_path / "records.db").read_bytes() == b"this is no database" * 100
 
 
+@pytest.mark.slow
 async def test_cancelling_a_call_cancels_the_tool(tmp_path: Path) -> None:
     async with opened(tmp_path) as engine:
         task = asyncio.create_task(engine.call("run_box", {"code": "while True: pass"}))

@@ -188,6 +188,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.spec("CALL-10")
 def test_of_a_destructive_call_something_is_left_when_its_engine_is_killed(tmp_path: Path) -> None:
     command = [sys.executable, "-c", KILLED, str(tmp_path)]

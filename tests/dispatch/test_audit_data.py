@@ -66,6 +66,7 @@ ANYTHING = some.recursive(
 )
 
 
+@pytest.mark.slow
 @given(data=some.dictionaries(some.text(), ANYTHING, max_size=5))
 def test_whatever_is_added_it_stays_small_json(data: dict[str, Any]) -> None:
     assert len(json.dumps(bounded(data), allow_nan=False)) < 20 * MOST_CHARACTERS

@@ -9,6 +9,7 @@ from bench import assembly, pipeline
 from bench.frameworks import FRAMEWORKS, REMEDY, Framework
 
 
+@pytest.mark.slow
 @pytest.mark.spec("CALL-10")
 def test_a_call_is_measured_beside_every_framework_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     missing = Framework("missing: framework", "no_such_package_here", FRAMEWORKS[0].open)

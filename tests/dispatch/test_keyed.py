@@ -252,6 +252,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 async def test_a_call_whose_engine_was_killed_answers_that_it_may_have_happened(tmp_path: Path) -> None:
     bank = Bank()
     command = [sys.executable, "-c", KILLED, str(tmp_path)]

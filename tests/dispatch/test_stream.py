@@ -251,6 +251,7 @@ def test_what_a_terminal_would_obey_is_left_out_and_who_hears_progress_alone_get
     assert len(told) == 500
 
 
+@pytest.mark.slow
 async def test_a_box_tells_what_its_code_prints_while_it_runs(tmp_path: Path) -> None:
     code = "import sys, pathlib, time\nprint('begun', flush=True)\nwhile not pathlib.Path('go').exists(): time.sleep(0.01)\nprint('ended', file=sys.stderr)"
     async with Engine.open(tmp_path, environ={}) as engine, asyncio.timeout(60):

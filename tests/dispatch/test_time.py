@@ -469,6 +469,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.spec("CALL-6")
 async def test_a_process_that_got_no_processor_time_blames_no_tool(tmp_path):
     process = await asyncio.create_subprocess_exec(

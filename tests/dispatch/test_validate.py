@@ -106,6 +106,7 @@ def test_arguments_that_are_no_json_are_refused_in_the_same_way(arguments):
     assert refusal(work.spec, arguments).reason == "invalid_arguments"
 
 
+@pytest.mark.slow
 @pytest.mark.spec("CALL-3")
 @given(
     st.dictionaries(

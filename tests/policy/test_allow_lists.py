@@ -381,6 +381,7 @@ def test_local_mode_can_be_configured(tmp_path: Path) -> None:
     assert not asyncio.run(permitted())
 
 
+@pytest.mark.slow
 @pytest.mark.spec("ACCESS-4")
 def test_the_command_line_lists_and_calls_as_an_agent_or_a_user_would(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]

@@ -195,6 +195,7 @@ print(passed)
 """
 
 
+@pytest.mark.slow
 def test_several_processes_on_one_home_share_one_count_which_outlives_them(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/records.db"
     opened(tmp_path).close()

@@ -10,7 +10,7 @@ import pytest
 from engine.registry.static import RegistryError
 from tests.registry.parts import HERE, NUMBERS, adder, engine
 
-pytestmark = pytest.mark.spec("REG-4")
+pytestmark = [pytest.mark.spec("REG-4"), pytest.mark.slow]
 
 
 @pytest.fixture

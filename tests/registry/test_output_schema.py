@@ -72,6 +72,7 @@ TYPES = st.recursive(
 ) | st.sampled_from([set[int], frozenset[float]])
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(deadline=None, max_examples=150)
 def test_every_value_of_the_type_fits_as_a_program_and_as_an_mcp_client_check_it(data: st.DataObject) -> None:

@@ -17,7 +17,7 @@ import pytest
 from tests.registry.registry_victims import read_on, reconcile, write_on
 from tests.stores.processes import other
 
-pytestmark = pytest.mark.spec("REG-5", "REG-8")
+pytestmark = [pytest.mark.spec("REG-5", "REG-8"), pytest.mark.slow]
 
 WRITERS = ("left", "right")
 

@@ -15,6 +15,7 @@ from tests.skills.parts import proposal
 pytestmark = pytest.mark.spec("REG-8")
 
 
+@pytest.mark.slow
 async def test_every_change_of_a_skill_is_told_and_what_was_missed_at_the_next_start(tmp_path):
     async with engine(tmp_path, packs=True) as one:
         library = one.need(SkillLibrary)

@@ -201,6 +201,7 @@ def test_vectors_lost_while_running_are_back_at_the_next_search(tmp_path: Path) 
     store.close()
 
 
+@pytest.mark.slow
 @pytest.mark.spec("STATE-1")
 def test_two_processes_share_vectors_and_repair_what_the_other_took_away(tmp_path: Path) -> None:
     store, index = on_disk(tmp_path)
@@ -259,6 +260,7 @@ def load_many(pipe: Any, folder: Path) -> None:
     index.load(MANY, lambda done, of: pipe.send((done, of)))
 
 
+@pytest.mark.slow
 @pytest.mark.spec("SKILL-10", "SKILL-14")
 def test_a_load_that_is_killed_goes_on_from_there_and_is_not_taken_for_whole(tmp_path: Path) -> None:
     with other(load_many, tmp_path) as peer:

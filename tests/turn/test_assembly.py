@@ -67,6 +67,7 @@ STEPS = some.lists(
 )
 
 
+@pytest.mark.slow
 @given(some.lists(ANSWERS, min_size=3, max_size=3), STEPS, some.sampled_from([NOTHING, frozenset({"dsn"})]))
 def test_remembering_changes_no_list(answers: list[Any], steps: list[Any], configured: frozenset[str]) -> None:
     async def both() -> None:
