@@ -51,7 +51,7 @@ class Commands(LazyGroup):
 
 app = typer.Typer(
     name="knackbox",
-    help="A sandboxed execution engine whose tools are acquired, proven and found again.",
+    help="A sandboxed execution engine for agents, with tools that they acquire, test and find again.",
     cls=Commands,
     epilog="Exit codes: 0 ok, 1 the tool or the code failed, 2 the command line or the input is wrong, "
     "3 a protection, the configuration or a store is missing or broken, 130 interrupted.",
