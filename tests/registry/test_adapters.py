@@ -231,7 +231,7 @@ from tests.registry.parts import engine
 async def main():
     async with engine({home!r}, "operators_own") as one:
         await one.registries.register_tool(
-            {{"spec_id": "it", "adapter_path": {path!r}, "timeout_ms": 3000}}
+            {{"spec_id": "it", "adapter_path": {path!r}, "timeout_ms": {timeout_ms}}}
         )
         print((await one.call("it", {{}})).failure.may_have_started, flush=True)
 
@@ -240,19 +240,23 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize(
-    ("source", "started"),
+    ("source", "timeout_ms", "started"),
     [
-        ("import time\ntime.sleep(600)\n", "False"),
-        ("import time\n\n\ndef run():\n    time.sleep(600)\n", "True"),
+        ("import time\ntime.sleep(600)\n", 5_000, "False"),
+        (
+            "import time\n\n\ndef run():\n    time.sleep(600)\n",
+            10_000,
+            "True",
+        ),  # long enough to import it on a busy machine
     ],
 )
 def test_neither_an_import_nor_a_first_call_that_hangs_keeps_the_process_from_ending(
-    tmp_path, package, source, started
+    tmp_path, package, source, timeout_ms, started
 ):
     (package / "hangs.py").write_text(source)
     code = f"import sys; sys.path.insert(0, {str(package.parent)!r})\n"
-    code += HANGS.format(home=str(tmp_path / "home"), path="operators_own.hangs:run")
+    code += HANGS.format(home=str(tmp_path / "home"), path="operators_own.hangs:run", timeout_ms=timeout_ms)
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=110, check=False
     )  # far less than it hangs
     assert (done.returncode, done.stdout.strip()) == (0, started), done.stderr

@@ -55,7 +55,7 @@ CASES = [
         End.PROCESSES,
         PY,
         "import threading\nwhile True: threading.Thread(target=threading.Event().wait, daemon=True).start()",
-        Limits(wall_s=10),
+        Limits(wall_s=60),
     ),
     (End.FILES, PY, "x = [open('/dev/null') for _ in range(500)]", Limits(open_files=48)),
     (End.FILES, NODE, "for (let i = 0; i < 500; i++) require('fs').openSync('/dev/null')", Limits(open_files=48)),

@@ -14,6 +14,7 @@ from sandbox.landlock_only.backend import LandlockSandbox
 from sandbox.namespace.backend import NamespaceSandbox
 from sandbox.namespace.results import ResultChannel
 from sandbox.unsafe import UnsafeSandbox
+from tests.descriptors import open_descriptors
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("BOX-15")]
 
@@ -126,12 +127,13 @@ async def test_the_channel_of_results_hears_one_process_and_keeps_no_descriptor(
         os._exit(0)
     os.waitpid(pid, 0)
     channel.accept_from(os.getpid())
-    before = len(os.listdir("/proc/self/fd"))
+    handed = {os.readlink(f"/proc/self/fd/{number}") for number in range(3)}
+    before = sum(each in handed for each in open_descriptors())
     ours = socket.socket(fileno=channel.worker_end)
     socket.send_fds(ours, [frame[:5]], [0, 1, 2])
     ours.sendall(frame[5:])
     assert channel.drain()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert sum(each in handed for each in open_descriptors()) == before
     assert bytes(channel.received) == frame
     assert channel.complete
     ours.close()

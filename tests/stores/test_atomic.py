@@ -1,6 +1,5 @@
 """Atomic files and folders: whole or absent, and nothing left lying about."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from engine.stores.atomic import (
     staging_folder,
     write_atomic,
 )
+from tests.descriptors import open_descriptors
 from tests.stores.processes import other
 
 SIZE = 200_000
@@ -140,10 +140,9 @@ def test_staging_cleans_up_when_preparing_fails(tmp_path: Path) -> None:
 
 
 def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
-    before = len(os.listdir("/proc/self/fd"))
     for number in range(20):
         write_atomic(tmp_path / "file", b"x")
         with staging_folder(tmp_path) as staged:
             publish_folder(staged, tmp_path / f"done-{number}")
     remove_leftovers(tmp_path)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert [each for each in open_descriptors() if each.startswith(str(tmp_path))] == []

@@ -176,7 +176,7 @@ async def test_a_stream_that_is_cut_before_its_first_event_cancels_its_call(serv
     head = f"POST /api/call/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {server.token(ME)}\r\n"
     head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     for _ in range(10):
-        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as one:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as one:
             one.sendall(head.encode() + body)
     async with server.client(ME) as client:
         async with asyncio.timeout(DEADLINE_S):  # else the token has three calls that never end
@@ -213,7 +213,7 @@ async def test_nothing_sent_ahead_hides_that_a_client_goes_away(
     body = json.dumps({"name": "linger", "arguments": {"note": note}}).encode()
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {server.token(ME)}\r\n{header}"
     head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as one:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as one:
         one.sendall(head.encode() + body)
         await until(lambda: server.note(note) == "begun")
         one.sendall(ahead)

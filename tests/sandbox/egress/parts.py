@@ -3,7 +3,6 @@
 import asyncio
 import datetime as dt
 import ipaddress
-import os
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -14,6 +13,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from tests.descriptors import open_descriptors
 
 DEADLINE_S = 20.0
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -168,12 +169,4 @@ async def until(condition: Callable[[], bool]) -> None:
 
 def open_sockets() -> list[str]:
     """The sockets this process holds, by inode."""
-    found = []
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            link = os.readlink(f"/proc/self/fd/{name}")
-        except FileNotFoundError:  # the folder's own
-            continue
-        if link.startswith("socket:"):
-            found.append(link)
-    return sorted(found)
+    return sorted(each for each in open_descriptors() if each.startswith("socket:"))

@@ -96,7 +96,7 @@ async def test_a_builder_that_is_killed_midway_leaves_nothing_that_counts(
     finally:
         builder.send_signal(signal.SIGKILL)
         builder.communicate()
-    _, alive = await asyncio.to_thread(psutil.wait_procs, started, timeout=10)
+    _, alive = await asyncio.to_thread(psutil.wait_procs, started, timeout=60)
     assert alive == []  # the installer went with whoever had started it
     root = config.cache / "environments"
     assert [path.name for path in root.iterdir() if not path.name.startswith(".")] == []

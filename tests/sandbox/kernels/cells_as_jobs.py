@@ -26,6 +26,7 @@ from sandbox.namespace.backend import NamespaceSandbox
 # An idle kernel has eight threads, with stacks of 64 MiB of address space that the rlimit counts, and its sockets.
 OWN_MEMORY, OWN_PROCESSES, OWN_FILES = 96 << 20, 12, 64
 _GRACE_S = 1.0
+_PATIENCE_S = 60.0
 _FIRST = asyncio.FIRST_COMPLETED
 _ASK_AGAIN_S = 0.1
 _ENDS = {
@@ -62,7 +63,10 @@ def senseless(attempt: Attempt) -> str:
 
 
 def from_a_cell(attempt: Attempt) -> Attempt:
-    """The same, with the ends that a kernel may come to as well."""
+    """The same, with the ends that a kernel may come to as well, and the time that one may take to come to them."""
+    if not {End.TIMEOUT, End.OK, End.ERROR} & set(attempt.ends) and not attempt.beside:
+        # IPython may take long to format a MemoryError on a busy machine; another limit has to end the cell in any case.
+        attempt = replace(attempt, limits=replace(attempt.limits, wall_s=_PATIENCE_S))
     if End.MEMORY in attempt.ends:  # ZeroMQ aborts when it is refused memory
         return replace(attempt, ends=(*attempt.ends, End.ERROR))
     if attempt.attempt == "leave a changed builtin":  # ipykernel needs it to answer

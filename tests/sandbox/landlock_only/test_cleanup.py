@@ -42,11 +42,14 @@ def mark() -> str:
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
-    ("then", "end"), [("'done'", End.OK), ("while True: pass", End.TIMEOUT), ("os.kill(os.getpid(), 9)", End.KILLED)]
+    ("then", "end", "wall_s"),
+    [("'done'", End.OK, 60), ("while True: pass", End.TIMEOUT, 2), ("os.kill(os.getpid(), 9)", End.KILLED, 60)],
 )
-async def test_a_daemonised_grandchild_dies_with_its_job(box: LandlockSandbox, then: str, end: End) -> None:
+async def test_a_daemonised_grandchild_dies_with_its_job(
+    box: LandlockSandbox, then: str, end: End, wall_s: float
+) -> None:
     name = mark()
-    outcome = await box.run(Job(code=DAEMON.format(mark=name, then=then), limits=Limits(wall_s=0.5)))
+    outcome = await box.run(Job(code=DAEMON.format(mark=name, then=then), limits=Limits(wall_s=wall_s)))
     assert outcome.end is end
     assert not marked(name)
 

@@ -41,15 +41,15 @@ FILLING = [
     ("one file", "open('f', 'wb').write(b'x' * (20 << 20))"),
     ("many files", "for i in range(20): open(f'f{i}', 'wb').write(b'x' * (1 << 20))"),
     ("a folder nobody may list", "os.mkdir('d'); [open(f'd/{i}', 'wb').write(b'x' * (1 << 20)) for i in range(20)]; os.chmod('d', 0)"),
-    ("a deleted file that is open", "keep = []\nfor i in range(20):\n    keep.append(open('f', 'wb')); keep[-1].write(b'x' * (1 << 20)); keep[-1].flush(); os.unlink('f')\ntime.sleep(20)"),
-    ("a file without a name", "f = [os.open('.', os.O_TMPFILE | os.O_RDWR) for _ in range(3)]\n[os.write(each, b'x' * (8 << 20)) for each in f]\ntime.sleep(20)"),
-    ("a chain of folders", "for i in range(3000): os.mkdir('d'); os.chdir('d')\ntime.sleep(20)"),
+    ("a deleted file that is open", "keep = []\nfor i in range(20):\n    keep.append(open('f', 'wb')); keep[-1].write(b'x' * (1 << 20)); keep[-1].flush(); os.unlink('f')\ntime.sleep(60)"),
+    ("a file without a name", "f = [os.open('.', os.O_TMPFILE | os.O_RDWR) for _ in range(3)]\n[os.write(each, b'x' * (8 << 20)) for each in f]\ntime.sleep(60)"),
+    ("a chain of folders", "for i in range(3000): os.mkdir('d'); os.chdir('d')\ntime.sleep(60)"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("how", "code"), FILLING, ids=[how for how, _ in FILLING])
 async def test_the_disk_counts_however_it_is_filled(box: LandlockSandbox, how: str, code: str) -> None:
-    limits = Limits(disk_bytes=10 * MB, wall_s=20)
+    limits = Limits(disk_bytes=10 * MB, wall_s=60)
     outcome = await box.run(Job(code=f"import os, time\n{code}", limits=limits))
     assert outcome.end is End.DISK, f"{how}: {outcome}"
     assert "disk" in outcome.usage.limits_hit
@@ -63,7 +63,7 @@ async def test_a_file_as_large_as_the_limit_is_not_over_it(box: LandlockSandbox)
 
 async def test_a_fork_bomb_ends_with_its_reason_and_leaves_nothing(box: LandlockSandbox) -> None:
     code = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
-    limits = Limits(processes=40, wall_s=3, cpu_s=3)
+    limits = Limits(processes=40, wall_s=30, cpu_s=3)
     outcome = await box.run(Job(code=code, limits=limits))
     assert outcome.end in (End.PROCESSES, End.TIMEOUT, End.CPU)
     assert "processes" in outcome.usage.limits_hit
@@ -81,7 +81,7 @@ while True:
         os._exit(0)
     time.sleep(0.2)
 """
-    outcome = await box.run(Job(code=code, limits=Limits(cpu_s=1, wall_s=20)))
+    outcome = await box.run(Job(code=code, limits=Limits(cpu_s=1, wall_s=60)))
     assert outcome.end is End.CPU
 
 

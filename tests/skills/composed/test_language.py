@@ -165,7 +165,7 @@ EACH = {
 
 @pytest.mark.asyncio
 async def test_maps_keep_their_order_and_branches_choose() -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         output, places = await gives(EACH, {"urls": ["a", "b", "c"], "least": 2}, lambda i: {"title": i["url"] * 2})
         assert output == {"all": ["aa", "bb", "cc"], "more": "aaaa"}
         assert sorted(places) == ["more.then.fetch", "pages.0.get", "pages.1.get", "pages.2.get"]
