@@ -226,12 +226,15 @@ async def test_an_import_that_takes_too_long_runs_nothing_and_says_so(tmp_path, 
 
 HANGS = """
 import asyncio, sys
+from engine.registry import adapters
 from tests.registry.parts import engine
+
+adapters.IMPORT_SHARE = {share}
 
 async def main():
     async with engine({home!r}, "operators_own") as one:
         await one.registries.register_tool(
-            {{"spec_id": "it", "adapter_path": {path!r}, "timeout_ms": {timeout_ms}}}
+            {{"spec_id": "it", "adapter_path": {path!r}, "timeout_ms": 10_000}}
         )
         print((await one.call("it", {{}})).failure.may_have_started, flush=True)
 
@@ -240,22 +243,18 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize(
-    ("source", "timeout_ms", "started"),
+    ("source", "share", "started"),  # of the tool's time for its import: much is left of it for what comes next
     [
-        ("import time\ntime.sleep(600)\n", 5_000, "False"),
-        (
-            "import time\n\n\ndef run():\n    time.sleep(600)\n",
-            10_000,
-            "True",
-        ),  # long enough to import it on a busy machine
+        ("import time\ntime.sleep(600)\n", 0.1, "False"),
+        ("import time\n\n\ndef run():\n    time.sleep(600)\n", 0.8, "True"),
     ],
 )
 def test_neither_an_import_nor_a_first_call_that_hangs_keeps_the_process_from_ending(
-    tmp_path, package, source, timeout_ms, started
+    tmp_path, package, source, share, started
 ):
     (package / "hangs.py").write_text(source)
     code = f"import sys; sys.path.insert(0, {str(package.parent)!r})\n"
-    code += HANGS.format(home=str(tmp_path / "home"), path="operators_own.hangs:run", timeout_ms=timeout_ms)
+    code += HANGS.format(home=str(tmp_path / "home"), path="operators_own.hangs:run", share=share)
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=110, check=False
     )  # far less than it hangs
