@@ -54,16 +54,16 @@ def peer() -> Iterator[Server]:
 
 @contextlib.contextmanager
 def _running(command: list[str]) -> Iterator["subprocess.Popen[bytes]"]:
-    process = subprocess.Popen(command, stdout=subprocess.PIPE)
-    try:
-        yield process
-    finally:
-        process.terminate()
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         try:
-            process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 def _until_it_answers(port: int) -> None:

@@ -6,6 +6,7 @@ The SDK blocks. Its calls never run on the event loop nor in the loop's default 
 import asyncio
 import functools
 import os
+import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
@@ -24,6 +25,10 @@ _GONE = (404, 409)  # it is not there; it is being removed already
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class _Silent(Exception):
+    """Nobody listens at the address of a Docker Engine."""
 
 
 class Client:
@@ -103,6 +108,8 @@ class Client:
 
     def _connected(self) -> docker.APIClient:
         if self._api is None:
+            if self.is_local:
+                _must_listen(self.address)
             settings = {"base_url": self._url} if self._url else docker.utils.kwargs_from_env()
             api = docker.APIClient(version="auto", timeout=_CALL_WAIT_S, **settings)
             # No proxy stands before a socket file; and looking for one in the environment for every call, in a thread,
@@ -122,8 +129,19 @@ class Client:
             ) from None
         except docker.errors.APIError as problem:
             raise SandboxError(f"The Docker Engine refused: {problem.explanation or problem}.") from None
-        except (docker.errors.DockerException, requests.exceptions.RequestException, TimeoutError) as problem:
+        except (docker.errors.DockerException, requests.exceptions.RequestException, _Silent, TimeoutError) as problem:
             raise SandboxError(
                 f"No Docker Engine answers at {self.address} ({problem}).",
                 remedy="Start one, or set DOCKER_HOST to the address of one you may use.",
             ) from None
+
+
+def _must_listen(address: str) -> None:
+    """Raises _Silent where nobody listens at a socket file: the SDK would leave a socket of its own unclosed."""
+    path = "/" + address.partition("://")[2].lstrip("/")
+    with socket.socket(socket.AF_UNIX) as end:
+        try:
+            end.settimeout(_CALL_WAIT_S)
+            end.connect(path)
+        except OSError as problem:
+            raise _Silent(str(problem)) from None
