@@ -37,10 +37,12 @@ from sandbox.namespace import answer as answers
 from sandbox.namespace import request
 from sandbox.namespace.endings import settle
 from sandbox.namespace.programs import Programs
+from sandbox.nodes import MAX_NODES, too_many_nodes
 
 WARNING = "NO SANDBOX: this code runs with your own rights (--unsafe-no-sandbox)."
 _LOG = logging.getLogger("knackbox.sandbox")
 _READ = 1 << 16
+_MOST_ANSWER = worker.MAX_VALUE_BYTES + (1 << 20)  # with an error and what is around them
 
 
 class UnsafeSandbox:
@@ -131,7 +133,9 @@ async def _run(job: Job, header: dict[str, Any], body: bytes, on_output: OnOutpu
                 cancelled = True
         if cancelled:
             raise asyncio.CancelledError
-    return _outcome(answer_task.result(), process.returncode or 0, reason, captures, time.monotonic() - started)
+    wall_s, code = time.monotonic() - started, process.returncode or 0
+    said = await asyncio.to_thread(_report_in, answer_task.result()) if code >= 0 else {}
+    return _outcome(said, code, reason, captures, wall_s)
 
 
 async def _end(process: asyncio.subprocess.Process, answer: asyncio.Task[bytes]) -> None:
@@ -154,8 +158,12 @@ def _write_frame(descriptor: int, header: dict[str, Any], body: bytes) -> None:
 
 
 def _read_all(descriptor: int) -> bytes:
+    """Up to the end; of more than an answer can have, the beginning. All of it is read, so that the writer ends."""
     with os.fdopen(descriptor, "rb") as source:
-        return source.read()
+        answer = source.read(_MOST_ANSWER)
+        while source.read(_READ):
+            continue
+        return answer
 
 
 async def _feed(process: asyncio.subprocess.Process, data: bytes) -> None:
@@ -182,8 +190,14 @@ async def _pump(
             raise OverflowError
 
 
-def _outcome(answer: bytes, code: int, reason: str, captures: dict[Stream, Capture], wall_s: float) -> Outcome:
-    said = (answers.report_in(answer) if code >= 0 else None) or {}
+def _report_in(answer: bytes) -> worker.Message:
+    """What the worker reports; {} for none. Raises SandboxError for more than the worker itself would report."""
+    if too_many_nodes(answer, 2 * MAX_NODES):  # the worker's own count leaves room for what is around the value
+        raise SandboxError("The job's answer has too many values to be read.", may_have_started=True)
+    return answers.report_in(answer) or {}
+
+
+def _outcome(said: worker.Message, code: int, reason: str, captures: dict[Stream, Capture], wall_s: float) -> Outcome:
     end = End(reason or said.get("end") or (End.OK if code == 0 else End.KILLED if code < 0 else End.ERROR))
     error = said.get("error")
     out, err = captures["stdout"], captures["stderr"]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandbox import worker
+from sandbox.nodes import MAX_NODES, too_many_nodes
 
 # The largest frame is an answer: a value of 4 MiB, an error, and at most 64 MiB of collected files.
 MAX_FRAME_BYTES = 80 << 20
@@ -46,6 +47,8 @@ class Frames:
 
 
 def _object(text: bytearray) -> dict[str, Any]:
+    if too_many_nodes(bytes(text), 2 * MAX_NODES):  # the worker's own count leaves room for what is around the value
+        raise ProtocolError("a header of too many values to be read")
     try:
         header = json.loads(text)
     except (ValueError, RecursionError) as problem:

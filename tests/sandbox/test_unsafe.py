@@ -3,10 +3,14 @@
 import asyncio
 import contextlib
 import os
+import threading
+from types import SimpleNamespace
 
 import pytest
 
+from sandbox import worker
 from sandbox.contract import Destination, End, Job, Language, Limits, SandboxError
+from sandbox.namespace import answer as answers
 from sandbox.unsafe import UnsafeSandbox
 
 
@@ -55,3 +59,38 @@ async def test_time_is_bounded_all_the_same() -> None:
 async def test_output_that_nobody_reads_any_more_does_not_hold_up_the_end(attempt: int) -> None:
     loud = await UnsafeSandbox().run(Job(language=Language.BASH, code="yes", limits=Limits(output_bytes=1000)))
     assert loud.end is End.OUTPUT
+
+
+@pytest.mark.spec("CALL-14")
+async def test_an_answer_is_decoded_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[bool] = []
+
+    def report_in(answer: bytes) -> worker.Message | None:
+        threads.append(threading.current_thread() is not threading.main_thread())
+        return answers.report_in(answer)
+
+    monkeypatch.setattr("sandbox.unsafe.answers", SimpleNamespace(report_in=report_in))
+    outcome = await UnsafeSandbox().run(Job(code="list(range(90_000))"))
+    assert (outcome.end, len(outcome.value)) == (End.OK, 90_000)
+    assert threads == [True]
+
+
+FORGES = """
+import json, os, sys
+answer = json.dumps({"end": "ok", "exit_code": 0, "value": [[] for _ in range(1_000_000)]}).encode()
+frame = len(answer).to_bytes(4, "big") + bytes(8) + answer
+for fd in range(3, 64):
+    try:
+        os.write(fd, frame)
+    except OSError:
+        pass
+os._exit(0)
+"""
+
+
+@pytest.mark.spec("CALL-14")
+async def test_an_answer_with_too_many_values_is_never_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sandbox.unsafe.answers", SimpleNamespace(report_in=pytest.fail))
+    with pytest.raises(SandboxError, match="too many values") as refused:
+        await UnsafeSandbox().run(Job(code=FORGES))
+    assert refused.value.may_have_started

@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from engine.faces.http.answers import Json
 from engine.faces.http.bodies import Approval, ApprovalBody, ApprovalList
+from engine.faces.http.edge import ReadRoute
 from engine.faces.http.served import Served, Who, problems
 from engine.policy.approval import ApprovalAnswer
 
@@ -15,7 +16,7 @@ Id = Annotated[str, Path(max_length=64)]
 
 def approval_routes(served: Served) -> APIRouter:
     """For tokens that approve."""
-    routes = APIRouter(prefix="/api/approvals")
+    routes = APIRouter(prefix="/api/approvals", route_class=ReadRoute)
     approver = served.approver
 
     @routes.get("", response_model=ApprovalList, responses=problems())

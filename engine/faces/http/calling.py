@@ -16,6 +16,7 @@ from engine.dispatch.large import is_large
 from engine.faces.http.answers import Json, Problem, result_to_json, to_json, wrong_input
 from engine.faces.http.bodies import AuditList, CallAnswer, CallBody
 from engine.faces.http.calls import Running, refuse_if_busy
+from engine.faces.http.edge import ReadRoute
 from engine.faces.http.served import Served, Who, problems
 from engine.policy.access import user_rank
 
@@ -25,7 +26,7 @@ _MOST_ROWS = 1_000
 
 def call_routes(served: Served) -> APIRouter:
     """Calls of the engine's tools."""
-    routes = APIRouter(prefix="/api")
+    routes = APIRouter(prefix="/api", route_class=ReadRoute)
 
     @routes.post("/call", response_model=CallAnswer, responses=problems(404, 409, 422, 429))
     async def call(body: CallBody, who: Who, request: Request) -> Response:

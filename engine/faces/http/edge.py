@@ -7,20 +7,26 @@ while it is read, the time it takes, and whether it is JSON at all. A route that
 import asyncio
 import contextlib
 import ipaddress
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from fastapi.routing import APIRoute
 from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engine.contract.strict_json import JsonError, read_json
 from engine.faces.http.answers import Problem
 from engine.faces.http.tokens import Caller
 from engine.faces.http.traffic import Traffic, is_call
+from sandbox.nodes import MAX_NODES, too_many_nodes
 
 OPEN_PATHS = frozenset({"/health"})  # need no token, and say nothing
+READ = "json"  # the key in a request's state of its decoded body
+_READ_AT_ONCE = 4_096  # bytes: decoded in the event loop within a fraction of a millisecond
 SEND_S = 30.0  # for a client to take what it is sent
 _HEADERS = [
     (b"cache-control", b"no-store"),
@@ -90,6 +96,8 @@ class Edge:
                     if is_call(scope):
                         inside.enter_context(self._traffic.call(caller))
                 body = await self._read(headers, receive)
+                if body:
+                    scope.setdefault("state", {})[READ] = await read_off_the_loop(headers, body)
             except Problem as problem:
                 problem.headers.setdefault("Connection", "close")  # there may be a body that nobody has read
                 await problem.answer()(scope, receive, sending)
@@ -125,7 +133,7 @@ class Edge:
         return caller
 
     async def _read(self, headers: Headers, receive: Receive) -> bytes:
-        """The whole body, checked. b"" when there is none."""
+        """The whole body. b"" when there is none."""
         length = headers.get("content-length", "")
         if not length and "transfer-encoding" not in headers:
             return b""
@@ -149,22 +157,49 @@ class Edge:
         except TimeoutError:
             text = f"The body took more than {self._body.seconds:g} s."
             raise Problem(HTTPStatus.REQUEST_TIMEOUT, text) from None
-        body = b"".join(parts)
-        if body:
-            check_json(headers.get("content-type", ""), body)
-        return body
+        return b"".join(parts)
 
     def _too_large(self) -> NoReturn:
         text = f"The body is larger than {self._body.most:,} bytes (`body_bytes` of [http])."
         raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
 
 
-def check_json(content_type: str, body: bytes) -> None:
-    """Raises Problem for what is not JSON in UTF-8, plain enough for every tool to be given."""
+class ReadRequest(Request):
+    """A request whose JSON the edge has decoded already."""
+
+    async def json(self) -> Any:
+        return self.scope["state"][READ] if READ in self.scope.get("state", {}) else await super().json()
+
+
+class ReadRoute(APIRoute):
+    """A route that takes the value the edge decoded, instead of decoding the body again in the event loop."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def handle_read(request: Request) -> Response:
+            return await handle(ReadRequest(request.scope, request.receive))
+
+        return handle_read
+
+
+async def read_off_the_loop(headers: Headers, body: bytes) -> Any:
+    """The value of a body. A large one is decoded in a thread. Raises Problem."""
+    content_type = headers.get("content-type", "")
+    if len(body) <= _READ_AT_ONCE:
+        return check_json(content_type, body)
+    return await asyncio.to_thread(check_json, content_type, body)
+
+
+def check_json(content_type: str, body: bytes) -> Any:
+    """The value. Raises Problem for what is not JSON in UTF-8, plain and small enough for every tool to be given."""
     if content_type.partition(";")[0].strip().lower() != "application/json":
         raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Send the body as Content-Type: application/json.")
+    if too_many_nodes(body):
+        text = f"The body has over {MAX_NODES:,} lists, objects and elements."
+        raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
     try:
-        read_json(body)
+        return read_json(body)
     except JsonError as error:
         raise Problem(HTTPStatus.BAD_REQUEST, f"The body is not valid JSON: {error}.") from None
 

@@ -12,6 +12,7 @@ from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
 from engine.faces.http.answers import Json, Problem
 from engine.faces.http.bodies import Format, ListOptions, ToolList, who
+from engine.faces.http.edge import ReadRoute
 from engine.faces.http.served import Served, Who, problems
 from engine.formats.anthropic import tools_to_anthropic_format
 from engine.formats.gemini import tools_to_gemini_format
@@ -25,7 +26,7 @@ Specs = Sequence[ToolSpec]
 
 def tool_routes(served: Served) -> APIRouter:
     """What may be called. Each caller is shown what that caller may call."""
-    routes = APIRouter(prefix="/api/tools")
+    routes = APIRouter(prefix="/api/tools", route_class=ReadRoute)
 
     @routes.get("", response_model=ToolList, responses=problems(422))
     async def tools(options: Annotated[ListOptions, Query()], caller: Who) -> Response:

@@ -15,6 +15,7 @@ from engine.contract.turn import Turn
 from engine.faces.http.answers import Json, Problem
 from engine.faces.http.bodies import ExecuteAnswer, ExecuteBody, Manifest, ModuleList, who
 from engine.faces.http.calls import refuse_if_busy
+from engine.faces.http.edge import ReadRoute
 from engine.faces.http.served import Served, Who, problems
 from engine.faces.http.tokens import Caller
 from engine.policy.access import user_rank
@@ -24,7 +25,7 @@ _DESCRIPTION = "Runs code in a sandbox, and learns tools."
 
 def module_routes(served: Served) -> APIRouter:
     """GET /manifest, POST /execute and what goes with them."""
-    routes = APIRouter()
+    routes = APIRouter(route_class=ReadRoute)
     face = ModuleFace(served)
 
     @routes.get("/manifest", response_model=Manifest, responses=problems())

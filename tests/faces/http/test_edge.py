@@ -3,14 +3,20 @@
 import asyncio
 import json
 import socket
+import threading
 from collections.abc import Sequence
 
 import httpx
 import pytest
+from fastapi import FastAPI
+from pydantic import BaseModel
+from starlette.datastructures import Headers
 
-from engine.faces.http.answers import to_json
-from engine.faces.http.edge import Names
+from engine.faces.http import edge
+from engine.faces.http.answers import Problem, to_json
+from engine.faces.http.edge import BodyLimits, Edge, Names, ReadRoute
 from engine.faces.http.tokens import Caller
+from sandbox.nodes import MAX_NODES
 from tests.faces.http.servers import PLAIN, Server
 
 pytestmark = [pytest.mark.spec("FACE-3")]
@@ -18,6 +24,15 @@ pytestmark = [pytest.mark.spec("FACE-3")]
 ME = Caller("edge", "eve")
 MOST = 20_000
 DEADLINE_S = 20
+JSON = Headers({"content-type": "application/json"})
+
+
+class Text(BaseModel):
+    text: str
+
+
+async def length(body: Text) -> int:
+    return len(body.text)
 
 
 async def raw(server: Server, sent: Sequence[bytes], *, pause_s: float = 0.0) -> bytes:
@@ -259,3 +274,36 @@ async def test_no_token_is_written_to_the_log(server: Server) -> None:
     assert "secret-of-somebody" not in log
     assert all(token not in log for token in server.made.values())
     assert "Traceback" not in log
+
+
+@pytest.mark.spec("FACE-3", "CALL-14")
+@pytest.mark.parametrize("inner", ["[],", "1,", '{"":{}},'])
+async def test_a_body_of_too_many_values_is_refused_before_it_is_decoded(
+    monkeypatch: pytest.MonkeyPatch, inner: str
+) -> None:
+    monkeypatch.setattr(edge, "read_json", pytest.fail)
+    body = f'{{"name": "x", "arguments": {{"x": [{inner * (MAX_NODES + 1)}1]}}}}'.encode()
+    with pytest.raises(Problem, match=r"over 100,000 lists, objects and elements") as refused:
+        await edge.read_off_the_loop(JSON, body)
+    assert refused.value.status == 413
+
+
+@pytest.mark.spec("CALL-14")
+@pytest.mark.parametrize(("text", "in_a_thread"), [("x", False), ("x" * 100_000, True)])
+async def test_a_large_body_is_decoded_once_and_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch, text: str, in_a_thread: bool
+) -> None:
+    threads: list[bool] = []
+
+    def read_json(body: bytes) -> object:
+        threads.append(threading.current_thread() is not threading.main_thread())
+        return json.loads(body)
+
+    monkeypatch.setattr(edge, "read_json", read_json)
+    routed = FastAPI()
+    routed.router.routes.append(ReadRoute("/", length, methods=["POST"]))
+    app = Edge(routed, find=lambda _: ME, names=Names(frozenset({"test"})), body=BodyLimits(1 << 20, 20))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+        answer = await client.post("/", json={"text": text}, headers={"Authorization": "Bearer t"})
+    assert answer.json() == len(text)
+    assert threads == [in_a_thread]
