@@ -19,8 +19,11 @@ from sqlalchemy import (
     delete,
     desc,
     func,
+    inspect,
     select,
+    text,
 )
+from sqlalchemy.exc import NoSuchTableError
 
 from engine.contract.guard import Request
 from engine.contract.result import ToolCall, ToolResult
@@ -55,6 +58,7 @@ _CALLS = Table(
     Column("failure_class", String(20), nullable=True),
     Column("reason", String(200), nullable=True),
     Column("side_effects", Text, nullable=False),
+    Column("data", Text, nullable=True),
     UniqueConstraint("call_id", "ts"),  # ids are the callers' own, and models use theirs again
 )
 
@@ -67,6 +71,7 @@ class CallLog:
         self._records = records
         self._kept = kept
         self._since_sweep = 0
+        self._has_data = False
         records.create(history.SCHEMA)
         records.create(_SCHEMA)
 
@@ -75,6 +80,8 @@ class CallLog:
         if not rows:
             return
         with self._records.begin() as connection:
+            if not self._has_data and _lacks_data(connection):
+                connection.execute(text(f"ALTER TABLE {_CALLS.name} ADD COLUMN data TEXT"))
             put = self._records.insert(_CALLS)
             new = {column.name: put.excluded[column.name] for column in _CALLS.columns if column.name not in _KEY}
             connection.execute(put.on_conflict_do_update(index_elements=["call_id", "ts"], set_=new), rows)
@@ -82,6 +89,7 @@ class CallLog:
             if self._since_sweep >= _SWEEP_EVERY:
                 self._since_sweep = 0
                 self._sweep(connection)
+        self._has_data = True
 
     def history(self) -> list[DayCount]:
         """How many calls of each tool and day were dropped, and how many of them did not succeed."""
@@ -100,14 +108,29 @@ class CallLog:
 
     def recent(self, limit: int = 50, *, tool: str = "", failed: bool = False) -> list[dict[str, Any]]:
         """The newest first. tool: only of this one. failed: only those that did not succeed."""
-        query = select(_CALLS).order_by(desc(_CALLS.c.id)).limit(limit)
+        with self._records.read() as connection:
+            has_data = self._has_data or not _lacks_data(connection)
+        columns = [column for column in _CALLS.columns if column.name != "data" or has_data]
+        query = select(*columns).order_by(desc(_CALLS.c.id)).limit(limit)
         if tool:
             query = query.where(_CALLS.c.tool == tool)
         if failed:
             query = query.where(_CALLS.c.success.is_not(True))
         with self._records.read() as connection:
             rows = [dict(row) for row in connection.execute(query).mappings()]
-        return [row | {"side_effects": json.loads(row["side_effects"])} for row in rows]
+        return [
+            {**row, "side_effects": json.loads(row["side_effects"]), "data": json.loads(row.get("data") or "{}")}
+            for row in rows
+        ]
+
+
+def _lacks_data(connection: Connection) -> bool:
+    """Whether the table is one of an earlier release, without the column `data`."""
+    try:
+        columns = inspect(connection).get_columns(_CALLS.name)
+    except NoSuchTableError:  # what is then read or written says so
+        return False
+    return all(column["name"] != "data" for column in columns)
 
 
 def row_of(call: ToolCall, result: ToolResult, turn: Turn) -> dict[str, Any]:
@@ -125,6 +148,7 @@ def row_of(call: ToolCall, result: ToolResult, turn: Turn) -> dict[str, Any]:
         "failure_class": failure.failure_class.value if failure is not None else None,
         "reason": storable(failure.reason) if failure is not None else None,
         "side_effects": json.dumps(result.side_effects),
+        "data": json.dumps(dict(audit.data)) if audit.data else None,
     }
 
 
@@ -142,6 +166,7 @@ def row_of_start(request: Request, risk: str) -> dict[str, Any]:
         "failure_class": None,
         "reason": None,
         "side_effects": "[]",
+        "data": None,
     }
 
 

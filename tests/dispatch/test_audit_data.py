@@ -1,20 +1,29 @@
 """What tools add to the audit of their calls: kept on success and failure, small, and nothing but JSON."""
 
+import asyncio
 import json
+from contextlib import closing
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from sqlalchemy import text
 
 from engine import Engine
 from engine.contract.context import CallContext
 from engine.contract.failure import ToolFailure
+from engine.contract.guard import Request
+from engine.contract.result import ToolCall
+from engine.contract.turn import Turn
 from engine.dispatch.audit import ACTION_EXECUTED
 from engine.dispatch.audit_data import MOST_CHARACTERS, bounded
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
+from engine.stores.call_log import CallLog, row_of_start
+from engine.stores.records import Records
 from tests.dispatch.house import house
+from tests.faces.cli import here
 
 pytestmark = pytest.mark.spec("CALL-5")
 
@@ -51,6 +60,46 @@ async def test_it_is_in_the_event_of_the_call(tmp_path):
         await engine.audit()
         payloads = [each.payload for each in engine.events.read() if each.type == ACTION_EXECUTED]
     assert [each["data"]["rows"] for each in payloads] == [3]
+
+
+async def test_it_is_kept_with_the_call_that_is_on_record(tmp_path):
+    async with Engine.open(tmp_path, sources=[StaticSource("mine", [count])], packs=False, environ={}) as engine:
+        await engine.call("count", {"rows": 3})
+        await engine.call("count", {"rows": "x"})
+        assert [each["data"].get("rows") for each in await engine.audit()] == [None, 3]
+
+
+def test_a_record_of_an_earlier_release_is_read_and_then_keeps_it_too(tmp_path):
+    url = f"sqlite:///{tmp_path}/records.db"
+    row = row_of_start(Request(ToolCall("count", {}), "first", "2026-01-01T00:00:00Z", count.spec, Turn()), "LOW")
+    with closing(Records.open(url)) as records:
+        CallLog(records).write([row])
+        with records.begin() as connection:
+            connection.execute(text("ALTER TABLE call_log DROP COLUMN data"))
+    with closing(Records.open(url)) as records:
+        log = CallLog(records)
+        assert [each["data"] for each in log.recent()] == [{}]
+        log.write([row | {"call_id": "next", "data": '{"rows": 3}'}])
+        assert [each["data"] for each in log.recent()] == [{"rows": 3}, {}]
+
+
+async def test_knackbox_audit_shows_it_escaped_and_cut_and_whole_as_json(tmp_path, capfd):
+    @tool()
+    async def note(ctx: CallContext) -> None:
+        """Note something long and unfit for a terminal."""
+        ctx.audit.update(escape="\x1b[2J\u202e", long="x" * 1_000)
+
+    async with Engine.open(tmp_path, sources=[StaticSource("mine", [note])], packs=False, environ={}) as engine:
+        await engine.call("note", {})
+    shown = await asyncio.to_thread(here, capfd, "--home", str(tmp_path), "audit")
+    assert '"escape"' in shown.out
+    assert "\x1b" not in shown.out
+    assert "\u202e" not in shown.out
+    assert "x" * 100 in shown.out
+    assert "x" * 300 not in shown.out
+    as_json = await asyncio.to_thread(here, capfd, "--home", str(tmp_path), "audit", "--json")
+    (call,) = as_json.last["calls"]
+    assert call["data"] == {"escape": "\x1b[2J\u202e", "long": "x" * 1_000}
 
 
 class Odd:

@@ -1,5 +1,6 @@
 """`knackbox audit`: the calls that were made, by whom, at what risk, and how they ended."""
 
+import json
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +12,7 @@ from engine.faces.cli.spinner import working
 from engine.faces.cli.tables import print_table
 from engine.stores.call_log import STARTED
 
+_SHOWN_CHARACTERS = 200  # of what a tool added to a call
 app = typer.Typer(pretty_exceptions_enable=False)
 
 
@@ -35,7 +37,7 @@ def audit(
     if not rows:
         say("no such call is on record." if tool or failed else "no call was made yet.")
         return
-    print_table(("when", "tool", "who", "risk", "end", "ms", "did"), [cells(row) for row in rows])
+    print_table(("when", "tool", "who", "risk", "end", "ms", "did", "data"), [cells(row) for row in rows])
 
 
 def cells(row: dict[str, Any]) -> tuple[str, ...]:
@@ -52,4 +54,13 @@ def cells(row: dict[str, Any]) -> tuple[str, ...]:
         end,
         took,
         ", ".join(row["side_effects"]),
+        shown_data(row["data"]),
     )
+
+
+def shown_data(data: dict[str, Any]) -> str:
+    """What the tool added, as JSON; the beginning of a long one, which `--json` has whole."""
+    if not data:
+        return ""
+    text = json.dumps(data, ensure_ascii=False)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
