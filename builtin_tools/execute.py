@@ -3,12 +3,14 @@
 import asyncio
 import json
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from acquired_skills.jobs.preload import preload_for
+from builtin_tools.created_files import created_since, files_in
 from builtin_tools.kernels.cells import CellOutput, run_cell
 from builtin_tools.kernels.owner import DEFAULT, KernelName
 from builtin_tools.refusals import wrong_arguments
@@ -103,14 +105,18 @@ async def execute(
         workspace=Mount(ctx.workspace.root),
         limits=Limits(wall_s=timeout_s, cpu_s=timeout_s),
     )
+    root = ctx.workspace.root
+    before = await asyncio.to_thread(files_in, root)
     outcome = raise_unless_ok(await ctx.sandbox.run(job, on_output=pieces_for(ctx)), filename or f"The {language} code")
+    created = await asyncio.to_thread(created_since, before, root)
     if is_large(outcome.value) or len(outcome.stdout) + len(outcome.stderr) > LARGE_CHARACTERS:
-        return await asyncio.to_thread(_produced, language, outcome)
-    return _produced(language, outcome)
+        return await asyncio.to_thread(_produced, language, outcome, created)
+    return _produced(language, outcome, created)
 
 
-def _produced(language: str, outcome: Outcome) -> Produced[RunOutput]:
-    return Produced(result(outcome), message(outcome), (f"executed:{language}",))
+def _produced(language: str, outcome: Outcome, created: Sequence[str]) -> Produced[RunOutput]:
+    effects = (f"executed:{language}", *(f"created:{path}" for path in created))
+    return Produced(result(outcome), message(outcome), effects)
 
 
 def imports_of(code: str) -> tuple[str, ...]:

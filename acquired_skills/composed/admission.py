@@ -7,6 +7,7 @@ from typing import Any
 
 from acquired_skills.composed.cases import Case, read_cases
 from acquired_skills.composed.checks import Checked, check_pipeline
+from acquired_skills.composed.output import derived_output
 from acquired_skills.composed.pipeline import BadPipeline, Pipeline, calls_of, read_pipeline
 from acquired_skills.composed.proof import Proof, prove
 from acquired_skills.composed.running import StepFailed
@@ -14,6 +15,7 @@ from acquired_skills.jobs.skill_job import job_of
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.model.cycles import MOST_NESTED, circle, nested
 from acquired_skills.model.effects import effects_of
+from acquired_skills.model.output_schema import kept
 from acquired_skills.model.proposal import OTHER_KIND, Problem, Proposal, SkillRefused
 from acquired_skills.model.skill import Skill, SkillKind, SkillState
 from acquired_skills.proof.admitted_skill import is_same, sha256
@@ -62,6 +64,9 @@ class Composer:
         skill = self._skill(
             proposal=proposal, pipeline=pipeline, checked=checked, tools=tools, cases=cases, proof=proof
         )
+        returns = derived_output(pipeline, checked.parameters, tools)
+        expected = [{"value": case.expect} for case in cases if case.expects]
+        skill = replace(skill, returns=await asyncio.to_thread(kept, returns, expected))
         return await self.library.publish(skill, proposal, current.version if current else 0)
 
     async def _earlier(self, proposal: Proposal, current: Skill | None) -> list[Case]:

@@ -135,6 +135,7 @@ def composed_tool(skill: Skill, library: SkillLibrary) -> ComposedTool:
         name=skill.name,
         description=skill.description,
         parameters=parameters,
+        returns=skill.returns,
         version=str(skill.version),
         origin=Origin.COMPOSED,
         category="skill",

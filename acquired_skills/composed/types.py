@@ -38,7 +38,7 @@ def inside(schema: Schema, path: tuple[str, ...]) -> Schema | None:
         elif known == frozenset({"array"}):
             if not part.isdecimal():
                 return None
-            items = schema.get("items")
+            items = schema.get("items") if "prefixItems" not in schema else None
             schema = items if isinstance(items, Mapping) else UNKNOWN
         else:
             return UNKNOWN

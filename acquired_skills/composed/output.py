@@ -1,0 +1,85 @@
+"""The output schema of a pipeline, from those of the tools that it calls."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from acquired_skills.composed.mapping import Fields, Mapped
+from acquired_skills.composed.pipeline import ARGUMENTS, Block, BranchStep, CallStep, MapStep, Pipeline, mapped
+from acquired_skills.composed.types import UNKNOWN, Schema, schema_of
+from engine.contract.spec import ToolSpec
+
+_DEFINITIONS = "#/$defs/"
+_MOST_NODES = 2_000  # of one tool's schema, once its definitions stand where they are referred to
+
+
+def derived_output(pipeline: Pipeline, arguments: Schema, tools: Mapping[str, ToolSpec]) -> Schema | None:
+    """The JSON Schema of what it gives; None where nothing is known of it. arguments: their schema."""
+    return _given_by(pipeline, {ARGUMENTS: arguments}, tools) or None
+
+
+def _given_by(block: Block, visible: Mapping[str, Schema], tools: Mapping[str, ToolSpec]) -> Schema:
+    scope = dict(visible)
+    for step in block.steps:
+        scope[step.name] = _given_by_step(step, scope, tools)
+    return _closed(mapped(block.output), scope)
+
+
+def _given_by_step(
+    step: CallStep | MapStep | BranchStep, scope: Mapping[str, Schema], tools: Mapping[str, ToolSpec]
+) -> Schema:
+    match step:
+        case CallStep():
+            spec = tools.get(step.call)
+            return UNKNOWN if spec is None or spec.returns is None else _without_references(spec.returns)
+        case MapStep():
+            given = schema_of(mapped(step.map), scope)
+            items = given.get("items") if "prefixItems" not in given else None
+            item: Schema = items if isinstance(items, Mapping) else UNKNOWN
+            return {"type": "array", "items": _given_by(step.each, {**scope, step.item: item}, tools)}
+        case BranchStep():
+            otherwise: Schema = {"type": "null"}
+            if step.otherwise is not None:
+                otherwise = _given_by(step.otherwise, scope, tools)
+            then = _given_by(step.then, scope, tools)
+            return {"anyOf": [then, otherwise]} if then and otherwise else UNKNOWN
+
+
+def _closed(output: Mapped, scope: Mapping[str, Schema]) -> Schema:
+    """What a mapping gives. Every field is there: a reference that leads nowhere ends the run."""
+    if not isinstance(output, Fields):
+        return schema_of(output, scope)
+    inner = {key: _closed(each, scope) for key, each in output.fields.items()}
+    return {"type": "object", "properties": inner, "required": list(inner), "additionalProperties": False}
+
+
+class _TooMuch(Exception):
+    """A definition refers to itself, or all of them together are too large."""
+
+
+def _without_references(schema: Schema) -> Schema:
+    """The schema with its definitions in the place of what refers to them, so that its parts can stand alone."""
+    definitions = schema.get("$defs")
+    room = _MOST_NODES
+
+    def put_in(node: Any, within: tuple[str, ...]) -> Any:
+        nonlocal room
+        room -= 1
+        if room < 0:
+            raise _TooMuch
+        if isinstance(node, list):
+            return [put_in(each, within) for each in node]
+        if not isinstance(node, Mapping):
+            return node
+        if "$ref" in node:
+            name = str(node["$ref"]).removeprefix(_DEFINITIONS)
+            target = definitions.get(name) if isinstance(definitions, Mapping) else None
+            if name in within or len(node) > 1 or not isinstance(target, Mapping):
+                raise _TooMuch
+            return put_in(target, (*within, name))
+        return {key: put_in(each, within) for key, each in node.items()}
+
+    try:
+        found: Schema = put_in({key: each for key, each in schema.items() if key != "$defs"}, ())
+    except _TooMuch:
+        return UNKNOWN
+    return found
