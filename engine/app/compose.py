@@ -1,7 +1,7 @@
 """Wiring: from a home and settings to the parts of an engine. The only place that knows every room."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -13,7 +13,7 @@ from engine.app.modules import open_modules
 from engine.app.packs import OpenedPacks, open_packs
 from engine.app.people import People
 from engine.app.registries import open_registries
-from engine.app.sandboxes import Refusing, is_usable, open_sandbox, told_to_sandboxes
+from engine.app.sandboxes import Refusing, SandboxWatch, open_sandbox, told_to_sandboxes
 from engine.app.search_parts import SearchParts
 from engine.app.services import Services
 from engine.app.settings import Settings
@@ -139,9 +139,13 @@ async def compose(
     chains = FallbackChains(home.fallback_chains, registry.static_specs, otherwise=shipped_chains())
     access = settings.access
     lists = AllowLists(home.allow_lists, registry.static_specs, strict=access.strict, required=access.allow_list)
-    provided = {SANDBOX: await is_usable(box), IMAGE_CLIENT: bool(images)}
-    requirements = frozenset(name for name, there in provided.items() if there)
-    assembly = Assembly(requirements, disabled=lambda: registry.disabled)
+    watch = SandboxWatch(box, clock)
+    stack.push_async_callback(watch.aclose)
+    await watch.begin()
+    requirements = requirements_met(sandbox=watch.usable, images=bool(images))
+    assembly = Assembly(
+        requirements, disabled=lambda: registry.disabled, look_again=later_requirements(watch, bool(images))
+    )
     discovery = Discovery(lambda: registry.sources, assembly, search.embedder)
     people, policy = people or People(), settings.policy
     approval = Approval(people.approver, policy.approval, expires_s=policy.approval_expires_s)
@@ -187,6 +191,24 @@ async def compose(
         features=frozenset({VISION} if vision is not None else ()),
         assembly=assembly,
     )
+
+
+def requirements_met(*, sandbox: bool, images: bool) -> frozenset[str]:
+    """What tools may name in `requires`, of what there is."""
+    return frozenset(name for name, there in {SANDBOX: sandbox, IMAGE_CLIENT: images}.items() if there)
+
+
+def later_requirements(watch: SandboxWatch, images: bool) -> Callable[[], Awaitable[frozenset[str]] | None]:
+    """What an assembly asks before each list: None where nothing can have changed, else the requirements by now."""
+
+    async def after(looking: Awaitable[bool]) -> frozenset[str]:
+        return requirements_met(sandbox=await looking, images=images)
+
+    def look_again() -> Awaitable[frozenset[str]] | None:
+        looking = watch.look_again()
+        return None if looking is None else after(looking)
+
+    return look_again
 
 
 def asked_before(settings: Settings, people: People, approval: Approval) -> list[Guard]:

@@ -1,12 +1,15 @@
 """Opening the configured sandbox: an entry point of the group ``knackbox.sandboxes``, called with `SandboxSettings`."""
 
+import asyncio
 import difflib
 import inspect
 import logging
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from engine.app.home import Home
 from engine.app.plugins import SANDBOXES, find, named
+from engine.contract.context import Clock
 from engine.contract.failure import ConfigError
 from sandbox.contract import (
     Job,
@@ -24,6 +27,8 @@ from sandbox.unsafe import UnsafeSandbox
 if TYPE_CHECKING:
     from engine.app.settings import Settings
 
+LOOK_AGAIN_S = 30.0
+WAIT_S = 0.5  # a Docker Engine on this machine answers within a few milliseconds
 _log = logging.getLogger("knackbox.sandbox")
 
 
@@ -72,25 +77,67 @@ def unsafe_sandbox() -> Sandbox:
     return UnsafeSandbox()
 
 
-async def is_usable(box: Sandbox) -> bool:
+class SandboxWatch:
     """Whether the sandbox can run anything. Where it cannot, tools that need one are not listed.
 
     A backend that depends on a service of its own says so by a method `ready`, which raises SandboxError. It is asked
-    once, when the engine opens. What is called by name all the same is answered by the backend.
+    when the engine opens, and while it cannot be used again, since the service may be started later. What is called by
+    name all the same is answered by the backend.
     """
-    if isinstance(box, Refusing):
-        return False
-    ready = getattr(box, "ready", None)
-    if ready is None:
-        return True
-    try:
-        await ready()
-    except SandboxError as error:
-        _log.warning(
-            "Tools that need the sandbox are not listed: %s %s Then open the engine again.", error.message, error.remedy
-        )
-        return False
-    return True
+
+    def __init__(self, box: Sandbox, clock: Clock) -> None:
+        self._ready: Callable[[], Awaitable[None]] | None = getattr(box, "ready", None)
+        self._clock = clock
+        self.usable = not isinstance(box, Refusing) and self._ready is None
+        self._asked_s = clock.monotonic()
+        self._asking: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Ask for the first time, and log why the sandbox cannot be used."""
+        if error := await self._ask():
+            _log.warning(
+                "Tools that need the sandbox are not listed: %s %s Once it can be used they are: it is asked again, at "
+                "most every %g s.",
+                error.message,
+                error.remedy,
+                LOOK_AGAIN_S,
+            )
+
+    def look_again(self) -> Awaitable[bool] | None:
+        """For each list: None where nothing is to be asked now; else whether the sandbox can be used by now.
+
+        What is not answered within `WAIT_S` does not hold up the list; the next one has it.
+        """
+        if self.usable or self._ready is None or self._clock.monotonic() - self._asked_s < LOOK_AGAIN_S:
+            return None
+        self._asked_s = self._clock.monotonic()
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.ensure_future(self._ask_again())
+        return self._answered(self._asking)
+
+    async def aclose(self) -> None:
+        """Ask no more."""
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.wait((self._asking,))
+
+    async def _answered(self, asking: "asyncio.Task[None]") -> bool:
+        await asyncio.wait((asking,), timeout=WAIT_S)
+        return self.usable
+
+    async def _ask_again(self) -> None:
+        if await self._ask() is None:
+            _log.info("The sandbox can be used now; tools that need it are listed.")
+
+    async def _ask(self) -> SandboxError | None:
+        if self._ready is None:
+            return None
+        try:
+            await self._ready()
+        except SandboxError as error:
+            return error
+        self.usable = True
+        return None
 
 
 class Refusing:

@@ -5,7 +5,7 @@ source gives in a list, which could change behind our back, is looked at every t
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import is_
 
@@ -52,6 +52,10 @@ class _Base:
     skills: OrderedDict[Turn, tuple[tuple[Tools, ...], _Part]] = field(default_factory=OrderedDict)
 
 
+def nothing_changed() -> None:
+    """For an assembly whose requirements stay what they are."""
+
+
 class Assembly:
     """Belongs to one event loop."""
 
@@ -61,14 +65,17 @@ class Assembly:
         *,
         timeout_s: float = SOURCE_TIMEOUT_S,
         disabled: Callable[[], Mapping[str, str]] = dict,
+        look_again: Callable[[], Awaitable[frozenset[str]] | None] = nothing_changed,
     ) -> None:
         """configured: requirements that are met (`ToolSpec.requires`). timeout_s: for each source to answer.
 
         disabled: since when tools are, by id; asked for each list, when the sources have answered.
+        look_again: called before each list; None where the requirements that are met cannot have changed.
         """
         self._configured = configured
         self._timeout_s = timeout_s
         self._disabled = disabled
+        self._look_again = look_again
         self._splits: OrderedDict[int, tuple[Sequence[Tool], Offered]] = OrderedDict()
         self._bases: OrderedDict[tuple[int, ...], _Base] = OrderedDict()
 
@@ -77,6 +84,8 @@ class Assembly:
 
         The sources see the turn, so the one of acquired skills offers those that fit the query, or all without one.
         """
+        if (looking := self._look_again()) is not None:
+            self._configure(await looking)
         gathered = await gather(sources, turn, timeout_s=self._timeout_s)
         parts = [self._split(answer) for answer in gathered.answers]
         base = self._base(tuple(part.static for part in parts))
@@ -88,6 +97,12 @@ class Assembly:
         dropped = [*base.doubled, *static.dropped, *skills.dropped, *off, *none]
         dropped.sort(key=_dropped_name)
         return ActiveList(tools, tuple(dropped), gathered.failed)
+
+    def _configure(self, configured: frozenset[str]) -> None:
+        """From now on these requirements are met. What was remembered for others is forgotten."""
+        if configured != self._configured:
+            self._configured = configured
+            self._bases.clear()
 
     def _split(self, answer: Sequence[Tool]) -> Offered:
         """An answer by origin."""

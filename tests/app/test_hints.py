@@ -1,16 +1,21 @@
 """Hints to a model name only tools that its turn has, and do not contradict each other."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine import Engine
+from engine.app import sandboxes
+from engine.app.sandboxes import LOOK_AGAIN_S
 from engine.app.settings import Settings
 from engine.contract.allowed import Allowed
 from engine.contract.failure import FailureClass
 from engine.contract.turn import Turn
 from engine.recovery.advise import without_fatal_advice
+from sandbox.contract import Job, OnOutput, Outcome, Protections, SandboxError
+from tests.dispatch.house import ManualClock
 
 WITHOUT_ENGINE: dict[str, Any] = {"sandbox": "docker", "docker": {"url": "unix:///nowhere/docker.sock"}}
 NEEDS_A_BOX = {"execute", "kernels", "create_skill", "compose_skill"}
@@ -36,6 +41,68 @@ async def test_without_a_docker_engine_no_tool_that_needs_one_is_listed_or_sugge
         assert called.failure.reason == "sandbox_unavailable"
         assert "No Docker Engine answers" in called.error
     assert "Tools that need the sandbox are not listed: No Docker Engine answers" in caplog.text
+
+
+class Late:
+    """A sandbox whose service may be started later."""
+
+    name = "late"
+
+    def __init__(self) -> None:
+        self.started = False
+        self.asked = 0
+        self.answers = asyncio.Event()
+        self.answers.set()
+
+    async def ready(self) -> None:
+        self.asked += 1
+        await self.answers.wait()
+        if not self.started:
+            raise SandboxError("Nobody answers.")
+
+    async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
+        raise NotImplementedError
+
+    async def report(self) -> Protections:
+        return Protections(self.name, ())
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+
+async def lists_execute(engine: Engine) -> bool:
+    return "execute" in {tool.spec.name for tool in (await engine.list_tools()).tools}
+
+
+@pytest.mark.spec("LIST-6", "BOX-9")
+async def test_a_sandbox_that_is_started_later_brings_its_tools_and_is_asked_seldom(tmp_path: Path) -> None:
+    box, clock = Late(), ManualClock()
+    async with Engine.open(tmp_path, sandbox=box, clock=clock, environ={}) as engine:
+        assert not await lists_execute(engine)
+        box.started = True
+        clock.seconds += LOOK_AGAIN_S - 1
+        assert not await lists_execute(engine)
+        assert box.asked == 1
+        clock.seconds += 1
+        assert await lists_execute(engine)
+        clock.seconds += LOOK_AGAIN_S
+        assert await lists_execute(engine)
+        assert box.asked == 2
+        assert "execute" in (await engine.call("excute", {})).error
+
+
+@pytest.mark.spec("LIST-6")
+async def test_a_sandbox_that_does_not_answer_holds_up_no_list_and_no_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandboxes, "WAIT_S", 0.01)
+    box, clock = Late(), ManualClock()
+    async with Engine.open(tmp_path, sandbox=box, clock=clock, environ={}) as engine:
+        box.answers.clear()
+        for _ in range(3):
+            clock.seconds += LOOK_AGAIN_S
+            assert not await lists_execute(engine)
+        assert box.asked == 2  # by the opening, and by what still waits
 
 
 @pytest.mark.spec("CALL-4", "LIST-2")
