@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -68,14 +68,16 @@ REPEATED = {
 pytestmark = pytest.mark.spec("DOC-2")
 
 
-def classes() -> Iterator[tuple[str, str]]:
+@cache
+def classes() -> list[tuple[str, str]]:
     """(name, module) of every class."""
+    found = []
     for package in PACKAGES:
         for file in sorted((REPOSITORY / package).rglob("*.py")):
             module = ".".join(file.relative_to(REPOSITORY).with_suffix("").parts)
-            for node in ast.walk(parse_source(file.read_text("utf-8"))):
-                if isinstance(node, ast.ClassDef):
-                    yield node.name, module
+            tree = parse_source(file.read_text("utf-8"))
+            found += [(node.name, module) for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    return found
 
 
 def is_module(path: str) -> bool:
