@@ -120,7 +120,7 @@ def _lower(kind: int, soft: int, hard: int) -> None:
 
 
 def run(job: Message, body: bytes, result_fd: int) -> NoReturn:
-    """Run one job and leave the process. `job` is the header described in `sandbox.namespace.request`."""
+    """Run one job and leave the process. `job` is the header described in `sandbox.wire.request`."""
     folder = job["folder"]
     os.makedirs(folder, 0o700, exist_ok=True)
     place_files(folder, job["files"], body)

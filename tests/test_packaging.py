@@ -13,8 +13,8 @@ from engine.app import doctor
 from engine.contract.failure import ConfigError
 from engine.faces.cli import bench
 from sandbox.contract import Job, Language, SandboxError
-from sandbox.namespace import request
-from sandbox.namespace.programs import Programs
+from sandbox.wire import request
+from sandbox.wire.programs import Programs
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DECLARED = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))

@@ -18,7 +18,7 @@ from typing import NoReturn
 if __name__ == "__main__":
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from sandbox.namespace import syscalls
+from sandbox.linux import syscalls
 
 WORK = "/tmp/work"
 RECORD = "/tmp/work/.record"

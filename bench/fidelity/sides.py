@@ -11,7 +11,7 @@ from typing import Protocol
 
 from bench.fidelity import outside, report
 from sandbox.contract import Job, Language, Limits, Sandbox
-from sandbox.namespace.programs import find_programs, own_packages
+from sandbox.wire.programs import find_programs, own_packages
 
 _RECORD = ".record"
 _MAIN = "main.py"

@@ -23,8 +23,8 @@ from sandbox.docker.pool import Pool
 from sandbox.docker.running import NotTaken, RunningJob
 from sandbox.fair_slots import FairSlots
 from sandbox.line import Line
-from sandbox.namespace import request
-from sandbox.namespace.endings import settle
+from sandbox.wire import request
+from sandbox.wire.end_reasons import settle
 
 _BACKSTOP_S = 5.0  # process 1 of the container keeps the wall clock; this is for the case that it cannot
 _CLOSE_WAIT_S = 20.0

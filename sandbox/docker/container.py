@@ -10,7 +10,7 @@ from sandbox.docker.channel import Channel
 from sandbox.docker.client import Client
 from sandbox.docker.config import Shape
 from sandbox.docker.frames import ProtocolError
-from sandbox.namespace.programs import Programs
+from sandbox.wire.programs import Programs
 
 _END_WAIT_S = 2.0
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sandbox.docker.frames import Frame, ProtocolError
-from sandbox.namespace.zmtp import Meter
+from sandbox.wire.zmtp import Meter
 
 WINDOW = 256 << 10
 _TELL_AFTER = WINDOW // 2  # handed on, and not yet said: the sender has as much left, so that it need not wait

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from sandbox.namespace.inlets import NAME
+from sandbox.wire.paths import INLET_NAME
 
 _PREFIX = "knackbox-inlets-"
 _BACKLOG = 16
@@ -34,7 +34,9 @@ class Inlets:
             for index in range(1, count + 1):
                 end = socket.socket(socket.AF_UNIX)
                 self.listening.append(end)
-                end.bind(f"/proc/self/fd/{self._folder}/{NAME}-{index}")  # the path itself may be too long for a socket
+                end.bind(
+                    f"/proc/self/fd/{self._folder}/{INLET_NAME}-{index}"
+                )  # the path itself may be too long for a socket
                 end.listen(_BACKLOG)
                 end.setblocking(False)
         except BaseException:

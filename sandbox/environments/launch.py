@@ -10,7 +10,7 @@ import signal
 import sys
 from typing import NoReturn
 
-from sandbox.namespace import landlock, syscalls
+from sandbox.linux import landlock, syscalls
 
 _NO_ONE = 70  # exit code when whoever started us is gone already
 

@@ -13,7 +13,7 @@ from sandbox.contract import Job, Outcome
 from sandbox.kernels import program
 from sandbox.kernels.spec import KernelDied, KernelSpec
 from sandbox.line import Line
-from sandbox.namespace.inlets import NAME
+from sandbox.wire.paths import INLET_NAME
 
 _KEY_BYTES = 32
 
@@ -36,7 +36,7 @@ class Place:
     @property
     def path(self) -> str:
         """As Jupyter's `ip` of the transport `ipc`."""
-        return f"/proc/{os.getpid()}/fd/{self._folder}/{NAME}"
+        return f"/proc/{os.getpid()}/fd/{self._folder}/{INLET_NAME}"
 
     def show(self, folder: int) -> None:
         """From now on the sockets are those in this folder, a descriptor that stays the caller's."""

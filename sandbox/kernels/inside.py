@@ -27,7 +27,7 @@ from traitlets.config import Config
 
 _M_ARENA_MAX, _ARENAS = -8, 2  # malloc.h
 _PIECE = 1 << 16  # characters
-_LONGEST_MESSAGE = 63 << 20  # process 1 cuts a connection at 64 MiB: `sandbox.namespace.zmtp`
+_LONGEST_MESSAGE = 63 << 20  # process 1 cuts a connection at 64 MiB: `sandbox.wire.zmtp`
 _UNREAD = 16  # messages kept for a reader; ZeroMQ's thousand is 64 MiB printed ahead of who would interrupt it
 
 

@@ -23,24 +23,24 @@ from sandbox.contract import (
     Unsupported,
     Writes,
 )
+from sandbox.forkserver.backend import ForkedConfig, ForkedSandbox
+from sandbox.forkserver.pool import TemplateKey
+from sandbox.forkserver.running import RunningJob
+from sandbox.forkserver.server import ForkServer
 from sandbox.landlock_only import machine, probe
-from sandbox.landlock_only.wish import LandlockWish, program
+from sandbox.landlock_only.template_config import LandlockTemplateConfig, program
 from sandbox.line import Line
-from sandbox.namespace import request
-from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
-from sandbox.namespace.forkserver import ForkServer
-from sandbox.namespace.running import RunningJob
-from sandbox.namespace.templates import TemplateKey
+from sandbox.wire import request
 
 
 @dataclass(frozen=True, slots=True)
-class LandlockConfig(NamespaceConfig):
+class LandlockConfig(ForkedConfig):
     """folder: where the jobs' private folders are made; as root, other users must get into it."""
 
     folder: str = field(default_factory=lambda: os.path.realpath(tempfile.gettempdir()))
 
 
-class LandlockSandbox(NamespaceSandbox):
+class LandlockSandbox(ForkedSandbox):
     """The queue and the templates are those of the namespace backend; what a template does is not."""
 
     name = "landlock"
@@ -59,11 +59,9 @@ class LandlockSandbox(NamespaceSandbox):
         """As the house wants it; there is no network, whatever it may reach."""
         return cls(LandlockConfig.of(settings))
 
-    async def report(self) -> Protections:
-        """What this machine enforces, and what this level cannot give anywhere."""
-        if self._protections is None:
-            self._protections = await asyncio.to_thread(probe.protections, self.name)
-        return self._protections
+    def _probe(self) -> Protections:
+        """Try out what this machine enforces, and say what this level cannot give anywhere."""
+        return probe.protections(self.name)
 
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
         """Run one job in one fresh process. Raises Busy, and SandboxError for what the code is not to blame for."""
@@ -108,7 +106,7 @@ class LandlockSandbox(NamespaceSandbox):
             raise SandboxError("There is no interpreter other users can read.")
         self._must_be_open(key.packages)
         uids = machine.own_uids() if self._as_root else range(-1, 0)
-        wish = LandlockWish(
+        config = LandlockTemplateConfig(
             preload=key.preload,
             packages=key.packages,
             path=self._programs.path,
@@ -117,7 +115,7 @@ class LandlockSandbox(NamespaceSandbox):
             first_uid=uids.start,
             uids=len(uids),
         )
-        server = ForkServer(asdict(wish), self._config.warm, program(self._python))
+        server = ForkServer(program(self._python), asdict(config), self._config.warm)
         await server.start()
         return server
 

@@ -15,8 +15,9 @@ from sandbox import worker
 from sandbox.landlock_only import confine, places, rules
 from sandbox.landlock_only.family import Family, die_with_parent, end_on_sigterm
 from sandbox.landlock_only.watch import FamilyWatch
-from sandbox.namespace import answer, attend, frames, landlock, rootfs, syscalls
-from sandbox.namespace.cgroups import Group
+from sandbox.linux import answer, attend, landlock, syscalls
+from sandbox.linux.cgroups import Group
+from sandbox.wire import frames, paths
 
 _EVERYBODYS_DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
 # A look at all processes of the machine takes long where hundreds of a fork bomb compete with it.
@@ -135,7 +136,7 @@ def _relocate(header: worker.Message, place: places.Place, workspace: int) -> No
     else:
         header["cwd"] = header["folder"] = place.work
     for name in ("HOME", "TMPDIR"):
-        if header["env"].get(name) == rootfs.TMP:
+        if header["env"].get(name) == paths.TMP:
             header["env"][name] = place.tmp
     command = header["command"]
     script = next((index for index, part in enumerate(command) if part.startswith(f"{before}/main.")), None)

@@ -14,10 +14,10 @@ from typing import NoReturn
 
 from sandbox import worker
 from sandbox.landlock_only.family import die_with_parent
-from sandbox.namespace import landlock, seccomp, syscalls
-from sandbox.namespace.confine import Worker
-from sandbox.namespace.readings import data_in_use
-from sandbox.namespace.results import ResultChannel
+from sandbox.linux import landlock, seccomp, syscalls
+from sandbox.linux.readings import data_in_use
+from sandbox.linux.worker_process import WorkerProcess
+from sandbox.wire.results import ResultChannel
 
 _RESULT_FD, _JOB_FD, _RULES_FD = 3, 4, 5
 _HIGH = 64  # above every descriptor that is about to be given its place
@@ -55,7 +55,7 @@ def become(uid: int, gid: int) -> None:
     syscalls.drop_capabilities()
 
 
-def start(confinement: Confinement, out: int, err: int) -> Worker:
+def start(confinement: Confinement, out: int, err: int) -> WorkerProcess:
     """Fork it. The output descriptors are the child's alone afterwards."""
     job_read, job_write = os.pipe2(os.O_CLOEXEC)
     results = ResultChannel()
@@ -67,7 +67,7 @@ def start(confinement: Confinement, out: int, err: int) -> Worker:
     for descriptor in given:
         os.close(descriptor)
     results.accept_from(pid)
-    return Worker(pid, job_write, results)
+    return WorkerProcess(pid, job_write, results)
 
 
 def _become_worker(confinement: Confinement, given: tuple[int, ...], parent: int) -> NoReturn:

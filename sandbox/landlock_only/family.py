@@ -13,7 +13,7 @@ import time
 from typing import NoReturn, Self
 
 from sandbox.landlock_only import rules
-from sandbox.namespace import landlock, syscalls
+from sandbox.linux import landlock, syscalls
 
 _PR_SET_CHILD_SUBREAPER = 36
 _AGAIN_S = 0.001

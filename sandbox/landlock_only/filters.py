@@ -1,11 +1,11 @@
 """Second seccomp filters, for what namespaces would have kept away and Landlock does not see. Standard library only.
 
-They go beside `sandbox.namespace.seccomp.program`; of several filters the kernel takes the strictest answer. Numbers:
+They go beside `sandbox.linux.seccomp.program`; of several filters the kernel takes the strictest answer. Numbers:
 the kernel's ``arch/x86/entry/syscalls/syscall_64.tbl``.
 """
 
-from sandbox.namespace import bpf
-from sandbox.namespace.seccomp import AF_UNIX, FALLOCATE, LAST_REVIEWED, MKNOD, MKNODAT, no_sockets
+from sandbox.linux import bpf
+from sandbox.linux.seccomp import AF_UNIX, FALLOCATE, LAST_REVIEWED, MKNOD, MKNODAT, no_sockets
 
 _EPERM = [bpf.answer(bpf.EPERM)]
 # A datagram socket of a pair can be sent to any address, pair or not; stream and seqpacket sockets cannot.

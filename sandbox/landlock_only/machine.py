@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sandbox.namespace.programs import Programs
+from sandbox.wire.programs import Programs
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 _SYSTEM_PROGRAMS = ("/usr/local/bin", "/usr/bin", "/bin")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from sandbox.contract import Protection, Protections, State
 from sandbox.landlock_only import machine, rules
-from sandbox.namespace import landlock, probe
+from sandbox.linux import landlock
+from sandbox.linux.protections import control_group, seccomp_filter
 
 _SOURCE = str(Path(__file__).parents[2])
 # Binds itself as a worker is bound and says which layer does not hold; whatever it does, it only does to itself.
@@ -17,7 +18,7 @@ sys.path.insert(0, sys.argv[1])
 uid = int(sys.argv[2])
 from sandbox.landlock_only import filters, rules
 from sandbox.landlock_only.family import Family
-from sandbox.namespace import landlock, seccomp, syscalls
+from sandbox.linux import landlock, seccomp, syscalls
 layer = "landlock"
 try:
     Family.found()
@@ -65,7 +66,7 @@ def protections(backend: str, abi: int | None = None) -> Protections:
     """Blocking. `abi`: Landlock's version, where it is not to be asked of this kernel."""
     version = landlock.abi() if abi is None else abi
     broken = _try_out() if version >= rules.MINIMUM_ABI else {}
-    first = (_landlock(version), probe.seccomp_filter(), _user(), _interpreter())
+    first = (_landlock(version), seccomp_filter(), _user(), _interpreter())
     items = [_as_tried(item, broken) for item in (*first, *_simple())]
     return Protections(backend, (*items, *_absent()))
 
@@ -138,5 +139,5 @@ def _absent() -> list[Protection]:
     return [
         *(Protection(name, State.ABSENT, False, why, use) for name, why in _WITHOUT.items()),
         Protection("disk of its own", State.ABSENT, False, disk, use),
-        probe.control_group(),
+        control_group(),
     ]

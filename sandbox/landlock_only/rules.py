@@ -6,7 +6,7 @@ There is no private root here, so what may be read is named place by place. Stan
 import os
 from collections.abc import Iterable
 
-from sandbox.namespace import landlock
+from sandbox.linux import landlock
 
 MINIMUM_ABI = 6  # the first with scopes: without them a job could signal every process of its user
 

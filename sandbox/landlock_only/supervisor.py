@@ -11,15 +11,16 @@ import socket
 import stat
 from typing import Any
 
+from sandbox.forkserver import open_files, orders
 from sandbox.landlock_only import places, template
 from sandbox.landlock_only.family import Family, die_with_parent, end_on_sigterm
-from sandbox.namespace import cgroups, open_files, orders
+from sandbox.linux import cgroups
 
 _TEMPLATE_ENDS_MS = 3000
 
 
 def main(ours: socket.socket, theirs: socket.socket, wanted: dict[str, Any]) -> None:
-    """The engine's sockets for us and for the template, and what the template should be: a `wish.LandlockWish`."""
+    """The engine's sockets for us and for the template, and what the template should be: a `LandlockTemplateConfig`."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the engine, which then lets us end in order
     try:
         open_files.ensure_enough()

@@ -14,10 +14,11 @@ import sys
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from sandbox.forkserver import orders, preload
 from sandbox.landlock_only import box, confine, filters, places
 from sandbox.landlock_only.family import Family, fork_told_to_end
 from sandbox.landlock_only.watch import descendants
-from sandbox.namespace import cgroups, landlock, orders, preload, seccomp, syscalls
+from sandbox.linux import cgroups, landlock, seccomp, syscalls
 
 _SWEEPS = 100
 _BOX_BROKE = 70

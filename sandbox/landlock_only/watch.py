@@ -8,10 +8,10 @@ from collections.abc import Collection
 from typing import Any
 
 from sandbox.landlock_only import places
-from sandbox.namespace import readings
-from sandbox.namespace.cgroups import Group
-from sandbox.namespace.space import SharedSpace
-from sandbox.namespace.watch import TreeWatch, Used
+from sandbox.linux import readings
+from sandbox.linux.cgroups import Group
+from sandbox.linux.shared_space import SharedSpace
+from sandbox.linux.watch import TreeWatch, Used
 
 _BLOCK = 512
 _SLACK = 1 << 20  # a file system's own blocks; a file that ended just at the limit is not over it

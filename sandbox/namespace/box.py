@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from sandbox import worker
-from sandbox.namespace import answer, attend, confine, frames, inlets, landlock, layer, outlets, rootfs, syscalls
-from sandbox.namespace.cgroups import Group
-from sandbox.namespace.watch import TreeWatch
+from sandbox.linux import answer, attend, landlock, syscalls
+from sandbox.linux.cgroups import Group
+from sandbox.linux.watch import TreeWatch
+from sandbox.namespace import confine, inlets, layer, outlets, rootfs
+from sandbox.wire import frames, paths
 
 DEFAULT_DISK_BYTES = 128 << 20  # the default of `sandbox.contract.Limits`: no remount for it
 _INODES = 65_536
@@ -32,7 +34,7 @@ _KERNEL_POOLS = {
     "net/ipv4/tcp_wmem": "4096 16384 131072",
 }
 # /work is missing: only the job decides what may be done there, and a rule on a place holds for what is mounted on it.
-_WRITABLE = (rootfs.TMP, "/dev/shm", rootfs.PTS, "/dev/null", "/dev/zero", "/dev/full", "/dev/tty")  # noqa: S108  (in the box)
+_WRITABLE = (paths.TMP, "/dev/shm", rootfs.PTS, "/dev/null", "/dev/zero", "/dev/full", "/dev/tty")  # noqa: S108  (in the box)
 _PSEUDO_TERMINALS = "newinstance,ptmxmode=0666,mode=0620,max=64"  # their number is bounded for the whole machine
 
 
@@ -75,9 +77,9 @@ def main(plan: BoxPlan, channel: socket.socket, given: tuple[int, int, int], gro
             carrier.start()
         if group:
             group.bound(header["limits"])
-        watch.begin(header["limits"], running.pid, rootfs.WORK if header["mount"] == "through" else "")
+        watch.begin(header["limits"], running.pid, paths.WORK if header["mount"] == "through" else "")
         ended = attend.attend(running, channel, header["limits"]["wall_s"], watch, patient=carrier is not None)
-        channel.sendall(worker.pack(*answer.conclude(header, ended, watch)))
+        channel.sendall(worker.pack(*answer.conclude(header, ended, watch, _changes(header))))
         confine.readable(channel.fileno(), _TAKEN_WAIT_S)  # the engine closes it when it has the answer
     except EOFError:  # the engine is gone or wants no job here
         pass
@@ -87,6 +89,11 @@ def main(plan: BoxPlan, channel: socket.socket, given: tuple[int, int, int], gro
             channel.sendall(worker.pack(failure))
     finally:
         os._exit(0)
+
+
+def _changes(header: worker.Message) -> tuple[layer.Listing, bytes]:
+    """Return what the job changed in its copy of the workspace; nothing where it has no copy."""
+    return layer.changes() if header["mount"] == "copy" else ([], b"")
 
 
 @contextlib.contextmanager
@@ -114,7 +121,7 @@ def _isolate(mapped: int) -> None:
     _loopback_up()
     quiet = syscalls.MS_NOSUID | syscalls.MS_NODEV
     syscalls.mount("tmpfs", rootfs.BOX, "tmpfs", quiet, _tmpfs_options(DEFAULT_DISK_BYTES))
-    for name, target in (("tmp", rootfs.TMP), ("work", rootfs.WORK), ("shm", "/dev/shm")):  # noqa: S108  (in the box)
+    for name, target in (("tmp", paths.TMP), ("work", paths.WORK), ("shm", "/dev/shm")):  # noqa: S108  (in the box)
         os.mkdir(f"{rootfs.BOX}/{name}", 0o700)
         syscalls.mount(f"{rootfs.BOX}/{name}", target, "", syscalls.MS_BIND)
     syscalls.mount("devpts", rootfs.PTS, "devpts", syscalls.MS_NOSUID | syscalls.MS_NOEXEC, _PSEUDO_TERMINALS)
@@ -140,10 +147,10 @@ def _rehearse(watch: TreeWatch, worker_pid: int, group: Group | None) -> None:
     limits |= {"processes": 1 << 20, "threads": 1 << 20}
     if group:
         group.bound(limits)
-    job: worker.Message = {"language": "python", "call": None, "cwd": rootfs.TMP, "collect": [], "mount": ""}
+    job: worker.Message = {"language": "python", "call": None, "cwd": paths.TMP, "collect": [], "mount": ""}
     frames.header_of(worker.pack(job))
     ended = attend.rehearse(watch, limits, worker_pid)
-    worker.pack(*answer.conclude(job, ended, watch))
+    worker.pack(*answer.conclude(job, ended, watch, _changes(job)))
 
 
 def _mount(header: worker.Message, tree: int) -> None:
@@ -156,5 +163,5 @@ def _mount(header: worker.Message, tree: int) -> None:
         if header["mount"] == "copy":
             layer.mount(tree)
         else:
-            syscalls.move_mount(tree, rootfs.WORK)
+            syscalls.move_mount(tree, paths.WORK)
         os.close(tree)

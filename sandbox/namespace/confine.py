@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from sandbox import worker
-from sandbox.namespace import landlock, rootfs, seccomp, syscalls
-from sandbox.namespace.cgroups import Group
-from sandbox.namespace.readings import data_in_use
-from sandbox.namespace.results import ResultChannel
+from sandbox.linux import landlock, seccomp, syscalls
+from sandbox.linux.cgroups import Group
+from sandbox.linux.readings import data_in_use
+from sandbox.linux.worker_process import WorkerProcess
+from sandbox.wire import paths
+from sandbox.wire.results import ResultChannel
 
 _RESULT_FD, _JOB_FD, _RULES_FD = 3, 4, 5
 _HIGH = 64  # above every descriptor that is about to be given its place
@@ -39,22 +41,7 @@ class Confinement:
     group: Group | None
 
 
-@dataclass(frozen=True)
-class Worker:
-    """A confined worker that waits for its job."""
-
-    pid: int
-    job: int
-    results: ResultChannel
-
-    def hand_over(self, frame: bytes) -> None:
-        """Give it the job's frame, as the engine sent it."""
-        with contextlib.suppress(BrokenPipeError):  # it died waiting; its status tells
-            worker.write_all(self.job, frame)
-        os.close(self.job)
-
-
-def start(confinement: Confinement, out: int, err: int) -> Worker:
+def start(confinement: Confinement, out: int, err: int) -> WorkerProcess:
     """Fork it. The given descriptors are the child's alone afterwards."""
     job_read, job_write = os.pipe2(os.O_CLOEXEC)
     results = ResultChannel()
@@ -66,7 +53,7 @@ def start(confinement: Confinement, out: int, err: int) -> Worker:
     for descriptor in given:
         os.close(descriptor)
     results.accept_from(pid)
-    return Worker(pid, job_write, results)
+    return WorkerProcess(pid, job_write, results)
 
 
 def _become(confinement: Confinement, given: tuple[int, ...]) -> NoReturn:
@@ -97,7 +84,7 @@ def _become(confinement: Confinement, given: tuple[int, ...]) -> NoReturn:
             seccomp.apply(confinement.filters.with_workspace)
         if rules >= 0:
             allowed = landlock.workspace_access if job["mount"] else landlock.write_access
-            landlock.allow(_RULES_FD, rootfs.WORK, allowed(confinement.landlock_abi))
+            landlock.allow(_RULES_FD, paths.WORK, allowed(confinement.landlock_abi))
             landlock.restrict(_RULES_FD)
         worker.set_limits(job["limits"], data_in_use=in_use[job["language"]], processes_in_use=1)
         worker.run(job, _take_stdin(body, job["stdin"]), _RESULT_FD)
@@ -130,7 +117,7 @@ def _take_stdin(body: bytes, size: int) -> bytes:
     """Put the end of the body behind descriptor 0; what is left is the job's files."""
     if not size:
         return body
-    descriptor = os.open(rootfs.TMP, os.O_TMPFILE | os.O_RDWR, 0o600)
+    descriptor = os.open(paths.TMP, os.O_TMPFILE | os.O_RDWR, 0o600)
     worker.write_all(descriptor, body[-size:])
     os.lseek(descriptor, 0, os.SEEK_SET)
     os.dup2(descriptor, 0)

@@ -16,10 +16,11 @@ import threading
 from dataclasses import dataclass, field
 
 from sandbox import worker
-from sandbox.namespace import rootfs, syscalls
-from sandbox.namespace.zmtp import Meter
+from sandbox.linux import syscalls
+from sandbox.namespace import rootfs
+from sandbox.wire.paths import INLET_NAME
+from sandbox.wire.zmtp import Meter
 
-NAME = "k"  # the sockets are k-1, k-2, … in the order of the ports: how Jupyter names those of one kernel
 _BACKLOG = 16
 _READ = 1 << 16
 _MOST = 64  # connections at once
@@ -38,7 +39,7 @@ def open_all(ports: list[int], channel: socket.socket) -> "Carrier":
     try:
         for index, port in enumerate(ports, 1):
             end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-            end.bind(f"{folder}/{NAME}-{index}")
+            end.bind(f"{folder}/{INLET_NAME}-{index}")
             end.listen(_BACKLOG)
             listening[end.fileno()] = (end, port)
         seen = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)

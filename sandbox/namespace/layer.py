@@ -9,7 +9,9 @@ import os
 import stat
 
 from sandbox import worker
-from sandbox.namespace import rootfs, syscalls
+from sandbox.linux import syscalls
+from sandbox.namespace import rootfs
+from sandbox.wire import paths
 
 _BELOW = f"{rootfs.BOX}/below"
 _LAYER = f"{rootfs.BOX}/layer"
@@ -27,7 +29,7 @@ def mount(tree: int) -> None:
         os.mkdir(folder, 0o700)
     syscalls.move_mount(tree, _BELOW)
     options = f"lowerdir={_BELOW},upperdir={_LAYER},workdir={_SCRATCH},userxattr"
-    syscalls.mount("overlay", rootfs.WORK, "overlay", syscalls.MS_NOSUID | syscalls.MS_NODEV, options)
+    syscalls.mount("overlay", paths.WORK, "overlay", syscalls.MS_NOSUID | syscalls.MS_NODEV, options)
 
 
 def changes() -> tuple[Listing, bytes]:

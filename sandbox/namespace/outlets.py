@@ -15,7 +15,8 @@ import struct
 from pathlib import Path
 
 from sandbox import worker
-from sandbox.namespace import rootfs, syscalls
+from sandbox.linux import syscalls
+from sandbox.namespace import rootfs
 
 _BACKLOG = 128
 _IP_FREEBIND, _IPV6_FREEBIND = 15, 78  # linux/in.h, linux/in6.h: bind before the address is anybody's

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 from sandbox.contract import Protection, Protections, State
-from sandbox.namespace import cgroups, landlock, seccomp
+from sandbox.linux import landlock
+from sandbox.linux.protections import control_group, seccomp_filter
 
 _NAMESPACES = {
     "user": 0x10000000,
@@ -93,18 +94,6 @@ def _kernel() -> Protection:
     return Protection(name, State.ABSENT, True, why, "Use Linux 5.12 or newer.")
 
 
-def seccomp_filter() -> Protection:
-    """Whether calls can be refused here."""
-    if not seccomp.supported():
-        why = f"the filter is written for x86_64, this is {os.uname().machine}"
-        return Protection("seccomp", State.ABSENT, True, why, "Use the docker backend or an x86_64 machine.")
-    status = Path("/proc/self/status").read_text()
-    if "Seccomp:" not in status:
-        return Protection("seccomp", State.ABSENT, True, "the kernel was built without it", "Use another kernel.")
-    refused = len(seccomp.DENIED) + len(seccomp.UNKNOWN)
-    return Protection("seccomp", State.ENFORCED, required=True, detail=f"{refused} calls refused")
-
-
 def _landlock() -> Protection:
     version = landlock.abi()
     if version:
@@ -122,13 +111,3 @@ def _always() -> list[Protection]:
         Protection("rlimits", State.ENFORCED, required=True),
         Protection("unprivileged user", State.ENFORCED, required=True, detail=user),
     ]
-
-
-def control_group() -> Protection:
-    """Whether the kernel bounds and counts a box as a whole here."""
-    layout = cgroups.find()
-    if layout is not None:
-        return Protection("cgroup", State.ENFORCED, required=False, detail=f"version {layout.version}, one per box")
-    why = "no writable memory controller; rlimits bind processes, and process 1 of the box bounds the tree"
-    remedy = "Start as root, or inside a delegated group (`systemd-run --user --scope -p Delegate=yes knackbox …`)."
-    return Protection("cgroup", State.ABSENT, False, why, remedy)

@@ -10,7 +10,7 @@ import contextlib
 import os
 import time
 
-from sandbox.namespace.cgroups import Layout
+from sandbox.linux.cgroups import Layout
 
 _PERIOD_MS = 4  # shorter than any grace period, of which each lasts at least one tick of the kernel's clock
 _LASTS_S = 2.0

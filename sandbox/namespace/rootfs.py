@@ -10,12 +10,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sandbox.namespace import syscalls
-from sandbox.namespace.syscalls import MOUNT_ATTR_NODEV, MOUNT_ATTR_NOSUID, MOUNT_ATTR_RDONLY
+from sandbox.linux import syscalls
+from sandbox.linux.syscalls import MOUNT_ATTR_NODEV, MOUNT_ATTR_NOSUID, MOUNT_ATTR_RDONLY
+from sandbox.wire.paths import PACKAGES, TMP, WORK
 
-PACKAGES = "/env"  # where the environment's site-packages are seen
-WORK = "/work"
-TMP = "/tmp"  # noqa: S108  (the box's own)
 BOX = "/box"  # where a box mounts the one tmpfs that its /tmp, /work and /dev/shm are parts of
 BOX_ID = 1000
 

@@ -12,7 +12,9 @@ import socket
 import stat
 from typing import Any
 
-from sandbox.namespace import cgroups, open_files, orders, rootfs, syscalls
+from sandbox.forkserver import open_files, orders
+from sandbox.linux import cgroups, syscalls
+from sandbox.namespace import rootfs
 from sandbox.namespace.pulse import Pulse
 from sandbox.namespace.template import Template, TemplatePlan
 

@@ -14,7 +14,10 @@ import sys
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from sandbox.namespace import box, cgroups, confine, landlock, orders, preload, rootfs, seccomp, syscalls
+from sandbox.forkserver import orders, preload
+from sandbox.linux import cgroups, landlock, seccomp, syscalls
+from sandbox.namespace import box, confine, rootfs
+from sandbox.wire import paths
 
 _NEW = (
     syscalls.CLONE_NEWUSER
@@ -51,7 +54,7 @@ class Template:
         rootfs.build(self._plan.root)
         sys.path[:] = [p for p in sys.path if os.path.exists(p)]
         os.environ.clear()
-        os.environ.update(PATH=":".join(self._plan.path), HOME=rootfs.TMP, LANG="C.UTF-8", OPENBLAS_NUM_THREADS="1")
+        os.environ.update(PATH=":".join(self._plan.path), HOME=paths.TMP, LANG="C.UTF-8", OPENBLAS_NUM_THREADS="1")
         missing = preload.for_template(self._plan.preload, self._plan.root.shown_packages())
         filters = confine.Filters(seccomp.program(rootfs.BOX_ID), seccomp.program_for_a_workspace())
         self._box_plan = box.BoxPlan(filters, landlock.abi())

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.contract import End, Job, SandboxError
+from sandbox.forkserver.running import _decoded
 from sandbox.namespace.backend import NamespaceSandbox
-from sandbox.namespace.running import _decoded
 from sandbox.nodes import MAX_NODES, too_many_nodes
 
 VALUES = st.recursive(

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from sandbox import worker
-from sandbox.namespace import landlock, seccomp, syscalls
-from sandbox.namespace.readings import data_in_use
-from sandbox.namespace.results import ResultChannel
+from sandbox.linux import landlock, seccomp, syscalls
+from sandbox.linux.readings import data_in_use
+from sandbox.wire.results import ResultChannel
 
 TMP, WORK, SHM = "/tmp", "/work", "/dev/shm"  # noqa: S108  (in the container)
 _WRITABLE = (TMP, WORK, SHM, "/dev/pts", "/dev/null", "/dev/zero", "/dev/full", "/dev/tty")

@@ -9,7 +9,7 @@ import contextlib
 import os
 from typing import Any
 
-from sandbox.namespace.watch import TreeWatch, Used
+from sandbox.linux.watch import TreeWatch, Used
 
 _CGROUP = "/sys/fs/cgroup"
 _OOM_KILLS = (("memory.events", "oom_kill"), ("memory/memory.oom_control", "oom_kill"))

@@ -18,7 +18,7 @@ from sandbox import worker
 from sandbox.docker.inside import confine, counters, facts
 from sandbox.docker.inside.keeper import Keeper
 from sandbox.docker.inside.outbox import Outbox
-from sandbox.namespace import answer
+from sandbox.linux import answer
 
 _ORDERS, _OUT = 0, 1
 _SEND_WAIT_S = 30.0

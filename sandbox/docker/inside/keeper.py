@@ -17,8 +17,8 @@ from sandbox.docker.inside import counters
 from sandbox.docker.inside.confine import Confined
 from sandbox.docker.inside.inlets import Inlets
 from sandbox.docker.inside.outbox import Outbox
-from sandbox.namespace.attend import Ended, wake_on_child
-from sandbox.namespace.watch import Used
+from sandbox.linux.attend import Ended, wake_on_child
+from sandbox.linux.watch import Used
 
 _FIRST_LOOK_S, _LAST_PAUSE_S, _RESTING_PAUSE_S = 0.01, 0.05, 0.4
 _READ = 1 << 16

@@ -7,11 +7,11 @@ import pytest_asyncio
 
 from sandbox.docker.backend import DockerSandbox
 from sandbox.docker.config import DockerConfig
-from sandbox.escapes.attempt import Attempt
-from sandbox.escapes.stage import Stage
-from sandbox.escapes.suite import attempts_on
-from sandbox.escapes.trial import put
 from sandbox.self_check import Verdict, self_check
+from sandbox.self_check.attempts.attempt import Attempt
+from sandbox.self_check.attempts.stage import Stage
+from sandbox.self_check.attempts.suite import attempts_on
+from sandbox.self_check.attempts.trial import put
 
 pytestmark = [pytest.mark.docker, pytest.mark.asyncio(loop_scope="module")]
 

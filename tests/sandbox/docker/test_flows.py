@@ -23,7 +23,7 @@ from sandbox.docker import inlets
 from sandbox.docker.flows import WINDOW, Flows
 from sandbox.docker.frames import Frame, ProtocolError
 from sandbox.docker.inside.inlets import Inlets as Ways
-from sandbox.namespace.inlets import NAME
+from sandbox.wire.paths import INLET_NAME
 
 pytestmark = [pytest.mark.spec("KERN-1", "BOX-9")]
 ROOT = Path(__file__).parents[3]
@@ -245,10 +245,10 @@ class TestSockets:
         with inlets.Inlets(5) as ways:
             (folder,) = base.iterdir()
             assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-            assert {path.name for path in folder.iterdir()} == {f"{NAME}-{index}" for index in range(1, 6)}
+            assert {path.name for path in folder.iterdir()} == {f"{INLET_NAME}-{index}" for index in range(1, 6)}
             seen = ways.folder()
             with socket.socket(socket.AF_UNIX) as client:
-                client.connect(f"/proc/{os.getpid()}/fd/{seen}/{NAME}-3")
+                client.connect(f"/proc/{os.getpid()}/fd/{seen}/{INLET_NAME}-3")
                 ways.listening[2].accept()[0].close()
             os.close(seen)
             inlets.sweep()

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[3]
 # In a process of its own: it takes over SIGCHLD.
 OVER_BEFORE = """
 import os, select
-from sandbox.namespace.attend import wake_on_child
+from sandbox.linux.attend import wake_on_child
 
 if (pid := os.fork()) == 0:
     os._exit(4)

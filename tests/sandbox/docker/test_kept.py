@@ -23,7 +23,7 @@ from sandbox.docker.frames import Frame, Frames
 from sandbox.docker.inlets import Inlets
 from sandbox.docker.kept import KeptJob
 from sandbox.docker.running import NotTaken
-from sandbox.namespace.inlets import NAME
+from sandbox.wire.paths import INLET_NAME
 
 pytestmark = [pytest.mark.spec("KERN-1", "BOX-9")]
 WAIT_S = 20
@@ -45,7 +45,7 @@ class Far:
 
     def client(self) -> socket.socket:
         end = socket.socket(socket.AF_UNIX)
-        end.connect(f"/proc/{os.getpid()}/fd/{self._folder}/{NAME}-1")
+        end.connect(f"/proc/{os.getpid()}/fd/{self._folder}/{INLET_NAME}-1")
         end.settimeout(WAIT_S)
         self.clients.append(end)
         return end

@@ -14,7 +14,7 @@ import pytest
 from sandbox.contract import SandboxError, UnresolvedRequirements
 from sandbox.environments.environments import Environments, EnvironmentsConfig
 from sandbox.environments.installer import _BOOTSTRAP, _SOURCE
-from sandbox.namespace import landlock
+from sandbox.linux import landlock
 from tests.sandbox.environments.wheels import from_folder, make_wheel, slow_index
 
 

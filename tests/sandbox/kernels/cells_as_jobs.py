@@ -16,12 +16,12 @@ import zmq.asyncio
 from jupyter_client.asynchronous.client import AsyncKernelClient
 
 from sandbox.contract import CodeError, End, Job, Language, OnOutput, Outcome, Protections
-from sandbox.escapes.attempt import Attempt
-from sandbox.escapes.memory import HELD_BYTES
 from sandbox.kernels.boxed import BoxedKernel
 from sandbox.kernels.spec import Cell, CellLimits, KernelSpec
 from sandbox.kernels.talk import Talk
 from sandbox.namespace.backend import NamespaceSandbox
+from sandbox.self_check.attempts.attempt import Attempt
+from sandbox.self_check.attempts.memory import HELD_BYTES
 
 # An idle kernel has eight threads, with stacks of 64 MiB of address space that the rlimit counts, and its sockets.
 OWN_MEMORY, OWN_PROCESSES, OWN_FILES = 96 << 20, 12, 64

@@ -7,11 +7,11 @@ import pytest_asyncio
 import zmq.asyncio
 
 from sandbox.contract import Language
-from sandbox.escapes.attempt import Attempt
-from sandbox.escapes.stage import Stage
-from sandbox.escapes.suite import ALL, attempts_on
-from sandbox.escapes.trial import put
 from sandbox.namespace.backend import NamespaceSandbox
+from sandbox.self_check.attempts.attempt import Attempt
+from sandbox.self_check.attempts.stage import Stage
+from sandbox.self_check.attempts.suite import ALL, attempts_on
+from sandbox.self_check.attempts.trial import put
 from tests.sandbox.kernels.cells_as_jobs import SENSELESS, CellsAsJobs, from_a_cell, senseless
 
 pytestmark = pytest.mark.escapes

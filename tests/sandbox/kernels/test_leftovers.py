@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.kernels.spec import CellLimits
-from sandbox.namespace import cgroups
+from sandbox.linux import cgroups
 from tests.descriptors import open_descriptors
 from tests.sandbox.kernels.starting import Start
 from tests.sandbox.test_cleanup import marked, mounts, supervisors_of, wait_until

@@ -9,7 +9,7 @@ import pytest
 from sandbox.contract import End, Job, Language, Limits
 from sandbox.landlock_only.backend import LandlockSandbox
 from sandbox.landlock_only.watch import FamilyWatch
-from sandbox.namespace.watch import Used
+from sandbox.linux.watch import Used
 from tests.sandbox.test_limits import (  # noqa: F401  (collected here, with this folder's `box`)
     CASES,
     test_an_endless_printer_leaves_only_what_is_kept_in_memory,

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sandbox.namespace import syscalls
+from sandbox.linux import syscalls
 from tests.sandbox.soak import residue
 
 BATCH = 40

@@ -1,0 +1,80 @@
+"""Starts the processes of a template: its supervisor, which starts the template itself."""
+
+import socket
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sandbox import worker
+from sandbox.forkserver import orders
+
+_SOURCE = str(Path(__file__).parents[2])
+# The command line is visible in every box, so nothing of the host goes on it: all else comes over the socket.
+# For the same reason our modules' code does not name the files it was compiled from: a job can look at its stack.
+_BOOTSTRAP = f"""
+import site, sys
+sys.path[:] = [path for path in sys.path if path and path not in site.getsitepackages()]
+import _imp, importlib, importlib.machinery, json, socket
+ours, theirs = (socket.socket(fileno=int(n)) for n in sys.argv[1:])
+wanted = json.loads(ours.recv(1 << 16))
+class Loader(importlib.machinery.SourceFileLoader):
+    def get_code(self, name):
+        code = super().get_code(name)
+        _imp._fix_co_filename(code, {worker.OWN_FILES!r} + name)
+        return code
+class Finder:
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] == "sandbox":
+            spec = importlib.machinery.PathFinder.find_spec(name, path)
+            spec.loader = Loader(name, spec.origin)
+            return spec
+sys.meta_path.insert(0, Finder)
+sys.path.insert(0, wanted["source"])
+supervisor = importlib.import_module(wanted["supervisor"])
+sys.meta_path.remove(Finder)
+del sys.path[0]
+supervisor.main(ours, theirs, wanted)
+"""
+# Boxes are forks of this interpreter, so it starts as a job's own would: without -I and -S, which would show in
+# `sys.flags` and be handed down to child processes. Its path is bare all the same: no folder of a user's (it gets no
+# variables of the caller, and no home), and no packages but those a box is given.
+_AS_JOBS_EXPECT = {"HOME": "/nonexistent", "LANG": "C.UTF-8"}
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The program to start as a supervisor.
+
+    Attributes:
+        python: The interpreter.
+        supervisor: A module whose `main` takes both sockets and the template's config, as a dict.
+        environment: Variables added to the few that every supervisor gets.
+    """
+
+    python: str
+    supervisor: str
+    environment: Mapping[str, str]
+
+
+def launch(program: Program, config: Mapping[str, Any]) -> tuple[subprocess.Popen[bytes], socket.socket, socket.socket]:
+    """The supervisor's process, our end of the socket to it, and of the one to its template. Raises OSError."""
+    template, template_there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    supervisor, supervisor_there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    given = (supervisor_there.fileno(), template_there.fileno())
+    # Not through asyncio: its child watchers would have to outlive the loop.
+    process = subprocess.Popen(
+        [program.python, "-c", _BOOTSTRAP, *map(str, given)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        pass_fds=given,
+        env={**_AS_JOBS_EXPECT, **program.environment},
+        cwd="/",
+        start_new_session=True,
+    )
+    template_there.close()
+    supervisor_there.close()
+    orders.say(supervisor, {"source": _SOURCE, "supervisor": program.supervisor, **config})
+    return process, supervisor, template

@@ -1,0 +1,131 @@
+"""The templates of one sandbox: started when first needed, replaced when dead or worn out, closed when too many."""
+
+import asyncio
+import contextlib
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from sandbox.contract import SandboxError
+from sandbox.forkserver.server import ForkServer
+
+
+class Lease(Protocol):
+    """What must stay as long as a template lives: the folder its packages are in."""
+
+    def release(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateKey:
+    """What tells templates apart: the modules they have imported, the packages their boxes see (host folders)."""
+
+    preload: tuple[str, ...]
+    packages: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wear:
+    """most: templates at once. forks, seconds: after so many a template is replaced, and what leaks in it with it."""
+
+    most: int
+    forks: int
+    seconds: float
+
+
+@dataclass(slots=True)
+class _Entry:
+    task: asyncio.Task[ForkServer]
+    lease: Lease | None
+
+    @property
+    def server(self) -> ForkServer | None:
+        """The running template; None while it starts, and when it could not."""
+        if not self.task.done() or self.task.cancelled() or self.task.exception():
+            return None
+        return self.task.result()
+
+    async def end(self) -> None:
+        try:
+            if self.server is not None:
+                await self.server.aclose()
+        finally:
+            if self.lease is not None:
+                self.lease.release()
+
+
+class Templates:
+    """For one event loop. start: makes the template of a key; raises SandboxError."""
+
+    def __init__(self, wear: Wear, start: Callable[[TemplateKey], Awaitable[ForkServer]]) -> None:
+        self._wear = wear
+        self._start = start
+        self._entries: OrderedDict[TemplateKey, _Entry] = OrderedDict()
+        self._in_use: Counter[TemplateKey] = Counter()
+        self._retired: list[_Entry] = []
+        self._closed = False
+
+    @contextlib.asynccontextmanager
+    async def using(self, key: TemplateKey, lend: Callable[[], Lease] | None = None) -> AsyncIterator[ForkServer]:
+        """The template, which is not closed while it is in use. lend: asked once, when it is started."""
+        self._in_use[key] += 1  # before anything is awaited: a template just started is nobody's otherwise
+        try:
+            server = await self._get(key, lend)
+            await self._evict()
+            server.jobs += 1
+            try:
+                yield server
+            finally:
+                server.jobs -= 1
+                await self._bury_retired()
+        finally:
+            self._in_use[key] -= 1
+            if not self._in_use[key]:
+                del self._in_use[key]
+
+    async def aclose(self) -> None:
+        """End every template, and with it every box."""
+        self._closed = True
+        entries, self._entries = [*self._entries.values(), *self._retired], OrderedDict()
+        self._retired = []
+        for entry in entries:
+            with contextlib.suppress(SandboxError):
+                await entry.task
+            await entry.end()
+
+    async def _get(self, key: TemplateKey, lend: Callable[[], Lease] | None) -> ForkServer:
+        if self._closed:
+            raise SandboxError("The sandbox is closed.")
+        entry = self._entries.get(key)
+        if entry is not None and entry.task.done() and (entry.server is None or entry.server.dead):
+            del self._entries[key]
+            await entry.end()  # reap what is left of it
+            entry = self._entries.get(key)
+        if entry is not None and entry.server is not None and self._worn_out(entry.server):
+            self._retired.append(self._entries.pop(key))
+            entry = None
+        if entry is None:
+            task = asyncio.ensure_future(self._start(key))
+            entry = self._entries[key] = _Entry(task, lend() if lend else None)
+        self._entries.move_to_end(key)
+        return await asyncio.shield(entry.task)
+
+    def _worn_out(self, server: ForkServer) -> bool:
+        return server.hung or server.forks >= self._wear.forks or server.age_s >= self._wear.seconds
+
+    async def _bury_retired(self) -> None:
+        """Close the templates that were replaced, each once its last job is done."""
+        idle = [entry for entry in self._retired if entry.server is None or not entry.server.jobs]
+        for entry in idle:
+            self._retired.remove(entry)
+        for entry in idle:
+            await entry.end()
+
+    async def _evict(self) -> None:
+        """Close templates nobody uses, the least recently used first, until there are not too many."""
+        while len(self._entries) > self._wear.most:
+            spare = next((key for key, e in self._entries.items() if not self._in_use[key] and e.task.done()), None)
+            if spare is None:
+                return
+            await self._entries.pop(spare).end()

@@ -1,0 +1,246 @@
+"""One job in one forked box, seen from the engine: send it, read its output, hear its end."""
+
+import asyncio
+import json
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sandbox import worker
+from sandbox.capture import Capture
+from sandbox.changes import Change, ChangeKind
+from sandbox.contract import CodeError, End, Job, OnOutput, Outcome, SandboxError, Stream, Usage
+from sandbox.forkserver.server import ForkedBox
+from sandbox.nodes import MAX_NODES, too_many_nodes
+
+_READ = 1 << 16
+_LONGEST_NEWS = 16 << 10  # bytes of a head that is decoded at once; what comes before an answer is shorter
+_MAX_OUTLETS = 64  # sockets one message of the box may carry
+_READS_PER_WAKE = 16  # so that an endless printer leaves the loop to others
+
+
+def _decoded(text: bytes) -> dict[str, Any]:
+    """The head of an answer. Raises SandboxError for more than the box's own worker would send."""
+    if too_many_nodes(text, 2 * MAX_NODES):  # the worker's own count leaves room for what is around the value
+        raise SandboxError("The box's answer has too many values to be read.", may_have_started=True)
+    said: dict[str, Any] = json.loads(text)
+    return said
+
+
+class RunningJob:
+    """`box` is used up by it. Create one inside a running loop; close it always."""
+
+    def __init__(
+        self,
+        box: ForkedBox,
+        job: Job,
+        on_output: OnOutput | None,
+        on_outlets: Callable[[Sequence[int]], None] | None = None,
+    ) -> None:
+        """on_outlets: takes the sockets that listen in the box, as descriptors, where the job has egress."""
+        self._loop = asyncio.get_running_loop()
+        self._box = box
+        self.job = job
+        self._on_output = on_output
+        self._on_outlets = on_outlets
+        self._captures: dict[Stream, Capture] = {
+            "stdout": Capture(job.limits.capture_bytes),
+            "stderr": Capture(job.limits.capture_bytes),
+        }
+        self._frame = bytearray()
+        self._answer: asyncio.Future[tuple[bytes, bytes] | None] = self._loop.create_future()
+        self._signals: deque[asyncio.Future[None]] = deque()
+        self._stopped_for_output = False
+        self._started = self._loop.time()
+        self.sent = False
+
+    async def send(self, header: dict[str, Any], body: bytes, tree: int) -> None:
+        """Put the job to the box; with `tree` >= 0 its workspace's mount goes along."""
+        frame = worker.pack(header, body)
+        channel = self._box.channel
+        self._started = self._loop.time()
+        try:
+            done = socket.send_fds(channel, [frame], [tree]) if tree >= 0 else channel.send(frame)
+            self.sent = True
+            if done < len(frame):
+                await self._loop.sock_sendall(channel, memoryview(frame)[done:])
+        except OSError as problem:
+            raise SandboxError(f"The box ended before its job: {problem}.") from None
+        self._loop.add_reader(channel, self._hear)
+        self._loop.add_reader(self._box.stdout, self._read, "stdout", self._box.stdout)
+        self._loop.add_reader(self._box.stderr, self._read, "stderr", self._box.stderr)
+
+    async def outcome(self) -> Outcome:
+        """Wait for the end. Raises SandboxError when the box itself failed, and what `on_output` raised."""
+        answer = await self._answer
+        wall = self._loop.time() - self._started
+        self._drain()
+        if answer is None:
+            return self._without_answer(wall)
+        text, body = answer
+        if len(text) > _LONGEST_NEWS:  # decoding may take a while
+            said = await asyncio.to_thread(_decoded, text)
+        else:
+            said = json.loads(text)
+        if said.get("kind") == "failed":
+            raise SandboxError(f"The box could not run the job: {said['why']}.", may_have_started=said["started"])
+        return self._with_answer(said, body, wall)
+
+    def stop(self, reason: str) -> None:
+        """Ask the box to end the job for this reason (a name of `End`); it still answers."""
+        self._order({"stop": reason})
+
+    def signal(self, number: int) -> None:
+        """Ask the box to send this signal to the job's process group."""
+        if self.sent and not self._answer.done():
+            self._signals.append(self._loop.create_future())
+            self._order({"signal": number})
+
+    async def signalled(self) -> None:
+        """Wait until the box has sent every signal it was asked to send, or has ended."""
+        for signal in list(self._signals):
+            await asyncio.shield(signal)
+
+    def _order(self, order: dict[str, Any]) -> None:
+        if self.sent and not self._answer.done():
+            try:
+                self._box.channel.send(worker.pack(order))
+            except OSError:  # it is ending already
+                return
+
+    def close(self) -> None:
+        self._forget_signals()
+        for descriptor in (self._box.channel.fileno(), self._box.stdout, self._box.stderr):
+            if descriptor >= 0:
+                self._loop.remove_reader(descriptor)
+        self._box.close()
+
+    def _hear(self) -> None:
+        try:
+            data = self._receive()
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        except SandboxError as problem:
+            if not self._answer.done():
+                self._answer.set_exception(problem)
+            return
+        self._frame += data
+        if not data:
+            self._finish(None)
+            return
+        while (start := worker.HEADER.size) <= len(self._frame):
+            head, body = worker.unpack_head(bytes(self._frame[:start]))
+            if len(self._frame) < start + head + body:
+                return
+            text = bytes(memoryview(self._frame)[start : start + head])
+            kind = json.loads(text).get("kind") if head <= _LONGEST_NEWS else None
+            if kind == "signalled":
+                self._signals.popleft().set_result(None)
+            elif kind != "outlets":
+                self._finish((text, bytes(memoryview(self._frame)[start + head :])))
+                return
+            del self._frame[: start + head]  # sockets came with their frame
+
+    def _receive(self) -> bytes:
+        """What the box says, its sockets handed on. Raises OSError, SandboxError."""
+        if self._on_outlets is None:
+            return self._box.channel.recv(_READ)
+        data, outlets, _, _ = socket.recv_fds(self._box.channel, _READ, _MAX_OUTLETS, socket.MSG_CMSG_CLOEXEC)
+        if outlets:
+            self._on_outlets(outlets)
+        return data
+
+    def _finish(self, answer: tuple[bytes, bytes] | None) -> None:
+        self._loop.remove_reader(self._box.channel)
+        self._forget_signals()
+        if not self._answer.done():
+            self._answer.set_result(answer)
+
+    def _forget_signals(self) -> None:
+        while self._signals:
+            self._signals.popleft().set_result(None)
+
+    def _read(self, stream: Stream, descriptor: int, turns: int = _READS_PER_WAKE) -> bool:
+        """Take what is there; True when there may be more."""
+        for _ in range(turns):
+            try:
+                data = os.read(descriptor, _READ)
+            except BlockingIOError:
+                return False
+            if not data:
+                self._loop.remove_reader(descriptor)
+                return False
+            self._take(stream, data)
+        return True
+
+    def _take(self, stream: Stream, data: bytes) -> None:
+        self._captures[stream].feed(data)
+        if self._on_output is not None:
+            try:
+                self._on_output(stream, data)
+            except Exception as problem:  # noqa: BLE001  (whatever the caller's own function raises is the caller's)
+                self._on_output = None
+                if not self._answer.done():
+                    self._answer.set_exception(problem)
+        if not self._stopped_for_output and self._seen > self.job.limits.output_bytes:
+            self._stopped_for_output = True
+            self.stop(End.OUTPUT)
+
+    @property
+    def _seen(self) -> int:
+        return sum(capture.seen for capture in self._captures.values())
+
+    def _drain(self) -> None:
+        """Everything the job wrote is in the pipes by the time the box has answered: a pipe holds 64 KiB."""
+        for stream, descriptor in (("stdout", self._box.stdout), ("stderr", self._box.stderr)):
+            self._read(stream, descriptor)  # type: ignore[arg-type]
+
+    def _captured(self) -> dict[str, Any]:
+        out, err = self._captures["stdout"], self._captures["stderr"]
+        return {
+            "stdout": out.value(),
+            "stderr": err.value(),
+            "stdout_dropped": out.dropped,
+            "stderr_dropped": err.dropped,
+        }
+
+    def _without_answer(self, wall: float) -> Outcome:
+        usage = Usage(wall_s=wall, output_bytes=self._seen)
+        return Outcome(end=End.KILLED, usage=usage, **self._captured())
+
+    def _with_answer(self, said: dict[str, Any], body: bytes, wall: float) -> Outcome:
+        files, offset = {}, 0
+        for path, size in said["files"]:
+            files[path] = body[offset : offset + size]
+            offset += size
+        changes = []
+        for each in said["changes"]:
+            kind, end = ChangeKind(each["kind"]), offset + each["size"]
+            link, large = each.get("link", ""), each.get("too_large", False)
+            changes.append(Change(each["path"], kind, body[offset:end], each.get("mode", 0), link, large))
+            offset = end
+        used = said["usage"]
+        error = said.get("error")
+        end = End.OUTPUT if self._stopped_for_output else End(said["end"])
+        hits = dict.fromkeys((*used["limits_hit"], *(["output"] if self._stopped_for_output else [])))
+        return Outcome(
+            end=end,
+            exit_code=said.get("exit_code"),
+            signal=said.get("signal"),
+            value=said.get("value"),
+            error=CodeError(error["type"], error["message"], error["traceback"]) if error else None,
+            files=files,
+            changes=tuple(changes),
+            usage=Usage(
+                wall_s=wall,
+                cpu_s=used["cpu_s"],
+                peak_memory_bytes=used["peak_memory_bytes"],
+                output_bytes=self._seen,
+                limits_hit=tuple(hits),
+            ),
+            **self._captured(),
+        )

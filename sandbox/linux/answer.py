@@ -1,0 +1,100 @@
+"""Put the end of a job into the words of the contract, with its usage and the files it should bring back.
+
+The worker's own answer is the word of untrusted code: only what is known is taken from it, in its known type.
+"""
+
+import os
+import signal
+import stat
+
+from sandbox import worker
+from sandbox.linux.attend import Ended
+from sandbox.linux.watch import TreeWatch
+from sandbox.wire.report import parse_report
+
+_MAX_COLLECTED_BYTES = 64 << 20
+_END_BY_SIGNAL: dict[int, str] = {
+    signal.SIGXCPU: "cpu",
+    signal.SIGXFSZ: "file_size",
+    signal.SIGSYS: "policy",
+    signal.SIGKILL: "killed",
+}
+
+
+def conclude(
+    header: worker.Message, ended: Ended, watch: TreeWatch, changes: tuple[list[worker.Message], bytes] = ([], b"")
+) -> tuple[worker.Message, bytes]:
+    """Return the header and the body of the answer's frame.
+
+    Args:
+        header: The job's header.
+        ended: How the worker ended.
+        watch: What has measured the job.
+        changes: The listing and the contents of what the job changed in a copied workspace.
+    """
+    answer = _own_answer(ended, header)
+    hits = watch.hits(ended.used)
+    if ended.reason:
+        answer["end"] = ended.reason
+    elif "cpu" in hits and answer["end"] in ("ok", "killed", "error"):
+        answer["end"] = "cpu"  # many short processes, or the hard rlimit, which kills without saying why
+    elif "memory" in hits and answer["end"] in ("killed", "error") and ended.status:
+        answer["end"] = "memory"  # the kernel killed it for the control group
+    elif answer["end"] == "error" and hits and header["language"] != "python":
+        answer["end"] = hits[0]
+    if answer["end"] not in ("ok", "error", "killed", "policy", *hits):
+        hits.append(answer["end"])
+    answer["usage"] = {
+        "cpu_s": ended.used.cpu_s,
+        "peak_memory_bytes": watch.peak(ended.used),
+        "limits_hit": hits,
+    }
+    answer["files"], files = _collect(header["cwd"], header["collect"])
+    answer["changes"], changed = changes
+    return answer, files + changed
+
+
+def _own_answer(ended: Ended, header: worker.Message) -> worker.Message:
+    """What the worker said, if it said it and left in order; else what its status says."""
+    exit_code = os.waitstatus_to_exitcode(ended.status)
+    if exit_code < 0:
+        return {"end": _END_BY_SIGNAL.get(-exit_code, "error"), "signal": -exit_code, "exit_code": None}
+    reported = parse_report(ended.answer)
+    if reported is not None:
+        return reported
+    if header["call"]:
+        message = f"the code left the process (exit code {exit_code}) before its function returned"
+        error = {"type": "SystemExit", "message": message, "traceback": ""}
+        return {"end": "error", "exit_code": exit_code, "error": error}
+    return {"end": "error" if exit_code else "ok", "exit_code": exit_code}
+
+
+def _collect(folder: str, paths: list[str]) -> tuple[list[tuple[str, int]], bytes]:
+    """Files to bring back. Everything in the box is killed or stopped; what is not a plain file is left."""
+    listing: list[tuple[str, int]] = []
+    parts: list[bytes] = []
+    room = _MAX_COLLECTED_BYTES
+    for path in paths:
+        data = _read_plain(folder, path, room)
+        if data is not None:
+            room -= len(data)
+            parts.append(data)
+            listing.append((path, len(data)))
+    return listing, b"".join(parts)
+
+
+def _read_plain(folder: str, path: str, room: int) -> bytes | None:
+    real = os.path.realpath(os.path.join(folder, path))
+    if not real.startswith(folder + "/"):
+        return None
+    try:
+        # Without blocking on a pipe or following a link that takes the file's place meanwhile.
+        descriptor = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_size > room:
+        os.close(descriptor)
+        return None
+    with os.fdopen(descriptor, "rb") as source:
+        return source.read(room)

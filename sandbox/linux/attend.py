@@ -1,0 +1,161 @@
+"""Process 1 while the worker runs: drain its answer, and end it when time, memory or the engine say so."""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import time
+from dataclasses import dataclass
+from types import FrameType
+
+from sandbox import worker
+from sandbox.linux.watch import TreeWatch, Used
+from sandbox.linux.worker_process import WorkerProcess
+from sandbox.wire.results import of_this_process
+
+_FIRST_LOOK_S, _LAST_PAUSE_S, _RESTING_PAUSE_S = 0.01, 0.05, 0.4
+_READ = 1 << 16
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the worker ended, and what the box had used by then.
+
+    reason: why we ended it; "" when it answered or left by itself. status: as waitpid gives it, 0 with an answer.
+    """
+
+    reason: str
+    status: int
+    answer: bytes
+    used: Used
+
+
+def attend(
+    running: WorkerProcess, channel: socket.socket, wall_s: float, watch: TreeWatch, *, patient: bool = False
+) -> Ended:
+    """Until the worker and everything it started are killed, or stopped for good. Raises EOFError: the engine is gone.
+
+    A worker that has answered and was alone is only stopped, and dies with this process: its end would take the
+    processor from who waits for the answer.
+    patient: look less often while it rests: such a job may do nothing for hours.
+    """
+    results = running.results
+    reason = _wait(running, channel, time.monotonic() + wall_s, watch, patient=patient)
+    used = watch.used_alone(running.pid) if not reason and results.complete else None
+    with contextlib.suppress(ProcessLookupError):  # everything in the box but us: daemons of the job end with it
+        os.kill(-1, signal.SIGKILL if used is None else signal.SIGSTOP)
+    if used is not None:
+        return Ended("", 0, bytes(results.received), used)
+    answered = results.complete
+    status = _reap(running.pid)
+    results.drain()
+    return Ended(reason, 0 if answered and not reason else status, bytes(results.received), watch.used_by_all())
+
+
+def rehearse(watch: TreeWatch, limits: worker.Message, worker_pid: int) -> Ended:
+    """An end as most jobs have it, for a worker that has not begun."""
+    watch.begin(limits, worker_pid)
+    results, theirs = of_this_process()
+    worker.write_all(theirs, worker.pack({"end": "ok", "exit_code": 0, "value": [1, "a", None]}))
+    os.close(theirs)
+    poller = select.poll()
+    poller.register(results, select.POLLIN)
+    poller.poll(0)
+    results.drain()
+    os.close(os.pidfd_open(worker_pid))
+    results.close()
+    return Ended("", 0, bytes(results.received), watch.used_alone(worker_pid) or Used(0.0, 0))
+
+
+def _wait(running: WorkerProcess, channel: socket.socket, deadline: float, watch: TreeWatch, *, patient: bool) -> str:
+    """Until the worker has answered or left (""), or must be ended for the reason returned."""
+    results = running.results
+    exited, woken = os.pidfd_open(running.pid), wake_on_child()
+    poller = select.poll()
+    for descriptor in (exited, woken, results.fileno(), channel.fileno()):
+        poller.register(descriptor, select.POLLIN)
+    reason, pause = "", _FIRST_LOOK_S
+    look_at = time.monotonic() + pause
+    while not reason:
+        wait = max(0.0, min(look_at, deadline) - time.monotonic())
+        events = dict(poller.poll(wait * 1000))
+        if woken in events:
+            os.read(woken, _READ)
+            reap_orphans(running.pid)
+        if results.fileno() in events and not results.drain() and events[results.fileno()] & select.POLLHUP:
+            poller.unregister(results)
+        if exited in events or results.complete:
+            break
+        if channel.fileno() in events:
+            reason = _obey(_order(channel), running.pid, channel)
+            continue
+        # By the clock, not when nothing else happens: a job can make something happen all the time.
+        now = time.monotonic()
+        if now >= deadline:
+            reason = "timeout"
+        elif now >= look_at:
+            reason = watch.exceeded()
+            pause = min(_RESTING_PAUSE_S if patient and watch.resting else _LAST_PAUSE_S, pause * 2)
+            look_at = time.monotonic() + pause
+    return reason
+
+
+def wake_on_child() -> int:
+    """A descriptor that can be read whenever a child has ended, and once to begin with."""
+    woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, _do_nothing)
+    os.write(wake, b"\0")  # for a child that ended before
+    return woken
+
+
+def _do_nothing(_number: int, _frame: FrameType | None) -> None:
+    """The byte on the wake-up descriptor is all that is wanted of SIGCHLD."""
+
+
+def reap_orphans(worker_pid: int) -> None:
+    """Reap processes whose parents have ended. The worker's own status is left for later."""
+    with contextlib.suppress(ChildProcessError):
+        while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+            if ended.si_pid == worker_pid:
+                return
+            os.waitpid(ended.si_pid, 0)
+
+
+def _obey(order: worker.Message, worker_pid: int, channel: socket.socket) -> str:
+    """A reason to end the job, or "" where it is only sent a signal, which goes to the whole group of the worker.
+
+    That it was sent is answered: what is asked of the job later must not be hit by it.
+    """
+    if "signal" in order:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(worker_pid, order["signal"])
+        channel.sendall(worker.pack({"kind": "signalled"}))
+        return ""
+    return str(order["stop"])
+
+
+def _order(channel: socket.socket) -> worker.Message:
+    """What the engine wants of a running job. The end of the stream: nobody waits any more."""
+    try:
+        head = channel.recv(worker.HEADER.size, socket.MSG_WAITALL)
+        length, _ = worker.unpack_head(head)
+        order: worker.Message = json.loads(channel.recv(length, socket.MSG_WAITALL))
+    except (struct.error, OSError):
+        raise EOFError from None
+    return order
+
+
+def _reap(worker_pid: int) -> int:
+    """Wait for every process of the box; the worker's status."""
+    status = 0
+    while True:
+        try:
+            pid, code = os.waitpid(-1, 0)
+        except ChildProcessError:
+            return status
+        if pid == worker_pid:
+            status = code

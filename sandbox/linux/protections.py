@@ -1,0 +1,29 @@
+"""Protections of the kernel that several backends report in the same way."""
+
+import os
+from pathlib import Path
+
+from sandbox.contract import Protection, State
+from sandbox.linux import cgroups, seccomp
+
+
+def seccomp_filter() -> Protection:
+    """Whether calls can be refused here."""
+    if not seccomp.supported():
+        why = f"the filter is written for x86_64, this is {os.uname().machine}"
+        return Protection("seccomp", State.ABSENT, True, why, "Use the docker backend or an x86_64 machine.")
+    status = Path("/proc/self/status").read_text()
+    if "Seccomp:" not in status:
+        return Protection("seccomp", State.ABSENT, True, "the kernel was built without it", "Use another kernel.")
+    refused = len(seccomp.DENIED) + len(seccomp.UNKNOWN)
+    return Protection("seccomp", State.ENFORCED, required=True, detail=f"{refused} calls refused")
+
+
+def control_group() -> Protection:
+    """Whether the kernel bounds and counts a box as a whole here."""
+    layout = cgroups.find()
+    if layout is not None:
+        return Protection("cgroup", State.ENFORCED, required=False, detail=f"version {layout.version}, one per box")
+    why = "no writable memory controller; rlimits bind processes, and process 1 of the box bounds the tree"
+    remedy = "Start as root, or inside a delegated group (`systemd-run --user --scope -p Delegate=yes knackbox …`)."
+    return Protection("cgroup", State.ABSENT, False, why, remedy)

@@ -1,0 +1,27 @@
+"""The config of a template of the namespace backend, and the program that starts one."""
+
+import sys
+from dataclasses import dataclass
+
+from sandbox.forkserver.launch import Program
+
+PROGRAM = Program(
+    getattr(sys, "_base_executable", sys.executable), "sandbox.namespace.supervisor", {"LD_BIND_NOW": "1"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceTemplateConfig:
+    """What a template is started with.
+
+    Attributes:
+        preload: Modules to import before the first fork.
+        packages: Site-packages folders of the host.
+        path: The PATH of its boxes.
+        box_uid: The host user id of boxes, when started as root.
+    """
+
+    preload: tuple[str, ...]
+    packages: tuple[str, ...]
+    path: tuple[str, ...]
+    box_uid: int

@@ -1,0 +1,88 @@
+"""Attempts on devices: those of the machine, and those the box has."""
+
+from dataclasses import replace
+
+from sandbox.contract import Language
+from sandbox.self_check.attempts.attempt import LIMITS, NAMESPACE, Attempt, Family
+
+_ABSENT = "the box's /dev holds null, zero, full, random, urandom, tty and its own pseudo-terminals, and no more"
+_NO_NODES = "making a device needs CAP_MKNOD over the machine, and the box's file systems are mounted nodev"
+
+_ROWS = (
+    ("make the machine's memory as a character device",
+     "os.mknod('/tmp/mem', 0o20600, os.makedev(1, 1))\nworked()", _NO_NODES),
+    ("make a disk as a block device", "os.mknod('/tmp/disk', 0o60600, os.makedev(8, 0))\nworked()", _NO_NODES),
+    ("make a device in shared memory", "os.mknod('/dev/shm/m', 0o20600, os.makedev(1, 1))\nworked()", _NO_NODES),
+    ("open memory, ports or the log", """
+for name in ('mem', 'port', 'kmsg', 'kmem'):
+    for flags in (os.O_RDONLY, os.O_WRONLY):
+        refused(lambda: os.open('/dev/' + name, flags))
+""", _ABSENT),
+    ("open a disk", """
+for path in glob.glob('/dev/[shvx]d[a-z]*') + glob.glob('/dev/nvme*') + glob.glob('/dev/dm-*'):
+    worked(path)
+""", _ABSENT),
+    ("open any block device", """
+import stat
+for folder, _, names in os.walk('/dev'):
+    for name in names:
+        if stat.S_ISBLK(os.lstat(os.path.join(folder, name)).st_mode): worked(name)
+""", _ABSENT),
+    ("open what makes more surface", """
+for name in ('fuse', 'kvm', 'net/tun', 'loop-control', 'mapper/control', 'vhost-net', 'vhost-vsock', 'uinput',
+             'userfaultfd', 'cuse', 'snapshot', 'autofs', 'dma_heap/system', 'udmabuf', 'rfkill', 'btrfs-control'):
+    refused(lambda: os.open('/dev/' + name, os.O_RDWR))
+""", _ABSENT),
+    ("open the console or a terminal of the host", """
+for name in ('console', 'tty', 'tty0', 'tty1', 'ttyS0', 'vcs', 'vcsa1'):
+    refused(lambda: os.open('/dev/' + name, os.O_RDWR | os.O_NOCTTY))
+""", _ABSENT),
+    ("type into the terminal the engine was started in",
+     "for n in (0, 1, 2): refused(lambda: fcntl.ioctl(n, 0x5412, b'x'))",
+     "no descriptor is a terminal, the worker leads a session of its own, and seccomp refuses TIOCSTI"),
+    ("have a controlling terminal", "os.close(os.open('/dev/tty', os.O_RDWR))\nworked()",
+     "the worker leads a session of its own"),
+    ("open a pseudo-terminal of the host", """
+for path in glob.glob('/dev/pts/[0-9]*'): refused(lambda: os.open(path, os.O_RDWR | os.O_NOCTTY))
+""", "the box has pseudo-terminals of its own, and none is open when it starts"),
+    ("type into a pseudo-terminal's input", "fcntl.ioctl(os.openpty()[1], 0x5412, b'x')\nworked()",
+     "seccomp refuses TIOCSTI on every terminal"),
+    ("load a line discipline", """
+for number in (1, 2, 3, 5, 13, 21, 29): refused(lambda: fcntl.ioctl(os.openpty()[1], 0x5423, struct.pack('i', number)))
+""", "seccomp refuses TIOCSETD, which loads modules of the kernel"),
+    ("take the machine's console", "fcntl.ioctl(os.openpty()[1], 0x541D)\nworked()", "seccomp refuses TIOCCONS"),
+    ("credit entropy to the machine", """
+f = os.open('/dev/urandom', os.O_RDONLY)
+fcntl.ioctl(f, 0x40045201, struct.pack('i', 256))
+worked()
+""", "RNDADDTOENTCNT needs CAP_SYS_ADMIN"),
+    ("reseed the machine's generator", "fcntl.ioctl(os.open('/dev/random', os.O_RDONLY), 0x5207)\nworked()",
+     "RNDRESEEDCRNG needs CAP_SYS_ADMIN"),
+    ("change the mode of /dev/null", "os.chmod('/dev/null', 0)\nif not os.stat('/dev/null').st_mode & 0o777: worked()", "the node is root's and read-only"),
+    ("put a file in the place of /dev/null", "os.unlink('/dev/null')\nworked()", "/dev is read-only"),
+    ("add a device to /dev", "os.close(os.open('/dev/x', os.O_CREAT | os.O_WRONLY))\nworked()", "/dev is read-only"),
+)  # fmt: skip
+
+_EVERY_TERMINAL = """
+held = []
+try:
+    while len(held) < 200:
+        terminal, other = os.openpty()
+        held.append(terminal)
+        os.close(other)
+except OSError: pass
+if len(held) > 64: worked(len(held))
+"""
+
+ATTEMPTS = (
+    *(Attempt(Family.DEVICES, attempt, Language.PYTHON, code, why) for attempt, code, why in _ROWS),
+    Attempt(
+        Family.DEVICES,
+        "take many of the machine's pseudo-terminals",
+        Language.PYTHON,
+        _EVERY_TERMINAL,
+        "an instance of devpts has at most 64",
+        limits=replace(LIMITS, open_files=256),
+        only=NAMESPACE,
+    ),
+)

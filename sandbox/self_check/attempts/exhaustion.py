@@ -1,0 +1,164 @@
+"""Attempts to use up time, disk, output, processes and files, each in several ways."""
+
+from sandbox.contract import End, Language, Limits
+from sandbox.self_check.attempts.attempt import LIMITS, MB, Attempt, Family
+
+PYTHON, NODE, BASH = Language.PYTHON, Language.NODE, Language.BASH
+_WHOLE = "the CPU time of the whole tree is counted, of ended processes, too"
+_CLOCK = "the wall clock is kept outside the job"
+_DISK = "all the box may write is one tmpfs with a size and a number of inodes"
+_OUTPUT = "output is counted as it comes, and past its limit the job ends"
+_PROCESSES = "RLIMIT_NPROC counts in the box's own user namespace"
+_FILES = "RLIMIT_NOFILE"
+_SIZE = "RLIMIT_FSIZE"
+
+_CPU = Limits(wall_s=15, cpu_s=1, memory_bytes=256 * MB, processes=32)
+_WALL = Limits(wall_s=0.5, cpu_s=30, memory_bytes=256 * MB, processes=32)
+_PRINT = Limits(wall_s=10, cpu_s=8, memory_bytes=128 * MB, output_bytes=1 * MB)
+_FILE = Limits(wall_s=10, memory_bytes=128 * MB, file_size_bytes=1 * MB)
+
+_CPU_WAYS = (
+    ("work without end", PYTHON, "while True: pass", _WHOLE),
+    ("work in Bash without end", BASH, "while :; do :; done", _WHOLE),
+    ("work in Node without end", NODE, "for (;;) {}", _WHOLE),
+    ("work in many processes", PYTHON, "os.fork(); os.fork()\nwhile True: pass", _WHOLE),
+    ("work in many threads of many processes", PYTHON, """
+os.fork(); os.fork()
+for _ in range(3): threading.Thread(target=lambda: [pow(3, 10**6, 10**400 + n) for n in range(10**6)]).start()
+""", _WHOLE),
+    ("work in short processes, one after the other", PYTHON, """
+while True:
+    if os.fork() == 0:
+        end = time.process_time() + 0.1
+        while time.process_time() < end: pass
+        os._exit(0)
+    os.wait()
+""", _WHOLE),
+    ("work in processes that nobody waits for", PYTHON, """
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+while True:
+    if os.fork() == 0:
+        end = time.process_time() + 0.3
+        while time.process_time() < end: pass
+        os._exit(0)
+    try: os.wait()
+    except ChildProcessError: pass
+""", _WHOLE),
+    ("work in daemons, one after the other", PYTHON, """
+def work():
+    while True:
+        if os.fork(): os._exit(0)
+        os.setsid()
+        end = time.process_time() + 0.2
+        while time.process_time() < end: pass
+if os.fork() == 0: work()
+time.sleep(20)
+""", _WHOLE),
+    ("catch the signal that says time is over", PYTHON,
+     "signal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass", _WHOLE),
+    ("have a regular expression never come back", PYTHON, "import re\nre.match(r'(a+)+$', 'a' * 60 + 'b')", _WHOLE),
+    ("have the kernel work", PYTHON, "f = os.open('/dev/zero', os.O_RDONLY)\nb = bytearray(32 << 20)\n"
+     "while True: os.readv(f, [b])", _WHOLE),
+)  # fmt: skip
+
+_WALL_WAYS = (
+    ("sleep", PYTHON, "time.sleep(60)"),
+    ("sleep deaf to all but SIGKILL", PYTHON,
+     "for n in (1, 2, 3, 15): signal.signal(n, signal.SIG_IGN)\ntime.sleep(60)"),
+    ("wait for input that never comes", PYTHON, "a, b = os.pipe()\nos.read(a, 1)"),
+    ("wait for itself", PYTHON, "lock = threading.Lock(); lock.acquire(); lock.acquire()"),
+    ("open a pipe nobody writes", PYTHON, "os.mkfifo('p'); open('p').read()"),
+    ("never end its threads", PYTHON, "threading.Thread(target=threading.Event().wait).start()"),
+    ("never leave its exit handlers", PYTHON, "import atexit\natexit.register(time.sleep, 60)"),
+    ("never let its value be written", PYTHON, "class Slow(dict):\n    def __repr__(self): time.sleep(60)\n"
+     "    def items(self): time.sleep(60)\nSlow(a=object())"),
+    ("trap every signal in Bash", BASH, "trap '' TERM INT HUP QUIT; sleep 60; sleep 60"),
+    ("never leave Node's loop", NODE, "setInterval(() => {}, 1000)"),
+)  # fmt: skip
+
+_DISK_WAYS = (
+    ("fill its folder", PYTHON, "open('f', 'wb').write(b'x' * (40 << 20))", (End.DISK,)),
+    ("fill /tmp with files", PYTHON, "for n in range(100): open(f'/tmp/{n}', 'wb').write(b'x' * (1 << 20))", (End.DISK,)),
+    ("fill shared memory", NODE, "fs.writeFileSync('/dev/shm/f', Buffer.alloc(40e6))", (End.DISK,)),
+    ("fill it from Bash", BASH, "head -c 40M /dev/zero > /tmp/f", (End.DISK,)),
+    ("use up the inodes", PYTHON, "for n in range(200000): os.close(os.open(str(n), os.O_CREAT))", (End.DISK, End.CPU)),
+    ("fill it by a sparse file that is written later",
+     PYTHON, "f = open('f', 'wb'); f.truncate(60 << 20)\nfor n in range(60): f.seek(n << 20); f.write(b'x' * (1 << 20))",
+     (End.DISK,)),
+    ("reserve it", PYTHON, "f = open('f', 'wb'); os.posix_fallocate(f.fileno(), 0, 60 << 20)", (End.DISK,)),
+    ("fill it with files that have no name",
+     PYTHON, "x = []\nwhile True: x.append(os.open('/tmp', os.O_TMPFILE | os.O_RDWR)); os.write(x[-1], bytes(4 << 20))",
+     (End.DISK, End.FILES)),
+    ("fill it with files that are deleted and held",
+     PYTHON, "x = []\nwhile True:\n    x.append(open('f', 'wb')); x[-1].write(bytes(4 << 20)); x[-1].flush(); os.unlink('f')",
+     (End.DISK, End.FILES)),
+)  # fmt: skip
+
+_OUTPUT_WAYS = (
+    ("print without end", PYTHON, "while True: print('x' * 1000)"),
+    ("print without end to the other stream", BASH, "yes >&2"),
+    ("print without end from Node", NODE, "for (;;) fs.writeSync(1, 'x'.repeat(1000))"),
+    ("print without end from many processes", PYTHON, "os.fork(); os.fork()\nwhile True: os.write(1, b'x' * 1000)"),
+    ("print one line without end", PYTHON, "while True: os.write(2, b'x' * 65536)"),
+    ("print without end from a daemon", PYTHON,
+     "if os.fork() == 0:\n    os.setsid()\n    while True: os.write(1, b'x' * 1000)\ntime.sleep(20)"),
+)  # fmt: skip
+
+_PROCESS_WAYS = (
+    ("fork without end", PYTHON, "while True:\n    if os.fork() == 0: time.sleep(20)"),
+    ("fork without end in every child", PYTHON, "while True: os.fork()"),
+    ("fork bomb in Bash", BASH, "bomb() { bomb | bomb & }; bomb; sleep 20"),
+    ("start programs without end", PYTHON, "p = [subprocess.Popen(['sleep', '20']) for _ in range(200)]"),
+    ("start threads without end", PYTHON,
+     "while True: threading.Thread(target=threading.Event().wait, daemon=True).start()"),
+    ("clone without end, past the library", PYTHON, "while call(56, 17, 0, 0, 0, 0): pass\ntime.sleep(20)"),
+    ("leave a zombie for every child", PYTHON, "while True:\n    if os.fork() == 0: os._exit(0)"),
+)  # fmt: skip
+
+_FILE_WAYS = (
+    ("open files without end", PYTHON, "x = []\nwhile True: x.append(open('/dev/null'))"),
+    ("open files without end in Node", NODE, "for (;;) fs.openSync('/dev/null')"),
+    ("open sockets without end", PYTHON, "x = []\nwhile True: x.append(socket.socket())"),
+    ("open pipes without end", PYTHON, "while True: os.pipe()"),
+    ("copy a descriptor without end", PYTHON, "while True: os.dup(0)"),
+    ("open event descriptors without end", PYTHON, "while True: os.eventfd(0)"),
+)  # fmt: skip
+
+_SIZE_WAYS = (
+    ("write a file past its limit", PYTHON, "open('f', 'wb').write(b'x' * (20 << 20))"),
+    ("write it in Bash", BASH, "head -c 20M /dev/zero > f"),
+    ("make it long at once", PYTHON, "open('f', 'wb').truncate(1 << 40)"),
+    ("reserve it past its limit", PYTHON, "f = open('f', 'wb'); os.posix_fallocate(f.fileno(), 0, 4 << 20)"),
+    ("write past it by offset", PYTHON, "f = os.open('f', os.O_CREAT | os.O_RDWR); os.pwrite(f, b'x', 1 << 40)"),
+    ("write it with the signal ignored", PYTHON,
+     "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nopen('f', 'wb').write(b'x' * (20 << 20))"),
+)  # fmt: skip
+
+
+def _ways(
+    rows: tuple[tuple[str, Language, str], ...], end: tuple[End, ...], limits: Limits, why: str
+) -> tuple[Attempt, ...]:
+    return tuple(
+        Attempt(Family.EXHAUSTION, attempt, language, code, why, ends=end, limits=limits)
+        for attempt, language, code in rows
+    )
+
+
+_FEW_PROCESSES = Limits(wall_s=4, cpu_s=8, memory_bytes=256 * MB, processes=12, threads=24)
+_FEW_FILES = Limits(wall_s=20, memory_bytes=256 * MB, open_files=48)
+
+ATTEMPTS = (
+    *(
+        Attempt(Family.EXHAUSTION, attempt, language, code, why, ends=(End.CPU,), limits=_CPU)
+        for attempt, language, code, why in _CPU_WAYS
+    ),
+    *_ways(_WALL_WAYS, (End.TIMEOUT,), _WALL, _CLOCK),
+    *(
+        Attempt(Family.EXHAUSTION, attempt, language, code, _DISK, ends=ends, limits=LIMITS)
+        for attempt, language, code, ends in _DISK_WAYS
+    ),
+    *_ways(_OUTPUT_WAYS, (End.OUTPUT,), _PRINT, _OUTPUT),
+    *_ways(_PROCESS_WAYS, (End.PROCESSES, End.ERROR, End.TIMEOUT), _FEW_PROCESSES, _PROCESSES),
+    *_ways(_FILE_WAYS, (End.FILES,), _FEW_FILES, _FILES),
+    *_ways(_SIZE_WAYS, (End.FILE_SIZE,), _FILE, _SIZE),
+)

@@ -1,0 +1,204 @@
+"""Attempts with files: links, races, special files, descriptors opened anew, what is mounted and where."""
+
+from sandbox.contract import Language
+from sandbox.self_check.attempts.attempt import FILTERED, NAMESPACE, Attempt, Family
+
+_NOT_THERE = "the host's folders are not in the box's root, whatever name leads to them"
+_READ_ONLY = "the root and everything shown in it are mounted read-only, and Landlock refuses writing once more"
+_OTHER_MOUNT = "a hard link cannot cross mounts"
+
+_PUBLIC = "read a file of the host that anybody may read"
+
+_LOOKS = (
+    (_PUBLIC, "print(open('@CANARY@').read())", _NOT_THERE),
+    ("read it through a symbolic link", "os.symlink('@CANARY@', 'l')\nprint(open('l').read())", _NOT_THERE),
+    ("read it through a chain of links and ..", """
+os.symlink('/proc/self/cwd/../..', 'a'); os.symlink('a/../../..', 'b')
+print(open('b@CANARY@').read())
+""", _NOT_THERE),
+    ("climb past the root", "print(open('/..' + '/..' * 40 + '@CANARY@').read())", _NOT_THERE),
+    ("climb from a deep folder", """
+os.makedirs('d/' * 60); os.chdir('d/' * 60)
+print(open('../' * 200 + '@CANARY@'[1:]).read())
+""", _NOT_THERE),
+    ("climb with a held folder while others are renamed", """
+os.makedirs('a/b/c'); held = os.open('a/b/c', os.O_RDONLY)
+os.rename('a/b', 'moved'); os.rmdir('a')
+print(open(os.open('../../../..' + '@CANARY@', os.O_RDONLY, dir_fd=held)).read())
+""", _NOT_THERE),
+    ("climb with openat2 that may cross everything", """
+how = struct.pack('3Q', 0, 0, 0)
+found = call(437, os.open('/', os.O_RDONLY), b'..@CANARY@', how, 24)
+print(os.read(found, 100))
+""", _NOT_THERE),
+    ("find the host's root by its inode", "if os.stat('/').st_ino == 2 and os.path.exists('/lost+found'): worked()",
+     "the root is a tmpfs made for the template"),
+    ("list homes and spools", """
+for path in ('/home', '/root', '/var/spool', '/var/log', '/srv', '/mnt', '/media', '/opt', '/boot'):
+    try: found = os.listdir(path)
+    except OSError: continue
+    if path not in ('/srv', '/mnt', '/media', '/opt', '/home', '/root') and len(found) > 40: worked((path, found))
+    for name in found:
+        if '@MARK@' in name: worked(name)
+""", _NOT_THERE),
+    ("find the stage on the host", "os.listdir('@ROOT@')\nworked()", _NOT_THERE),
+    ("read the host's passwords", "open('/etc/shadow').read()\nworked()", "the box's /etc is made for it"),
+    ("find a key, a token or a history", """
+for name in ('.ssh', '.aws', '.config', '.docker/config.json', '.kube/config', '.netrc', '.bash_history', '.gnupg'):
+    for home in ('/root', '/home/*', os.path.expanduser('~')):
+        for path in glob.glob(os.path.join(home, name)): worked(path)
+""", _NOT_THERE),
+    ("read a service account's token", "open('/var/run/secrets/kubernetes.io/serviceaccount/token').read()\nworked()",
+     _NOT_THERE),
+)  # fmt: skip
+
+_CHANGES = (
+    ("write to the root", "open('/planted-@MARK@', 'w')\nworked()", _READ_ONLY),
+    ("write to /usr", "open('/usr/planted-@MARK@', 'w')\nworked()", _READ_ONLY),
+    ("write to /etc", "open('/etc/planted-@MARK@', 'w')\nworked()", _READ_ONLY),
+    ("change a module every box will import", "import json\nopen(json.__file__, 'a').write('#')\nworked()", _READ_ONLY),
+    ("write beside an installed package", """
+for folder in sys.path:
+    if os.path.isdir(folder) and not folder.startswith(('/work', '/tmp')):
+        refused(lambda: os.close(os.open(folder + '/planted-@MARK@.pth', os.O_CREAT | os.O_WRONLY)))
+""", _READ_ONLY),
+    ("write to Python's own file through /proc/self/exe",
+     "os.open('/proc/self/exe', os.O_WRONLY)\nworked()", _READ_ONLY),
+    ("write to a library through the map of its memory", """
+for path in glob.glob('/proc/self/map_files/*')[:50]:
+    refused(lambda: os.open(path, os.O_RDWR))
+m = next(line.split()[-1] for line in open('/proc/self/maps') if '.so' in line)
+refused(lambda: os.open(m, os.O_RDWR))
+""", _READ_ONLY),
+    ("write through a descriptor opened for reading", """
+f = os.open('/etc/passwd', os.O_RDONLY)
+refused(lambda: os.open(f'/proc/self/fd/{f}', os.O_RDWR))
+""", _READ_ONLY),
+    ("write through a descriptor opened for its path alone", """
+f = os.open('/etc/passwd', os.O_PATH)
+refused(lambda: os.open(f'/proc/self/fd/{f}', os.O_WRONLY))
+""", _READ_ONLY),
+    ("map a shared file of the system for writing", """
+f = os.open('/etc/passwd', os.O_RDONLY)
+mmap.mmap(f, 0, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+worked()
+""", "a shared writable map needs a descriptor open for writing"),
+    ("link a system file to where it may write", "os.link('/etc/passwd', 'p')\nworked()", _OTHER_MOUNT),
+    ("link a system program to shared memory", "os.link(os.path.realpath(sys.executable), '/dev/shm/p')\nworked()",
+     _OTHER_MOUNT),
+    ("link an unnamed file into a read-only place", """
+f = os.open('/tmp', os.O_TMPFILE | os.O_RDWR, 0o600)
+call(265, -100, f'/proc/self/fd/{f}'.encode(), -100, b'/usr/planted-@MARK@', 0x400)
+worked()
+""", _OTHER_MOUNT),
+    ("make an unnamed file in a read-only place", "os.open('/usr', os.O_TMPFILE | os.O_RDWR, 0o600)\nworked()",
+     _READ_ONLY),
+    ("rename a folder of the system", "os.rename('/usr/lib', '/usr/lib-@MARK@')\nworked()", _READ_ONLY),
+    ("exchange two names of the system", "call(316, -100, b'/usr', -100, b'/tmp', 2)\nworked()", _OTHER_MOUNT),
+    ("empty a file of the system", "os.truncate('/etc/passwd', 0)\nworked()", _READ_ONLY),
+    ("change the times of a file of the system", "os.utime('/etc/passwd', (1, 1))\nif os.stat('/etc/passwd').st_mtime == 1: worked()", _READ_ONLY),
+    ("change the mode of a folder of the system", "os.chmod('/usr', 0o777)\nif os.stat('/usr').st_mode & 0o777 == 0o777: worked()", _READ_ONLY),
+    ("change an owner", "open('x', 'w').close()\nos.chown('x', 0, 0)\nworked()", "it needs CAP_CHOWN"),
+    ("make a file immutable", """
+open('x', 'w').close(); f = os.open('x', os.O_RDONLY)
+fcntl.ioctl(f, 0x40086602, struct.pack('l', 0x10))
+worked()
+""", "it needs CAP_LINUX_IMMUTABLE"),
+    ("have a place it may write where set-id bits count", """
+for path in ('/tmp', '/work', '/dev/shm', '/proc'):
+    if not os.statvfs(path).f_flag & os.ST_NOSUID: worked(path)
+""", "every place the box may write is nosuid"),
+    ("have a place it may write where devices count", """
+for path in ('/tmp', '/work', '/dev/shm'):
+    if not os.statvfs(path).f_flag & 4: worked(path)
+""", "every place the box may write is nodev"),
+    ("have the kernel's files copied out by splice", """
+f = os.open('/proc/self/exe', os.O_RDONLY); a, b = os.pipe()
+os.splice(f, b, 4096)
+refused(lambda: os.splice(a, os.open('/usr/planted-@MARK@', os.O_WRONLY | os.O_CREAT), 4096)) or worked()
+""", _READ_ONLY),
+)  # fmt: skip
+
+# A "dirty pipe" (CVE-2022-0847) wrote into pages of files that are open for reading alone.
+_DIRTY_PIPE = """
+path = '/etc/passwd'; before = open(path, 'rb').read(8)
+a, b = os.pipe()
+size = fcntl.fcntl(b, 1032)
+for _ in range(size // 4096): os.write(b, bytes(4096))
+for _ in range(size // 4096): os.read(a, 4096)
+f = os.open(path, os.O_RDONLY)
+os.splice(f, b, 1, offset_src=0)
+os.write(b, b'X')
+if open(path, 'rb').read(8) != before: worked()
+"""
+# A race: while one thread keeps exchanging a folder for a link to /etc, another writes through the name.
+_RACE = """
+os.mkdir('d'); os.mkdir('real'); os.symlink('/etc', 'link'); done = threading.Event()
+def swap():
+    while not done.is_set():
+        for name in ('real', 'link'):
+            try: os.rename(name, 'd.new'); os.rename('d.new', name)
+            except OSError: pass
+            libc.syscall(316, -100, b'd', -100, name.encode(), 2)
+thread = threading.Thread(target=swap); thread.start()
+for _ in range(3000):
+    try: os.close(os.open('d/planted-@MARK@', os.O_CREAT | os.O_WRONLY, 0o600))
+    except OSError: pass
+done.set(); thread.join()
+if os.path.exists('/etc/planted-@MARK@'): worked()
+"""
+
+_OWN_MOUNTS = frozenset(
+    {
+        "find the host's root by its inode",
+        "have a place it may write where set-id bits count",
+        "have a place it may write where devices count",
+    }
+)
+
+
+def _backends(attempt: str) -> frozenset[str]:
+    return FILTERED if attempt in _OWN_MOUNTS else frozenset()
+
+
+ATTEMPTS = (
+    *(
+        Attempt(
+            Family.FILES,
+            attempt,
+            Language.PYTHON,
+            code,
+            why,
+            harmless=True,
+            wall=attempt == _PUBLIC,
+            only=_backends(attempt),
+        )
+        for attempt, code, why in _LOOKS
+    ),
+    *(
+        Attempt(Family.FILES, attempt, Language.PYTHON, code, why, only=_backends(attempt))
+        for attempt, code, why in _CHANGES
+    ),
+    Attempt(
+        Family.FILES,
+        "run a program from where set-id bits count",
+        Language.PYTHON,
+        "for path in ('/', '/usr'):\n    if not os.statvfs(path).f_flag & os.ST_NOSUID: worked(path)",
+        "every mount of the box is nosuid",
+        only=NAMESPACE,  # an image's root is not; there no_new_privs alone makes the bits mean nothing
+    ),
+    Attempt(
+        Family.FILES,
+        "write into pages of a file it may only read",
+        Language.PYTHON,
+        _DIRTY_PIPE,
+        "kernels since 5.16.11 clear the flag of a spliced page; older ones are not to be used",
+    ),
+    Attempt(
+        Family.FILES,
+        "race a folder against a link to /etc",
+        Language.PYTHON,
+        _RACE,
+        "whichever name wins, what it leads to is read-only or the box's own",
+    ),
+)

@@ -1,0 +1,212 @@
+"""Attempts to forge what comes back: the answer, the end, the usage, the files."""
+
+from dataclasses import replace
+
+from sandbox.contract import End, Language, Limits
+from sandbox.self_check.attempts.attempt import FILTERED, LIMITS, Attempt, Family
+
+_KNOWN = "of a worker's answer only known fields of known types are taken over"
+_KERNEL = "usage is read from the kernel, never from the job"
+_APART = "a value travels on a descriptor of its own; the streams are only bytes"
+
+# `send` writes a frame to the descriptor the answer goes to, and leaves.
+_SEND = """
+import json
+def frame(content, body=b''):
+    data = content.encode() if isinstance(content, str) else json.dumps(content).encode()
+    return struct.pack('!IQ', len(data), len(body)) + data + body
+def send(content, body=b'', raw=b''):
+    view = memoryview(raw or frame(content, body))
+    while view:
+        view = view[os.write(3, view):]
+    os._exit(0)
+F = 'answer' + '-forged'
+"""
+
+_ANSWERS = (
+    ("say that the box itself failed", "send({'end': 'ok', 'kind': 'failed', 'started': False, 'why': F})", _KNOWN),
+    ("say so in another word", "send({'end': 'ok', 'failed': F})", _KNOWN),
+    ("end in a word nobody knows", "send({'end': F})", _KNOWN),
+    ("answer with a list", "send([F])", _KNOWN),
+    ("answer with nothing", "send('')", _KNOWN),
+    ("answer with what is no JSON", "send('not json ' + F)", _KNOWN),
+    ("answer with bytes that are no text", "send(None, raw=struct.pack('!IQ', 4, 0) + b'\\xff\\xfe\\xfd\\xfc')", _KNOWN),
+    ("give an error that is text", "send({'end': 'error', 'error': F})", _KNOWN),
+    ("give an error of other types", "send({'end': 'error', 'error': {'type': 1, 'message': None, 'traceback': []}})",
+     _KNOWN),
+    ("give an error with broken text", "send('{\"end\": \"error\", \"error\": {\"message\": \"\\\\ud800\"}}')", _KNOWN),
+    ("give an error of many megabytes", "send({'end': 'error', 'error': {'type': 'E', 'message': 'm' * (3 << 20)}})",
+     _KNOWN),
+    ("give an exit code beyond all codes", "send({'end': 'ok', 'exit_code': 10**30, 'signal': {}})", _KNOWN),
+    ("give a negative exit code", "send({'end': 'ok', 'exit_code': -9})", _KNOWN),
+    ("give a signal", "send({'end': 'ok', 'exit_code': 0, 'signal': 900})", _KNOWN),
+    ("give its own usage", "send({'end': 'ok', 'usage': {'cpu_s': -1, 'peak_memory_bytes': -1, 'limits_hit': [F]}})",
+     _KERNEL),
+    ("bring files nobody asked for", "send({'end': 'ok', 'files': [[F, 5]]}, b'hello')", _KNOWN),
+    ("bring files by a number", "send({'end': 'ok', 'files': 7})", _KNOWN),
+    ("end by the clock without its having run out", "send({'end': 'timeout'})", _KNOWN),
+    ("end as if it had been killed", "send({'end': 'killed'})", _KNOWN),
+    ("end as if by policy", "send({'end': 'policy'})", _KNOWN),
+    ("nest a value a hundred thousand deep", "send('{\"end\": \"ok\", \"value\": ' + '[' * 10**5 + ']' * 10**5 + '}')",
+     _KNOWN),
+    ("nest a value deep enough for readers to fail", "send('{\"end\": \"ok\", \"value\": ' + '[' * 900 + ']' * 900 + '}')",
+     _KNOWN),
+    ("give a number of a million digits", "send('{\"end\": \"ok\", \"value\": ' + '9' * 10**6 + '}')", _KNOWN),
+    ("announce more than it sends", "send(None, raw=struct.pack('!IQ', 1 << 31, 1 << 62) + b'{}')", _KNOWN),
+    ("send half a head", "send(None, raw=b'\\0\\0')", _KNOWN),
+    ("send a second answer behind the first", "send(None, raw=frame({'end': 'ok', 'value': 1}) + "
+     "frame({'end': 'ok', 'value': F}))", "one answer is read, and the rest is dropped"),
+    ("send more than is read", "send(None, raw=struct.pack('!IQ', 1 << 30, 0) + b'x' * (20 << 20))",
+     "what is read of an answer is bounded"),
+)  # fmt: skip
+
+_PRINTED = """
+for stream in (sys.stdout.buffer, sys.stderr.buffer):
+    stream.write(frame({'end': 'ok', 'exit_code': 0, 'value': F})); stream.flush()
+'real'
+"""
+# The streams are left out: what is written to them is output.
+_FROM_A_CHILD = """
+streams = {os.fstat(n).st_ino for n in (1, 2)}
+if os.fork() == 0:
+    for path in glob.glob('/proc/[0-9]*/fd/*'):
+        try:
+            if os.stat(path).st_ino not in streams:
+                os.write(os.open(path, os.O_WRONLY | os.O_NONBLOCK), frame({'end': 'ok', 'value': F}))
+        except OSError: pass
+    os._exit(0)
+os.wait()
+'real'
+"""
+# The child of a raw fork has every descriptor of its parent's, and no handler of Python's closes any.
+_INHERITED = """
+if libc.fork() == 0:
+    libc.write(3, frame({'end': 'ok', 'value': F}), len(frame({'end': 'ok', 'value': F})))
+    libc._exit(0)
+os.wait()
+'real'
+"""
+_HANDED_ON = """
+os.set_inheritable(3, True)
+subprocess.run(['/bin/sh', '-c', 'cat >&3'], input=frame({'end': 'ok', 'value': F}), close_fds=False)
+'real'
+"""
+_FLOOD = """
+os.set_inheritable(3, True)
+flood = subprocess.Popen(['/bin/sh', '-c', 'while :; do echo answer"-"forged >&3; done'], close_fds=False)
+while True: pass
+"""
+_LATE = """
+if os.fork() == 0:
+    os.setsid(); time.sleep(0.05)
+    os.write(3, frame({'end': 'ok', 'value': F})); os._exit(0)
+'real'
+"""
+_HANDLER = """
+class Sly(dict):
+    def items(self): raise SystemExit(F)
+class Loud(Exception):
+    def __str__(self): raise KeyboardInterrupt
+    __repr__ = __str__
+raise Loud
+"""
+_NODE = """
+for (let n = 3; n < 32; n++) {
+  try { fs.writeSync(n, Buffer.concat([Buffer.alloc(12), Buffer.from('{"end":"ok","value":"answer' + '-forged"}')])) }
+  catch (problem) {}
+}
+"""
+_BASH = """
+for n in 3 4 5 6 7 8 9; do eval "printf '{\\"end\\":\\"ok\\",\\"value\\":\\"answer'-'forged\\"}' >&$n" 2>/dev/null; done
+"""
+
+_CLOCK = Limits(wall_s=0.5, cpu_s=5, memory_bytes=LIMITS.memory_bytes)
+
+ATTEMPTS = (
+    *(
+        Attempt(Family.FORGING, attempt, Language.PYTHON, _SEND + code, why, raises=("*",), only=FILTERED)
+        for attempt, code, why in _ANSWERS
+    ),
+    Attempt(Family.FORGING, "print what looks like an answer", Language.PYTHON, _SEND + _PRINTED, _APART),
+    Attempt(
+        Family.FORGING,
+        "write an answer to every descriptor of others",
+        Language.PYTHON,
+        _SEND + _FROM_A_CHILD,
+        "the channel is a socket, which cannot be opened through /proc",
+    ),
+    Attempt(
+        Family.FORGING,
+        "answer from the child of a raw fork",
+        Language.PYTHON,
+        _SEND + _INHERITED,
+        "the kernel names the sender, and only the worker's word counts",
+    ),
+    Attempt(
+        Family.FORGING,
+        "have another program answer",
+        Language.PYTHON,
+        _SEND + _HANDED_ON,
+        "the kernel names the sender, and only the worker's word counts",
+    ),
+    Attempt(
+        Family.FORGING,
+        "keep process 1 from its clock with a flood of answers",
+        Language.PYTHON,
+        _FLOOD,
+        "process 1 looks at the limits by the clock, whatever else happens",
+        ends=(End.CPU,),
+        limits=replace(_CLOCK, wall_s=8, cpu_s=1, processes=16),
+    ),
+    Attempt(
+        Family.FORGING,
+        "write another answer from a daemon after the job has answered",
+        Language.PYTHON,
+        _SEND + _LATE,
+        "one answer is read, and everything is killed",
+        only=FILTERED,
+    ),
+    Attempt(
+        Family.FORGING,
+        "fail with an exception that fails to be shown",
+        Language.PYTHON,
+        _SEND + _HANDLER,
+        "what cannot be shown is said to be so",
+        raises=("Loud", "KeyboardInterrupt"),
+    ),
+    Attempt(
+        Family.FORGING,
+        "answer nothing and keep the descriptor open",
+        Language.PYTHON,
+        "time.sleep(20)",
+        "process 1 keeps the clock",
+        ends=(End.TIMEOUT,),
+        limits=_CLOCK,
+    ),
+    Attempt(
+        Family.FORGING,
+        "close every descriptor and stay",
+        Language.PYTHON,
+        "os.closerange(0, 256)\ntime.sleep(20)",
+        "process 1 keeps the clock",
+        ends=(End.TIMEOUT, End.ERROR),
+        limits=_CLOCK,
+    ),
+    Attempt(
+        Family.FORGING,
+        "leave with success before the job is done",
+        Language.PYTHON,
+        "os._exit(0)",
+        "without an answer there is no value",
+        ends=(End.OK, End.ERROR),
+    ),
+    Attempt(
+        Family.FORGING,
+        "answer from Node",
+        Language.NODE,
+        _NODE,
+        "a program has no descriptor for an answer",
+        raises=("*",),  # it writes into Node's own pipes, too
+    ),
+    Attempt(Family.FORGING, "answer from Bash", Language.BASH, _BASH, "a program has no descriptor for an answer"),
+)

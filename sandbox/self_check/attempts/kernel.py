@@ -1,0 +1,182 @@
+"""Attempts on the kernel's surface: calls that make namespaces and mounts, reach into other processes, or have been
+ways out of shared-kernel sandboxes before. Numbers: the kernel's ``arch/x86/entry/syscalls/syscall_64.tbl``."""
+
+from sandbox.contract import End, Language
+from sandbox.self_check.attempts.attempt import FILTERED, Attempt, Family
+
+_NO_CAPABILITY = "the box has no capability, and seccomp refuses the call before the kernel looks"
+_NO_NAMESPACES = "seccomp refuses every flag that makes a namespace: within a new one all capabilities would be back"
+_NO_HANDLES = "a handle goes around paths; seccomp refuses the call"
+_NO_SURFACE = "seccomp refuses the call: nothing a job needs, and a history of privilege escalations"
+_UNSEEN_MEMORY = "seccomp refuses the call: its memory would count in no process of the box"
+_NO_OTHERS = "seccomp refuses the call: the memory and descriptors of others are nobody's business"
+
+# (what is attempted, number, arguments as Python, why it fails)
+_EVERYWHERE = (
+    ("make a user namespace", 272, "0x10000000", _NO_NAMESPACES),
+    ("make a mount namespace", 272, "0x00020000", _NO_NAMESPACES),
+    ("make a network namespace", 272, "0x40000000", _NO_NAMESPACES),
+    ("make a pid namespace", 272, "0x20000000", _NO_NAMESPACES),
+    ("make a time namespace", 272, "0x00000080", _NO_NAMESPACES),
+    ("make a user namespace with clone", 56, "0x10000011, 0, 0, 0, 0", _NO_NAMESPACES),
+    ("make a user namespace with flags in the high half too", 272, "0x7f00000010000000", _NO_NAMESPACES),
+    ("make a user namespace with clone3", 435, "struct.pack('11Q', 0x10000000, *[0]*3, 17, *[0]*6), 88",
+     "its flags lie behind a pointer, so the call does not exist in the box"),
+    ("join its own network namespace", 308, "os.open('/proc/self/ns/net', os.O_RDONLY), 0", _NO_CAPABILITY),
+    ("change the root", 161, "b'/tmp'", _NO_CAPABILITY),
+    ("exchange the root", 155, "b'/tmp', b'/tmp'", _NO_CAPABILITY),
+    ("mount a tmpfs", 165, "b'x', b'/tmp', b'tmpfs', 0, None", _NO_CAPABILITY),
+    ("mount proc anew, with nothing covered", 165, "b'proc', b'/tmp', b'proc', 0, None", _NO_CAPABILITY),
+    ("mount the control groups", 165, "b'none', b'/tmp', b'cgroup2', 0, None", _NO_CAPABILITY),
+    ("bind the root to a place it may write", 165, "b'/', b'/tmp', None, 4096, None", _NO_CAPABILITY),
+    ("remount the root read-write", 165, "None, b'/', None, 32 | 4096, None", _NO_CAPABILITY),
+    ("unmount what covers the host's /proc", 166, "b'/proc', 2", _NO_CAPABILITY),
+    ("clone a mount tree", 428, "-100, b'/', 1", _NO_CAPABILITY),
+    ("open a file system by type", 430, "b'tmpfs', 0", _NO_CAPABILITY),
+    ("move a mount", 429, "-100, b'/proc', -100, b'/tmp', 0", _NO_CAPABILITY),
+    ("make the root writable with mount_setattr", 442, "-100, b'/', 0, struct.pack('4Q', 0, 1, 0, 0), 32",
+     _NO_CAPABILITY),
+    ("load a BPF program", 321, "5, struct.pack('2I5Q', 1, 1, 0, 0, 0, 0, 0), 48", _NO_SURFACE),
+    ("make a BPF map", 321, "0, struct.pack('4I', 2, 4, 4, 1), 16", _NO_SURFACE),
+    ("count events of the kernel", 298, "struct.pack('2IQ', 1, 112, 0) + bytes(96), 0, -1, -1, 0", _NO_SURFACE),
+    ("stop the kernel in a page fault", 323, "0", _NO_SURFACE),
+    ("queue calls around the filter with io_uring", 425, "8, ctypes.create_string_buffer(256)",
+     "the call does not exist in the box: io_uring works past seccomp"),
+    ("put a key into a keyring", 248, "b'user', b'knackbox-@MARK@', b'x', 1, -4", _NO_SURFACE),
+    ("join a keyring of the session", 250, "1, None", _NO_SURFACE),
+    ("ask the host for a key", 249, "b'user', b'knackbox-@MARK@', b'x', -4", _NO_SURFACE),
+    ("open a file by its handle", 304, "os.open('/', os.O_RDONLY), struct.pack('Ii8s', 8, 1, b''), 0", _NO_HANDLES),
+    ("watch every file of a mount", 300, "4, 0", _NO_CAPABILITY),
+    ("load a kernel module", 175, "b'', 0, b''", _NO_CAPABILITY),
+    ("load a kernel module from a file", 313, "0, b'', 0", _NO_CAPABILITY),
+    ("unload a kernel module", 176, "b'knackbox_absent', 2048", _NO_CAPABILITY),
+    ("load another kernel", 246, "0, 0, 0, 0", _NO_CAPABILITY),
+    ("restart the machine", 169, "1, 2, 3, 0", _NO_CAPABILITY),  # with magic numbers no kernel takes
+    ("swap to a file of its own", 167, "b'/tmp/absent', 0", _NO_CAPABILITY),
+    ("account for processes in a file", 163, "b'/tmp/absent'", _NO_CAPABILITY),
+    ("set a quota", 179, "0x800008, b'/dev/absent', 0, 0", _NO_CAPABILITY),
+    ("name the host anew", 170, "b'@MARK@', 12", _NO_CAPABILITY),
+    ("name the domain anew", 171, "b'@MARK@', 12", _NO_CAPABILITY),
+    ("set the clock", 227, "0, struct.pack('2q', 1, 0)", _NO_CAPABILITY),
+    ("set the time of day", 164, "struct.pack('2q', 1, 0), 0", _NO_CAPABILITY),
+    ("open the ports of the machine", 172, "3", _NO_CAPABILITY),
+    ("open one port of the machine", 173, "0x80, 1, 1", _NO_CAPABILITY),
+    ("read the kernel's log", 103, "3, ctypes.create_string_buffer(64), 64", _NO_CAPABILITY),
+    ("move memory of process 1", 279, "1, 1, ctypes.create_string_buffer(8), 0, ctypes.create_string_buffer(8), 2",
+     _NO_OTHERS),
+    ("hang up the terminal", 153, "", _NO_CAPABILITY),
+)  # fmt: skip
+
+_OWN_FILTER = (
+    ("trace process 1", 101, "16, 1, 0, 0", _NO_OTHERS),
+    ("read the memory of process 1", 310, "1, 0, 0, 0, 0, 0", _NO_OTHERS),
+    ("write the memory of process 1", 311, "1, 0, 0, 0, 0, 0", _NO_OTHERS),
+    ("take a descriptor from process 1", 438, "os.pidfd_open(1), 0, 0", _NO_OTHERS),
+    ("compare itself with process 1", 312, "1, os.getpid(), 0, 0, 0", _NO_OTHERS),
+    ("advise the memory of process 1 away", 440, "os.pidfd_open(1), 0, 0, 4, 0", _NO_OTHERS),
+    ("get the handle of a file", 303, "-100, b'/', ctypes.create_string_buffer(64), 0, 0", _NO_HANDLES),
+    ("list the mounts of the namespace", 458, "struct.pack('I4xQQ', 24, -1 & (1 << 64) - 1, 0), 0, 0, 0", _NO_SURFACE),
+    ("write a local descriptor table", 154, "1, bytes(16), 16", _NO_SURFACE),
+    ("map pages of a pipe's reader", 278, "0, 0, 0, 0", _NO_SURFACE),
+    ("arrange pages of a mapping anew", 216, "0, 0, 0, 0, 0", _NO_SURFACE),
+    ("bind memory to a node of the machine", 237, "0, 0, 0, 0, 0, 0", _NO_SURFACE),
+    ("make an anonymous file", 319, "b'x', 0", _UNSEEN_MEMORY),
+    ("make a secret memory area", 447, "0", _UNSEEN_MEMORY),
+    ("make System V shared memory", 29, "0, 4096, 0o1600", _UNSEEN_MEMORY),
+    ("make a System V semaphore", 64, "0, 1, 0o1600", _UNSEEN_MEMORY),
+    ("make a System V queue", 68, "0, 0o1600", _UNSEEN_MEMORY),
+    ("make a POSIX queue", 240, "b'knackbox-@MARK@', 0o102, 0o600, 0", _UNSEEN_MEMORY),
+    ("queue asynchronous input", 206, "1, ctypes.create_string_buffer(8)", _UNSEEN_MEMORY),
+    ("have the machine write all its disks", 162, "", "seccomp refuses the call: one box would slow all the machine"),
+    ("read how the clock is steered", 159, "ctypes.create_string_buffer(256)", _NO_SURFACE),
+    ("turn off its own address randomisation", 135, "0x0040000", _NO_SURFACE),
+    ("set attributes of a security module", 460, "100, 0, 0, 0", _NO_SURFACE),
+    ("make a call of the x32 interface", 0x40000000 + 39, "", "seccomp answers no number of that interface"),
+    ("make a call that came after the table was reviewed", 463, "-100, b'/', 0, b'user.x', 0, 0",
+     "seccomp answers no number past the last one it was reviewed for"),
+)  # fmt: skip
+
+_INT_80 = """
+page = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=7)
+page.write(bytes.fromhex("b814000000cd80c3"))  # mov eax, 20 (getpid); int 0x80; ret
+address = ctypes.addressof(ctypes.c_char.from_buffer(page))
+if ctypes.CFUNCTYPE(ctypes.c_int)(address)() > 0:
+    worked()
+"""
+# A filter whose one instruction allows everything; then a call that ours refuses.
+_FILTER_OF_ITS_OWN = """
+class Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_char_p)]
+program = Program(1, struct.pack("<HBBI", 6, 0, 0, 0x7fff0000))
+call(157, 22, 2, ctypes.byref(program))
+reach(272, 0x10000000)
+"""
+_LATE_THREAD = """
+said = []
+def other():
+    try:
+        reach(272, 0x10000000)
+    except OSError as problem:
+        said.append(problem)
+thread = threading.Thread(target=other); thread.start(); thread.join()
+raise said[0]
+"""
+_AFTER_EXEC = """
+code = "import ctypes; raise SystemExit(ctypes.CDLL(None).unshare(0x10000000) == 0)"
+if subprocess.run([sys.executable, "-c", code]).returncode == 1:
+    worked()
+"""
+
+
+def _call(rows: tuple[tuple[str, int, str, str], ...], only: frozenset[str]) -> tuple[Attempt, ...]:
+    return tuple(
+        Attempt(
+            Family.KERNEL,
+            attempt,
+            Language.PYTHON,
+            f"reach({number}, {arguments})",
+            why,
+            only=only,
+            machine="x86_64",
+        )
+        for attempt, number, arguments, why in rows
+    )
+
+
+ATTEMPTS = (
+    *_call(_EVERYWHERE, frozenset()),
+    *_call(_OWN_FILTER, FILTERED),
+    Attempt(
+        Family.KERNEL,
+        "make a 32-bit call, past the numbers the filter knows",
+        Language.PYTHON,
+        _INT_80,
+        "calls of another architecture kill the process: their numbers mean something else",
+        ends=(End.POLICY, End.ERROR),
+        only=FILTERED,
+        machine="x86_64",
+    ),
+    Attempt(
+        Family.KERNEL,
+        "put a filter of its own over ours that allows everything",
+        Language.PYTHON,
+        _FILTER_OF_ITS_OWN,
+        "of all filters the strictest answer counts",
+        machine="x86_64",
+    ),
+    Attempt(
+        Family.KERNEL,
+        "make a refused call from a thread",
+        Language.PYTHON,
+        _LATE_THREAD,
+        "a filter is inherited by every thread",
+        machine="x86_64",
+    ),
+    Attempt(
+        Family.KERNEL,
+        "make a refused call from another program",
+        Language.PYTHON,
+        _AFTER_EXEC,
+        "a filter outlives exec, and no_new_privs keeps it from being shed",
+    ),
+)

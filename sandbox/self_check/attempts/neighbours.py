@@ -1,0 +1,138 @@
+"""Attempts on another box that runs at the same time: its secrets, its sockets, its processes, its share."""
+
+from dataclasses import replace
+
+from sandbox.contract import End, Language
+from sandbox.self_check.attempts.attempt import FILTERED, LIMITS, Attempt, Family
+
+# What runs beside: it holds a secret in every place a job may have one, listens everywhere, and ticks. It says
+# "touched" when anybody comes, or a signal does.
+NEIGHBOUR = """
+import os, selectors, signal, socket, sys, time
+secret = os.environ['SECRET']
+for place in ('/tmp', '/work', '/dev/shm'):
+    open(place + '/neighbour', 'w').write(secret)
+    os.chmod(place + '/neighbour', 0o666)
+for number in (1, 2, 10, 12, 15):
+    signal.signal(number, lambda *_: print('touched', flush=True))
+poll = selectors.DefaultSelector()
+for family, address in ((socket.AF_INET, ('127.0.0.1', 47111)), (socket.AF_UNIX, '\\0neighbour'),
+                        (socket.AF_UNIX, '/tmp/neighbour.sock')):
+    server = socket.socket(family)
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    server.bind(address); server.listen(); poll.register(server, selectors.EVENT_READ)
+while True:
+    print('tick', flush=True)
+    for key, _ in poll.select(0.02):
+        key.fileobj.accept()[0].sendall(secret.encode())
+        print('touched', flush=True)
+"""
+
+_OWN_PIDS = "every box has a pid namespace"
+_OWN_FILES = "every box has a tmpfs of its own"
+_OWN_NET = "every box has a network namespace"
+_BRIEF = replace(LIMITS, cpu_s=1)
+_OWN_SHARE = "what a box uses up is its own share"
+
+_ROWS = (
+    ("read a neighbour's environment", """
+begins = '@BEGINS@'[::-1].encode()
+for path in glob.glob('/proc/[0-9]*/environ') + glob.glob('/proc/[0-9]*/cmdline'):
+    try:
+        if begins in open(path, 'rb').read(): worked(path)
+    except OSError: pass
+""", _OWN_PIDS),
+    ("read a neighbour's memory", """
+begins = '@BEGINS@'[::-1].encode()
+for pid in (p for p in os.listdir('/proc') if p.isdigit() and p != str(os.getpid())):
+    try:
+        with open(f'/proc/{pid}/mem', 'rb') as memory:
+            for line in open(f'/proc/{pid}/maps'):
+                low, high = (int(n, 16) for n in line.split()[0].split('-'))
+                if high - low > 64 << 20: continue
+                memory.seek(low)
+                if begins in memory.read(high - low): worked(line)
+    except (OSError, ValueError, OverflowError): pass
+""", _OWN_PIDS),
+    ("read a neighbour's files", """
+for place in ('/tmp', '/work', '/dev/shm', '/box/tmp', '/box/work', '/box/shm'):
+    try: print(open(place + '/neighbour').read())
+    except OSError: pass
+""", _OWN_FILES),
+    ("read a neighbour's files through its processes", """
+for path in glob.glob('/proc/[0-9]*/root/tmp/neighbour') + glob.glob('/proc/[0-9]*/cwd/neighbour'):
+    print(open(path).read())
+""", _OWN_PIDS),
+    ("connect to a neighbour's server", "print(socket.create_connection(('127.0.0.1', 47111), 2).recv(100))", _OWN_NET),
+    ("connect to it by a name without a file", """
+s = socket.socket(socket.AF_UNIX); s.connect('\\0neighbour'); print(s.recv(100))
+""", _OWN_NET),
+    ("connect to it by its socket file", """
+s = socket.socket(socket.AF_UNIX); s.connect('/tmp/neighbour.sock'); print(s.recv(100))
+""", _OWN_FILES),
+    ("find any neighbour on the wire", """
+for port in (47111, 80, 22):
+    for address in ('127.0.0.1', '127.0.1.1', '127.255.255.254', '::1'):
+        try: print(socket.create_connection((address, port), 0.2).recv(100))
+        except OSError: pass
+""", _OWN_NET),
+    ("signal every process number", """
+for pid in range(2, 40000):
+    if pid != os.getpid():
+        try: os.kill(pid, 10)
+        except OSError: pass
+""", _OWN_PIDS),
+    ("kill every process group", """
+for group in range(2, 5000):
+    if group != os.getpgrp():
+        try: os.killpg(group, 9)
+        except OSError: pass
+""", _OWN_PIDS),
+    ("slow down every process of its user", """
+for who in (os.PRIO_USER, os.PRIO_PGRP):
+    try: os.setpriority(who, 0, 19)
+    except OSError: pass
+if os.path.exists('/proc/47111'): worked()
+""", "it reaches processes of its own pid namespace alone"),
+    ("share a queue or memory with a neighbour", """
+for number in (29, 64, 68):
+    try: call(number, 4711, 1, 0o1666)
+    except OSError: pass
+for line in open('/proc/sysvipc/shm').read().splitlines()[1:]:
+    if line.split()[0] != '4711': worked(line)
+""", "every box has an ipc namespace"),
+    ("take a neighbour's lock", """
+f = os.open(sys.executable, os.O_RDONLY)
+fcntl.flock(f, fcntl.LOCK_SH)
+""", "locks of files that are shown to all are advisory, and no job waits for one"),
+)  # fmt: skip
+
+_SHARE = (
+    ("fork until the neighbour can no more", "while True: os.fork()", (End.PROCESSES, End.CPU)),
+    ("open files until the neighbour can no more", "x = []\nwhile True: x.append(open('/dev/null'))", (End.FILES,)),
+    ("fill the disk until the neighbour can no more", "open('f', 'wb').write(bytes(60 << 20))", (End.DISK,)),
+    ("work until the neighbour can no more", "os.fork(); os.fork(); os.fork()\nwhile True: pass", (End.CPU,)),
+    ("hold memory until the neighbour can no more", "x = []\nwhile True: x.append(bytearray(8 << 20))", (End.MEMORY,)),
+    ("print until the neighbour can no more", "while True: os.write(1, b'x' * 65536)", (End.OUTPUT,)),
+)  # fmt: skip
+
+ATTEMPTS = (
+    *(
+        Attempt(Family.NEIGHBOURS, attempt, Language.PYTHON, code, why, beside=True, only=FILTERED)
+        for attempt, code, why in _ROWS
+    ),
+    *(
+        Attempt(
+            Family.NEIGHBOURS,
+            attempt,
+            Language.PYTHON,
+            code,
+            _OWN_SHARE,
+            ends=ends,
+            limits=_BRIEF,
+            beside=True,
+            only=FILTERED,
+        )
+        for attempt, code, ends in _SHARE
+    ),
+)

@@ -1,0 +1,84 @@
+"""Attempts to leave something behind that a later box would find."""
+
+from sandbox.contract import Language
+from sandbox.self_check.attempts.attempt import FILTERED, Attempt, Family
+
+_ENDS = "all a box may write is a tmpfs of its own, which ends with it"
+_FRESH = "every box is forked afresh from a template that never runs a job"
+_GONE = "everything in a box is killed with it"
+_OWN = "the namespace it lives in ends with the box"
+
+# (what, code of the first job, code of the second, why)
+_ROWS = (
+    ("leave a file in /tmp", "open('/tmp/left-x', 'w').close()", "if os.path.exists('/tmp/left-x'): worked()", _ENDS),
+    ("leave a file in its folder", "open('left-x', 'w').close()", "if os.path.exists('left-x'): worked()", _ENDS),
+    ("leave a file in shared memory", "open('/dev/shm/left-x', 'w').close()",
+     "if os.path.exists('/dev/shm/left-x'): worked()", _ENDS),
+    ("leave a file in its home", "open(os.path.expanduser('~/.profile'), 'w').close()",
+     "if os.path.exists(os.path.expanduser('~/.profile')): worked()", _ENDS),
+    ("leave a changed module", "import json; json.loads = lambda text: 'left-x'; os.left = 'left-x'",
+     "import json\nif json.loads('1') != 1 or hasattr(os, 'left'): worked()", _FRESH),
+    ("leave a changed builtin", "import builtins; builtins.len = lambda x: 'left-x'", "if len([1]) != 1: worked()",
+     _FRESH),
+    ("leave a changed object in memory by its address", """
+address = id(257 - 1)
+ctypes.memset(id((1, 2, 3)) + 24, 7, 1)
+import string
+ctypes.memmove(id(string.digits) + 48, b'x', 1)
+""", "import string\nif string.digits[0] != '0': worked()", _FRESH),
+    ("leave a path to import from", "sys.path.insert(0, '/tmp/left-x')", "if '/tmp/left-x' in sys.path: worked()",
+     _FRESH),
+    ("leave a variable in the environment", "os.environ['LEFT'] = 'x'", "if 'LEFT' in os.environ: worked()", _FRESH),
+    ("leave a process that waits", """
+if os.fork() == 0:
+    os.setsid()
+    if os.fork(): os._exit(0)
+    s = socket.socket(); s.bind(('127.0.0.1', 47112)); s.listen(); time.sleep(30)
+""", """
+if len([p for p in os.listdir('/proc') if p.isdigit()]) > 4: worked('processes')
+socket.create_connection(('127.0.0.1', 47112), 1)
+worked()
+""", _GONE),
+    ("leave a process that holds the result's descriptor", """
+if os.fork() == 0:
+    os.setsid(); time.sleep(30)
+""", "'fresh'", _GONE),
+    ("leave a lower limit", "resource.setrlimit(resource.RLIMIT_NOFILE, (10, 10))",
+     "if resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 10: worked()", _FRESH),
+    ("leave a handler of signals", "signal.signal(signal.SIGTERM, signal.SIG_IGN)",
+     "if signal.getsignal(signal.SIGTERM) == signal.SIG_IGN: worked()", _FRESH),
+    ("leave a mask of new files", "os.umask(0o777)", "if os.umask(0o077) == 0o777: worked()", _FRESH),
+    ("leave a listener without a file", "s = socket.socket(socket.AF_UNIX); s.bind('\\0left-x'); s.listen(); os.fork()",
+     "socket.socket(socket.AF_UNIX).connect('\\0left-x')\nworked()", _OWN),
+    ("leave a compiled file beside a module", """
+import importlib.util, json
+path = importlib.util.cache_from_source(json.__file__)
+os.close(os.open(path, os.O_WRONLY | os.O_CREAT))
+""", "'fresh'", "the packages are read-only"),
+    ("leave its random state", "import random; random.seed(1); print(random.random() * 0)",
+     "import random\nif random.random() == 0.13436424411240122: worked()", _FRESH),
+    ("know the next box's random numbers", """
+import random; state = random.getstate(); random.random()
+open('/tmp/state', 'w').write(str(state))
+""", "import random\nif random.getstate()[1][:4] == (2147483648, 1, 1, 1): worked()", _FRESH),
+)  # fmt: skip
+
+_FILTER = (
+    ("leave shared memory of System V", "call(29, 4711, 4096, 0o1666)\nworked()", "call(29, 4711, 4096, 0o666)\nworked()",
+     "seccomp refuses the call, and the ipc namespace ends with the box"),
+    ("leave a POSIX queue", "call(240, b'left-x', 0o102, 0o666, 0)\nworked()", "call(240, b'left-x', 0, 0, 0)\nworked()",
+     "seccomp refuses the call, and the ipc namespace ends with the box"),
+    ("leave a key", "call(248, b'user', b'left-x', b'x', 1, -4)\nworked()", "call(249, b'user', b'left-x', 0, -4)\nworked()",
+     "seccomp refuses the call"),
+)  # fmt: skip
+
+ATTEMPTS = (
+    *(
+        Attempt(Family.PERSISTENCE, attempt, Language.PYTHON, first, why, then=then)
+        for attempt, first, then, why in _ROWS
+    ),
+    *(
+        Attempt(Family.PERSISTENCE, attempt, Language.PYTHON, first, why, then=then, only=FILTERED, machine="x86_64")
+        for attempt, first, then, why in _FILTER
+    ),
+)

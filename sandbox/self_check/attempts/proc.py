@@ -1,0 +1,134 @@
+"""Attempts through /proc, /sys and the control groups."""
+
+from sandbox.contract import Language
+from sandbox.self_check.attempts.attempt import FILTERED, Attempt, Family
+
+_OWN_PIDS = "proc shows the box's own pid namespace"
+_NOT_DUMPABLE = "process 1 may not be inspected, and has nothing of the host: it lives in the same minimal root"
+_READ_ONLY = "proc is mounted read-only in the box"
+_NO_SYS = "there is no /sys in the box, or all but the control groups is masked"
+
+_BYSTANDER = "see a process of the host"
+
+# Looks for the secret alone: what else a process has is nobody's business.
+_EVERY = """
+begins = '@BEGINS@'[::-1].encode()
+for path in glob.glob('/proc/[0-9]*/{name}'):
+    try:
+        if begins in open(path, 'rb').read() and '/%d/' % os.getpid() not in path: worked(path)
+    except OSError: pass
+"""
+
+# harmless: they only look
+_LOOKS = (
+    ("read the environment of every process", _EVERY.format(name="environ"), _OWN_PIDS),
+    ("read the command line of every process", _EVERY.format(name="cmdline"), _OWN_PIDS),
+    (_BYSTANDER, "if os.path.exists('/proc/@PID@/cmdline'):\n"
+     "    if '-canary-' in open('/proc/@PID@/cmdline').read(): worked()", _OWN_PIDS),
+    ("count processes that are not its own",
+     "own = {p for p in os.listdir('/proc') if p.isdigit()}\nif len(own) > 8: worked(sorted(own))", _OWN_PIDS),
+    ("reach the host through the root of any process",
+     "for path in glob.glob('/proc/[0-9]*'):\n    try: print(open(path + '/root@CANARY@').read())\n"
+     "    except OSError: pass", _NOT_DUMPABLE),
+    ("reach the host through the working directory of process 1", "print(open('/proc/1/cwd/@CANARY@').read())",
+     _NOT_DUMPABLE),
+    ("find the secret in its own memory", """
+begins = '@BEGINS@'[::-1].encode()
+with open('/proc/self/mem', 'rb') as memory:
+    for line in open('/proc/self/maps'):
+        area = line.split()
+        low, high = (int(n, 16) for n in area[0].split('-'))
+        if area[1][0] != 'r' or high - low > 64 << 20: continue
+        try:
+            memory.seek(low); data = memory.read(high - low)
+        except (OSError, ValueError, OverflowError): continue
+        at = data.find(begins)
+        while at >= 0:
+            after = data[at + len(begins):at + len(begins) + 16]
+            if len(after) == 16 and all(c in b'0123456789abcdef' for c in after): worked(line)
+            at = data.find(begins, at + 1)
+        del data
+""", "the template was started with an empty environment, and never sees what the engine holds"),
+    ("read the kernel's memory", "open('/proc/kcore', 'rb').read(64)\nworked()", "it is root's, and CAP_SYS_RAWIO's"),
+    ("read the addresses of the kernel", """
+lines = [line.split() for line in open('/proc/kallsyms')][:200]
+if any(int(line[0], 16) for line in lines): worked()
+""", "without CAP_SYSLOG the kernel shows zeros"),
+    ("read the kernel's log", "os.read(os.open('/proc/kmsg', os.O_RDONLY | os.O_NONBLOCK), 64)\nworked()",
+     "it needs CAP_SYSLOG"),
+    ("read how the kernel's memory is laid out", """
+for name in ('slabinfo', 'vmallocinfo', 'pagetypeinfo', 'timer_list', 'sched_debug', 'iomem'):
+    try: text = open('/proc/' + name).read()
+    except OSError: continue
+    if name == 'iomem' and not any(int(line.split('-')[0].strip(), 16) for line in text.splitlines()): continue
+    if text: worked(name)
+""", "these are root's"),
+    ("see physical frames", """
+data = open('/proc/self/pagemap', 'rb')
+data.seek((id(data) >> 12) * 8)
+if struct.unpack('Q', data.read(8))[0] & ((1 << 55) - 1): worked()
+""", "without CAP_SYS_ADMIN the kernel shows no frame numbers"),
+    ("find what /sys says of the machine", """
+for path in glob.glob('/sys/*/*'):
+    if path != '/sys/fs/cgroup' and not (os.path.isdir(path) and not os.listdir(path)): worked(path)
+""", _NO_SYS),
+    ("read firmware variables", """
+for path in ('/sys/firmware/dmi/tables/DMI', '/sys/firmware/efi/efivars', '/sys/kernel/debug/x'):
+    if os.path.exists(path): worked(path)
+""", _NO_SYS),
+    ("see which groups the host has put the box into", """
+for line in open('/proc/self/cgroup'):
+    if line.strip().split(':', 2)[2] not in ('/', ''): worked(line)
+""", "the box has a cgroup namespace: it sees the root of its own"),
+    ("see the host's sockets", """
+for name in ('tcp', 'udp', 'unix'):
+    text = open('/proc/net/' + name).read()
+    if '@ABSTRACT@' in text or ':%04X ' % @TCP_PORT@ in text: worked(name)
+""", "the box has a network namespace"),
+    ("see keys of the host", "if '@MARK@' in open('/proc/keys').read(): worked()", "it holds none, and may join none"),
+)  # fmt: skip
+
+_CHANGES = (
+    ("write the memory of process 1", "os.open('/proc/1/mem', os.O_RDWR)\nworked()", _NOT_DUMPABLE),
+    ("read the memory map of process 1", "if open('/proc/1/maps').read(): worked()", _NOT_DUMPABLE),
+    ("open the descriptors of process 1", "os.listdir('/proc/1/fd')\nworked()", _NOT_DUMPABLE),
+    ("read a descriptor of process 1", "for n in range(32): refused(lambda: os.open(f'/proc/1/fd/{n}', os.O_RDONLY))",
+     _NOT_DUMPABLE),
+    ("read where process 1 is in the kernel", "if open('/proc/1/stack').read(): worked()", _NOT_DUMPABLE),
+    ("join the namespaces of process 1",
+     "for name in os.listdir('/proc/self/ns'): refused(lambda: os.open('/proc/1/ns/' + name, os.O_RDONLY))",
+     _NOT_DUMPABLE),
+)  # fmt: skip
+
+_PROGRAM = "/work/x"
+
+_WRITES = (
+    ("have the host run a program at the next crash", "/proc/sys/kernel/core_pattern", "|/tmp/x"),
+    ("have the host run a program for a missing module", "/proc/sys/kernel/modprobe", _PROGRAM),
+    ("have the host run a program when it is woken", "/proc/sys/kernel/hotplug", _PROGRAM),
+    ("press a magic key", "/proc/sysrq-trigger", "?"),  # "?" only prints help, should it ever work
+    ("register a format of programs", "/proc/sys/fs/binfmt_misc/register", ":x:M::x::/tmp/x:"),
+    ("turn address randomisation off", "/proc/sys/kernel/randomize_va_space", "2"),
+    ("choose the next process id", "/proc/sys/kernel/ns_last_pid", "40"),
+    ("change a limit of user namespaces", "/proc/sys/user/max_user_namespaces", "1000"),
+    ("change the name through proc", "/proc/sys/kernel/hostname", "@MARK@"),
+    ("let packets be forwarded", "/proc/sys/net/ipv4/ip_forward", "1"),
+    ("bind an interrupt to a processor", "/proc/irq/0/smp_affinity", "1"),
+    ("hide itself from the scheduler's groups", "/proc/1/autogroup", "19"),
+    ("have a program run when a group empties", "/sys/fs/cgroup/release_agent", _PROGRAM),
+    ("leave its group", "/sys/fs/cgroup/cgroup.procs", "0"),
+)
+
+_WRITE = "f = os.open('{path}', os.O_WRONLY)\nos.write(f, b'{text}')\nworked()"
+
+ATTEMPTS = (
+    *(
+        Attempt(Family.PROC, attempt, Language.PYTHON, code, why, harmless=True, wall=attempt == _BYSTANDER)
+        for attempt, code, why in _LOOKS
+    ),
+    *(Attempt(Family.PROC, attempt, Language.PYTHON, code, why, only=FILTERED) for attempt, code, why in _CHANGES),
+    *(
+        Attempt(Family.PROC, attempt, Language.PYTHON, _WRITE.format(path=path, text=text), _READ_ONLY)
+        for attempt, path, text in _WRITES
+    ),
+)

@@ -1,0 +1,128 @@
+"""Attempts to stop, hold back or kill what watches over the box, and anything on the host."""
+
+from sandbox.contract import End, Language, Limits
+from sandbox.self_check.attempts.attempt import FILTERED, LIMITS, Attempt, Family
+
+_OWN_PIDS = "a pid of the host means nothing in the box's pid namespace"
+_INIT = "process 1 of a pid namespace takes no signal from within that it has no handler for, not even SIGKILL"
+_ONLY_SELF = "seccomp lets these calls be made about oneself only; process 1 has the same user"
+# Process 1 holds the clock: where it was stopped, the job would not end with its own reason.
+_CLOCK = Limits(wall_s=0.5, cpu_s=5, memory_bytes=LIMITS.memory_bytes)
+
+_ROWS = (
+    ("kill the bystander on the host", "os.kill(@PID@, 9)", _OWN_PIDS),
+    ("stop the bystander on the host", "os.kill(@PID@, 19)", _OWN_PIDS),
+    ("hold the bystander by a descriptor", "signal.pidfd_send_signal(os.pidfd_open(@PID@), 9)\nworked()", _OWN_PIDS),
+    ("give the bystander a low priority", "os.setpriority(os.PRIO_PROCESS, @PID@, 19)", _OWN_PIDS),
+    ("limit the bystander", "resource.prlimit(@PID@, resource.RLIMIT_NOFILE, (0, 0))", _OWN_PIDS),
+    ("kill the process group it came from", "os.killpg(1, 9)", _OWN_PIDS),
+)
+
+_PROCESS_1 = (
+    ("limit the files of process 1", "resource.prlimit(1, resource.RLIMIT_NOFILE, (0, 0))\nworked()", _ONLY_SELF),
+    ("limit the time of process 1", "resource.prlimit(1, resource.RLIMIT_CPU, (1, 1))\nworked()", _ONLY_SELF),
+    ("read the limits of process 1 to change them", "reach(302, 1, 7, 0, ctypes.create_string_buffer(16))", _ONLY_SELF),
+    ("give process 1 a low priority", "os.setpriority(os.PRIO_PROCESS, 1, 19)\nworked()", _ONLY_SELF),
+    ("give every process of its user a low priority", """
+refused(lambda: os.setpriority(os.PRIO_USER, 0, 7))
+if os.getpriority(os.PRIO_PROCESS, 1) == 7: worked()
+""", _ONLY_SELF),
+    ("have process 1 wait for the disk",
+     "reach(251, 1, 1, 3 << 13)", _ONLY_SELF),
+    ("have every process of its user wait for the disk", """
+libc.syscall(251, 3, 0, (2 << 13) | 7)
+if libc.syscall(252, 1, 1) == (2 << 13) | 7: worked()
+""", _ONLY_SELF),
+    ("keep process 1 to one processor", "os.sched_setaffinity(1, [0])\nworked()", _ONLY_SELF),
+    ("put process 1 last", "os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0))\nworked()", _ONLY_SELF),
+    ("give process 1 a deadline", "reach(314, 1, struct.pack('IIQiIQQQ', 48, 3, 0, 0, 0, 0, 0, 0), 0)", _ONLY_SELF),
+    ("say it may not be looked at, to hide its memory", "reach(157, 4, 0, 0, 0, 0)",
+     "seccomp refuses PR_SET_DUMPABLE 0: process 1 must be able to read it"),
+)  # fmt: skip
+
+_SURVIVES = (
+    ("kill process 1", "for n in (9, 15, 2, 3, 6): os.kill(1, n)"),
+    ("stop process 1", "os.kill(1, 19); os.kill(1, 20)"),
+    ("crash process 1", "for n in (4, 7, 8, 11, 31): os.kill(1, n)"),
+    ("kill process 1 by a real-time signal with a message", "call(129, 1, 64, bytes(128))"),
+    ("kill process 1 through a descriptor", "signal.pidfd_send_signal(os.pidfd_open(1), 9)"),
+    (
+        "have the kernel kill process 1 when input comes",
+        """
+a, b = os.pipe()
+fcntl.fcntl(a, fcntl.F_SETOWN, 1)
+fcntl.fcntl(a, 10, 9)  # F_SETSIG, SIGKILL
+fcntl.fcntl(a, fcntl.F_SETFL, fcntl.fcntl(a, fcntl.F_GETFL) | os.O_ASYNC)
+os.write(b, b'x')
+""",
+    ),
+    (
+        "have the kernel signal process 1 by a timer",
+        """
+timer = ctypes.c_int()
+event = struct.pack('QiiI44x', 0, 9, 4, 1)  # SIGKILL by SIGEV_THREAD_ID to thread 1
+call(222, 1, event, ctypes.byref(timer))
+call(223, timer.value, 0, struct.pack('4q', 0, 0, 0, 1000000), 0)
+""",
+    ),
+)
+
+ATTEMPTS = (
+    *(Attempt(Family.SIGNALS, attempt, Language.PYTHON, code, why) for attempt, code, why in _ROWS),
+    *(
+        Attempt(Family.SIGNALS, attempt, Language.PYTHON, code, why, only=FILTERED, machine="x86_64")
+        for attempt, code, why in _PROCESS_1
+    ),
+    *(
+        Attempt(
+            Family.SIGNALS,
+            attempt,
+            Language.PYTHON,
+            f"try:\n    {code.strip().replace(chr(10), chr(10) + '    ')}\nexcept OSError: pass\ntime.sleep(20)",
+            _INIT,
+            ends=(End.TIMEOUT,),
+            limits=_CLOCK,
+            only=FILTERED,
+            machine="x86_64",
+        )
+        for attempt, code in _SURVIVES
+    ),
+    Attempt(
+        Family.SIGNALS,
+        "kill everything there is",
+        Language.PYTHON,
+        "os.kill(-1, 9)",
+        "all that it reaches is in the box",
+        ends=(End.OK, End.ERROR, End.KILLED),
+        beside=True,
+        only=FILTERED,
+    ),
+    Attempt(
+        Family.SIGNALS,
+        "be deaf to every signal and live on",
+        Language.PYTHON,
+        "for n in range(1, 65):\n    try: signal.signal(n, signal.SIG_IGN)\n    except (OSError, ValueError): pass\n"
+        "time.sleep(20)",
+        "the box ends with SIGKILL, which nobody ignores",
+        ends=(End.TIMEOUT,),
+        limits=_CLOCK,
+    ),
+    Attempt(
+        Family.SIGNALS,
+        "live on in a stopped process",
+        Language.PYTHON,
+        "os.kill(os.getpid(), 19)\nworked()",
+        "a stopped process is killed like any other when its time is over",
+        ends=(End.TIMEOUT,),
+        limits=_CLOCK,
+    ),
+    Attempt(
+        Family.SIGNALS,
+        "live on in a daemon that forks without end",
+        Language.PYTHON,
+        "if os.fork() == 0:\n    os.setsid()\n    while True:\n        if os.fork(): os._exit(0)\ntime.sleep(20)",
+        "process 1 kills all at once, and the pid namespace ends with it",
+        ends=(End.TIMEOUT, End.CPU, End.PROCESSES),
+        limits=_CLOCK,
+    ),
+)

@@ -1,0 +1,130 @@
+"""Attempts over sockets of every kind."""
+
+from sandbox.contract import Language
+from sandbox.self_check.attempts.attempt import FILTERED, Attempt, Family
+
+_OWN_LOOPBACK = "the box has a network namespace: its loopback is its own"
+_NO_ROUTE = "the box's network namespace has loopback and no other interface, so no route"
+_FAMILIES = "seccomp knows Unix, IPv4 and IPv6 sockets; of other families there is no such thing"
+_RAW = "raw sockets need CAP_NET_RAW, and seccomp refuses the protocol"
+_PATHS = "the host's folders, and with them its socket files, are not in the box's root"
+
+_HARMLESS = (
+    ("connect to a server on the host's loopback",
+     "socket.create_connection(('127.0.0.1', @TCP_PORT@), 2)\nworked()", _OWN_LOOPBACK),
+    ("connect to it over IPv6", "socket.create_connection(('::1', @TCP6_PORT@), 2)\nworked()", _OWN_LOOPBACK),
+    ("connect to it as 0.0.0.0", "socket.create_connection(('0.0.0.0', @TCP_PORT@), 2)\nworked()", _OWN_LOOPBACK),
+    ("connect to it as an IPv4 address in IPv6",
+     "socket.create_connection(('::ffff:127.0.0.1', @TCP_PORT@), 2)\nworked()", _OWN_LOOPBACK),
+    ("send a datagram to the host's loopback",
+     "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', @UDP_PORT@))", _OWN_LOOPBACK),
+    ("open a connection with its first data", """
+s = socket.socket(); s.sendto(b'x', 0x20000000, ('127.0.0.1', @TCP_PORT@))  # MSG_FASTOPEN
+worked()
+""", _OWN_LOOPBACK),
+    ("reach the Internet", "socket.create_connection(('192.0.2.1', 80), 2)\nworked()", _NO_ROUTE),
+    ("send a datagram to the Internet",
+     "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('192.0.2.1', 53))\nworked()", _NO_ROUTE),
+    ("reach the metadata service of a cloud",
+     "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect(('169.254.169.254', 80))\nworked()", _NO_ROUTE),
+    ("reach the network of the house", """
+for address in ('10.0.0.1', '172.17.0.1', '192.168.0.1', '192.168.1.1', '100.64.0.1'):
+    refused(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect((address, 53)))
+""", _NO_ROUTE),
+    ("reach link-local neighbours over IPv6",
+     "socket.socket(socket.AF_INET6, socket.SOCK_DGRAM).sendto(b'x', ('ff02::1', 5353, 0, 2))\nworked()", _NO_ROUTE),
+    ("broadcast", """
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+s.sendto(b'x', ('255.255.255.255', 67))
+worked()
+""", _NO_ROUTE),
+    ("resolve a name", "socket.getaddrinfo('example.com', 80)\nworked()", "no name server is configured or reachable"),
+    ("see an interface of the host", """
+names = [name for _, name in socket.if_nameindex() if name != 'lo'] if hasattr(socket, 'if_nameindex') else []
+up = [line for line in open('/proc/net/dev').read().splitlines()[2:] if int(line.split(':')[1].split()[0])]
+if any(line.strip().split(':')[0] != 'lo' for line in up): worked(up)
+""", _NO_ROUTE),
+    ("connect to an abstract socket of the host",
+     "socket.socket(socket.AF_UNIX).connect('\\0@ABSTRACT@')\nworked()",
+     "abstract names belong to a network namespace, and Landlock scopes them once more"),
+    ("send a datagram to it", "socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).connect('\\0@ABSTRACT@')\nworked()",
+     "abstract names belong to a network namespace"),
+    ("connect to a socket file of the host", "socket.socket(socket.AF_UNIX).connect('@ROOT@/server')\nworked()", _PATHS),
+    ("connect to the services every host has", """
+for path in ('/var/run/docker.sock', '/run/docker.sock', '/run/containerd/containerd.sock', '/run/dbus/system_bus_socket',
+             '/run/systemd/private', '/run/systemd/journal/socket', '/dev/log', '/run/podman/podman.sock',
+             '/tmp/.X11-unix/X0', '/run/user/1000/bus', '/run/snapd.socket'):
+    refused(lambda: socket.socket(socket.AF_UNIX).connect(path))
+""", _PATHS),
+    ("connect to the X server without a file", "socket.socket(socket.AF_UNIX).connect('\\0/tmp/.X11-unix/X0')\nworked()",
+     "abstract names belong to a network namespace"),
+)  # fmt: skip
+
+# (what, family, type, protocol, whether any backend refuses it)
+_KINDS = (
+    ("a packet socket", 17, 3, 0x0300, True),
+    ("a raw IPv4 socket", 2, 3, 255, True),
+    ("a raw ICMP socket", 2, 3, 1, True),
+    ("a raw IPv6 socket", 10, 3, 58, True),
+    ("a ping socket", 2, 2, 1, False),
+    ("a routing netlink socket", 16, 3, 0, False),
+    ("a netfilter netlink socket", 16, 3, 12, False),
+    ("a kernel crypto socket", 38, 5, 0, False),
+    ("a socket to the hypervisor", 40, 1, 0, False),
+    ("a Bluetooth socket", 31, 3, 1, False),
+    ("a CAN socket", 29, 3, 1, False),
+    ("an XDP socket", 44, 3, 0, True),
+    ("a TIPC socket", 30, 5, 0, False),
+    ("an RDS socket", 21, 5, 0, False),
+    ("an SCTP socket", 2, 1, 132, False),
+    ("an MPTCP socket", 2, 1, 262, False),
+    ("a UDP-Lite socket", 2, 2, 136, False),
+    ("an SMC socket", 43, 1, 0, False),
+    ("a PPP socket", 24, 1, 0, False),
+    ("a key socket", 15, 3, 2, True),
+    ("an IUCV socket", 32, 1, 0, False),
+    ("an NFC socket", 39, 5, 0, False),
+    ("a phonet socket", 35, 2, 0, False),
+    ("a QIPCRTR socket", 42, 2, 0, False),
+)
+
+_MISUSES = (
+    ("bind a low port", "socket.socket().bind(('127.0.0.1', 80))\nworked()",
+     "CAP_NET_BIND_SERVICE is not there", False),
+    ("add an interface", "fcntl.ioctl(socket.socket(socket.AF_INET, socket.SOCK_DGRAM), 0x89a0, b'br0'.ljust(32))\n"
+     "worked()", "changing the network needs CAP_NET_ADMIN", True),
+    ("give loopback another address", """
+address = b'lo'.ljust(16, b'\\0') + struct.pack('HH4B8x', 2, 0, 10, 9, 8, 7)
+fcntl.ioctl(socket.socket(socket.AF_INET, socket.SOCK_DGRAM), 0x8916, address)
+worked()
+""", "changing the network needs CAP_NET_ADMIN", True),
+    ("set a firewall rule", "socket.socket().setsockopt(0, 64, bytes(96))\nworked()", "it needs CAP_NET_ADMIN", True),
+    ("raise a socket's buffers past the limit",
+     "socket.socket().setsockopt(socket.SOL_SOCKET, 33, 1 << 28)\nworked()", "SO_RCVBUFFORCE needs CAP_NET_ADMIN", True),
+    ("send somebody else's credentials", """
+a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+b.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+a.sendmsg([b'x'], [(socket.SOL_SOCKET, 2, struct.pack('3i', 1, 0, 0))])
+worked()
+""", "credentials of others need CAP_SYS_ADMIN and CAP_SETUID", True),
+    ("make two raw sockets at once", "reach(53, 17, 3, 0, ctypes.create_string_buffer(8))", _FAMILIES, True),
+)  # fmt: skip
+
+ATTEMPTS = (
+    *(Attempt(Family.SOCKETS, attempt, Language.PYTHON, code, why, harmless=True) for attempt, code, why in _HARMLESS),
+    *(
+        Attempt(
+            Family.SOCKETS,
+            f"open {what}",
+            Language.PYTHON,
+            f"if libc.socket({family}, {kind}, {protocol}) >= 0: worked()",
+            _RAW if kind == 3 and family in (2, 10) else _FAMILIES,  # noqa: PLR2004  (SOCK_RAW of AF_INET, AF_INET6)
+            only=frozenset() if everywhere else FILTERED,
+        )
+        for what, family, kind, protocol, everywhere in _KINDS
+    ),
+    *(
+        Attempt(Family.SOCKETS, attempt, Language.PYTHON, code, why, only=frozenset() if everywhere else FILTERED)
+        for attempt, code, why, everywhere in _MISUSES
+    ),
+)

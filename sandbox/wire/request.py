@@ -1,0 +1,134 @@
+"""A `Job` as the box wants it: one frame's header and body.
+
+Header: language, cwd and folder (absolute, in the box), files ([[path, size], …], in the order of the body), stdin
+(bytes at the body's end), env, argv, code or call or command, limits, mount, collect,
+egress (null, or where to listen and what /etc/hosts says: `sandbox.namespace.outlets`),
+inlets (ports of the box the engine is carried to: `sandbox.namespace.inlets`),
+stay (the worker waits to be killed once it has answered, so that its usage can be read).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from pathlib import PurePosixPath
+from typing import Any
+
+from sandbox.contract import Call, Job, Language, SandboxError
+from sandbox.egress.plan import EgressPlan, environment
+from sandbox.wire.paths import TMP, WORK
+from sandbox.wire.programs import Programs
+
+_SCRIPTS = {Language.NODE: "main.js", Language.BASH: "main.sh"}
+_NODE_HEAP_SHARE = 0.75  # of the memory limit for V8's old space; the rest is for buffers and the program itself
+
+
+def build(
+    job: Job, programs: Programs, egress: EgressPlan | None = None, inlets: Sequence[int] = ()
+) -> tuple[dict[str, Any], bytes]:
+    """Raises SandboxError when the job cannot be put to a box as it is."""
+    _must_be_sensible(job)
+    folder = f"{TMP}/job" if job.workspace else WORK
+    files = dict(job.files)
+    command: list[str] = []
+    if job.language is not Language.PYTHON:
+        script = _SCRIPTS[job.language]
+        files[script] = _utf8(job.code)
+        command = [*_interpreter(job, programs), f"{folder}/{script}", *job.argv]
+    body = b"".join(files.values()) + job.stdin
+    header = {
+        "language": job.language.value,
+        "cwd": WORK,
+        "folder": folder,
+        "files": [[path, len(data)] for path, data in files.items()],
+        "stdin": len(job.stdin),
+        "env": _environment({**environment(egress), **job.env}, programs),
+        "argv": list(job.argv),
+        "code": job.code,
+        "call": _call(job),
+        "command": command,
+        "limits": asdict(job.limits),
+        "mount": job.workspace.writes.value if job.workspace else "",
+        "collect": list(job.collect),
+        "egress": {"listen": egress.listen, "hosts": egress.hosts} if egress else None,
+        "inlets": list(inlets),
+        "stay": True,
+    }
+    return header, body
+
+
+def _must_be_sensible(job: Job) -> None:
+    """What a caller can get wrong, said before anything runs."""
+    for limit in fields(job.limits):
+        if not getattr(job.limits, limit.name) > 0:
+            raise SandboxError(
+                f"The limit {limit.name} is {getattr(job.limits, limit.name)!r}.", remedy="Give more than 0."
+            )
+    texts = [*job.env.keys(), *job.env.values(), *job.argv, *job.files, *job.collect]
+    if any("\0" in text for text in texts):
+        raise SandboxError("A name, argument or variable of the job has a NUL byte in it.", remedy="Leave it out.")
+    for path in job.files:
+        _must_stay_inside(path)
+    parents = {str(parent) for path in job.files for parent in PurePosixPath(path).parents}
+    if both := sorted(parents & {str(PurePosixPath(path)) for path in job.files}):
+        raise SandboxError(f"{both[0]!r} is a file and a folder of the job.", remedy="Rename one of them.")
+    for text in (job.code, *texts):
+        _utf8(text)
+    if job.call is not None:
+        _must_be_callable(job, job.call)
+
+
+def _must_be_callable(job: Job, call: Call) -> None:
+    if job.language is not Language.PYTHON:
+        raise SandboxError(f"Only Python functions can be called, not {job.language}.")
+    if call.path not in job.files:
+        raise SandboxError(f"The job calls into {call.path!r}, which is not among its files.")
+    try:
+        json.dumps(dict(call.arguments))
+    except (TypeError, ValueError, RecursionError) as problem:
+        raise SandboxError(f"The arguments of the call are not JSON: {problem}.") from None
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as problem:
+        raise SandboxError(f"The job has text that UTF-8 cannot hold: {problem}.") from None
+
+
+def _call(job: Job) -> dict[str, Any] | None:
+    if job.call is None:
+        return None
+    return {"path": job.call.path, "function": job.call.function, "arguments": dict(job.call.arguments)}
+
+
+def _interpreter(job: Job, programs: Programs) -> list[str]:
+    if job.language is Language.BASH:
+        if programs.bash is None:
+            raise SandboxError("Bash is not on this machine.", remedy="Install bash.")
+        return [programs.bash]
+    if programs.node is None:
+        raise SandboxError(
+            "Node is not on this machine.",
+            remedy="To run JavaScript: pip install 'knackbox[node]', or install Node in /usr.",
+        )
+    heap = max(16, int(job.limits.memory_bytes * _NODE_HEAP_SHARE) >> 20)
+    return [programs.node, f"--max-old-space-size={heap}"]
+
+
+def _environment(given: Mapping[str, str], programs: Programs) -> dict[str, str]:
+    return {
+        "PATH": ":".join(programs.path),
+        "HOME": TMP,
+        "TMPDIR": TMP,
+        "USER": "box",
+        "LANG": "C.UTF-8",
+        "PYTHONPATH": ":".join(programs.packages),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        **given,
+    }
+
+
+def _must_stay_inside(path: str) -> None:
+    pure = PurePosixPath(path)
+    if pure.is_absolute() or ".." in pure.parts or not pure.parts:
+        raise SandboxError(f"File path {path!r} leaves the job's folder.", remedy="Use a relative path without '..'.")

@@ -1,0 +1,128 @@
+"""A suite that nothing can fail proves nothing: without isolation, and with forged outcomes, it sees what happened."""
+
+import platform
+
+import pytest
+
+from sandbox.contract import CodeError, End, Job, Language, OnOutput, Outcome, Protections, Usage
+from sandbox.self_check import DAMAGING, ESCAPES, Finding, Verdict, self_check
+from sandbox.self_check.attempts.attempt import FORGED, WORKED, Attempt, Family
+from sandbox.self_check.attempts.stage import Stage
+from sandbox.self_check.attempts.suite import ALL
+from sandbox.self_check.attempts.trial import judge, put
+from sandbox.unsafe import UnsafeSandbox
+
+ANY = Attempt(Family.FILES, "anything", Language.PYTHON, "", "")
+ERROR = CodeError("PermissionError", "refused", "")
+
+# Attempts that only look, and must succeed where there is nothing between the code and the host.
+SEEN = [
+    "see a process of the host",
+    "read a file of the host that anybody may read",
+    "read it through a symbolic link",
+    "find the stage on the host",
+    "connect to a server on the host's loopback",
+    "send a datagram to the host's loopback",
+    "connect to an abstract socket of the host",
+    "connect to a socket file of the host",
+    "read its own environment",
+    "follow a link in it that points to the host",
+    "climb out of it by a link",
+    "reach a server of the host by its socket file",
+    "reach it with one socket of a pair, by address",
+    "read a file of the host (bash)",
+    "find the stage (bash)",
+    "connect by bash's own sockets (bash)",
+]
+
+
+@pytest.mark.spec("BOX-2", "BOX-14")
+@pytest.mark.parametrize("name", SEEN)
+async def test_without_isolation_an_attempt_is_seen_to_work(name: str) -> None:
+    attempt = next(each for each in ALL if each.attempt == name)
+    assert attempt.harmless
+    with Stage() as stage:
+        trial = await put(UnsafeSandbox(), attempt, stage)
+    assert not trial.held
+
+
+@pytest.mark.parametrize(
+    ("outcome", "seen"),
+    [
+        (Outcome(End.OK, stdout=WORKED.encode()), "it worked"),
+        (Outcome(End.OK, value={"x": WORKED}), "it worked"),
+        (Outcome(End.OK, stdout=b"kbx-canary-00"), "a secret"),
+        (Outcome(End.OK, value=FORGED), "forged"),
+        (Outcome(End.OK, exit_code=-9), "exit code"),
+        (Outcome(End.ERROR, signal=900, error=ERROR), "signal"),
+        (Outcome(End.OK, files={"x": b""}), "nobody asked for"),
+        (Outcome(End.OK, usage=Usage(cpu_s=-1)), "CPU time"),
+        (Outcome(End.TIMEOUT), "ended with timeout"),
+        (
+            Outcome(End.ERROR, error=CodeError("NameError", "name 'x' is not defined", "")),
+            "the attempt itself is wrong",
+        ),
+    ],
+)
+def test_an_outcome_that_should_not_be_is_told(outcome: Outcome, seen: str) -> None:
+    assert any(seen in wrong for wrong in judge(ANY, outcome))
+
+
+@pytest.mark.parametrize("outcome", [Outcome(End.OK), Outcome(End.ERROR, error=ERROR)])
+def test_a_refusal_is_a_refusal(outcome: Outcome) -> None:
+    assert judge(ANY, outcome) == []
+
+
+def test_a_row_for_another_backend_or_machine_is_left_out() -> None:
+    row = Attempt(Family.KERNEL, "x", Language.PYTHON, "", "", only=frozenset({"namespace"}), machine="x86_64")
+    assert row.applies("namespace", "x86_64")
+    assert not row.applies("docker", "x86_64")
+    assert not row.applies("namespace", "aarch64")
+    assert ANY.applies("docker", platform.machine())
+
+
+def test_the_stage_sees_what_is_done_to_it_and_is_gone_afterwards() -> None:
+    with Stage() as stage:
+        assert stage.damage() == []
+        root = stage.root
+        stage.canary.write_text("changed")
+        (stage.workspace / "s").touch()
+        (stage.workspace / "s").chmod(0o4755)
+        (stage.root / f"planted-{stage.mark}").touch()
+        seen = "\n".join(stage.damage())
+        assert "was changed" in seen
+        assert "set-id" in seen
+        assert "was left on the host" in seen
+    assert not root.exists()
+
+
+class Broken:
+    """A backend on which every job succeeds with nothing."""
+
+    name = "broken"
+
+    async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
+        return Outcome(End.OK)
+
+    async def report(self) -> Protections:
+        return Protections(self.name, ())
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+
+@pytest.mark.spec("BOX-14")
+async def test_a_backend_that_keeps_no_promise_fails_nearly_every_check() -> None:
+    findings = await self_check(Broken(), escapes=False)
+    assert [finding.name for finding in findings[1:] if not finding.failed] == ["nothing is left on the host"]
+
+
+@pytest.mark.spec("BOX-2", "BOX-14")
+async def test_what_hides_nothing_of_the_host_is_given_nothing_that_could_damage_it() -> None:
+    told: list[Finding] = []
+    await self_check(UnsafeSandbox(), on_result=told.append)
+    walls, *others = told
+    assert walls.failed
+    damaging = [finding for finding in others if finding.group in {*DAMAGING, ESCAPES}]
+    assert {finding.verdict for finding in damaging} == {Verdict.SKIPPED}
+    assert any(finding.verdict is Verdict.HOLDS for finding in others)
