@@ -1,0 +1,129 @@
+"""`TemplateLoop`: the loop of a template process, which forks boxes on demand. Standard library only.
+
+A template reads orders from the engine on a socket that keeps message boundaries, and never reads a byte a box has
+written. Each backend that forks its boxes has a subclass.
+"""
+
+import contextlib
+import gc
+import os
+import select
+import signal
+import socket
+from typing import Any
+
+from sandbox.forkserver import orders
+from sandbox.linux import cgroups, syscalls
+
+BOX_BROKE = 70  # exit code of a forked process that could not become a box
+_FIRST_KEPT = 3  # the number of the first descriptor a box keeps
+_OUT_OF_THE_WAY = 100  # above every descriptor that is about to be given its number
+
+
+class TemplateLoop:
+    """Forks a box for each order, and reports when one is ready, gone or could not be made."""
+
+    kill_signal: int = signal.SIGKILL
+    """What ends a box."""
+
+    def __init__(self, control: socket.socket, groups: cgroups.Groups | None) -> None:
+        self._control = control
+        self._groups = groups
+        self._boxes: dict[int, tuple[int, int]] = {}  # pidfd -> (box id, pid)
+        self._poller = select.poll()
+
+    def serve(self) -> None:
+        """Serve until the engine closes its end. Raises OSError when the template cannot be prepared."""
+        missing = self.prepare()
+        gc.collect()
+        gc.freeze()  # a collection in a fork must not touch, and so copy, the template's pages
+        orders.say(self._control, {"op": "ready", "missing": missing})
+        self._poller.register(self._control, select.POLLIN)
+        while True:
+            for descriptor, _ in self._poller.poll():
+                if descriptor == self._control.fileno():
+                    order = orders.hear(self._control)
+                    if order is None:
+                        return
+                    self._obey(order)
+                else:
+                    self._bury(descriptor)
+
+    def prepare(self) -> list[str]:
+        """Do what all boxes share, once; return the modules that could not be preloaded."""
+        raise NotImplementedError
+
+    def fork_box(self, box_id: int, given: tuple[int, int, int], group: cgroups.Group | None) -> None:
+        """Fork the process of a box and `watch` it. Raises OSError.
+
+        Args:
+            box_id: The engine's number of the box.
+            given: The descriptors of its channel, stdout and stderr.
+            group: Its control group, where there is one.
+        """
+        raise NotImplementedError
+
+    def clean_up(self, box_id: int, status: int) -> None:
+        """Remove what a box has left behind. `status` is as waitpid gives it."""
+
+    def watch(self, box_id: int, pid: int) -> None:
+        """Notice when this process ends, which is a child of ours and a box's first."""
+        pidfd = os.pidfd_open(pid)
+        self._boxes[pidfd] = (box_id, pid)
+        self._poller.register(pidfd, select.POLLIN)
+
+    def pids(self) -> set[int]:
+        """Return the first processes of all boxes that have not ended."""
+        return {pid for _, pid in self._boxes.values()}
+
+    def _obey(self, order: dict[str, Any]) -> None:
+        if order["op"] == "fork":
+            try:
+                self._fork(order["id"])
+            except OSError as problem:
+                orders.say(self._control, {"op": "failed", "id": order["id"], "error": str(problem)})
+        elif order["op"] == "kill":
+            for pidfd, (box_id, _) in list(self._boxes.items()):
+                if box_id == order["id"]:
+                    with contextlib.suppress(ProcessLookupError):
+                        signal.pidfd_send_signal(pidfd, self.kill_signal)
+
+    def _fork(self, box_id: int) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        out_read, out_write = os.pipe2(os.O_CLOEXEC)
+        err_read, err_write = os.pipe2(os.O_CLOEXEC)
+        group = self._groups.make(box_id) if self._groups else None
+        opened = [ours.fileno(), theirs.fileno(), out_read, out_write, err_read, err_write]
+        opened += group.descriptors if group else ()
+        try:
+            self.fork_box(box_id, (theirs.fileno(), out_write, err_write), group)
+            orders.say(self._control, {"op": "box", "id": box_id}, [ours.fileno(), out_read, err_read])
+        finally:
+            ours.detach()
+            theirs.detach()
+            for descriptor in opened:
+                os.close(descriptor)
+
+    def _bury(self, pidfd: int) -> None:
+        self._poller.unregister(pidfd)
+        box_id, pid = self._boxes.pop(pidfd)
+        _, status = os.waitpid(pid, 0)
+        os.close(pidfd)
+        self.clean_up(box_id, status)
+        if self._groups:
+            self._groups.remove(box_id)
+        orders.say(self._control, {"op": "gone", "id": box_id})
+
+
+def keep_only(given: tuple[int, ...], group: cgroups.Group | None) -> cgroups.Group | None:
+    """In a new box: give these descriptors the numbers from 3 on, close every other, and return the group with its own.
+
+    The group's descriptors come after the given ones.
+    """
+    wanted = (*given, *(group.descriptors if group else ()))
+    kept = [os.dup2(each, _OUT_OF_THE_WAY + index, inheritable=False) for index, each in enumerate(wanted)]
+    for index, descriptor in enumerate(kept):
+        os.dup2(descriptor, _FIRST_KEPT + index, inheritable=False)
+    end = _FIRST_KEPT + len(kept)
+    syscalls.close_from(end)
+    return cgroups.Group(tuple(range(_FIRST_KEPT + len(given), end)), group.folders) if group else None
