@@ -23,13 +23,20 @@ from sandbox.wire.programs import Programs, find_programs, own_packages
 
 @dataclass(frozen=True, slots=True)
 class ForkedConfig:
-    """warm: boxes kept waiting per template. max_boxes: at once, over all templates. max_waiting: jobs in the queue.
-    max_wait_s: a job that would wait longer for a box is refused with Busy.
+    """The config of a sandbox that forks its boxes.
 
-    forks_per_template, template_s: a template is replaced after so many forks or seconds.
-    packages: site-packages folders that boxes see, read-only; a job with requirements sees those of its own instead.
-    environments: where those are kept, and what they may take.
-    egress: what any job may reach, on top of its own list.
+    Attributes:
+        warm: Boxes kept ready per template.
+        max_boxes: Boxes that run at once, over all templates.
+        max_waiting: Jobs that may wait in the queue.
+        max_wait_s: A job that would wait longer than this many seconds for a box is refused with Busy.
+        max_templates: Templates kept at once.
+        forks_per_template: A template is replaced after this many forks.
+        template_s: A template is replaced after this many seconds.
+        packages: Site-packages folders that boxes see, read-only. A job with requirements sees those of its environment
+            instead.
+        environments: Where environments are kept, and how large they may get.
+        egress: What any job may reach, in addition to its own list.
     """
 
     warm: int = 2
@@ -45,15 +52,15 @@ class ForkedConfig:
 
     @classmethod
     def of(cls, settings: SandboxSettings) -> Self:
-        """The defaults, with what the house says. Raises ValueError, as `EgressRules` does."""
+        """Return the defaults, changed by the application's settings. Raises ValueError, as `EgressRules` does."""
         environments = EnvironmentsConfig(settings.cache, settings.environments_bytes, settings.build_s)
         return cls(environments=environments, egress=rules.EgressRules(settings.allow_private))
 
 
 class ForkedSandbox:
-    """Keeps templates and slots, and runs one job in one forked box. For one event loop, that of its first job.
+    """Keeps templates and slots, and runs each job in a forked box. For one event loop, that of its first job.
 
-    A backend adds `run`, `report` and `_start`, which starts the template of a key.
+    A backend adds `run`, `_probe`, and `_start`, which starts the template of a key.
     """
 
     def __init__(self, config: ForkedConfig) -> None:
@@ -74,7 +81,7 @@ class ForkedSandbox:
         await self.aclose()
 
     async def report(self) -> Protections:
-        """Return what this machine enforces, tried out once in a process of its own."""
+        """Return what this machine enforces, tried once in a separate process."""
         if self._protections is None:
             self._protections = await asyncio.to_thread(self._probe)
         return self._protections
@@ -95,7 +102,7 @@ class ForkedSandbox:
         await self._templates.aclose()
 
     def _probe(self) -> Protections:
-        """Try out what this machine enforces. Blocking."""
+        """Test what this machine enforces. Blocking."""
         raise NotImplementedError
 
     async def _start(self, key: TemplateKey) -> ForkServer:
@@ -109,10 +116,10 @@ class ForkedSandbox:
         asked: tuple[dict[str, object], bytes],
         begin: Callable[[ForkedBox], RunningJob],
     ) -> Outcome:
-        """From an empty box to one that is gone. begin: makes the running job of a box."""
+        """Run a job in a fresh box and return once the box is gone. `begin` creates the running job of a box."""
         try:
             return await self._in_one_box(job, environment, asked, begin)
-        except TemplateLost:  # nothing has started, and another template takes its place
+        except TemplateLost:  # nothing has started yet, and another template takes over
             return await self._in_one_box(job, environment, asked, begin)
 
     async def _in_one_box(
@@ -132,7 +139,10 @@ class ForkedSandbox:
                     os.close(tree)
 
     async def _started(self, preload: tuple[str, ...], environment: Environment | None) -> None:
-        """Start the template of a job before it takes a slot, so that a slow start is not mistaken for slow jobs."""
+        """Start the template of a job before the job takes a slot.
+
+        So a slow start does not count as a slow job.
+        """
         async with self._using(preload, environment):
             pass
 
@@ -142,7 +152,7 @@ class ForkedSandbox:
     async def _open_workspace(self, server: ForkServer, job: Job) -> int:
         if job.workspace is None:
             return -1
-        source = os.fspath(job.workspace.source.absolute())  # links are the kernel's to follow
+        source = os.fspath(job.workspace.source.absolute())  # the kernel follows the links
         return await server.open_workspace(source, writable=job.workspace.writes is Writes.THROUGH)
 
     async def _environment(
@@ -159,7 +169,7 @@ class ForkedSandbox:
         if self._loop not in (None, loop):
             raise SandboxError("A sandbox belongs to the event loop of its first job.", remedy="Make one per loop.")
         self._loop = loop
-        if environment:  # whoever picked its packages is no more trusted than the job
+        if environment:  # whoever chose its packages is no more trusted than the job
             preload = ()
             packages: tuple[str, ...] = (os.fspath(environment.site_packages),)
         else:
@@ -170,7 +180,7 @@ class ForkedSandbox:
     async def _refuse_without_protection(self) -> None:
         try:
             missing = (await self.report()).missing
-        except OSError as problem:  # it is tried out in processes of its own
+        except OSError as problem:  # the probe starts processes
             raise could_not_start(problem) from None
         if missing:
             first = missing[0]

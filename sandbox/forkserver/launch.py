@@ -11,8 +11,10 @@ from sandbox import worker
 from sandbox.forkserver import orders
 
 _SOURCE = str(Path(__file__).parents[2])
-# The command line is visible in every box, so nothing of the host goes on it: all else comes over the socket.
-# For the same reason our modules' code does not name the files it was compiled from: a job can look at its stack.
+# The command line is visible in every box, so it must not contain anything of the host: everything else is sent over
+# the socket.
+# For the same reason the code of these modules does not name the files it was compiled from: a job can inspect its
+# stack.
 _BOOTSTRAP = f"""
 import site, sys
 sys.path[:] = [path for path in sys.path if path and path not in site.getsitepackages()]
@@ -37,9 +39,9 @@ sys.meta_path.remove(Finder)
 del sys.path[0]
 supervisor.main(ours, theirs, wanted)
 """
-# Boxes are forks of this interpreter, so it starts as a job's own would: without -I and -S, which would show in
-# `sys.flags` and be handed down to child processes. Its path is bare all the same: no folder of a user's (it gets no
-# variables of the caller, and no home), and no packages but those a box is given.
+# Boxes are forks of this interpreter, so it starts as the interpreter of a job would: without -I and -S, which would
+# show in `sys.flags` and be passed on to child processes. Its path is still minimal: no user site (it gets none of the
+# caller's variables, and no home), and no packages except those of the box.
 _AS_JOBS_EXPECT = {"HOME": "/nonexistent", "LANG": "C.UTF-8"}
 
 
@@ -59,11 +61,14 @@ class Program:
 
 
 def launch(program: Program, config: Mapping[str, Any]) -> tuple[subprocess.Popen[bytes], socket.socket, socket.socket]:
-    """The supervisor's process, our end of the socket to it, and of the one to its template. Raises OSError."""
+    """Start the supervisor. Returns its process, our end of its socket, and our end of the template's.
+
+    Raises OSError.
+    """
     template, template_there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     supervisor, supervisor_there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     given = (supervisor_there.fileno(), template_there.fileno())
-    # Not through asyncio: its child watchers would have to outlive the loop.
+    # Not through asyncio, whose child watchers would have to outlive the loop.
     process = subprocess.Popen(
         [program.python, "-c", _BOOTSTRAP, *map(str, given)],
         stdin=subprocess.DEVNULL,

@@ -1,4 +1,7 @@
-"""One job in one box, from its request until it has ended; whatever comes between, the box is killed and seen gone."""
+"""Runs one job in one box, from its request to its end.
+
+Whatever happens in between, the box is killed and waited for.
+"""
 
 import asyncio
 
@@ -6,15 +9,22 @@ from sandbox.contract import End, Outcome
 from sandbox.forkserver.running import RunningJob
 from sandbox.forkserver.server import ForkedBox, ForkServer
 
-_BACKSTOP_S = 5.0  # process 1 of the box keeps the wall clock; this is for the case that it cannot
+_BACKSTOP_S = 5.0  # process 1 of the box enforces the wall clock; this applies when it cannot
 _GONE_WAIT_S = 5.0
-_REFILL_AFTER_S = 0.01  # a short job ends before the next box is forked, so that the two need not share a core
+_REFILL_AFTER_S = 0.01  # a short job ends before the next box is forked, so the two do not compete for a core
 
 
 async def to_its_end(
     server: ForkServer, box: ForkedBox, running: RunningJob, asked: tuple[dict[str, object], bytes, int]
 ) -> Outcome:
-    """asked: the request's header and body, and its workspace's mount or -1. Raises SandboxError."""
+    """Run the job and return its outcome. Raises SandboxError.
+
+    Args:
+        server: The template the box was forked from.
+        box: The box.
+        running: The job.
+        asked: The header and the body of the request, and the descriptor of the workspace's mount, or -1.
+    """
     finished = False
     refill = None
     try:
@@ -31,18 +41,18 @@ async def to_its_end(
         running.close()
         if refill is not None:
             refill.cancel()
-            asyncio.get_running_loop().call_soon(server.refill)  # first of all, whoever waits gets the outcome
+            asyncio.get_running_loop().call_soon(server.refill)  # whoever waits for the outcome goes first
     return outcome
 
 
 async def _kill(server: ForkServer, box: ForkedBox) -> None:
-    """Kill the box and see it gone, also while this task is being cancelled."""
+    """Kill the box and wait until it is gone, even while this task is being cancelled."""
     server.kill(box)
     waiting = asyncio.ensure_future(asyncio.wait_for(box.gone.wait(), _GONE_WAIT_S))
     while not waiting.done():
         try:
             await asyncio.shield(waiting)
-        except asyncio.CancelledError:  # a second cancel does not make the box any less in need of killing
+        except asyncio.CancelledError:  # the box has to be killed however often the task is cancelled
             continue
         except TimeoutError:
             server.abandon()

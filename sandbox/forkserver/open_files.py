@@ -1,15 +1,15 @@
-"""How many files a supervisor and its template may have open. Standard library only."""
+"""The limit of open files of a supervisor and its template. Standard library only."""
 
 import contextlib
 import resource
 
-_LEAST = 128  # descriptors of a box are moved to numbers above 100 as it is made
+_LEAST = 128  # the descriptors of a box are moved to numbers above 100 while it is made
 _ENOUGH = 1024
 REMEDY = "Raise the limit of open files (`ulimit -n 1024`, or `LimitNOFILE=` of the service) and start again."
 
 
 def ensure_enough() -> None:
-    """Raise this process's limit as far as it may. Raises OSError when boxes could not be made even so."""
+    """Raise this process's limit as far as allowed. Raises OSError when it is still too low to make boxes."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft >= _ENOUGH:
         return

@@ -1,6 +1,6 @@
-"""Messages between the engine, a supervisor and its template: one JSON object each, descriptors along with it.
+"""Messages between the engine, a supervisor and its template: one JSON object each, with descriptors attached.
 
-Over sockets that keep message boundaries. Standard library only.
+They travel over sockets that keep message boundaries. Standard library only.
 """
 
 import contextlib
@@ -13,13 +13,13 @@ MAX_BYTES = 1 << 16
 
 
 def say(where: socket.socket, message: Mapping[str, Any], descriptors: Sequence[int] = ()) -> None:
-    """Send one; when the other side is gone, nobody need hear it: the next read sees the end."""
+    """Send a message. Does nothing when the other side is gone: the next read returns the end of the stream."""
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         socket.send_fds(where, [json.dumps(message).encode()], descriptors)
 
 
 def hear(where: socket.socket) -> dict[str, Any] | None:
-    """The next one; None when the other side is gone."""
+    """Return the next message; None when the other side is gone."""
     try:
         data = where.recv(MAX_BYTES)
     except ConnectionResetError:

@@ -1,4 +1,4 @@
-"""The templates of one sandbox: started when first needed, replaced when dead or worn out, closed when too many."""
+"""The templates of one sandbox: started when first needed, replaced when dead or worn out, evicted when too many."""
 
 import asyncio
 import contextlib
@@ -12,14 +12,14 @@ from sandbox.forkserver.server import ForkServer
 
 
 class Lease(Protocol):
-    """What must stay as long as a template lives: the folder its packages are in."""
+    """Keeps the folder with a template's packages in place while the template lives."""
 
     def release(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateKey:
-    """What tells templates apart: the modules they have imported, the packages their boxes see (host folders)."""
+    """Identifies a template: the modules it preloads and the packages its boxes see (folders of the host)."""
 
     preload: tuple[str, ...]
     packages: tuple[str, ...]
@@ -27,7 +27,13 @@ class TemplateKey:
 
 @dataclass(frozen=True, slots=True)
 class Wear:
-    """most: templates at once. forks, seconds: after so many a template is replaced, and what leaks in it with it."""
+    """When templates are closed.
+
+    Attributes:
+        most: Templates kept at once.
+        forks: A template is replaced after this many forks, and whatever leaks in it with it.
+        seconds: A template is replaced after this many seconds.
+    """
 
     most: int
     forks: int
@@ -41,7 +47,7 @@ class _Entry:
 
     @property
     def server(self) -> ForkServer | None:
-        """The running template; None while it starts, and when it could not."""
+        """The running template; None while it starts, and when it failed to start."""
         if not self.task.done() or self.task.cancelled() or self.task.exception():
             return None
         return self.task.result()
@@ -56,7 +62,10 @@ class _Entry:
 
 
 class Templates:
-    """For one event loop. start: makes the template of a key; raises SandboxError."""
+    """Starts, shares and closes templates. For one event loop.
+
+    `start` makes the template of a key and raises SandboxError.
+    """
 
     def __init__(self, wear: Wear, start: Callable[[TemplateKey], Awaitable[ForkServer]]) -> None:
         self._wear = wear
@@ -68,8 +77,11 @@ class Templates:
 
     @contextlib.asynccontextmanager
     async def using(self, key: TemplateKey, lend: Callable[[], Lease] | None = None) -> AsyncIterator[ForkServer]:
-        """The template, which is not closed while it is in use. lend: asked once, when it is started."""
-        self._in_use[key] += 1  # before anything is awaited: a template just started is nobody's otherwise
+        """Yield the template of a key, which is not closed while in use.
+
+        `lend` is called once, when the template is started.
+        """
+        self._in_use[key] += 1  # before the first await: nothing else holds a template that has just started
         try:
             server = await self._get(key, lend)
             await self._evict()
@@ -85,7 +97,7 @@ class Templates:
                 del self._in_use[key]
 
     async def aclose(self) -> None:
-        """End every template, and with it every box."""
+        """End every template and all of its boxes."""
         self._closed = True
         entries, self._entries = [*self._entries.values(), *self._retired], OrderedDict()
         self._retired = []
@@ -115,7 +127,7 @@ class Templates:
         return server.hung or server.forks >= self._wear.forks or server.age_s >= self._wear.seconds
 
     async def _bury_retired(self) -> None:
-        """Close the templates that were replaced, each once its last job is done."""
+        """Close each replaced template whose last job has ended."""
         idle = [entry for entry in self._retired if entry.server is None or not entry.server.jobs]
         for entry in idle:
             self._retired.remove(entry)
@@ -123,7 +135,7 @@ class Templates:
             await entry.end()
 
     async def _evict(self) -> None:
-        """Close templates nobody uses, the least recently used first, until there are not too many."""
+        """Close unused templates, least recently used first, until there are no more than allowed."""
         while len(self._entries) > self._wear.most:
             spare = next((key for key, e in self._entries.items() if not self._in_use[key] and e.task.done()), None)
             if spare is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from sandbox import worker
 
-# What nearly every script imports; a box has it already.
+# Modules that most scripts import. A box starts with them imported.
 COMMON = (
     "collections", "csv", "datetime", "decimal", "enum", "functools", "io", "itertools", "json", "math", "pathlib",
     "random", "re", "statistics", "string", "subprocess", "textwrap", "threading", "traceback", "typing",
@@ -14,10 +14,12 @@ COMMON = (
 
 
 def for_template(wanted: Sequence[str], packages: Sequence[str]) -> list[str]:
-    """Import Python's own, then what is wanted of the packages' folders; the names of what is not there.
+    """Import the common modules of the standard library, then the wanted ones.
 
-    A template imports outside of every box and with its rights: without a wish the folders are not even looked into.
-    Of them, a box's worker learns by PYTHONPATH.
+    Returns the names that could not be imported.
+
+    A template imports outside of every box and with its own rights, so the packages' folders are not even read unless a
+    module of them is wanted. The worker of a box finds them through PYTHONPATH.
     """
     missing = import_all(COMMON)
     worker.prepare_template()
@@ -28,7 +30,7 @@ def for_template(wanted: Sequence[str], packages: Sequence[str]) -> list[str]:
 
 
 def import_all(names: Iterable[str]) -> list[str]:
-    """Import what is there; the names of what is not."""
+    """Import the modules; return the names that could not be imported."""
     missing = []
     for name in names:
         try:

@@ -1,4 +1,7 @@
-"""One job in one forked box, seen from the engine: send it, read its output, hear its end."""
+"""`RunningJob`: one job in one forked box, seen from the engine.
+
+Sends the job, reads its output and awaits its answer.
+"""
 
 import asyncio
 import json
@@ -16,21 +19,21 @@ from sandbox.forkserver.server import ForkedBox
 from sandbox.nodes import MAX_NODES, too_many_nodes
 
 _READ = 1 << 16
-_LONGEST_NEWS = 16 << 10  # bytes of a head that is decoded at once; what comes before an answer is shorter
+_LONGEST_NEWS = 16 << 10  # a head of up to this many bytes is decoded at once; messages before the answer are shorter
 _MAX_OUTLETS = 64  # sockets one message of the box may carry
-_READS_PER_WAKE = 16  # so that an endless printer leaves the loop to others
+_READS_PER_WAKE = 16  # so that a job that never stops printing does not block the event loop
 
 
 def _decoded(text: bytes) -> dict[str, Any]:
-    """The head of an answer. Raises SandboxError for more than the box's own worker would send."""
-    if too_many_nodes(text, 2 * MAX_NODES):  # the worker's own count leaves room for what is around the value
+    """Decode the head of an answer. Raises SandboxError when it holds more values than a worker would send."""
+    if too_many_nodes(text, 2 * MAX_NODES):  # twice the worker's own limit leaves room for what surrounds the value
         raise SandboxError("The box's answer has too many values to be read.", may_have_started=True)
     said: dict[str, Any] = json.loads(text)
     return said
 
 
 class RunningJob:
-    """`box` is used up by it. Create one inside a running loop; close it always."""
+    """One job in a box, which cannot be used again. Create it inside a running loop, and always close it."""
 
     def __init__(
         self,
@@ -39,7 +42,7 @@ class RunningJob:
         on_output: OnOutput | None,
         on_outlets: Callable[[Sequence[int]], None] | None = None,
     ) -> None:
-        """on_outlets: takes the sockets that listen in the box, as descriptors, where the job has egress."""
+        """`on_outlets` takes the descriptors of the sockets that listen in the box, when the job has egress."""
         self._loop = asyncio.get_running_loop()
         self._box = box
         self.job = job
@@ -57,7 +60,7 @@ class RunningJob:
         self.sent = False
 
     async def send(self, header: dict[str, Any], body: bytes, tree: int) -> None:
-        """Put the job to the box; with `tree` >= 0 its workspace's mount goes along."""
+        """Send the job to the box; with `tree` >= 0, the mount of its workspace as well."""
         frame = worker.pack(header, body)
         channel = self._box.channel
         self._started = self._loop.time()
@@ -73,7 +76,10 @@ class RunningJob:
         self._loop.add_reader(self._box.stderr, self._read, "stderr", self._box.stderr)
 
     async def outcome(self) -> Outcome:
-        """Wait for the end. Raises SandboxError when the box itself failed, and what `on_output` raised."""
+        """Wait for the end of the job.
+
+        Raises SandboxError when the box itself failed, and whatever `on_output` raised.
+        """
         answer = await self._answer
         wall = self._loop.time() - self._started
         self._drain()
@@ -89,7 +95,7 @@ class RunningJob:
         return self._with_answer(said, body, wall)
 
     def stop(self, reason: str) -> None:
-        """Ask the box to end the job for this reason (a name of `End`); it still answers."""
+        """Ask the box to end the job for this reason (a name of `End`). The box still sends its answer."""
         self._order({"stop": reason})
 
     def signal(self, number: int) -> None:
@@ -99,7 +105,7 @@ class RunningJob:
             self._order({"signal": number})
 
     async def signalled(self) -> None:
-        """Wait until the box has sent every signal it was asked to send, or has ended."""
+        """Wait until the box has sent every requested signal, or has ended."""
         for signal in list(self._signals):
             await asyncio.shield(signal)
 
@@ -107,7 +113,7 @@ class RunningJob:
         if self.sent and not self._answer.done():
             try:
                 self._box.channel.send(worker.pack(order))
-            except OSError:  # it is ending already
+            except OSError:  # the box is already ending
                 return
 
     def close(self) -> None:
@@ -143,10 +149,10 @@ class RunningJob:
             elif kind != "outlets":
                 self._finish((text, bytes(memoryview(self._frame)[start + head :])))
                 return
-            del self._frame[: start + head]  # sockets came with their frame
+            del self._frame[: start + head]  # the sockets arrived with their frame
 
     def _receive(self) -> bytes:
-        """What the box says, its sockets handed on. Raises OSError, SandboxError."""
+        """Receive from the box, passing its sockets on. Raises OSError, SandboxError."""
         if self._on_outlets is None:
             return self._box.channel.recv(_READ)
         data, outlets, _, _ = socket.recv_fds(self._box.channel, _READ, _MAX_OUTLETS, socket.MSG_CMSG_CLOEXEC)
@@ -165,7 +171,7 @@ class RunningJob:
             self._signals.popleft().set_result(None)
 
     def _read(self, stream: Stream, descriptor: int, turns: int = _READS_PER_WAKE) -> bool:
-        """Take what is there; True when there may be more."""
+        """Read what is available; return True when there may be more."""
         for _ in range(turns):
             try:
                 data = os.read(descriptor, _READ)
@@ -182,7 +188,7 @@ class RunningJob:
         if self._on_output is not None:
             try:
                 self._on_output(stream, data)
-            except Exception as problem:  # noqa: BLE001  (whatever the caller's own function raises is the caller's)
+            except Exception as problem:  # noqa: BLE001  (the caller's function may raise anything)
                 self._on_output = None
                 if not self._answer.done():
                     self._answer.set_exception(problem)
@@ -195,7 +201,7 @@ class RunningJob:
         return sum(capture.seen for capture in self._captures.values())
 
     def _drain(self) -> None:
-        """Everything the job wrote is in the pipes by the time the box has answered: a pipe holds 64 KiB."""
+        """Read the rest of the output: when the box answers, all of it is in the pipes, which hold 64 KiB each."""
         for stream, descriptor in (("stdout", self._box.stdout), ("stderr", self._box.stderr)):
             self._read(stream, descriptor)  # type: ignore[arg-type]
 

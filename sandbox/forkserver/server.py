@@ -1,4 +1,4 @@
-"""The engine's side of one template: starts it, keeps forked boxes waiting, hands them out, kills them."""
+"""`ForkServer`: the engine's side of one template. Starts it, keeps boxes ready, hands them out and kills them."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ from sandbox.linux import cgroups
 
 _START_WAIT_S = 60.0
 _ANSWER_WAIT_S, _LOOK_S = 10.0, 0.5
-_STOPPED_LOOKS = 2  # so many looks in a row find a process stopped before it is given up
+_STOPPED_LOOKS = 2  # a process found stopped this many times in a row is given up
 _SWEEP_S, _SWEEP_PAUSE_S = 2.0, 0.01
 _PULSE_AGAIN_S = 1.0  # the supervisor goes on for twice as long: `sandbox.namespace.pulse`
 _MAX_PATH = 4096  # PATH_MAX
@@ -35,12 +35,12 @@ T = TypeVar("T")
 
 
 class TemplateLost(SandboxError):
-    """The template ended, or does not answer, before a box was taken from it: another may be asked instead."""
+    """The template ended or did not respond before a box was taken from it, so the caller may use another template."""
 
 
 @dataclass(slots=True)
 class ForkedBox:
-    """One forked, isolated, waiting box."""
+    """A forked, isolated box that waits for its job."""
 
     id: int
     channel: socket.socket
@@ -55,7 +55,7 @@ class ForkedBox:
 
 
 class ForkServer:
-    """One template. `warm` boxes wait ready; more are forked on demand."""
+    """One template. Keeps `warm` boxes ready, and forks more on demand."""
 
     def __init__(self, program: Program, config: Mapping[str, Any], warm: int) -> None:
         """`config` describes the template, in the form the supervisor of `program` reads."""
@@ -75,13 +75,13 @@ class ForkServer:
         self._next_id = 0
         self._started = 0.0
         self._pulse_until = 0.0
-        self.dead: str = ""  # why, once it is
-        self.hung = False  # it no longer answers; what runs in its boxes may still end
-        self.jobs = 0  # now using it; the owner counts
+        self.dead: str = ""  # the reason, once it has ended
+        self.hung = False  # it no longer responds; what runs in its boxes may still end
+        self.jobs = 0  # jobs using it at the moment, counted by the owner
         self.forks = 0
 
     async def start(self) -> list[str]:
-        """Start the processes; the modules that could not be preloaded. Raises SandboxError."""
+        """Start the processes; return the modules that could not be preloaded. Raises SandboxError."""
         loop = asyncio.get_running_loop()
         self._started = loop.time()
         try:
@@ -105,7 +105,7 @@ class ForkServer:
         return missing
 
     async def acquire(self) -> ForkedBox:
-        """A box that is isolated and waits for its job. Raises SandboxError."""
+        """Return a box that is isolated and waits for its job. Raises SandboxError."""
         if self.dead:
             raise TemplateLost(f"The box template ended: {self.dead}")
         if self._idle:
@@ -120,18 +120,18 @@ class ForkServer:
         return asyncio.get_running_loop().time() - self._started
 
     def refill(self) -> None:
-        """Fork ahead again; called once the job is on its way, so that it does not wait for the fork."""
+        """Fork ahead again. Called once the job has been sent, so that the job does not wait for the fork."""
         self._refill()
 
     def kill(self, box: ForkedBox) -> None:
-        """Kill the whole box; `box.gone` is set once the kernel has."""
+        """Kill the whole box. `box.gone` is set once it has ended."""
         if self.dead:
             box.gone.set()
         elif not box.gone.is_set():
             self._send(self._template, {"op": "kill", "id": box.id})
 
     async def open_workspace(self, path: str, *, writable: bool) -> int:
-        """The folder as a detached mount (a descriptor, the caller's to close). Raises SandboxError."""
+        """Open the folder as a detached mount; the caller closes the descriptor. Raises SandboxError."""
         if len(os.fsencode(path)) > _MAX_PATH:
             raise SandboxError(f"The workspace's path is over {_MAX_PATH} bytes long.")
         if self.dead:
@@ -143,7 +143,7 @@ class ForkServer:
         return await self._answer(future, f"open the workspace {path}", too_late=os.close)
 
     def abandon(self) -> None:
-        """Kill the processes without asking: the template does not answer any more."""
+        """Kill the processes without asking: the template no longer responds."""
         self._kill_processes()
         self._die("it did not answer")
 
@@ -156,15 +156,18 @@ class ForkServer:
             await asyncio.to_thread(self._wait_for_end, self._process)
 
     def _kill_processes(self) -> None:
-        """The template ends with its supervisor, and every box with the template."""
+        """Kill the supervisor: the template ends with it, and every box with the template."""
         if self._process is not None:
             for pid in _children(self._process.pid):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGCONT)  # a template that was stopped could not hear of it
+                    os.kill(pid, signal.SIGCONT)  # a stopped template would not notice that its supervisor has ended
             self._process.kill()
 
     async def _answer(self, future: "asyncio.Future[T]", what: str, *, too_late: Callable[[T], None]) -> T:
-        """Wait for it. What arrives as its waiter is cancelled goes to `too_late`. Raises TemplateLost."""
+        """Wait for a reply. A reply that arrives while the waiter is cancelled is passed to `too_late`.
+
+        Raises TemplateLost.
+        """
         loop = asyncio.get_running_loop()
         deadline, stopped = loop.time() + _ANSWER_WAIT_S, 0
         try:
@@ -183,7 +186,7 @@ class ForkServer:
             raise
 
     def _is_stopped(self) -> bool:
-        """Whether the supervisor or the template stands still on somebody's order."""
+        """Whether the supervisor or the template has been stopped by a signal."""
         if self._process is None:
             return False
         return any(_state(pid) in ("T", "t") for pid in (self._process.pid, *_children(self._process.pid)))
@@ -195,7 +198,7 @@ class ForkServer:
         except subprocess.TimeoutExpired:
             process.kill()  # its template dies with it
             process.wait()
-        # A supervisor that was killed could not do it, and its boxes take a moment to die.
+        # A killed supervisor cannot remove its control groups, and its boxes take a moment to die.
         layout, deadline = cgroups.find(), time.monotonic() + _SWEEP_S
         while cgroups.sweep(layout) and time.monotonic() < deadline:
             time.sleep(_SWEEP_PAUSE_S)
@@ -221,7 +224,7 @@ class ForkServer:
         self._flush()
 
     def _flush(self) -> None:
-        """Send what waits, in order; go on when the other side has room again."""
+        """Send the queued messages in order; continue when the other side has room again."""
         while self._outbox:
             where, message = self._outbox[0]
             try:
@@ -275,7 +278,7 @@ class ForkServer:
             self._die(message["error"], message.get("remedy", _ASK_DOCTOR))
 
     def _take(self, box_id: int, descriptors: list[int]) -> None:
-        """A new box, ready; or, when this process had no room for its descriptors, a failure."""
+        """Register a new box; fails when this process had no free descriptors to receive its own."""
         if len(descriptors) == _DESCRIPTORS_PER_BOX:
             channel = socket.socket(fileno=descriptors[0])
             channel.setblocking(False)
@@ -298,7 +301,7 @@ class ForkServer:
                 return
         if len(self._idle) < self._warm:
             self._idle.append(box)
-        else:  # whoever it was forked for has been cancelled
+        else:  # the task it was forked for has been cancelled
             self.kill(box)
             box.close()
 
@@ -362,14 +365,14 @@ class ForkServer:
 
 
 def could_not_start(problem: OSError) -> SandboxError:
-    """What is said when a process of ours could not be started."""
+    """Return the error for a process that could not be started."""
     if problem.errno in (errno.EMFILE, errno.ENFILE):
         return SandboxError("This process has no file descriptor left for a box template.", remedy=open_files.REMEDY)
     return SandboxError(f"The box template could not be started: {problem}.", remedy=_ASK_DOCTOR)
 
 
 def _children(pid: int) -> list[int]:
-    """Of the main thread of a process; none where the kernel does not tell."""
+    """Return the children of a process's main thread; none where the kernel does not list them."""
     try:
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()]
     except OSError:
@@ -377,7 +380,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _state(pid: int) -> str:
-    """The letter of proc(5), "" when it is gone."""
+    """Return the process state as a letter of proc(5); "" when the process is gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0].decode()
     except (OSError, IndexError):

@@ -50,7 +50,7 @@ class TemplateLoop:
                     self._bury(descriptor)
 
     def prepare(self) -> list[str]:
-        """Do what all boxes share, once; return the modules that could not be preloaded."""
+        """Do once what all boxes share; return the modules that could not be preloaded."""
         raise NotImplementedError
 
     def fork_box(self, box_id: int, given: tuple[int, int, int], group: cgroups.Group | None) -> None:
@@ -67,7 +67,7 @@ class TemplateLoop:
         """Remove what a box has left behind. `status` is as waitpid gives it."""
 
     def watch(self, box_id: int, pid: int) -> None:
-        """Notice when this process ends, which is a child of ours and a box's first."""
+        """Report the box as gone when this process, a child of the template and the first of a box, ends."""
         pidfd = os.pidfd_open(pid)
         self._boxes[pidfd] = (box_id, pid)
         self._poller.register(pidfd, select.POLLIN)
@@ -116,9 +116,9 @@ class TemplateLoop:
 
 
 def keep_only(given: tuple[int, ...], group: cgroups.Group | None) -> cgroups.Group | None:
-    """In a new box: give these descriptors the numbers from 3 on, close every other, and return the group with its own.
+    """In a new box: move these descriptors to the numbers from 3 on, and close all others.
 
-    The group's descriptors come after the given ones.
+    Returns the control group with its moved descriptors, which come after the given ones.
     """
     wanted = (*given, *(group.descriptors if group else ()))
     kept = [os.dup2(each, _OUT_OF_THE_WAY + index, inheritable=False) for index, each in enumerate(wanted)]

@@ -1,6 +1,6 @@
-"""Put the end of a job into the words of the contract, with its usage and the files it should bring back.
+"""Converts the end of a job into the answer's frame: why it ended, its usage, and the files to bring back.
 
-The worker's own answer is the word of untrusted code: only what is known is taken from it, in its known type.
+The worker's report comes from untrusted code, so `parse_report` accepts only known fields of known types.
 """
 
 import os
@@ -37,9 +37,9 @@ def conclude(
     if ended.reason:
         answer["end"] = ended.reason
     elif "cpu" in hits and answer["end"] in ("ok", "killed", "error"):
-        answer["end"] = "cpu"  # many short processes, or the hard rlimit, which kills without saying why
+        answer["end"] = "cpu"  # many short processes, or the hard rlimit, which kills without giving a reason
     elif "memory" in hits and answer["end"] in ("killed", "error") and ended.status:
-        answer["end"] = "memory"  # the kernel killed it for the control group
+        answer["end"] = "memory"  # the kernel killed it because of the control group's limit
     elif answer["end"] == "error" and hits and header["language"] != "python":
         answer["end"] = hits[0]
     if answer["end"] not in ("ok", "error", "killed", "policy", *hits):
@@ -55,7 +55,7 @@ def conclude(
 
 
 def _own_answer(ended: Ended, header: worker.Message) -> worker.Message:
-    """What the worker said, if it said it and left in order; else what its status says."""
+    """Return the worker's report, when it sent one and exited normally; otherwise what its exit status says."""
     exit_code = os.waitstatus_to_exitcode(ended.status)
     if exit_code < 0:
         return {"end": _END_BY_SIGNAL.get(-exit_code, "error"), "signal": -exit_code, "exit_code": None}
@@ -70,7 +70,10 @@ def _own_answer(ended: Ended, header: worker.Message) -> worker.Message:
 
 
 def _collect(folder: str, paths: list[str]) -> tuple[list[tuple[str, int]], bytes]:
-    """Files to bring back. Everything in the box is killed or stopped; what is not a plain file is left."""
+    """Return the files to bring back. All processes of the box have been killed or stopped.
+
+    Skips anything but plain files.
+    """
     listing: list[tuple[str, int]] = []
     parts: list[bytes] = []
     room = _MAX_COLLECTED_BYTES
@@ -88,7 +91,7 @@ def _read_plain(folder: str, path: str, room: int) -> bytes | None:
     if not real.startswith(folder + "/"):
         return None
     try:
-        # Without blocking on a pipe or following a link that takes the file's place meanwhile.
+        # Do not block on a pipe, or follow a link that has replaced the file in the meantime.
         descriptor = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None

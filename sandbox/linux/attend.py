@@ -1,4 +1,4 @@
-"""Process 1 while the worker runs: drain its answer, and end it when time, memory or the engine say so."""
+"""What process 1 does while the worker runs: reads its report, and ends it on a limit or on the engine's order."""
 
 import contextlib
 import json
@@ -22,9 +22,13 @@ _READ = 1 << 16
 
 @dataclass(frozen=True)
 class Ended:
-    """How the worker ended, and what the box had used by then.
+    """How the worker ended, and what the box had used.
 
-    reason: why we ended it; "" when it answered or left by itself. status: as waitpid gives it, 0 with an answer.
+    Attributes:
+        reason: Why it was ended; "" when it reported or exited by itself.
+        status: As waitpid returns it; 0 after a report.
+        answer: The report's frame, as far as it was received.
+        used: CPU time and memory.
     """
 
     reason: str
@@ -36,16 +40,22 @@ class Ended:
 def attend(
     running: WorkerProcess, channel: socket.socket, wall_s: float, watch: TreeWatch, *, patient: bool = False
 ) -> Ended:
-    """Until the worker and everything it started are killed, or stopped for good. Raises EOFError: the engine is gone.
+    """Wait until the worker and everything it started are killed, or permanently stopped.
 
-    A worker that has answered and was alone is only stopped, and dies with this process: its end would take the
-    processor from who waits for the answer.
-    patient: look less often while it rests: such a job may do nothing for hours.
+    Raises EOFError when the engine is gone. A worker that has reported and had no other processes is only stopped, and
+    dies with this process: killing it now would take CPU time from whoever waits for the answer.
+
+    Args:
+        running: The worker.
+        channel: The socket of the engine.
+        wall_s: The wall-clock limit.
+        watch: Measures the tree.
+        patient: Check less often while the job is idle: it may be idle for hours.
     """
     results = running.results
     reason = _wait(running, channel, time.monotonic() + wall_s, watch, patient=patient)
     used = watch.used_alone(running.pid) if not reason and results.complete else None
-    with contextlib.suppress(ProcessLookupError):  # everything in the box but us: daemons of the job end with it
+    with contextlib.suppress(ProcessLookupError):  # every other process of the box: daemons of the job end with it
         os.kill(-1, signal.SIGKILL if used is None else signal.SIGSTOP)
     if used is not None:
         return Ended("", 0, bytes(results.received), used)
@@ -56,7 +66,7 @@ def attend(
 
 
 def rehearse(watch: TreeWatch, limits: worker.Message, worker_pid: int) -> Ended:
-    """An end as most jobs have it, for a worker that has not begun."""
+    """Simulate the most common end, for a worker that has not begun."""
     watch.begin(limits, worker_pid)
     results, theirs = of_this_process()
     worker.write_all(theirs, worker.pack({"end": "ok", "exit_code": 0, "value": [1, "a", None]}))
@@ -71,7 +81,7 @@ def rehearse(watch: TreeWatch, limits: worker.Message, worker_pid: int) -> Ended
 
 
 def _wait(running: WorkerProcess, channel: socket.socket, deadline: float, watch: TreeWatch, *, patient: bool) -> str:
-    """Until the worker has answered or left (""), or must be ended for the reason returned."""
+    """Wait until the worker has reported or exited (""), or must be ended for the returned reason."""
     results = running.results
     exited, woken = os.pidfd_open(running.pid), wake_on_child()
     poller = select.poll()
@@ -92,7 +102,7 @@ def _wait(running: WorkerProcess, channel: socket.socket, deadline: float, watch
         if channel.fileno() in events:
             reason = _obey(_order(channel), running.pid, channel)
             continue
-        # By the clock, not when nothing else happens: a job can make something happen all the time.
+        # On a schedule rather than when idle: a job can cause events all the time.
         now = time.monotonic()
         if now >= deadline:
             reason = "timeout"
@@ -104,20 +114,20 @@ def _wait(running: WorkerProcess, channel: socket.socket, deadline: float, watch
 
 
 def wake_on_child() -> int:
-    """A descriptor that can be read whenever a child has ended, and once to begin with."""
+    """Return a descriptor that becomes readable whenever a child has ended, and once at the start."""
     woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, _do_nothing)
-    os.write(wake, b"\0")  # for a child that ended before
+    os.write(wake, b"\0")  # for a child that has already ended
     return woken
 
 
 def _do_nothing(_number: int, _frame: FrameType | None) -> None:
-    """The byte on the wake-up descriptor is all that is wanted of SIGCHLD."""
+    """SIGCHLD only has to write its byte to the wake-up descriptor."""
 
 
 def reap_orphans(worker_pid: int) -> None:
-    """Reap processes whose parents have ended. The worker's own status is left for later."""
+    """Reap orphaned processes that have ended. The worker's own status is left for later."""
     with contextlib.suppress(ChildProcessError):
         while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
             if ended.si_pid == worker_pid:
@@ -126,9 +136,9 @@ def reap_orphans(worker_pid: int) -> None:
 
 
 def _obey(order: worker.Message, worker_pid: int, channel: socket.socket) -> str:
-    """A reason to end the job, or "" where it is only sent a signal, which goes to the whole group of the worker.
+    """Carry out an order; return a reason to end the job, or "" for a signal, which goes to the worker's process group.
 
-    That it was sent is answered: what is asked of the job later must not be hit by it.
+    A signal is acknowledged once sent, so that a later request to the job is not hit by it.
     """
     if "signal" in order:
         with contextlib.suppress(ProcessLookupError):
@@ -139,7 +149,7 @@ def _obey(order: worker.Message, worker_pid: int, channel: socket.socket) -> str
 
 
 def _order(channel: socket.socket) -> worker.Message:
-    """What the engine wants of a running job. The end of the stream: nobody waits any more."""
+    """Read an order of the engine. Raises EOFError at the end of the stream: nobody waits for the job any more."""
     try:
         head = channel.recv(worker.HEADER.size, socket.MSG_WAITALL)
         length, _ = worker.unpack_head(head)
@@ -150,7 +160,7 @@ def _order(channel: socket.socket) -> worker.Message:
 
 
 def _reap(worker_pid: int) -> int:
-    """Wait for every process of the box; the worker's status."""
+    """Wait for every process of the box; return the worker's status."""
     status = 0
     while True:
         try:

@@ -8,7 +8,7 @@ from sandbox.linux import cgroups, seccomp
 
 
 def seccomp_filter() -> Protection:
-    """Whether calls can be refused here."""
+    """Return whether system calls can be filtered on this machine."""
     if not seccomp.supported():
         why = f"the filter is written for x86_64, this is {os.uname().machine}"
         return Protection("seccomp", State.ABSENT, True, why, "Use the docker backend or an x86_64 machine.")
@@ -20,7 +20,7 @@ def seccomp_filter() -> Protection:
 
 
 def control_group() -> Protection:
-    """Whether the kernel bounds and counts a box as a whole here."""
+    """Return whether the kernel limits and measures a box as a whole on this machine."""
     layout = cgroups.find()
     if layout is not None:
         return Protection("cgroup", State.ENFORCED, required=False, detail=f"version {layout.version}, one per box")

@@ -1,6 +1,6 @@
-"""What /proc tells of a process and its memory, time and writing. Standard library only.
+"""Reads the memory, CPU time and writes of processes from /proc. Standard library only.
 
-A process that ended while we looked reads as nothing.
+For a process that has ended, the readings are empty.
 """
 
 import contextlib
@@ -11,20 +11,24 @@ from typing import NamedTuple
 
 _CHUNK = 1 << 14
 _TICKS = os.sysconf("SC_CLK_TCK")
-# Node 24 has 573 MB of VmData before its first line (measured): address space, not memory. Its heap has a switch of
-# its own, and what it touches is bounded by watching.
+# Node 24 has 573 MB of VmData before its first line (measured): address space, not memory. Its heap has its own switch,
+# and the memory it touches is limited by watching.
 _V8_RESERVES = 640 << 20
-_STACKS = 64 * (8 << 20)  # of the threads of what a shell starts: 8 MiB each, hardly touched, and counted whole
-# Fields of /proc/<pid>/stat after the command's closing bracket.
+_STACKS = 64 * (8 << 20)  # thread stacks of a shell's programs: 8 MiB each, hardly touched, but counted in full
+# Fields of /proc/<pid>/stat after the closing bracket of the command.
 _UTIME, _STIME, _CUTIME, _CSTIME, _STARTED = 11, 12, 13, 14, 19
-_SHARED_NAMES = (b"/dev/zero (deleted)", b"[anon_shmem:")  # of a mapping that is shared and has no file
+_SHARED_NAMES = (b"/dev/zero (deleted)", b"[anon_shmem:")  # names of shared mappings without a file
 _OFFSET, _INODE, _NAME = 2, 4, 5  # fields of a line of /proc/<pid>/maps
 
 
 class Memory(NamedTuple):
-    """In bytes. own: resident, backed by no file, with page tables and swap. shared: resident, in shared memory.
+    """The memory of a process, in bytes.
 
-    mapped: of address space, whether touched or not. threads: how many the process has; 0 when it is gone.
+    Attributes:
+        own: Resident and not backed by a file, including page tables and swap.
+        shared: Resident in shared memory.
+        mapped: Mapped address space, touched or not.
+        threads: The number of threads; 0 when the process is gone.
     """
 
     own: int
@@ -34,7 +38,13 @@ class Memory(NamedTuple):
 
 
 class Cpu(NamedTuple):
-    """In seconds. children_s: of those it has waited for. started: tells it from a later process with its pid."""
+    """The CPU time of a process, in seconds.
+
+    Attributes:
+        own_s: Its own.
+        children_s: That of the children it has waited for.
+        started: Distinguishes it from a later process with the same pid.
+    """
 
     own_s: float
     children_s: float
@@ -42,12 +52,12 @@ class Cpu(NamedTuple):
 
 
 def read(path: str) -> bytes:
-    """A file below /proc, whole; b"" when it is gone."""
+    """Read a whole file below /proc; b"" when it is gone."""
     try:
         descriptor = os.open(f"/proc/{path}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return b""
-    try:  # without `open`, whose buffers and questions cost more than the reading
+    try:  # without `open`, whose buffering and checks cost more than the read
         parts = [os.read(descriptor, _CHUNK)]
         while parts[-1]:
             parts.append(os.read(descriptor, _CHUNK))
@@ -59,12 +69,15 @@ def read(path: str) -> bytes:
 
 
 def data_in_use() -> dict[str, int]:
-    """By language, the bytes RLIMIT_DATA counts before a job does anything: the template's, V8's reservation."""
+    """Return by language the bytes that RLIMIT_DATA counts before a job does anything.
+
+    They are the template's own, and the reservation of V8.
+    """
     return {"python": status_bytes("self/status", b"VmData:"), "node": _V8_RESERVES, "bash": _STACKS}
 
 
 def memory(pid: str) -> Memory:
-    """As its status has it; a page that several processes share counts for each."""
+    """Return the memory in its status file. A page shared by several processes counts for each of them."""
     status = read(f"{pid}/status")
     own = sum(_field_bytes(status, field) for field in (b"RssAnon:", b"VmPTE:", b"VmSwap:"))
     threads = _field(status, b"\nThreads:")
@@ -72,7 +85,7 @@ def memory(pid: str) -> Memory:
 
 
 def proportional(pid: str) -> Memory:
-    """The same with each shared page counted once over all who share it; all of it where that cannot be read."""
+    """Return the memory with each shared page divided among the processes that share it, or in full where unknown."""
     plain = memory(pid)
     rollup = read(f"{pid}/smaps_rollup")
     if not rollup:
@@ -83,7 +96,10 @@ def proportional(pid: str) -> Memory:
 
 
 def shared_mappings(pids: Iterable[str]) -> int:
-    """Bytes of all shared memory without a file that these processes map, touched or not; each piece counts once."""
+    """Return the bytes of all shared memory without a file that these processes map, touched or not.
+
+    Each piece counts once.
+    """
     sizes: dict[bytes, int] = {}
     for pid in pids:
         for line in read(f"{pid}/maps").splitlines():
@@ -96,7 +112,7 @@ def shared_mappings(pids: Iterable[str]) -> int:
 
 
 def cpu(pid: str) -> Cpu | None:
-    """What it has used; None when it is gone."""
+    """Return what a process has used; None when it is gone."""
     fields = read(f"{pid}/stat").rpartition(b")")[2].split()
     if not fields:
         return None
@@ -106,17 +122,18 @@ def cpu(pid: str) -> Cpu | None:
 
 
 def cpu_clock_s(pid: int) -> float:
-    """The CPU clock of one live process (clock_getcpuclockid(3): the id is made of the pid)."""
+    """Return the CPU clock of a live process (clock_getcpuclockid(3): the clock id is derived from the pid)."""
     with contextlib.suppress(OSError):
         return time.clock_gettime((~pid << 3) | 2)
     return 0.0
 
 
 def written_bytes(pid: str) -> int | None:
-    """Bytes that it, and the children it waited for, passed to `write` or had written to disks, whichever is more.
+    """Return the bytes that a process and the children it waited for have written.
 
-    The former is all that is counted for a file system in memory, the latter for a mapped file. None when it is not to
-    be seen: a process that may not be looked at, as one that runs an unreadable program.
+    The larger of what they passed to `write` and what was written to disk: the former is the only counter for a file
+    system in memory, the latter for a mapped file. None when the counters cannot be read, as for a process that runs an
+    unreadable program.
     """
     try:
         with open(f"/proc/{pid}/io", "rb", buffering=0) as file:
@@ -129,12 +146,12 @@ def written_bytes(pid: str) -> int | None:
 
 
 def status_bytes(path: str, field: bytes) -> int:
-    """A field of a status file, which gives it in KiB."""
+    """Return a field of a status file, which is in KiB, in bytes."""
     return _field_bytes(read(path), field)
 
 
 def free_bytes(path: str) -> int:
-    """Room left in the file system of `path`."""
+    """Return the free space of the file system of `path`."""
     found = os.statvfs(path)
     return found.f_bfree * found.f_frsize
 

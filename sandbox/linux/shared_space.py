@@ -1,7 +1,7 @@
-"""How much of a file system that others use as well a job has used up. Standard library only.
+"""`SharedSpace`: measures how much of a file system shared with others a job has used up. Standard library only.
 
-Free space tells what has gone, not who took it; the kernel's counters tell what a process wrote, not what is left of
-it. So both are read at every look, and of what has gone since the last one a job is charged no more than it wrote.
+Free space shows how much is gone, but not who took it; the kernel's counters show how much a process wrote, but not how
+much of it remains. So each check reads both, and charges the job at most what it wrote for the space that has gone.
 """
 
 import os
@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from sandbox.linux import readings
 
 _CERTAINLY = 4  # times the limit gone: then the folder itself is measured, whatever the counters say
-_BLOCK = 512  # of st_blocks, whatever the file system
-_CLOCK_STEP_S = 1.0  # a file system's clock may be behind
+_BLOCK = 512  # unit of st_blocks, on every file system
+_CLOCK_STEP_S = 1.0  # a file system's clock may lag
 
 
 class SharedSpace:
-    """Create it before the job begins. limit: bytes the job may use up below `folder`."""
+    """The space a job uses below `folder`. Create it before the job begins. `limit` is in bytes."""
 
     def __init__(self, folder: str, limit: int) -> None:
         self._folder = folder
@@ -29,7 +29,7 @@ class SharedSpace:
         self._measure_at = _CERTAINLY * limit
 
     def used_up(self, pids: Iterable[str]) -> bool:
-        """Look once; whether the job is over its limit. pids: of all its processes."""
+        """Check once; return whether the job exceeds its limit. `pids` are all of its processes."""
         written = self._written_since(pids)
         free = readings.free_bytes(self._folder)
         gone, self._free = self._free - free, free
@@ -37,7 +37,7 @@ class SharedSpace:
             self._charged = max(0, self._charged + gone)
             self._unspent = written
         else:
-            taken = min(gone, written + self._unspent)  # what was written just before the last look may go after it
+            taken = min(gone, written + self._unspent)  # data written before the last check may reach the disk after it
             self._charged += taken
             self._unspent = max(0, written - taken)
         in_all = self._free_before - free
@@ -46,7 +46,7 @@ class SharedSpace:
         return self._charged > self._limit or self._holds_more_than_it_may(in_all)
 
     def _written_since(self, pids: Iterable[str]) -> int:
-        """Bytes these processes wrote since the last look. One that hides its counters counts for all there is."""
+        """Return the bytes these processes wrote since the last check; all free space if one hides its counters."""
         before, self._written = self._written, {}
         since = 0
         for pid in pids:
@@ -55,11 +55,14 @@ class SharedSpace:
                 return self._free_before
             self._written[pid] = written
             earlier = before.get(pid, 0)
-            since += written - earlier if written >= earlier else written  # less: another process, with the same pid
+            since += written - earlier if written >= earlier else written  # less: another process with the same pid
         return since
 
     def _holds_more_than_it_may(self, gone: int) -> bool:
-        """Whether files changed since the start hold more. As a walk may be long: once each time as much has gone."""
+        """Whether the files changed since the start exceed the limit.
+
+        A walk may be slow, so it is repeated only when as much more space has gone.
+        """
         if gone < self._measure_at:
             return False
         self._measure_at = gone + self._limit
@@ -69,7 +72,7 @@ class SharedSpace:
             for name in names:
                 try:
                     found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-                except OSError:  # it is gone again
+                except OSError:  # deleted in the meantime
                     continue
                 if found.st_ctime >= self._started:
                     held += found.st_blocks * _BLOCK

@@ -1,7 +1,7 @@
-"""Settle why a job in another language than Python ended, from what it said last.
+"""Finds out why a job in Node or Bash ended, from its last output.
 
-Python's own exceptions are precise and are told apart in the box. Node and Bash only have an exit code and a message;
-the message is the code's own word about itself, and is taken for nothing more than the reason of its own end.
+Python's exceptions are precise and are told apart in the box. Node and Bash only have an exit code and a message. The
+message is chosen by the code itself, so it is used for nothing but the reason of its own end.
 """
 
 import re
@@ -21,12 +21,12 @@ _SAID = (
     (End.CPU, re.compile(rb"CPU time limit exceeded")),
 )
 _TAIL = 4096
-_SHELL_SIGNALLED = 128  # a shell's exit code for a child that died of a signal is 128 + its number
+_SHELL_SIGNALLED = 128  # a shell's exit code for a child killed by a signal is 128 + its number
 _BY_SHELL_CODE = {_SHELL_SIGNALLED + 24: End.CPU, _SHELL_SIGNALLED + 25: End.FILE_SIZE}
 
 
 def settle(job: Job, outcome: Outcome) -> Outcome:
-    """The outcome with the end its last words give it; unchanged where there is nothing to add."""
+    """Return the outcome with the end its last output indicates; unchanged when there is nothing to add."""
     if outcome.end is not End.ERROR or job.language is Language.PYTHON:
         return outcome
     end = _BY_SHELL_CODE.get(outcome.exit_code or 0)

@@ -1,4 +1,4 @@
-"""How a job comes into a box: one frame (`sandbox.worker`), and its workspace's mount. Standard library only."""
+"""Receives a job in its box: one frame (`sandbox.worker`) and the mount of its workspace. Standard library only."""
 
 import json
 import socket
@@ -7,7 +7,7 @@ from sandbox import worker
 
 
 def receive(channel: socket.socket) -> tuple[bytes, int]:
-    """The job's whole frame, and the workspace's mount when one came with it (else -1). Raises EOFError."""
+    """Return the job's whole frame, and the workspace's mount if one came with it, else -1. Raises EOFError."""
     data, descriptors, _, _ = socket.recv_fds(channel, 1 << 16, 1, socket.MSG_CMSG_CLOEXEC)
     frame = bytearray(data or _nothing())
     while len(frame) < worker.HEADER.size:
@@ -23,7 +23,7 @@ def _nothing() -> bytes:
 
 
 def header_of(frame: bytes) -> worker.Message:
-    """What a whole frame says of itself."""
+    """Return the header of a whole frame."""
     start = worker.HEADER.size
     length, _ = worker.unpack_head(frame[:start])
     header: worker.Message = json.loads(frame[start : start + length])

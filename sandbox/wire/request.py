@@ -1,10 +1,16 @@
-"""A `Job` as the box wants it: one frame's header and body.
+"""Converts a `Job` into the frame that is sent to its box.
 
-Header: language, cwd and folder (absolute, in the box), files ([[path, size], …], in the order of the body), stdin
-(bytes at the body's end), env, argv, code or call or command, limits, mount, collect,
-egress (null, or where to listen and what /etc/hosts says: `sandbox.namespace.outlets`),
-inlets (ports of the box the engine is carried to: `sandbox.namespace.inlets`),
-stay (the worker waits to be killed once it has answered, so that its usage can be read).
+The header's fields:
+    language: A value of `Language`.
+    cwd, folder: Absolute paths in the box.
+    files: [[path, size], …], in the order of the body.
+    stdin: The number of bytes at the end of the body.
+    env, argv, limits, collect: As in the job.
+    code, call, command: What to run.
+    mount: How the job may write to its workspace; "" without one.
+    egress: null, or where to listen and the text of /etc/hosts (`sandbox.namespace.outlets`).
+    inlets: Ports of the box that the engine connects to (`sandbox.namespace.inlets`).
+    stay: Whether the worker waits to be killed after its answer, so that its usage can be read.
 """
 
 import json
@@ -25,7 +31,7 @@ _NODE_HEAP_SHARE = 0.75  # of the memory limit for V8's old space; the rest is f
 def build(
     job: Job, programs: Programs, egress: EgressPlan | None = None, inlets: Sequence[int] = ()
 ) -> tuple[dict[str, Any], bytes]:
-    """Raises SandboxError when the job cannot be put to a box as it is."""
+    """Return the header and the body of the job's frame. Raises SandboxError when the job is not valid."""
     _must_be_sensible(job)
     folder = f"{TMP}/job" if job.workspace else WORK
     files = dict(job.files)
@@ -57,7 +63,7 @@ def build(
 
 
 def _must_be_sensible(job: Job) -> None:
-    """What a caller can get wrong, said before anything runs."""
+    """Check what a caller can get wrong, before anything runs. Raises SandboxError."""
     for limit in fields(job.limits):
         if not getattr(job.limits, limit.name) > 0:
             raise SandboxError(

@@ -1,8 +1,8 @@
-"""The channel on which a worker reports the result of its job. Standard library only.
+"""`ResultChannel`: the channel on which a worker reports the result of its job. Standard library only.
 
 Only the process that received the job may report. The channel is a socket, which cannot be reopened through
-``/proc/<pid>/fd``, and the kernel names the sender of everything that is read (``SO_PASSCRED``, see unix(7)): what
-other processes of the job write, having inherited the socket, is dropped.
+``/proc/<pid>/fd``, and the kernel names the sender of each message (``SO_PASSCRED``, see unix(7)). Messages of other
+processes of the job, which have inherited the socket, are dropped.
 """
 
 import os
@@ -12,7 +12,7 @@ import struct
 from sandbox import worker
 
 _CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
-# Room for the credentials and nothing else: the kernel closes descriptors that a process of the job sends along.
+# Room for the credentials only: the kernel closes any descriptors that a process of the job sends along.
 _ANCILLARY = socket.CMSG_SPACE(_CREDENTIALS.size)
 _READ = 1 << 16
 _MOST_READS = 1000  # a socket holds fewer messages
@@ -20,7 +20,7 @@ _MOST = worker.MAX_VALUE_BYTES + _READ
 
 
 class ResultChannel:
-    """The reading end. `worker_end` is a descriptor for the worker, the caller's to close."""
+    """The reading end. `worker_end` is the descriptor for the worker; the caller closes it."""
 
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair()
@@ -34,17 +34,20 @@ class ResultChannel:
         return self._socket.fileno()
 
     def accept_from(self, pid: int) -> None:
-        """Name the one process whose messages count."""
+        """Set the one process whose messages are accepted."""
         self._reporter = pid
 
     def drain(self) -> bool:
-        """Read what is there; False at the end of the stream. Bounded, so that a flood does not hold up the caller."""
+        """Read what is available; return False at the end of the stream.
+
+        Bounded, so that a flood does not block the caller.
+        """
         for _ in range(_MOST_READS):
             try:
                 data, ancillary, _, _ = self._socket.recvmsg(_READ, _ANCILLARY)
             except BlockingIOError:
                 return True
-            except ConnectionResetError:  # closed by the worker's side with something unread
+            except ConnectionResetError:  # closed by the worker's side with unread data
                 return False
             if not data:
                 return False
@@ -64,7 +67,7 @@ class ResultChannel:
 
 
 def _sender(ancillary: list[tuple[int, int, bytes]]) -> int:
-    """The pid of who wrote, as seen from this process's pid namespace; 0 when it is not known."""
+    """Return the sender's pid, as seen from this process's pid namespace; 0 when unknown."""
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS and len(data) == _CREDENTIALS.size:
             return int(_CREDENTIALS.unpack(data)[0])
@@ -72,7 +75,7 @@ def _sender(ancillary: list[tuple[int, int, bytes]]) -> int:
 
 
 def of_this_process() -> tuple[ResultChannel, int]:
-    """A channel on which this process itself may report, and the descriptor to write to: for rehearsals."""
+    """Return a channel on which this process may report, and the descriptor to write to: for rehearsals."""
     channel = ResultChannel()
     channel.accept_from(os.getpid())
     return channel, channel.worker_end

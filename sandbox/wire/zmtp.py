@@ -1,8 +1,8 @@
-"""How large the messages are that come out of a box: ZeroMQ's framing, followed and not kept. Standard library only.
+"""Limits the size of the ZeroMQ messages that leave a box, without storing them. Standard library only.
 
-A client of a kernel parses what untrusted code sends, and libzmq sets no bound of its own: one message of any length,
-or of any number of parts, would be put together in the engine's memory. So process 1 reads along and cuts the
-connection. Framing: ZMTP 3.1 (https://rfc.zeromq.org/spec/37/).
+A kernel's client parses what untrusted code sends, and libzmq has no limit of its own: it would assemble one message of
+any length, or with any number of parts, in the engine's memory. So process 1 parses the framing as it forwards the
+data, and cuts the connection. Framing: ZMTP 3.1 (https://rfc.zeromq.org/spec/37/).
 """
 
 MAX_MESSAGE_BYTES = 64 << 20
@@ -12,20 +12,20 @@ _SHORT_HEAD, _LONG_HEAD = 2, 9
 
 
 class Meter:
-    """Of one direction of one connection."""
+    """Measures the messages of one direction of one connection."""
 
     def __init__(self, most: int = MAX_MESSAGE_BYTES) -> None:
-        """most: bytes of one message, all of its parts together with a few for the head of each."""
+        """`most` is the limit in bytes of one message: all of its parts, and a few bytes for the head of each."""
         self._most = most
         self._head = bytearray()
         self._wanted = _GREETING
         self._greeted = False
-        self._body = 0  # bytes of the present part still to come
+        self._body = 0  # bytes of the current part still to come
         self._message = 0
         self._more = False
 
     def passes(self, data: bytes) -> bool:
-        """Whether this may be handed on; after the first False nothing may."""
+        """Whether this data may be forwarded. After the first False, nothing may."""
         at = 0
         while at < len(data):
             if self._body:
@@ -43,7 +43,7 @@ class Meter:
     def _take_head(self) -> bool:
         head = self._head
         if not self._greeted:
-            # An older version frames otherwise, and libzmq would follow whatever the peer speaks.
+            # Older versions use other framing, and libzmq would switch to whichever the peer uses.
             self._greeted = head[0] == _FIRST_BYTE and head[_VERSION_AT] == _VERSION
             head.clear()
             self._wanted = _SHORT_HEAD
