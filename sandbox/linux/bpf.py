@@ -1,4 +1,4 @@
-"""An assembler for seccomp's filters, which are classic BPF programs. Standard library only.
+"""An assembler for seccomp filters, which are classic BPF programs. Standard library only.
 
 Instructions: the kernel's ``include/uapi/linux/bpf_common.h`` and ``Documentation/userspace-api/seccomp_filter.rst``.
 """
@@ -15,14 +15,14 @@ EPERM, ENOSYS, NO_FAMILY = (_ERRNO | code for code in (errno.EPERM, errno.ENOSYS
 EACCES, ENOTSUP, DONE = (_ERRNO | code for code in (errno.EACCES, errno.ENOTSUP, 0))
 
 _AUDIT_ARCH_X86_64 = 0xC000003E
-_FARTHEST = 255  # a conditional jump has one byte
+_FARTHEST = 255  # the offset of a conditional jump has one byte
 _NR, _ARCH, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
 
 Ops = list[bytes]
 
 
 def prologue(last: int) -> Ops:
-    """Only 64-bit calls of x86_64 go on; those numbered over `last` are not there, and so the x32 ABI's."""
+    """Refuse calls that are not 64-bit x86_64 calls, and those numbered above `last`, which include the x32 ABI's."""
     return [
         op(LD, _ARCH),
         op(JEQ, _AUDIT_ARCH_X86_64, 1, 0),
@@ -34,32 +34,35 @@ def prologue(last: int) -> Ops:
 
 
 def op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
-    """One instruction; jumps count the instructions they leave out."""
+    """Return one instruction. Jumps give the number of instructions to skip."""
     return struct.pack("<HBBI", code, if_true, if_false, value)
 
 
 def answer(action: int) -> bytes:
-    """The end: what the kernel does with the call."""
+    """Return the final instruction: what the kernel does with the call."""
     return op(RET, action)
 
 
 def load(argument: int) -> bytes:
-    """The low half of an argument; the kernel looks at no more of those checked here."""
+    """Load the low half of an argument; the kernel ignores the rest of those checked here."""
     return op(LD, _ARGUMENTS + 8 * argument)
 
 
 def when(number: int, body: Ops) -> Ops:
-    """`body`, which always returns, for this call; with any other, what comes after it."""
+    """Run `body`, which always returns, for this call; continue with the next instruction for any other."""
     return [op(JEQ, number, 0, len(body)), *body]
 
 
 def search(rules: dict[int, Ops]) -> Ops:
-    """Each call's body, found by its number; what has no rule is allowed."""
+    """Find each call's body by its number. Calls without a rule are allowed."""
     return _search(_ranges(rules))
 
 
 def _ranges(rules: dict[int, Ops]) -> list[tuple[int, Ops]]:
-    """(first number, body) of each run of calls that are treated alike, from 0 up; what has no rule is allowed."""
+    """Return (first number, body) of each run of calls treated alike, in ascending order.
+
+    Calls without a rule are allowed.
+    """
     found: list[tuple[int, Ops]] = []
     for number in range(max(rules) + 2):
         body = rules.get(number, [answer(ALLOW)])
@@ -69,10 +72,10 @@ def _ranges(rules: dict[int, Ops]) -> list[tuple[int, Ops]]:
 
 
 def _search(ranges: list[tuple[int, Ops]]) -> Ops:
-    """Find a call's body by halves.
+    """Find a call's body by binary search.
 
-    Not for the calls' sake, whose answer the kernel remembers where it can: to find out where, it runs the filter over
-    every number as it is put on, and through a plain list that takes 0.3 ms of every box's start.
+    This is not for the calls, whose results the kernel caches where it can. To fill its cache, the kernel runs the
+    filter over every number when it is installed, and a linear list would add 0.3 ms to the start of every box.
     """
     if len(ranges) == 1:
         return ranges[0][1]
@@ -90,29 +93,29 @@ def refuse_bits(argument: int, bits: int) -> Ops:
 
 
 def refuse_values(argument: int, values: Iterable[int]) -> Ops:
-    """EPERM when the argument is one of these."""
+    """EPERM when the argument is one of the values."""
     listed = list(values)
     tests = [op(JEQ, value, len(listed) - index, 0) for index, value in enumerate(listed)]
     return [load(argument), *tests, answer(ALLOW), answer(EPERM)]
 
 
 def only_zero(argument: int) -> Ops:
-    """EPERM for anything else."""
+    """EPERM unless the argument is zero."""
     return [load(argument), op(JEQ, 0, 1, 0), answer(EPERM), answer(ALLOW)]
 
 
 def equal(argument: int, value: int, then: Ops, otherwise: Ops | None = None) -> Ops:
-    """`then` when the argument is the value; else `otherwise`, or it is allowed."""
+    """`then` when the argument equals the value; otherwise `otherwise`, or allowed without it."""
     return [load(argument), op(JEQ, value, 0, len(then)), *then, *(otherwise or []), answer(ALLOW)]
 
 
 def when_bits(argument: int, bits: int, then: Ops, otherwise: Ops) -> Ops:
-    """`then`, which always returns, when any of the bits is set; else `otherwise`."""
+    """`then`, which always returns, when any of the bits is set; otherwise `otherwise`."""
     return [load(argument), op(JSET, bits, 0, len(then)), *then, *otherwise]
 
 
 def only_values(arguments: Iterable[int], values: Iterable[int]) -> Ops:
-    """EPERM when one of the arguments is none of the values."""
+    """EPERM when one of the arguments is not among the values."""
     listed = list(values)
     ops: Ops = []
     for argument in arguments:
@@ -122,12 +125,12 @@ def only_values(arguments: Iterable[int], values: Iterable[int]) -> Ops:
 
 
 def one_of(argument: int, values: Iterable[int], then: Ops) -> Ops:
-    """`then` when the argument is one of these; else there is no such family."""
+    """`then` when the argument is one of the values; otherwise EAFNOSUPPORT."""
     return [load(argument), *one_of_loaded(values, then)]
 
 
 def one_of_loaded(values: Iterable[int], then: Ops) -> Ops:
-    """`one_of` for what has been loaded already."""
+    """`one_of` for an argument that has already been loaded."""
     listed = list(values)
     tests = [op(JEQ, value, len(listed) - index, 0) for index, value in enumerate(listed)]
     return [*tests, answer(NO_FAMILY), *then]

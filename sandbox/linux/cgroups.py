@@ -1,9 +1,9 @@
-"""A control group per box, where this machine lets us make one. Standard library only.
+"""Creates a control group per box, where this machine allows it. Standard library only.
 
-The kernel then bounds and counts what no process is charged for elsewhere: page tables, socket buffers, semaphores, the
-box's tmpfs, and the CPU time of processes nobody waited for. Version 1 has a folder per controller, version 2 one for
-all. Everything lies below ``knackbox/<supervisor's pid>-<its start>``, so that what a killed supervisor left behind can
-be told from what is in use.
+With a group, the kernel also limits and counts what no process is charged for: page tables, socket buffers, semaphores,
+the box's tmpfs, and the CPU time of processes nobody waited for. Version 1 has a folder per controller, version 2 one
+for all. The folders are below ``knackbox/<supervisor's pid>-<its start time>``, which distinguishes what a killed
+supervisor left behind from what is in use.
 """
 
 import contextlib
@@ -14,25 +14,25 @@ from typing import Any
 _V1 = "/sys/fs/cgroup"
 _OWN = "knackbox"
 _TCP_LIMIT = "memory.kmem.tcp.limit_in_bytes"
-# Over the memory limit of the processes, the group holds the box's disk (tmpfs is memory) and process 1.
+# In addition to the processes' memory limit, the group holds the box's disk (tmpfs is memory) and process 1.
 _SLACK_BYTES = 48 << 20
 _TRIES = 5
-_TCP_SHARE = 2  # version 1 counts the buffers of sockets on their own: this part of the memory may be theirs
-_OUR_PROCESSES = 2  # one being forked, and process 1 where it is in the group
-_START = 19  # field of /proc/<pid>/stat after the command's closing bracket
+_TCP_SHARE = 2  # version 1 counts socket buffers separately: they may use this fraction of the memory limit
+_OUR_PROCESSES = 2  # one that is being forked, and process 1 while it is in the group
+_START = 19  # field of /proc/<pid>/stat after the closing bracket of the command
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where groups are made, and what their files are called."""
+    """Where groups are created, and the names of their files."""
 
     version: int
     folders: tuple[str, ...]  # of the controllers; the memory controller's first
-    sockets_apart: bool = False  # counted in a file of their own
+    sockets_apart: bool = False  # whether socket buffers are counted in a separate file
 
     @property
     def files(self) -> tuple[tuple[int, str, int], ...]:
-        """Of a box's group: which folder, which file, how it is opened; in the order of `Group`'s fields."""
+        """The files of a box's group: the folder, the file, and the open flags, in the order of `Group`'s fields."""
         if self.version == 1:
             sockets = ((0, _TCP_LIMIT, os.O_WRONLY),) if self.sockets_apart else ()
             return (
@@ -51,7 +51,7 @@ class Layout:
 
 
 def find() -> Layout | None:
-    """The controllers that may be used here; None when there are none, or they are not writable."""
+    """Return the usable controllers; None when there are none, or they are not writable."""
     v1 = tuple(f"{_V1}/{name}" for name in ("memory", "pids", "cpuacct"))
     if all(os.path.isfile(f"{folder}/cgroup.procs") and os.access(folder, os.W_OK) for folder in v1):
         return Layout(1, v1, os.path.isfile(f"{v1[0]}/{_TCP_LIMIT}"))
@@ -62,13 +62,13 @@ def find() -> Layout | None:
 
 
 def owner(pid: int) -> str:
-    """A process's name for good: its pid, and when it started."""
+    """Return a name that is never reused for a process: its pid and its start time."""
     with open(f"/proc/{pid}/stat", "rb") as stat:
         return f"{pid}-{stat.read().rpartition(b')')[2].split()[_START].decode()}"
 
 
 def of_this_process() -> "Groups | None":
-    """Where they may be made; rlimits and process 1 of each box bound it everywhere else."""
+    """Return the groups of this process; None where groups cannot be made, and rlimits and process 1 must do."""
     layout = find()
     with contextlib.suppress(OSError):
         return Groups(layout, owner(os.getpid())) if layout else None
@@ -76,10 +76,10 @@ def of_this_process() -> "Groups | None":
 
 
 class Groups:
-    """The groups of one supervisor. Made outside the template's root, used from inside by descriptor."""
+    """The groups of one supervisor. Created outside the template's root, and used inside through descriptors."""
 
     def __init__(self, layout: Layout, name: str) -> None:
-        """Raises OSError."""
+        """Create the supervisor's folders. Raises OSError."""
         self._layout = layout
         self._parents = [f"{folder}/{_OWN}/{name}" for folder in layout.folders]
         sweep(layout)
@@ -92,7 +92,7 @@ class Groups:
         self._folders = [os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) for parent in self._parents]
 
     def make(self, box: int) -> "Group":
-        """A group for one box; its descriptors are for process 1 of it. Raises OSError."""
+        """Create the group of a box; its descriptors are for the box's process 1. Raises OSError."""
         name, opened = f"b{box}", []
         try:
             for folder in self._folders:
@@ -108,13 +108,13 @@ class Groups:
         return Group(tuple(opened), len(self._folders))
 
     def remove(self, box: int) -> None:
-        """Once the box is gone."""
+        """Remove the group of a box that is gone."""
         for folder in self._folders:
             with contextlib.suppress(OSError):
                 os.rmdir(f"b{box}", dir_fd=folder)
 
     def close(self) -> None:
-        """Remove everything; the supervisor does this once the template is dead."""
+        """Remove everything. The supervisor calls it once the template is dead."""
         for parent in self._parents:
             _remove_tree(parent)
             _remove_if_empty(os.path.dirname(parent))
@@ -122,7 +122,7 @@ class Groups:
 
 @dataclass(frozen=True)
 class Group:
-    """One box's group, by descriptor: one to join each folder, then those of `Layout.files`."""
+    """The group of one box, as descriptors: one per folder to join it, then those of `Layout.files`."""
 
     descriptors: tuple[int, ...]
     folders: int
@@ -132,18 +132,21 @@ class Group:
         return self.descriptors[self.folders :]
 
     def join(self) -> None:
-        """Move this process in. Takes up to 20 ms on version 1 (an RCU grace period), so it is done ahead."""
+        """Move this process into the group.
+
+        Takes up to 20 ms on version 1 (an RCU grace period), so it is done ahead.
+        """
         for descriptor in self.descriptors[: self.folders]:
             os.write(descriptor, b"0")
             os.close(descriptor)
 
     def stay_out(self) -> None:
-        """Give up the means to join: this process bounds the group, and must not be what the kernel kills in it."""
+        """Close the descriptors for joining: this process enforces the limits, so the kernel must not kill it."""
         for descriptor in self.descriptors[: self.folders]:
             os.close(descriptor)
 
     def bound(self, limits: dict[str, Any]) -> None:
-        """Set the job's limits, which are `sandbox.contract.Limits` as a dict."""
+        """Set the job's limits, given as `sandbox.contract.Limits` as a dict."""
         memory, _, processes, _, *sockets = self._files
         for file in sockets:
             os.write(file, str(limits["memory_bytes"] // _TCP_SHARE).encode())
@@ -151,18 +154,18 @@ class Group:
         os.write(processes, str(max(limits["processes"], limits["threads"]) + _OUR_PROCESSES).encode())
 
     def cpu_s(self) -> float:
-        """CPU time of everything that ever ran in the group, in seconds."""
+        """Return the CPU time of everything that ever ran in the group, in seconds."""
         text = os.pread(self._files[3], 4096, 0).split()
         return int(text[0]) / 1e9 if len(text) == 1 else int(text[1]) / 1e6
 
     def memory_refused(self) -> bool:
-        """Whether the kernel ever killed for the memory limit."""
+        """Whether the kernel has killed a process for the memory limit."""
         text = os.pread(self._files[1], 4096, 0).split()
         return b"oom_kill" in text and int(text[text.index(b"oom_kill") + 1]) > 0
 
 
 def sweep(layout: Layout | None) -> int:
-    """Remove the groups of supervisors that are no more; how many must stay, since something still dies in them."""
+    """Remove the groups of supervisors that have ended; return how many remain because a process is still dying."""
     left = 0
     for controller in layout.folders if layout else ():
         folder = f"{controller}/{_OWN}"
@@ -176,7 +179,7 @@ def sweep(layout: Layout | None) -> int:
 
 
 def _make(folder: str) -> None:
-    """Again, when another supervisor removed the parent as empty in the same moment."""
+    """Create a folder. Retries when another supervisor removes the empty parent at the same moment."""
     for _ in range(_TRIES):
         with contextlib.suppress(FileNotFoundError):
             os.makedirs(folder, exist_ok=True)
@@ -190,7 +193,7 @@ def _remove_if_empty(folder: str) -> None:
 
 
 def _remove_tree(parent: str) -> None:
-    """A supervisor's groups; one with a process still dying in it stays for the next sweep."""
+    """Remove a supervisor's groups. One in which a process is still dying is left for the next sweep."""
     with contextlib.suppress(OSError):
         for name in os.listdir(parent):
             if os.path.isdir(f"{parent}/{name}"):

@@ -1,7 +1,7 @@
-"""Landlock: a second wall behind the mount namespace. Standard library only.
+"""Landlock: a second line of defence behind the mount namespace. Standard library only.
 
-Everything may be read and run, only the given places may be written; from ABI 6 the box's signals and abstract
-sockets stay among its own. Access bits: the kernel's ``include/uapi/linux/landlock.h``.
+Everything may be read and run, but only the given paths may be written. From ABI 6 on, signals and abstract sockets
+stay within the box. Access bits: the kernel's ``include/uapi/linux/landlock.h``.
 """
 
 import ctypes
@@ -37,7 +37,7 @@ class _PathBeneath(ctypes.Structure):
 
 
 def abi() -> int:
-    """The version this kernel speaks; 0 when it has none."""
+    """Return the version this kernel supports; 0 when it has no Landlock."""
     try:
         return syscalls.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(_VERSION_FLAG))
     except OSError:
@@ -53,7 +53,7 @@ def _handled(version: int) -> int:
 
 
 def ruleset(version: int, writable: Sequence[str]) -> int:
-    """Rules as a file descriptor: read and run everywhere, write only below `writable`."""
+    """Return the descriptor of a ruleset: read and run everywhere, write only below `writable`."""
     scoped = SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL if version >= _ABI_SCOPE else 0
     rules = create(version, fs=_handled(version), scoped=scoped)
     allow(rules, "/", READ)
@@ -63,14 +63,14 @@ def ruleset(version: int, writable: Sequence[str]) -> int:
 
 
 def create(version: int, *, fs: int = 0, net: int = 0, scoped: int = 0) -> int:
-    """A ruleset without rules, as a descriptor: what is handled is refused. Raises OSError."""
+    """Return the descriptor of an empty ruleset, which refuses everything it handles. Raises OSError."""
     attr = _Ruleset(fs, net, scoped)
-    known = 24 if version >= _ABI_SCOPE else 16 if version >= _ABI_NET else 8  # bytes of it that this kernel knows
+    known = 24 if version >= _ABI_SCOPE else 16 if version >= _ABI_NET else 8  # bytes of the struct this kernel knows
     return syscalls.syscall(_CREATE_RULESET, ctypes.byref(attr), ctypes.c_size_t(known), ctypes.c_uint(0))
 
 
 def allow(rules: int, path: str, access: int) -> None:
-    """Add one place to a ruleset."""
+    """Allow access to a path."""
     parent = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         if not stat.S_ISDIR(os.fstat(parent).st_mode):
@@ -88,17 +88,17 @@ def allow(rules: int, path: str, access: int) -> None:
 
 
 def write_access(version: int) -> int:
-    """All a writable place may be used for."""
+    """Return every access allowed on a writable path."""
     return _handled(version)
 
 
 def workspace_access(version: int) -> int:
-    """All a workspace may be used for: the same without sockets, which would act on the host."""
+    """Return every access allowed on a workspace: all but sockets, which would act on the host."""
     return _handled(version) & ~_MAKE_SOCK
 
 
 def sockets_only_in(places: Sequence[str], version: int) -> int:
-    """Rules as a descriptor, for a process that other rules bind already: named sockets are made here alone."""
+    """Return the descriptor of an additional ruleset, under which named sockets can be created only in `places`."""
     rules = create(version, fs=_MAKE_SOCK)
     for path in places:
         allow(rules, path, _MAKE_SOCK)
@@ -106,6 +106,6 @@ def sockets_only_in(places: Sequence[str], version: int) -> int:
 
 
 def restrict(rules: int) -> None:
-    """Bind this process and all it will ever start. Needs no_new_privs. Raises OSError."""
+    """Restrict this process and everything it starts. Needs no_new_privs. Raises OSError."""
     syscalls.syscall(_RESTRICT_SELF, ctypes.c_int(rules), ctypes.c_uint(0))
     os.close(rules)

@@ -1,9 +1,9 @@
 """The system calls a box may not make, as a classic BPF program. Standard library only.
 
-A reviewed deny-list: full CPython, Node and Bash need some 250 calls, and a list of what they may use would break
-with every libc; what is refused here is what public escapes of shared-kernel sandboxes went through, and what reaches
-outside the box's namespaces. Numbers: the kernel's ``arch/x86/entry/syscalls/syscall_64.tbl``. Calls of 32-bit
-programs and of the x32 ABI are refused whole, since their numbers differ.
+It is a reviewed deny-list: full CPython, Node and Bash need about 250 calls, and an allow-list would break with every
+libc. Refused are calls that public escapes from shared-kernel sandboxes have used, and those that act outside the box's
+namespaces. Numbers: the kernel's ``arch/x86/entry/syscalls/syscall_64.tbl``. All calls of 32-bit programs and of the
+x32 ABI are refused, since their numbers differ.
 """
 
 import ctypes
@@ -30,7 +30,7 @@ DENIED = {
     "mount_setattr": 442,
     "statmount": 457,
     "listmount": 458,
-    # other processes, and handles that go around paths
+    # other processes, and handles that bypass paths
     "ptrace": 101,
     "process_vm_readv": 310,
     "process_vm_writev": 311,
@@ -42,7 +42,7 @@ DENIED = {
     "open_by_handle_at": 304,
     "fanotify_init": 300,
     "fanotify_mark": 301,
-    # kernel surface that has been the way out before
+    # parts of the kernel that escapes have used before
     "bpf": 321,
     "perf_event_open": 298,
     "userfaultfd": 323,
@@ -61,7 +61,7 @@ DENIED = {
     "set_mempolicy": 238,
     "get_mempolicy": 239,
     "set_mempolicy_home_node": 450,
-    # memory that no process is charged for, and pools all of the machine shares
+    # memory that no process is charged for, and resources shared by the whole machine
     "memfd_secret": 447,
     "shmget": 29,
     "shmat": 30,
@@ -113,22 +113,22 @@ DENIED = {
     "personality": 135,
     "lsm_set_self_attr": 460,
 }
-# Answered with ENOSYS, so that libraries fall back to what they did before these existed.
+# Answered with ENOSYS, so that libraries fall back to what they did before these calls existed.
 UNKNOWN = {
-    "clone3": 435,  # its flags lie behind a pointer that a filter cannot read
-    "openat2": 437,  # so does the mode of the file it makes
+    "clone3": 435,  # its flags are behind a pointer, which a filter cannot read
+    "openat2": 437,  # so is the mode of the file it creates
     "io_uring_setup": 425,
     "io_uring_enter": 426,
     "io_uring_register": 427,
     "memfd_create": 319,  # pages that count in no process's memory
 }
-LAST_REVIEWED = 462  # mseal, Linux 6.10; what came later is unknown here, too
+LAST_REVIEWED = 462  # mseal, Linux 6.10; later calls are unknown here, too
 
-# A file with one of these bits gives its owner's rights to whoever runs it: also on the host, where a workspace is.
+# A file with one of these bits gives its owner's rights to whoever runs it, also on the host, where a workspace is.
 _SET_ID = 0o6000
 _DEVICE = 0o020000  # this bit is in S_IFCHR and S_IFBLK, and in no other type
 _CREATES = 0o100 | 0o20000000  # O_CREAT, __O_TMPFILE
-_MODES = {  # call: the argument that is a mode
+_MODES = {  # call: the number of the argument that is a mode
     "chmod": (90, 1),
     "fchmod": (91, 1),
     "fchmodat": (268, 2),
@@ -139,15 +139,15 @@ _MODES = {  # call: the argument that is a mode
     "mknod": (133, 1),
     "mknodat": (259, 2),
 }
-_OPENS = {"open": (2, 1), "openat": (257, 2)}  # call: the argument that is flags; the mode comes after it
-# Calls that may be made about oneself (0) and about nobody else: process 1 of the box has the same user.
+_OPENS = {"open": (2, 1), "openat": (257, 2)}  # call: the number of the argument with the flags, and of the mode
+# Calls that may be made about the caller itself (0) but about no other process: process 1 of the box has the same user.
 _ONLY_SELF = {
     "prlimit64": (302, 0),
     "sched_setparam": (142, 0),
     "sched_setaffinity": (203, 0),
     "sched_setattr": (314, 0),
 }
-# The same, where a first argument can also mean everything one's user runs: all boxes have one user on the host.
+# The same, where the first argument may also mean all processes of the user: all boxes have the same user on the host.
 _OWNERS = {  # call: its number, and the arguments that are user or group ids
     "chown": (92, (1, 2)),
     "fchown": (93, (1, 2)),
@@ -160,8 +160,8 @@ _OWNERS = {  # call: its number, and the arguments that are user or group ids
     "setresuid": (117, (0, 1, 2)),
     "setresgid": (119, (0, 1, 2)),
 }
-_UNCHANGED = 0xFFFFFFFF  # -1: leave this id as it is
-_ONLY_SELF_OR_GROUP = {  # call: its number, and what that argument then is (PRIO_USER, IOPRIO_WHO_USER)
+_UNCHANGED = 0xFFFFFFFF  # -1: leave this id unchanged
+_ONLY_SELF_OR_GROUP = {  # call: its number, and the value of that argument (PRIO_USER, IOPRIO_WHO_USER)
     "setpriority": (141, 2),
     "ioprio_set": (251, 3),
 }
@@ -170,33 +170,33 @@ _CLONE, _SOCKET, _SOCKETPAIR, _IOCTL, _PRCTL = 56, 41, 53, 16, 157
 _FCNTL, _RENAMEAT2, FALLOCATE = 72, 316, 285
 MKNOD, MKNODAT = _MODES["mknod"][0], _MODES["mknodat"][0]
 _FILE_TYPE = 0o170000  # S_IFMT
-_F_SETLEASE, _F_NOTIFY = 1024, 1026  # hold up, or watch, what others do with a workspace's files
-_RENAME_WHITEOUT = 4  # leaves a 0:0 device behind, which mknod may not make
+_F_SETLEASE, _F_NOTIFY = 1024, 1026  # delay or observe what others do with the files of a workspace
+_RENAME_WHITEOUT = 4  # creates a 0:0 device, which mknod may not
 _NEGATIVE = 1 << 31
-_NAMESPACES = 0x7E020000 | 0x00000080  # every CLONE_NEW*, CLONE_NEWTIME too
-# Put input into a terminal, control a console, redirect the console, load a line discipline (a kernel module).
+_NAMESPACES = 0x7E020000 | 0x00000080  # every CLONE_NEW*, including CLONE_NEWTIME
+# Inject input into a terminal, control or redirect the console, or load a line discipline (a kernel module).
 _TERMINAL_CONTROLS = {"TIOCSTI": 0x5412, "TIOCLINUX": 0x541C, "TIOCCONS": 0x541D, "TIOCSETD": 0x5423}
 _PR_SET_DUMPABLE = 4
 AF_UNIX, _AF_NETLINK = 1, 16
 ALLOWED_FAMILIES = {"AF_UNIX": AF_UNIX, "AF_INET": 2, "AF_INET6": 10}
-ALLOWED_PROTOCOLS = (0, 6, 17)  # the family's own, TCP, UDP
+ALLOWED_PROTOCOLS = (0, 6, 17)  # the family's default, TCP, UDP
 
-_TYPE_MASK, _CONNECTED = 0xF, (1, 5)  # of a socket's type; SOCK_STREAM, SOCK_SEQPACKET
+_TYPE_MASK, _CONNECTED = 0xF, (1, 5)  # mask of a socket's type; SOCK_STREAM, SOCK_SEQPACKET
 _PR_SET_SECCOMP = 22
 _MODE_FILTER = 2
 _REFUSED, _ALLOWED = [bpf.answer(bpf.EPERM)], [bpf.answer(bpf.ALLOW)]
 
 
 def supported() -> bool:
-    """Whether the table above is for this machine."""
+    """Whether the tables above are for this machine's architecture."""
     return platform.machine() == "x86_64"
 
 
 def program(only_user: int | None = None) -> bytes:
-    """The filter of every worker, assembled.
+    """Return the assembled filter of every worker.
 
-    only_user: the one user and group id of the worker's user namespace. Any other is refused with EPERM, as a kernel
-    answers where it exists; that it does not would be EINVAL, which programs do not expect.
+    `only_user` is the only user and group id of the worker's user namespace. Any other is refused with EPERM, as a
+    kernel does for an id that exists; EINVAL, for one that does not, would surprise programs.
     """
     rules: dict[int, bpf.Ops] = {}
     if only_user is not None:
@@ -215,29 +215,30 @@ def program(only_user: int | None = None) -> bytes:
         rules[number] = bpf.only_zero(argument)
     for number, user in _ONLY_SELF_OR_GROUP.values():
         rules[number] = bpf.equal(0, user, _REFUSED, bpf.only_zero(1))
-    # ZeroMQ asks for the default policy for each of its threads by id, and aborts when refused: told yes, nothing done.
+    # ZeroMQ sets the default policy of each of its threads by id, and aborts when refused, so it gets a success without
+    # effect.
     another = bpf.equal(1, _SCHED_OTHER, [bpf.answer(bpf.DONE)], _REFUSED)
-    # Of the process itself; and of no process, which is the kernel's to say.
+    # Of the process itself, or of no process, which the kernel refuses itself.
     rules[_SCHED_SETSCHEDULER] = bpf.equal(0, 0, _ALLOWED, bpf.when_bits(0, _NEGATIVE, _ALLOWED, another))
     rules[_FCNTL] = bpf.equal(1, _F_SETLEASE, _REFUSED, bpf.equal(1, _F_NOTIFY, _REFUSED))
     rules[_RENAMEAT2] = bpf.refuse_bits(4, _RENAME_WHITEOUT)
     for number in (_SOCKET, _SOCKETPAIR):
         rules[number] = bpf.one_of(2, ALLOWED_PROTOCOLS, bpf.one_of(0, ALLOWED_FAMILIES.values(), _ALLOWED))
-    # ZeroMQ looks at the devices before it binds, and aborts unless the error is one it knows.
+    # ZeroMQ lists network devices before it binds, and aborts unless the error is one it knows.
     rules[_SOCKET] = bpf.equal(0, _AF_NETLINK, [bpf.answer(bpf.ENOTSUP)], rules[_SOCKET])
-    # Process 1 must be able to read how much memory each process has.
+    # Process 1 must be able to read each process's memory usage.
     rules[_PRCTL] = bpf.equal(0, _PR_SET_DUMPABLE, bpf.equal(1, 0, _REFUSED))
     rules[_IOCTL] = bpf.refuse_values(1, _TERMINAL_CONTROLS.values())
     return b"".join([*bpf.prologue(LAST_REVIEWED), *bpf.search(rules)])
 
 
 def program_for_a_workspace() -> bytes:
-    """A second filter, for a box that sees a workspace.
+    """Return the assembled second filter of a box that sees a workspace.
 
-    A socket file in it would lead to a server on the host, or the host to one of the job's. Space that is reserved
-    without being written is charged to nobody; libraries write it instead.
+    A socket file in the workspace would connect the job to a server on the host, or the host to one of the job's. Space
+    that is reserved but not written is charged to nobody, so it is refused, and libraries write instead.
     """
-    # Also through a pair of datagram sockets one can send to any address; a pair of connected ones has only itself.
+    # A pair of datagram sockets can also send to any address; a pair of connected sockets only to itself.
     connected = [bpf.load(1), bpf.op(bpf.AND, _TYPE_MASK), *bpf.one_of_loaded(_CONNECTED, _ALLOWED)]
     ops = [
         *bpf.prologue(LAST_REVIEWED),
@@ -251,7 +252,7 @@ def program_for_a_workspace() -> bytes:
 
 
 def no_sockets(mode: int) -> bpf.Ops:
-    """For a call that makes a file: EPERM for a socket. mode: which argument the file's mode is."""
+    """For a call that creates a file: EPERM for a socket. `mode` is the number of the argument with the file's mode."""
     checked = [bpf.op(bpf.JEQ, stat.S_IFSOCK, 0, 1), bpf.answer(bpf.EPERM), bpf.answer(bpf.ALLOW)]
     return [bpf.load(mode), bpf.op(bpf.AND, _FILE_TYPE), *checked]
 
@@ -261,6 +262,6 @@ class _Program(ctypes.Structure):
 
 
 def apply(assembled: bytes) -> None:
-    """Put the filter on this process and all it will ever start. Needs no_new_privs. Raises OSError."""
+    """Install the filter on this process and everything it starts. Needs no_new_privs. Raises OSError."""
     prog = _Program(len(assembled) // 8, assembled)
     syscalls.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.addressof(prog))

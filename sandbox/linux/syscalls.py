@@ -1,8 +1,8 @@
-"""The Linux system calls Python has no name for. Standard library only: this runs before and inside a box.
+"""Linux system calls for which Python has no function. Standard library only: this runs before and inside a box.
 
-Numbers are those of the generic table in the kernel's ``include/uapi/asm-generic/unistd.h``; calls newer than
-Linux 5.0 have one number on every architecture. `CLONE`, `PIVOT_ROOT` and `CAPSET` differ and are given for x86_64,
-the only architecture the seccomp filter is written for so far.
+Numbers are those of the generic table in the kernel's ``include/uapi/asm-generic/unistd.h``; calls newer than Linux 5.0
+have one number on every architecture. `CLONE`, `PIVOT_ROOT` and `CAPSET` differ and are given for x86_64, the only
+architecture the seccomp filter supports so far.
 """
 
 import ctypes
@@ -49,16 +49,16 @@ _SYS_MOVE_MOUNT = 429
 _SYS_CLOSE_RANGE = 436
 _SYS_MOUNT_SETATTR = 442
 
-_LAST_CAPABILITY = 63  # the kernel answers EINVAL past its own last one
+_LAST_CAPABILITY = 63  # the kernel returns EINVAL above its own last one
 _CAP_VERSION_3 = 0x20080522
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _prctl = _libc.prctl
 _prctl.argtypes = (ctypes.c_int, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong)
-# Made once: each box gives up its capabilities twice.
+# Created once, because each box gives up its capabilities twice.
 _CAPSET_HEADER = (ctypes.c_uint32 * 2)(_CAP_VERSION_3, 0)
 _NO_CAPABILITIES = (ctypes.c_uint32 * 6)()
-# PyDLL keeps the GIL held across the call: a child of a raw clone must come back with it.
+# PyDLL keeps the GIL during the call: a child of a raw clone must return holding it.
 _libc_holding_gil = ctypes.PyDLL(None, use_errno=True)
 
 
@@ -79,7 +79,7 @@ def _check(result: int, what: str) -> int:
 
 
 def syscall(number: int, *arguments: object) -> int:
-    """Raw system call. Raises OSError."""
+    """Make a raw system call. Raises OSError."""
     return _check(int(_libc.syscall(ctypes.c_long(number), *arguments)), f"system call {number}")
 
 
@@ -98,7 +98,7 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
 
 
 def unmount(target: str) -> None:
-    """Detach lazily, as pivot_root needs."""
+    """Unmount lazily, as pivot_root requires."""
     _check(_libc.umount2(target.encode(), MNT_DETACH), f"umount {target}")
 
 
@@ -111,13 +111,13 @@ def pivot_root(new_root: str, put_old: str) -> None:
 
 
 def open_tree(path: str, *, recursive: bool = True) -> int:
-    """A detached copy of the mounts below `path`, as a file descriptor."""
+    """Return a descriptor of a detached copy of the mounts below `path`."""
     flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (AT_RECURSIVE if recursive else 0)
     return syscall(_SYS_OPEN_TREE, ctypes.c_int(AT_FDCWD), path.encode(), ctypes.c_uint(flags))
 
 
 def move_mount(tree: int, target: str) -> None:
-    """Attach what `open_tree` gave."""
+    """Attach a tree returned by `open_tree`."""
     syscall(
         _SYS_MOVE_MOUNT,
         ctypes.c_int(tree),
@@ -129,7 +129,7 @@ def move_mount(tree: int, target: str) -> None:
 
 
 def mount_setattr(tree: int, attributes: int, *, user_namespace: int = 0, recursive: bool = True) -> None:
-    """Set flags (and, with MOUNT_ATTR_IDMAP, the id mapping of `user_namespace`) on a detached tree."""
+    """Set flags, and with MOUNT_ATTR_IDMAP the id mapping of `user_namespace`, on a detached tree."""
     attr = _MountAttr(attr_set=attributes, userns_fd=user_namespace)
     flags = AT_EMPTY_PATH | (AT_RECURSIVE if recursive else 0)
     syscall(
@@ -148,10 +148,11 @@ def close_from(first: int) -> None:
 
 
 def clone(flags: int) -> int:
-    """Fork into new namespaces: 0 in the child, its pid in the parent.
+    """Fork into new namespaces: returns 0 in the child, and the child's pid in the parent.
 
-    Goes around `os.fork` and does not tell CPython: what it would do in the child (new locks, new random state) is for
-    processes with threads, costs 0.5 ms, and is done when the box forks its worker. One thread only may be there.
+    Bypasses `os.fork` and does not notify CPython: what CPython would do in the child (new locks, new random state) is
+    needed only with threads, takes 0.5 ms, and happens when the box forks its worker. The process must have only one
+    thread.
     """
     nothing = ctypes.c_long(0)
     result = _libc_holding_gil.syscall(
@@ -161,7 +162,7 @@ def clone(flags: int) -> int:
 
 
 def drop_bounding_set() -> None:
-    """No program started from here can ever gain a capability."""
+    """Keep programs started from here from ever gaining a capability."""
     for capability in range(_LAST_CAPABILITY + 1):
         if _prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) < 0:
             if ctypes.get_errno() == errno.EINVAL:
@@ -171,5 +172,5 @@ def drop_bounding_set() -> None:
 
 
 def drop_capabilities() -> None:
-    """Give up every capability this process has, for good."""
+    """Give up every capability of this process, permanently."""
     syscall(_SYS_CAPSET, _CAPSET_HEADER, _NO_CAPABILITIES)

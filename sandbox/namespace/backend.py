@@ -1,4 +1,4 @@
-"""The default sandbox on Linux: every job in a fresh fork of a template, in namespaces of its own."""
+"""The default sandbox on Linux: runs every job in a fresh fork of a template, in its own namespaces."""
 
 import contextlib
 import random
@@ -26,11 +26,11 @@ _BOX_UIDS = range(0x70000000, 0x7FFF0000)
 
 @dataclass(frozen=True, slots=True)
 class NamespaceConfig(ForkedConfig):
-    """The config of the namespace backend: that of every backend that forks its boxes."""
+    """The config of the namespace backend, which adds nothing to that of every forking backend."""
 
 
 class NamespaceSandbox(ForkedSandbox):
-    """Runs every job in a fork of a template, in namespaces of its own. For one event loop, that of its first job."""
+    """Runs every job in a fork of a template, in its own namespaces. For one event loop, that of its first job."""
 
     name = "namespace"
 
@@ -41,7 +41,13 @@ class NamespaceSandbox(ForkedSandbox):
         resolver: Resolver | None = None,
         on_connection: OnConnection | None = None,
     ) -> None:
-        """resolver: looks up what boxes may connect to. on_connection: hears of every connection out of a box."""
+        """Create the sandbox; nothing is started yet.
+
+        Args:
+            config: The defaults when None.
+            resolver: Looks up the hosts boxes may connect to.
+            on_connection: Called for every connection out of a box.
+        """
         super().__init__(config or NamespaceConfig())
         self._resolver = resolver or SystemResolver()
         self._on_connection = on_connection
@@ -49,17 +55,17 @@ class NamespaceSandbox(ForkedSandbox):
 
     @classmethod
     def configured(cls, settings: SandboxSettings) -> Self:
-        """As the house wants it. Raises ValueError for an `allow_private` that is neither a host nor an address."""
+        """Create it from the application's settings. Raises ValueError for an invalid entry of `allow_private`."""
         return cls(NamespaceConfig.of(settings))
 
     def _probe(self) -> Protections:
         return probe.protections(self.name)
 
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
-        """Run one job in one fresh box. Raises Busy, and SandboxError for what the code is not to blame for."""
+        """Run one job in a fresh box. Raises Busy, and SandboxError for failures the code is not to blame for."""
         egress = plan.make(rules.checked(job.egress))
         asked = request.build(job, self._programs_for(job), egress)
-        # An environment may take minutes to build, so no box is kept from others meanwhile.
+        # Building an environment may take minutes, so it happens before the job takes a slot.
         with await self._environment(job.requirements) as environment:
             await self._started(job.preload, environment)
             async with self._slots.slot(job.agent):
@@ -71,10 +77,10 @@ class NamespaceSandbox(ForkedSandbox):
                 return replace(outcome, connections=gateway.connections) if gateway else outcome
 
     async def keep(self, job: Job, line: Line) -> Outcome:
-        """Run a job that is a server until it ends or this is cancelled, which kills all of its box.
+        """Run a job that is a server until it ends, or until this is cancelled, which kills its box.
 
-        It takes no slot from other jobs, since it may stay for hours: who keeps such jobs counts them.
-        Raises SandboxError, also for a job with egress: the one line into its box must not be taken for a way out.
+        It takes no slot, since it may run for hours: whoever starts such jobs must limit their number. Raises
+        SandboxError, also for a job with egress: the only line into its box must not be taken for egress.
         """
         if job.egress:
             raise SandboxError("A job with a line into its box has no egress.", remedy="Leave the destinations out.")
@@ -96,7 +102,7 @@ class NamespaceSandbox(ForkedSandbox):
 
     @contextlib.asynccontextmanager
     async def _way_out(self, egress: plan.EgressPlan | None) -> AsyncIterator[Gateway | None]:
-        """Carries the job's connections until it has ended. None for a job without egress."""
+        """Yield the gateway that carries the job's connections until the job ends; None for a job without egress."""
         if egress is None:
             yield None
             return

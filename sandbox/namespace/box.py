@@ -1,8 +1,8 @@
-"""Process 1 of a box: isolates itself, waits for one job, has its worker run it, answers, and ends.
+"""Process 1 of a box: isolates itself, waits for one job, has its worker run it, answers, and exits.
 
-Standard library only. It is trusted: the code under test runs in a child (`sandbox.namespace.confine`) that has no
-capabilities, a seccomp filter and Landlock rules, and that can neither signal nor inspect this process. When process 1
-ends, the kernel kills whatever is left in the box.
+It is trusted: the code under test runs in a child (`sandbox.namespace.confine`) that has no capabilities, a seccomp
+filter and Landlock rules, and that can neither signal nor inspect this process. When process 1 exits, the kernel kills
+everything left in the box. Standard library only.
 """
 
 import contextlib
@@ -21,40 +21,50 @@ from sandbox.linux.watch import TreeWatch
 from sandbox.namespace import confine, inlets, layer, outlets, rootfs
 from sandbox.wire import frames, paths
 
-DEFAULT_DISK_BYTES = 128 << 20  # the default of `sandbox.contract.Limits`: no remount for it
+DEFAULT_DISK_BYTES = 128 << 20  # the default of `sandbox.contract.Limits`, which needs no remount
 _INODES = 65_536
 _TAKEN_WAIT_S = 0.05
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 0x1
-# What a namespace may take of pools that the machine shares, and that no control group of version 1 counts: the queues
-# of inotify, and the buffers of each TCP socket (least, at first, most; bytes).
+# Per-namespace limits on kernel resources that the whole machine shares and control groups of version 1 do not count:
+# inotify queues, and the buffers of each TCP socket (minimum, default, maximum, in bytes).
 _KERNEL_POOLS = {
     "user/max_inotify_instances": "4",
     "user/max_inotify_watches": "8192",
     "net/ipv4/tcp_rmem": "4096 16384 131072",
     "net/ipv4/tcp_wmem": "4096 16384 131072",
 }
-# /work is missing: only the job decides what may be done there, and a rule on a place holds for what is mounted on it.
+# /work is missing: the job decides whether it may be written, and a rule on a path covers what is mounted there later.
 _WRITABLE = (paths.TMP, "/dev/shm", rootfs.PTS, "/dev/null", "/dev/zero", "/dev/full", "/dev/tty")  # noqa: S108  (in the box)
-_PSEUDO_TERMINALS = "newinstance,ptmxmode=0666,mode=0620,max=64"  # their number is bounded for the whole machine
+_PSEUDO_TERMINALS = "newinstance,ptmxmode=0666,mode=0620,max=64"  # their number is limited for the whole machine
 
 
 @dataclass(frozen=True)
 class BoxPlan:
-    """What every box of one template shares. filters: assembled, see `confine.Filters`. landlock_abi: 0 without."""
+    """What all boxes of a template share.
+
+    Attributes:
+        filters: The assembled seccomp filters.
+        landlock_abi: The version of Landlock; 0 without.
+    """
 
     filters: confine.Filters
     landlock_abi: int
 
 
 def main(plan: BoxPlan, channel: socket.socket, given: tuple[int, int, int], group: Group | None) -> NoReturn:
-    """Never returns.
+    """Run one job and exit. Never returns.
 
-    given: stdout, stderr, and what gives one byte once the parent has written this process's id maps.
+    Args:
+        plan: What all boxes of the template share.
+        channel: The socket of the engine.
+        given: The descriptors of stdout and stderr, and one that delivers a byte once the parent has written the id
+            maps.
+        group: The box's control group, if there is one.
     """
     out, err, mapped = given
     started = False
     try:
-        score = os.open("/proc/self/oom_score_adj", os.O_RDWR | os.O_CLOEXEC)  # while /proc can be written to
+        score = os.open("/proc/self/oom_score_adj", os.O_RDWR | os.O_CLOEXEC)  # opened while /proc is still writable
         _isolate(mapped)
         rules = landlock.ruleset(plan.landlock_abi, _WRITABLE) if plan.landlock_abi else -1
         watch = TreeWatch(rootfs.BOX, group)
@@ -80,10 +90,10 @@ def main(plan: BoxPlan, channel: socket.socket, given: tuple[int, int, int], gro
         watch.begin(header["limits"], running.pid, paths.WORK if header["mount"] == "through" else "")
         ended = attend.attend(running, channel, header["limits"]["wall_s"], watch, patient=carrier is not None)
         channel.sendall(worker.pack(*answer.conclude(header, ended, watch, _changes(header))))
-        confine.readable(channel.fileno(), _TAKEN_WAIT_S)  # the engine closes it when it has the answer
-    except EOFError:  # the engine is gone or wants no job here
+        confine.readable(channel.fileno(), _TAKEN_WAIT_S)  # the engine closes it once it has the answer
+    except EOFError:  # the engine is gone, or does not want a job here
         pass
-    except BaseException as problem:  # noqa: BLE001  (nothing may fall back into the template's code)
+    except BaseException as problem:  # noqa: BLE001  (must not return into the template's code)
         with contextlib.suppress(OSError):
             failure = {"kind": "failed", "started": started, "why": f"{type(problem).__name__}: {problem}"[:1000]}
             channel.sendall(worker.pack(failure))
@@ -92,13 +102,16 @@ def main(plan: BoxPlan, channel: socket.socket, given: tuple[int, int, int], gro
 
 
 def _changes(header: worker.Message) -> tuple[layer.Listing, bytes]:
-    """Return what the job changed in its copy of the workspace; nothing where it has no copy."""
+    """Return what the job changed in its copy of the workspace; nothing without a copy."""
     return layer.changes() if header["mount"] == "copy" else ([], b"")
 
 
 @contextlib.contextmanager
 def _killed_first(score: int) -> Iterator[None]:
-    """What is forked meanwhile is the kernel's first choice when memory runs out. score: a descriptor of our own."""
+    """Make processes forked within the block the kernel's first choice when memory runs out.
+
+    `score` is a descriptor.
+    """
     before = os.read(score, 16).strip()
     os.write(score, b"1000")
     yield
@@ -113,7 +126,7 @@ def _isolate(mapped: int) -> None:
     for name, bound in _KERNEL_POOLS.items():
         with open(f"/proc/sys/{name}", "w", encoding="ascii") as setting:
             setting.write(bound)
-    with contextlib.suppress(PermissionError):  # an ordinary user's namespace may not change groups
+    with contextlib.suppress(PermissionError):  # the user namespace of an ordinary user may not change groups
         os.setgroups([])
     os.setresgid(rootfs.BOX_ID, rootfs.BOX_ID, rootfs.BOX_ID)
     os.setresuid(rootfs.BOX_ID, rootfs.BOX_ID, rootfs.BOX_ID)
@@ -125,9 +138,9 @@ def _isolate(mapped: int) -> None:
         os.mkdir(f"{rootfs.BOX}/{name}", 0o700)
         syscalls.mount(f"{rootfs.BOX}/{name}", target, "", syscalls.MS_BIND)
     syscalls.mount("devpts", rootfs.PTS, "devpts", syscalls.MS_NOSUID | syscalls.MS_NOEXEC, _PSEUDO_TERMINALS)
-    # Read-only: settings of the kernel below /proc/sys would otherwise be guarded by the user id alone.
+    # Read-only, because otherwise only the user id would protect the kernel settings below /proc/sys.
     syscalls.mount("proc", "/proc", "proc", quiet | syscalls.MS_NOEXEC | syscalls.MS_RDONLY)
-    syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)  # the worker has our user id: keep it out of /proc/1
+    syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)  # the worker has the same user id: keep it out of /proc/1
     syscalls.drop_bounding_set()
     os.umask(0o077)
 
@@ -142,7 +155,7 @@ def _loopback_up() -> None:
 
 
 def _rehearse(watch: TreeWatch, worker_pid: int, group: Group | None) -> None:
-    """Do once what follows a job's arrival: after the fork of the worker, every page written is copied first."""
+    """Run once the code that handles a job: each page first written after the worker's fork has to be copied."""
     limits = {"wall_s": 1.0, "cpu_s": 1e6, "memory_bytes": 1 << 60, "disk_bytes": 1}
     limits |= {"processes": 1 << 20, "threads": 1 << 20}
     if group:
@@ -154,7 +167,7 @@ def _rehearse(watch: TreeWatch, worker_pid: int, group: Group | None) -> None:
 
 
 def _mount(header: worker.Message, tree: int) -> None:
-    """What only the job decides: how large its disk is, and which workspace it sees."""
+    """Mount what only the job decides: the size of its disk, and its workspace."""
     disk = header["limits"]["disk_bytes"]
     if disk != DEFAULT_DISK_BYTES:
         flags = syscalls.MS_REMOUNT | syscalls.MS_NOSUID | syscalls.MS_NODEV

@@ -1,6 +1,6 @@
 """The worker process of a box: gives up every privilege, waits for the job, and becomes it.
 
-Forked by process 1 ahead of the job, so that what confinement costs is paid before anyone waits. Standard library only.
+Process 1 forks it before the job arrives, so that no job waits for the confinement. Standard library only.
 """
 
 import contextlib
@@ -20,12 +20,12 @@ from sandbox.wire import paths
 from sandbox.wire.results import ResultChannel
 
 _RESULT_FD, _JOB_FD, _RULES_FD = 3, 4, 5
-_HIGH = 64  # above every descriptor that is about to be given its place
+_HIGH = 64  # above every descriptor that is about to get its number
 
 
 @dataclass(frozen=True)
 class Filters:
-    """Assembled seccomp filters: for every worker, and the one more for a worker that sees a workspace."""
+    """Assembled seccomp filters: one for every worker, and an additional one for a worker that sees a workspace."""
 
     always: bytes
     with_workspace: bytes
@@ -33,7 +33,14 @@ class Filters:
 
 @dataclass(frozen=True)
 class Confinement:
-    """rules: a Landlock ruleset's descriptor, -1 without Landlock. group: the worker's, and of all it will start."""
+    """What a worker is confined with.
+
+    Attributes:
+        filters: Its seccomp filters.
+        landlock_abi: The version of Landlock; 0 without.
+        rules: The descriptor of a Landlock ruleset; -1 without Landlock.
+        group: The control group of the worker and everything it starts.
+    """
 
     filters: Filters
     landlock_abi: int
@@ -42,7 +49,7 @@ class Confinement:
 
 
 def start(confinement: Confinement, out: int, err: int) -> WorkerProcess:
-    """Fork it. The given descriptors are the child's alone afterwards."""
+    """Fork the worker. Afterwards the given descriptors belong to the child alone."""
     job_read, job_write = os.pipe2(os.O_CLOEXEC)
     results = ResultChannel()
     nothing = os.open("/dev/null", os.O_RDONLY)
@@ -57,12 +64,12 @@ def start(confinement: Confinement, out: int, err: int) -> WorkerProcess:
 
 
 def _become(confinement: Confinement, given: tuple[int, ...]) -> NoReturn:
-    """In the child. Never returns."""
+    """Become the worker, in the child. Never returns."""
     result = given[_RESULT_FD]
     try:
         if confinement.group:
             confinement.group.join()
-        syscalls.unshare(syscalls.CLONE_NEWCGROUP)  # only now: the group it is made in is the root that is seen
+        syscalls.unshare(syscalls.CLONE_NEWCGROUP)  # only now: the current group becomes the root of the namespace
         rules = confinement.rules
         high = [fcntl.fcntl(d, fcntl.F_DUPFD, _HIGH) for d in (*given, *([rules] if rules >= 0 else []))]
         for target, source in enumerate(high):
@@ -76,7 +83,7 @@ def _become(confinement: Confinement, given: tuple[int, ...]) -> NoReturn:
         worker.restore_signals()
         worker.set_fixed_limits()
         seccomp.apply(confinement.filters.always)
-        if not readable(_JOB_FD):  # else somebody waits already
+        if not readable(_JOB_FD):  # otherwise somebody already waits
             worker.rehearse()
         in_use = data_in_use()
         job, body = _wait_for_job()
@@ -97,7 +104,7 @@ def _become(confinement: Confinement, given: tuple[int, ...]) -> NoReturn:
 
 
 def readable(descriptor: int, wait_s: float = 0.0) -> bool:
-    """Whether something has come, or the other end is closed."""
+    """Whether there is data to read, or the other end is closed."""
     poller = select.poll()
     poller.register(descriptor, select.POLLIN)
     return bool(poller.poll(wait_s * 1000))
@@ -114,7 +121,7 @@ def _wait_for_job() -> tuple[worker.Message, bytes]:
 
 
 def _take_stdin(body: bytes, size: int) -> bytes:
-    """Put the end of the body behind descriptor 0; what is left is the job's files."""
+    """Make the end of the body readable as descriptor 0; return the rest, the job's files."""
     if not size:
         return body
     descriptor = os.open(paths.TMP, os.O_TMPFILE | os.O_RDWR, 0o600)

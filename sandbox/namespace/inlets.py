@@ -1,11 +1,12 @@
-"""Ways into a box: sockets on which the engine's side is heard, carried by process 1 to ports of the box's loopback.
+"""Inlets: sockets through which the engine connects to ports of a box's loopback, forwarded by process 1.
 
-The reverse of `sandbox.namespace.outlets`, for a job that is a server (a kernel). Process 1 listens on Unix sockets in
-a file system that is nowhere mounted once it is made: the engine holds its folder as a descriptor and names the
-sockets through that, the job cannot name them at all, and nothing is left of them when both have ended.
+They are the reverse of `sandbox.namespace.outlets`, for a job that is a server (a kernel). Process 1 listens on Unix
+sockets in a file system that is unmounted as soon as it is made: the engine holds its folder as a descriptor and names
+the sockets through it, the job cannot name them at all, and nothing is left of them when both have ended.
 
-The job never holds a socket whose other end is outside the box: such a socket belongs to the network namespace of who
-connected, lists its devices with their addresses, and gives a handle on its process. Standard library only.
+The job never holds a socket whose other end is outside the box: such a socket belongs to the network namespace of the
+process that connected, lists its devices with their addresses, and gives a handle on that process. Standard library
+only.
 """
 
 import contextlib
@@ -23,14 +24,14 @@ from sandbox.wire.zmtp import Meter
 
 _BACKLOG = 16
 _READ = 1 << 16
-_MOST = 64  # connections at once
-_FIRST_PAUSE_S, _LAST_PAUSE_S = 0.002, 0.05  # between looks whether the job listens already
+_MOST = 64  # simultaneous connections
+_FIRST_PAUSE_S, _LAST_PAUSE_S = 0.002, 0.05  # between attempts to connect to a job that does not listen yet
 _LOOPBACK = "127.0.0.1"
 _READY, _WRITABLE = select.EPOLLIN, select.EPOLLOUT
 
 
 def open_all(ports: list[int], channel: socket.socket) -> "Carrier":
-    """Listen for each port, and give the engine the folder; `Carrier.start` is when it begins. Raises OSError."""
+    """Listen for each port and send the engine the folder; `Carrier.start` begins to forward. Raises OSError."""
     folder = f"{rootfs.BOX}/inlets"
     os.mkdir(folder, 0o700)
     quiet = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
@@ -53,7 +54,7 @@ def open_all(ports: list[int], channel: socket.socket) -> "Carrier":
 
 @dataclass(slots=True)
 class _Flow:
-    """One direction of a connection. left: read and not yet written; nothing more is read before it is."""
+    """One direction of a connection. Nothing more is read until `left`, which has been read, is written."""
 
     source: socket.socket
     sink: socket.socket
@@ -62,16 +63,16 @@ class _Flow:
 
 
 class Carrier:
-    """Carries bytes, in a thread of process 1, until the process ends."""
+    """Forwards bytes in a thread of process 1, until the process ends."""
 
     def __init__(self, listening: dict[int, tuple[socket.socket, int]]) -> None:
         self._listening = listening
-        self._flows: dict[int, tuple[_Flow, _Flow]] = {}  # by descriptor: what is read from it, what is written to it
+        self._flows: dict[int, tuple[_Flow, _Flow]] = {}  # descriptor -> the flows it is the source and the sink of
         self._early: list[tuple[socket.socket, int]] = []  # accepted before the job listened
         self._poller = select.epoll()
 
     def start(self) -> None:
-        """Once this process has given up its capabilities: a thread has its own."""
+        """Start the thread. Call it after giving up the capabilities, which each thread has of its own."""
         for descriptor in self._listening:
             self._poller.register(descriptor, _READY)
         threading.Thread(target=self._carry, daemon=True).start()
@@ -100,7 +101,10 @@ class Carrier:
                 self._early.append((theirs, port))
 
     def _join(self, theirs: socket.socket, port: int) -> bool:
-        """Connect to the job's server; False when it does not listen yet. On a loopback the answer comes at once."""
+        """Connect to the job's server; return False when it does not listen yet.
+
+        On a loopback the result is immediate.
+        """
         try:
             ours = socket.create_connection((_LOOPBACK, port), timeout=_LAST_PAUSE_S)
         except OSError:
@@ -125,7 +129,10 @@ class Carrier:
             self._part(reads)
 
     def _pull(self, flow: _Flow) -> None:
-        """Raises OSError: also at the stream's end, when everything before it has been handed on."""
+        """Read from the source.
+
+        Raises OSError, also at the end of the stream once everything before it has been forwarded.
+        """
         try:
             data = flow.source.recv(_READ)
         except BlockingIOError:
@@ -145,7 +152,7 @@ class Carrier:
     def _listen_for(self, flow: _Flow) -> None:
         for end in (flow.source, flow.sink):
             reads, writes = self._flows[end.fileno()]
-            # Where nothing is to be read yet, a hang-up is told once: it would be told again and again.
+            # Edge-triggered while nothing may be read yet, as a hang-up would otherwise be reported again and again.
             wanted = select.EPOLLET if reads.left else _READY
             wanted |= _WRITABLE if writes.left else 0
             self._poller.modify(end, wanted)

@@ -1,7 +1,8 @@
-"""A workspace that is copied as it is written: an overlay whose upper layer lies on the box's own tmpfs.
+"""A copy-on-write workspace: an overlay whose upper layer is on the box's own tmpfs.
 
-Standard library only; runs in process 1 of the box. The layer's marks are those of the kernel's
+Runs in process 1 of the box. The layer's markers are described in the kernel's
 ``Documentation/filesystems/overlayfs.rst``: a device 0:0 stands for a deleted name, an attribute for a replaced folder.
+Standard library only.
 """
 
 import contextlib
@@ -24,7 +25,7 @@ Listing = list[worker.Message]
 
 
 def mount(tree: int) -> None:
-    """Show the workspace's mount at /work, under a layer that takes all writes. Raises OSError."""
+    """Mount the workspace at /work, below a layer that takes all writes. Raises OSError."""
     for folder in (_BELOW, _LAYER, _SCRATCH):
         os.mkdir(folder, 0o700)
     syscalls.move_mount(tree, _BELOW)
@@ -33,7 +34,7 @@ def mount(tree: int) -> None:
 
 
 def changes() -> tuple[Listing, bytes]:
-    """Everything the layer holds, by path: the listing, and the files' bytes in its order."""
+    """Return everything in the layer, sorted by path: the listing, and the contents of the files in the same order."""
     listing: Listing = []
     parts: list[bytes] = []
     room = _MOST_BYTES
@@ -48,7 +49,7 @@ def changes() -> tuple[Listing, bytes]:
 
 
 def _entries(folder: str) -> list[str]:
-    """Paths of what changed: files, links and deletions; of folders only what is in them."""
+    """Return the paths that changed: files, links and deletions, but not folders themselves."""
     found = []
     with os.scandir(f"{_LAYER}/{folder}") as entries:
         for entry in entries:
@@ -61,7 +62,7 @@ def _entries(folder: str) -> list[str]:
 
 
 def _replaced(folder: str) -> list[str]:
-    """What was in a folder that was deleted and made again: gone, unless it is in the new one."""
+    """Return the deleted contents of a folder that was deleted and created again."""
     with contextlib.suppress(OSError):
         if os.getxattr(f"{_LAYER}/{folder}", _OPAQUE) == b"y":
             old = f"{_BELOW}/{folder}"

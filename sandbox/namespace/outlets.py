@@ -1,11 +1,11 @@
-"""The ends of a box's egress, made by process 1 in the box's own network namespace before the job begins.
+"""Outlets: the sockets of a box's egress, created by process 1 in the box's network namespace before the job begins.
 
-Listening sockets, which the engine accepts from outside: a socket belongs to the namespace it was made in, whoever
-holds it. Standard library only.
+They are listening sockets on which the engine accepts from outside: a socket belongs to the namespace it was created
+in, whoever holds it.
 
-Every address is made local to the box (the `local` route that `ip route add local default dev lo` would set): so an
-outlet can listen at any address, and an attempt to reach any other is refused at once instead of having no route, and
-can be noted. None of it leaves the namespace: there is no device but `lo` in it.
+Every address is local to the box (the `local` route that `ip route add local default dev lo` would set). So an outlet
+can listen at any address, and an attempt to reach any other one is refused at once, instead of having no route, and can
+be logged. Nothing leaves the namespace: its only device is `lo`. Standard library only.
 """
 
 import ctypes
@@ -19,29 +19,29 @@ from sandbox.linux import syscalls
 from sandbox.namespace import rootfs
 
 _BACKLOG = 128
-_IP_FREEBIND, _IPV6_FREEBIND = 15, 78  # linux/in.h, linux/in6.h: bind before the address is anybody's
+_IP_FREEBIND, _IPV6_FREEBIND = 15, 78  # linux/in.h, linux/in6.h: bind to an address before it is assigned
 _SO_ATTACH_FILTER = 26
-_PACKET_QUEUE = 64 << 10  # bytes; the kernel drops what is over, a flood costs no more
+_PACKET_QUEUE = 64 << 10  # bytes; the kernel drops what exceeds it, so a flood costs no more
 _LOOPBACK_INDEX = 1  # `lo` is the first device of every network namespace
 
 # Numbers of rtnetlink: linux/rtnetlink.h, linux/netlink.h.
 _RTM_NEWROUTE, _NLM_F_REQUEST, _NLM_F_ACK, _NLM_F_CREATE = 24, 0x1, 0x4, 0x400
 _RT_TABLE_LOCAL, _RTPROT_BOOT, _RT_SCOPE_HOST, _RTN_LOCAL, _RTA_OIF = 255, 3, 254, 2, 4
 
-# Classic BPF: (code, value, jump if true, jump if false). A refusal is a compare and a return.
+# Classic BPF: (code, value, jump if true, jump if false). To drop a packet is a compare and a return.
 _LD, _LDB, _LDB_X, _LDX_MSH, _AND, _JEQ, _RET = 0x20, 0x30, 0x50, 0xB1, 0x54, 0x15, 0x06
-_IPV6_HEADER = 0xFFF00000  # SKF_NET_OFF: a raw socket of IPv6 gets its packets without it
+_IPV6_HEADER = 0xFFF00000  # SKF_NET_OFF: an IPv6 raw socket gets its packets without the header
 _SYN, _SYN_ACK, _KEEP = 0x02, 0x12, 80
 _DROP = (_RET, 0, 0, 0)
 _TO_OTHERS = {
     socket.AF_INET: (
         (_LD, 16, 0, 0),  # the destination
         (_AND, 0xFFFFFF00, 0, 0),
-        (_JEQ, 0x7F000000, 0, 1),  # 127.0.0.0/24: the job's own servers; names have addresses above it
+        (_JEQ, 0x7F000000, 0, 1),  # 127.0.0.0/24: the job's own servers; allowed names get addresses above it
         _DROP,
     ),
     socket.AF_INET6: (
-        (_LD, _IPV6_HEADER + 24, 0, 0),  # ::1 is three words of zeros, and a one
+        (_LD, _IPV6_HEADER + 24, 0, 0),  # ::1 is three zero words and a one
         (_JEQ, 0, 0, 7),
         (_LD, _IPV6_HEADER + 28, 0, 0),
         (_JEQ, 0, 0, 5),
@@ -53,22 +53,24 @@ _TO_OTHERS = {
     ),
 }
 _TCP_FLAGS = {
-    socket.AF_INET: ((_LDX_MSH, 0, 0, 0), (_LDB_X, 13, 0, 0)),  # after an IP header of whatever length
+    socket.AF_INET: ((_LDX_MSH, 0, 0, 0), (_LDB_X, 13, 0, 0)),  # after an IP header of any length
     socket.AF_INET6: ((_LDB, 13, 0, 0),),
 }
 _THAT_OPEN = ((_AND, _SYN_ACK, 0, 0), (_JEQ, _SYN, 1, 0), _DROP)
 
 
 def open_all(wanted: worker.Message, channel: socket.socket) -> None:
-    """Make what the job's header asks for under `egress`, and hand it to the engine. Raises OSError.
+    """Create the sockets of the job's `egress` and send them to the engine. Raises OSError.
 
-    listen: [[address, port], …]. hosts: the text of /etc/hosts.
+    Args:
+        wanted: `listen`: [[address, port], …]. `hosts`: the text of /etc/hosts.
+        channel: The socket of the engine.
     """
     families = [socket.AF_INET, socket.AF_INET6]
     _all_is_local(socket.AF_INET)
     try:
         _all_is_local(socket.AF_INET6)
-    except OSError:  # a machine without IPv6: none of it has a route anyway
+    except OSError:  # a machine without IPv6, so there is no route anyway
         if any(":" in address for address, _ in wanted["listen"]):
             raise
         families.remove(socket.AF_INET6)
@@ -106,9 +108,9 @@ def _all_is_local(family: int) -> None:
 
 
 def _strays(family: socket.AddressFamily, protocol: int) -> socket.socket:
-    """A raw socket that gets a copy of what is sent past the outlets.
+    """Return a raw socket that gets a copy of each packet sent past the outlets.
 
-    Not a packet socket: to close one of those takes the kernel an RCU grace period, 10 to 20 ms.
+    Not a packet socket, because closing one takes an RCU grace period of the kernel, 10 to 20 ms.
     """
     program = [*_TO_OTHERS[family]]
     if protocol == socket.IPPROTO_TCP:

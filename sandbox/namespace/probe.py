@@ -1,4 +1,4 @@
-"""Find out what this machine really enforces, by trying each thing in a process that is thrown away."""
+"""Finds out what this machine enforces, by trying each protection in a process of its own."""
 
 import errno
 import os
@@ -19,7 +19,7 @@ _NAMESPACES = {
     "uts": 0x04000000,
     "cgroup": 0x02000000,
 }
-# unshare(CLONE_NEWUSER | flag); exit with the errno. A namespace cannot be tried without leaving one's own.
+# unshare(CLONE_NEWUSER | flag); exits with the errno. A process cannot try a namespace without leaving its own.
 _TRY = (
     "import ctypes,sys;libc=ctypes.CDLL(None,use_errno=True);"
     "sys.exit(libc.unshare(int(sys.argv[1])) and ctypes.get_errno())"
@@ -29,12 +29,15 @@ _MINIMUM_KERNEL = (5, 12)
 
 
 def protections(backend: str) -> Protections:
-    """Blocking: starts one short process per namespace kind only when all of them together do not work."""
+    """Return the protections.
+
+    Blocking: starts a short process per kind of namespace if all of them together do not work.
+    """
     return Protections(backend, (*_namespaces(), _kernel(), seccomp_filter(), _landlock(), *_always(), control_group()))
 
 
 def _attempt(flags: int) -> int:
-    """0, or the errno of unshare in a fresh process."""
+    """Return 0, or the errno of unshare in a fresh process."""
     command = [sys.executable, "-I", "-S", "-c", _TRY, str(flags)]
     return subprocess.run(command, check=False, timeout=_TRY_WAIT_S, capture_output=True).returncode
 
@@ -55,7 +58,7 @@ def _namespaces() -> list[Protection]:
 
 
 def _remedy(code: int) -> str:
-    """The exact switch that forbids it here, as far as it can be read."""
+    """Return the setting that forbids it on this machine, as far as it can be determined."""
     for path, forbids, remedy in (
         (
             "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",

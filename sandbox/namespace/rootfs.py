@@ -1,8 +1,8 @@
-"""The read-only root all boxes of a template share: made once, in the template's own mount namespace.
+"""The read-only root that all boxes of a template share, made once in the template's mount namespace.
 
-Shown are the system's programs and libraries, the Python that runs here, and the packages of the environment, all
-read-only. Not shown: /home, /root, /sys, /var, /run, the host's /etc, /tmp and /dev.
-Standard library only; runs in the template before it forks its first box.
+It shows the system's programs and libraries, the running Python, and the packages of the environment. It does not show
+/home, /root, /sys, /var, /run, or the host's /etc, /tmp and /dev. Runs in the template before the first box is forked.
+Standard library only.
 """
 
 import os
@@ -14,14 +14,14 @@ from sandbox.linux import syscalls
 from sandbox.linux.syscalls import MOUNT_ATTR_NODEV, MOUNT_ATTR_NOSUID, MOUNT_ATTR_RDONLY
 from sandbox.wire.paths import PACKAGES, TMP, WORK
 
-BOX = "/box"  # where a box mounts the one tmpfs that its /tmp, /work and /dev/shm are parts of
+BOX = "/box"  # where a box mounts the tmpfs that contains its /tmp, /work and /dev/shm
 BOX_ID = 1000
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
-# /dev/tty is the controlling terminal of whoever opens it: a box has none but a pseudo-terminal of its own.
+# /dev/tty is the controlling terminal of whoever opens it; a box has only its own pseudo-terminals.
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 PTS = "/dev/pts"  # where a box mounts its own pseudo-terminals
-_NOBODY = 65_534  # the owner of files whose owner a user namespace does not map
+_NOBODY = 65_534  # the owner shown for files whose owner is not mapped in the user namespace
 _ETC = {
     "passwd": f"root:x:0:0:root:/:/usr/sbin/nologin\nbox:x:{BOX_ID}:{BOX_ID}:box:{TMP}:/bin/bash\n"
     f"nobody:x:{_NOBODY}:{_NOBODY}:nobody:/nonexistent:/usr/sbin/nologin\n",
@@ -31,7 +31,7 @@ _ETC = {
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n",
     "resolv.conf": "",
 }
-# Public, and needed to find libraries, certificates, fonts, the ports of services, and what system this is.
+# Public, and needed to find libraries, certificates, fonts and the ports of services, and to identify the system.
 _ETC_SHOWN = (
     "ld.so.cache",
     "ld.so.conf",
@@ -54,7 +54,7 @@ _ETC_SHOWN = (
 
 @dataclass(frozen=True)
 class RootPlan:
-    """packages: site-packages folders of the host, shown as /env/0, /env/1, …"""
+    """The contents of a root. `packages` are site-packages folders of the host, shown as /env/0, /env/1, …"""
 
     packages: tuple[str, ...] = ()
 
@@ -63,14 +63,14 @@ class RootPlan:
 
 
 def build(plan: RootPlan) -> None:
-    """Enter a new mount namespace whose root is the minimal one. Raises OSError."""
+    """Enter a new mount namespace with a minimal root. Raises OSError."""
     syscalls.unshare(syscalls.CLONE_NEWNS)
-    # What the host mounts later must not appear here, nor ours there.
+    # Mounts of the host must not propagate here, nor ours to the host.
     syscalls.mount("", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
     trees = [(syscalls.open_tree(source), target) for source, target in _shown(plan)]
     links = [(name, os.readlink(name)) for name in _SYSTEM if os.path.islink(name)]
     devices = [(syscalls.open_tree(f"/dev/{name}"), name) for name in _DEVICES]
-    new = TMP  # any folder that every machine has; it is covered, in this namespace only
+    new = TMP  # a folder every machine has; it is covered in this namespace only
     syscalls.mount("tmpfs", new, "tmpfs", syscalls.MS_NOSUID, "size=4m,nr_inodes=4096,mode=0755")
     for target, text in links:
         os.symlink(text, new + target)
@@ -80,7 +80,7 @@ def build(plan: RootPlan) -> None:
     for folder in ("dev/shm", PTS[1:], "proc", TMP[1:], WORK[1:], BOX[1:], "etc", "root", "home", "var", "run"):
         os.makedirs(f"{new}/{folder}", exist_ok=True)
     for tree, name in devices:
-        # Read-only keeps the node's own mode from being changed; a device takes writes all the same.
+        # Read-only protects the mode of the node; the device can still be written to.
         _attach(tree, f"{new}/dev/{name}", folder=False, attributes=MOUNT_ATTR_RDONLY)
     for name, target in (("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1")):
         os.symlink(target, f"{new}/dev/{name}")
@@ -89,7 +89,7 @@ def build(plan: RootPlan) -> None:
     for name, text in _ETC.items():
         with open(f"{new}/etc/{name}", "w", encoding="ascii") as out:
             out.write(text)
-    # A user namespace may only mount a /proc of its own where it already sees a whole one.
+    # A user namespace may only mount its own /proc while it can see a complete one.
     syscalls.mount("proc", f"{new}/proc", "proc", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
     os.chdir(new)
     syscalls.pivot_root(".", ".")
@@ -99,7 +99,7 @@ def build(plan: RootPlan) -> None:
 
 
 def _shown(plan: RootPlan) -> Iterator[tuple[str, str]]:
-    """(host path, path in the box) of everything that is shown, without duplicates."""
+    """Yield (host path, path in the box) of everything that is shown, without duplicates."""
     for path in _SYSTEM:
         if os.path.isdir(path) and not os.path.islink(path):
             yield path, path

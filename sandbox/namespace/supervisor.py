@@ -1,7 +1,7 @@
-"""The process between the engine and a template. Standard library only; run as its own interpreter.
+"""The process between the engine and a template, run in an interpreter of its own. Standard library only.
 
-It outlives the engine by the moment it takes to kill the template (and with it every box), and it is the only part
-that still sees the host's files: it opens workspaces for boxes, as detached mounts, when the engine asks.
+It outlives the engine just long enough to kill the template, and with it every box. It is the only process that still
+sees the host's files: at the engine's request it opens workspaces for boxes, as detached mounts.
 """
 
 import contextlib
@@ -18,12 +18,18 @@ from sandbox.namespace import rootfs
 from sandbox.namespace.pulse import Pulse
 from sandbox.namespace.template import Template, TemplatePlan
 
-_OVERFLOW_MAP = 4_294_967_295  # length of the identity map of the first user namespace
+_OVERFLOW_MAP = 4_294_967_295  # length of the identity map of the initial user namespace
 
 
 def main(ours: socket.socket, theirs: socket.socket, wanted: dict[str, Any]) -> None:
-    """The engine's sockets for us and for the template, and what the template should be."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the engine, which then lets us end in order
+    """Start the template and serve until the engine or the template ends.
+
+    Args:
+        ours: The engine's socket for this process.
+        theirs: The engine's socket for the template.
+        wanted: A `NamespaceTemplateConfig`, as a dict.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the engine, which then shuts down in order
     try:
         open_files.ensure_enough()
     except OSError as problem:
@@ -49,7 +55,7 @@ def main(ours: socket.socket, theirs: socket.socket, wanted: dict[str, Any]) -> 
 
 
 def _enter_namespaces(box_uid: int) -> int:
-    """Own mounts and a pid namespace for the template; the box's user as it is seen from there."""
+    """Enter a new mount namespace, and a pid namespace for children; return the box's user as seen from there."""
     root_outside = _outside(0)
     if os.geteuid() == 0 and root_outside == 0 and _whole_id_map():
         syscalls.unshare(syscalls.CLONE_NEWNS)
@@ -64,7 +70,7 @@ def _enter_namespaces(box_uid: int) -> int:
         for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
             with open(f"/proc/self/{name}", "w", encoding="ascii") as out:
                 out.write(text)
-        box_uid = 0  # the user himself: nobody else can be mapped without privileges
+        box_uid = 0  # the user itself: nobody else can be mapped without privileges
     syscalls.mount("", "/", "", syscalls.MS_REC | syscalls.MS_SLAVE)
     syscalls.unshare(syscalls.CLONE_NEWPID)
     return box_uid
@@ -76,7 +82,7 @@ def _whole_id_map() -> bool:
 
 
 def _outside(uid: int) -> int:
-    """What a user id is in the user namespace around this one, -1 when it is not mapped."""
+    """Return the id of a user in the surrounding user namespace; -1 when it is not mapped."""
     with open("/proc/self/uid_map", encoding="ascii") as lines:
         for line in lines:
             inside, outside, length = (int(part) for part in line.split())
@@ -95,14 +101,14 @@ def _start_template(
         syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
         not_for_it.close()
         Template(plan, control, groups).serve()
-    except BaseException as problem:  # noqa: BLE001  (the engine is told, whatever it was)
+    except BaseException as problem:  # noqa: BLE001  (any failure is reported to the engine)
         orders.say(control, {"op": "broken", "error": f"{type(problem).__name__}: {problem}"})
     finally:
         os._exit(0)
 
 
 def _serve(control: socket.socket, template: int, box_uid: int, pulse: Pulse) -> None:
-    """Until the engine or the template ends."""
+    """Carry out orders until the engine or the template ends, then kill the template."""
     ended = os.pidfd_open(template)
     poller = select.poll()
     poller.register(control, select.POLLIN)
@@ -134,18 +140,18 @@ def _serve(control: socket.socket, template: int, box_uid: int, pulse: Pulse) ->
 
 
 def _open_workspace(path: str, *, writable: bool, box_uid: int, id_maps: dict[tuple[int, int], int]) -> int:
-    """The folder as a detached mount, its owner shown as the box's user. Raises OSError."""
+    """Open the folder as a detached mount that shows its owner as the box's user. Raises OSError."""
     if not os.path.isabs(path) or os.path.realpath(path) == "/":
         raise OSError(f"{path} is not a workspace: give the absolute path of a folder below /")
     tree = syscalls.open_tree(path, recursive=False)
     attributes = syscalls.MOUNT_ATTR_NOSUID | syscalls.MOUNT_ATTR_NODEV
     attributes |= 0 if writable else syscalls.MOUNT_ATTR_RDONLY
     try:
-        found = os.fstat(tree)  # of what was opened, whatever the path leads to by now
+        found = os.fstat(tree)  # checks what was opened, wherever the path leads now
         if not stat.S_ISDIR(found.st_mode):
             raise NotADirectoryError(f"{path} is not a folder")
         owner = (found.st_uid, found.st_gid)
-        if box_uid == 0:  # the ordinary user's own files already look like the box's
+        if box_uid == 0:  # the files of an ordinary user already appear as the box's
             syscalls.mount_setattr(tree, attributes, recursive=False)
         else:
             if owner not in id_maps:
@@ -159,7 +165,7 @@ def _open_workspace(path: str, *, writable: bool, box_uid: int, id_maps: dict[tu
 
 
 def _id_map(owner: int, group: int, box_uid: int) -> int:
-    """A user namespace, held as a descriptor, that shows files of `owner` as files of `box_uid`."""
+    """Return a descriptor of a user namespace that maps files of `owner` to `box_uid`."""
     held_read, held_write = os.pipe()
     made_read, made_write = os.pipe()
     pid = os.fork()

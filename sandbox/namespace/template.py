@@ -27,7 +27,14 @@ _NEW = (
 
 @dataclass(frozen=True)
 class TemplatePlan:
-    """preload: modules to import once. box_uid: the host user (as this namespace sees it) a box's user is."""
+    """What a template is made from.
+
+    Attributes:
+        root: The contents of the root of its boxes.
+        preload: Modules to import once.
+        box_uid: The host user that a box's user is mapped to, as seen in this namespace.
+        path: The PATH of its boxes.
+    """
 
     root: rootfs.RootPlan
     preload: tuple[str, ...]
@@ -58,7 +65,7 @@ class Template(TemplateLoop):
         """Clone a process into new namespaces and map its user. Raises OSError."""
         mapped_read, mapped_write = os.pipe2(os.O_CLOEXEC)
         try:
-            if os.geteuid() == 0:  # so that a job can open /dev/stdout, which is a pipe, by its name
+            if os.geteuid() == 0:  # so that a job can open /dev/stdout, which is a pipe, by name
                 for pipe in given[1:]:
                     os.fchown(pipe, self._plan.box_uid, self._plan.box_uid)
             pid = syscalls.clone(_NEW)
@@ -72,7 +79,7 @@ class Template(TemplateLoop):
             os.close(mapped_write)
 
     def _become_box(self, given: tuple[int, int, int, int], group: cgroups.Group | None) -> NoReturn:
-        """In the new process. Never returns."""
+        """Become a box, in the new process. Never returns."""
         try:
             own_group = keep_only(given, group)
             box.main(self._box_plan, socket.socket(fileno=3), (4, 5, 6), own_group)
@@ -81,10 +88,10 @@ class Template(TemplateLoop):
 
 
 def _map_ids(pid: int, host_id: int) -> None:
-    """Make the box's one user the unprivileged `host_id` outside."""
+    """Map the box's only user to the unprivileged `host_id` outside."""
     line = f"{rootfs.BOX_ID} {host_id} 1"
     for name, text in (("setgroups", "deny"), ("uid_map", line), ("gid_map", line)):
         if name == "setgroups" and host_id != 0:
-            continue  # a template of root's lets the box drop root's groups
+            continue  # a template started by root lets the box drop root's groups
         with open(f"/proc/{pid}/{name}", "w", encoding="ascii") as out:
             out.write(text)
