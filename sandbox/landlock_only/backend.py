@@ -1,7 +1,7 @@
-"""The `landlock` level: for places that forbid user namespaces, only when asked for by name.
+"""The `landlock` backend, for machines that forbid user namespaces. Used only when asked for by name.
 
-Every job in a fresh process without privileges, bound by Landlock, seccomp and rlimits. Weaker than namespaces: the
-report says what is missing. Refuses to run where Landlock cannot scope signals.
+Runs every job in a fresh process without privileges, restricted by Landlock, seccomp and rlimits. It is weaker than
+namespaces: the report lists what is missing. It refuses to run where Landlock cannot scope signals.
 """
 
 import asyncio
@@ -35,13 +35,16 @@ from sandbox.wire import request
 
 @dataclass(frozen=True, slots=True)
 class LandlockConfig(ForkedConfig):
-    """folder: where the jobs' private folders are made; as root, other users must get into it."""
+    """`folder` is where the jobs' private folders are created.
+
+    When started as root, other users must be able to enter it.
+    """
 
     folder: str = field(default_factory=lambda: os.path.realpath(tempfile.gettempdir()))
 
 
 class LandlockSandbox(ForkedSandbox):
-    """The queue and the templates are those of the namespace backend; what a template does is not."""
+    """Keeps templates and slots like the namespace backend, with templates of its own."""
 
     name = "landlock"
 
@@ -56,15 +59,15 @@ class LandlockSandbox(ForkedSandbox):
 
     @classmethod
     def configured(cls, settings: SandboxSettings) -> Self:
-        """As the house wants it; there is no network, whatever it may reach."""
+        """Create it from the application's settings. There is no network, whatever they allow."""
         return cls(LandlockConfig.of(settings))
 
     def _probe(self) -> Protections:
-        """Try out what this machine enforces, and say what this level cannot give anywhere."""
+        """Test what this machine enforces, and list what this backend cannot provide on any machine."""
         return probe.protections(self.name)
 
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
-        """Run one job in one fresh process. Raises Busy, and SandboxError for what the code is not to blame for."""
+        """Run one job in a fresh process. Raises Busy, and SandboxError for failures the code is not to blame for."""
         _must_be_possible(job)
         header, body = request.build(job, self._programs)
         with await self._environment(job.requirements) as environment:
@@ -77,8 +80,8 @@ class LandlockSandbox(ForkedSandbox):
                 )
         return _settle_disk(job, outcome)
 
-    async def keep(self, job: Job, line: Line) -> Outcome:  # noqa: ARG002  (the signature of what it refuses)
-        """Refused: a server's port would be one of the host's loopback."""
+    async def keep(self, job: Job, line: Line) -> Outcome:  # noqa: ARG002  (a refused method keeps its signature)
+        """Refused: the port of a server would be a port of the host's loopback. Raises SandboxError."""
         raise SandboxError("There are no kernels at the landlock level.", remedy="Use the namespace backend.")
 
     async def _open_workspace(self, server: ForkServer, job: Job) -> int:
@@ -120,7 +123,7 @@ class LandlockSandbox(ForkedSandbox):
         return server
 
     def _must_be_open(self, packages: tuple[str, ...]) -> None:
-        """An environment in root's home is of no use to a job that is not root's."""
+        """Refuse an environment in root's home, which other users cannot read. Raises SandboxError."""
         for path in packages if self._as_root and packages != self._config.packages else ():
             if not machine.open_to_all(path):
                 raise SandboxError(
@@ -130,7 +133,10 @@ class LandlockSandbox(ForkedSandbox):
 
 
 def _settle_disk(job: Job, outcome: Outcome) -> Outcome:
-    """With no disk of its own to fill, the largest file is as large as the disk; a larger one meant the disk."""
+    """Turn `file_size` into `disk` where the disk limit is the smaller one.
+
+    A job has no disk of its own, so its largest file may be as large as the disk.
+    """
     if outcome.end is not End.FILE_SIZE or job.limits.disk_bytes >= job.limits.file_size_bytes:
         return outcome
     hit = tuple(End.DISK.value if each == End.FILE_SIZE else each for each in outcome.usage.limits_hit)
@@ -138,7 +144,7 @@ def _settle_disk(job: Job, outcome: Outcome) -> Outcome:
 
 
 def _must_be_possible(job: Job) -> None:
-    """Raises Unsupported."""
+    """Refuse what this backend cannot do. Raises Unsupported."""
     if job.egress:
         raise Unsupported(
             "The landlock level has no network at all, and the job wants to connect.",

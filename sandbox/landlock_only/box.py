@@ -1,7 +1,8 @@
-"""The process that watches over one job at this level: waits for it, changes to its user, runs it, answers, ends.
+"""The process that watches over one job of the `landlock` backend.
 
-Standard library only. Trusted: the code under test runs in a child (`sandbox.landlock_only.confine`), whose Landlock
-rules are nested in this process's own, so that it can neither signal nor trace it.
+It waits for the job, changes to the job's user, has a worker run it, answers, and exits. It is trusted: the code under
+test runs in a child (`sandbox.landlock_only.confine`) whose Landlock rules are nested in this process's own, so that it
+can neither signal nor trace it. Standard library only.
 """
 
 import contextlib
@@ -20,18 +21,24 @@ from sandbox.linux.cgroups import Group
 from sandbox.wire import frames, paths
 
 _EVERYBODYS_DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
-# A look at all processes of the machine takes long where hundreds of a fork bomb compete with it.
+# Checking all processes of the machine is slow while hundreds of a fork bomb compete for the CPU.
 _MOST_THREADS = 128
-# Of a process, to itself; its other files tell of the machine.
+# What a process may read of its own /proc; the other files describe the machine.
 _OWN_PROC = ("status", "stat", "statm", "maps", "smaps", "cmdline", "comm", "limits", "fd", "fdinfo")
 
 
 @dataclass(frozen=True)
 class BoxPlan:
-    """What every box of one template shares.
+    """What all boxes of a template share.
 
-    base: the folder their own ones are made in. readable: host paths a job may read and run. first_uid: of `uids` users
-    that are nobody's; -1 when jobs run as the user who started us. template: the pid to die with.
+    Attributes:
+        base: The folder in which their private folders are created.
+        readable: Host paths a job may read and run.
+        landlock_abi: The version of Landlock.
+        first_uid: The first of `uids` reserved user ids; -1 when jobs run as the user who started Knackbox.
+        uids: The number of reserved user ids.
+        template: The pid of the template, with which they die.
+        filters: The assembled seccomp filters.
     """
 
     base: str
@@ -43,7 +50,7 @@ class BoxPlan:
     filters: confine.Filters
 
     def user_of(self, box_id: int) -> tuple[int, int]:
-        """(uid, gid) for a job without a workspace."""
+        """Return (uid, gid) for a job without a workspace."""
         if self.first_uid < 0:
             return os.geteuid(), os.getegid()
         uid = self.first_uid + box_id % self.uids
@@ -51,7 +58,10 @@ class BoxPlan:
 
 
 def main(plan: BoxPlan, channel: socket.socket, streams: tuple[int, int], box_id: int, group: Group | None) -> NoReturn:
-    """Never returns. Leaves its folder empty; the template removes it. streams: stdout and stderr."""
+    """Run one job and exit. Never returns. Leaves its folder empty; the template removes it.
+
+    `streams`: stdout and stderr.
+    """
     started, family, running, place = False, None, None, places.Place(f"{plan.base}/{box_id}")
     try:
         end_on_sigterm()
@@ -68,7 +78,7 @@ def main(plan: BoxPlan, channel: socket.socket, streams: tuple[int, int], box_id
         _settle_user(header, plan, box_id, workspace, place)
         _allow(ruleset, running.pid, workspace, plan.landlock_abi if header["mount"] == "through" else 0)
         confine.become(*header["user"])
-        syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)  # the worker may have our user: keep it out of our memory
+        syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)  # keep a worker of the same user out of this process
         die_with_parent(plan.template, signal.SIGTERM)  # a change of user has cleared it
         _relocate(header, place, workspace)
         started = True
@@ -81,15 +91,15 @@ def main(plan: BoxPlan, channel: socket.socket, streams: tuple[int, int], box_id
         channel.sendall(worker.pack(*_conclude(header, ended, watch)))
     except EOFError:  # the engine or the template is gone, or wants this job ended
         pass
-    except BaseException as problem:  # noqa: BLE001  (nothing may fall back into the template's code)
+    except BaseException as problem:  # noqa: BLE001  (must not return into the template's code)
         with contextlib.suppress(OSError):
             failure = {"kind": "failed", "started": started, "why": f"{type(problem).__name__}: {problem}"[:1000]}
             channel.sendall(worker.pack(failure))
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if running is not None:
-            with contextlib.suppress(OSError):  # closed, once it has been handed over
-                os.close(running.job)  # a worker that has root's rights still ends of itself: no job will come
+            with contextlib.suppress(OSError):  # already closed if it has been handed over
+                os.close(running.job)  # no job will come: this also ends a worker that still has root's rights
         if family is not None:
             family.kill()
             with contextlib.suppress(FileNotFoundError):
@@ -103,9 +113,10 @@ def _body_of(frame: bytes) -> bytes:
 
 
 def _settle_user(header: worker.Message, plan: BoxPlan, box_id: int, workspace: int, place: places.Place) -> None:
-    """Only its owner can work in a workspace, as there is no id-mapped mount here. Never root.
+    """Choose the job's user. Never root.
 
-    nobodys: this user has no other processes and files.
+    There are no id-mapped mounts here, so only its owner can work in a workspace. `nobodys` is set in the header when
+    the user has no other processes and files.
     """
     header["user"], header["nobodys"] = plan.user_of(box_id), plan.first_uid >= 0
     if workspace >= 0 and os.geteuid() == 0:
@@ -116,23 +127,23 @@ def _settle_user(header: worker.Message, plan: BoxPlan, box_id: int, workspace: 
 
 
 def _allow(ruleset: int, pid: int, workspace: int, abi_to_write: int) -> None:
-    """Add what the ruleset, which the worker has not bound itself by yet, still lacks."""
+    """Add the job's paths to the ruleset. The worker has not restricted itself with it yet."""
     for name in _OWN_PROC:
         landlock.allow(ruleset, f"/proc/{pid}/{name}", landlock.READ)
     if workspace >= 0:
         access = landlock.workspace_access(abi_to_write) if abi_to_write else landlock.READ
-        # What was opened, whatever its path leads to by now.
+        # What was opened, wherever its path leads now.
         landlock.allow(ruleset, f"/proc/self/fd/{workspace}", access)
 
 
 def _relocate(header: worker.Message, place: places.Place, workspace: int) -> None:
-    """Put the paths of this machine where the engine has those of a box with a root of its own. Raises OSError."""
+    """Replace the paths of a box with its own root by paths of this machine. Raises OSError."""
     before = header["folder"]
     header["tmp"] = place.tmp
     if workspace >= 0:
         header["cwd"] = os.readlink(f"/proc/self/fd/{workspace}")
         header["folder"] = f"{place.tmp}/job"
-        os.stat(f"{header['cwd']}/.")  # may its owner pass all folders above it?
+        os.stat(f"{header['cwd']}/.")  # may its owner pass through all folders above it?
     else:
         header["cwd"] = header["folder"] = place.work
     for name in ("HOME", "TMPDIR"):
@@ -148,7 +159,7 @@ def _relocate(header: worker.Message, place: places.Place, workspace: int) -> No
 
 
 def _conclude(header: worker.Message, ended: attend.Ended, watch: FamilyWatch) -> tuple[worker.Message, bytes]:
-    """As in a box with a disk of its own; but a full one stops nobody here, and being over may be found at the end."""
+    """Return the answer, with a limit that was found exceeded only at the end: a full disk stops no job here."""
     over = watch.over_at_the_end()
     said, body = answer.conclude(header, ended, watch)
     if over and said["end"] in ("ok", "error"):

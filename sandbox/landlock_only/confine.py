@@ -1,6 +1,6 @@
-"""The worker process of a job: waits for it, gives up every privilege and becomes it. Standard library only.
+"""The worker process of a job: waits for the job, gives up every privilege and becomes it. Standard library only.
 
-Forked ahead of the job, so that what a fork costs is paid before anyone waits.
+It is forked before the job arrives, so that no job waits for the fork.
 """
 
 import contextlib
@@ -20,16 +20,19 @@ from sandbox.linux.worker_process import WorkerProcess
 from sandbox.wire.results import ResultChannel
 
 _RESULT_FD, _JOB_FD, _RULES_FD = 3, 4, 5
-_HIGH = 64  # above every descriptor that is about to be given its place
+_HIGH = 64  # above every descriptor that is about to get its number
 _NO_LIMIT = 1 << 20
-_LEEWAY = 64  # tasks the same user may start meanwhile, elsewhere
+_LEEWAY = 64  # tasks the same user may start elsewhere in the meantime
 
 
 @dataclass(frozen=True)
 class Filters:
-    """Assembled seccomp programs.
+    """Assembled seccomp filters.
 
-    always, without_namespaces: for every worker. own_files: for one whose user owns other files than its own.
+    Attributes:
+        always: For every worker.
+        without_namespaces: For every worker.
+        own_files: For a worker whose user owns files outside of the job's folder.
     """
 
     always: bytes
@@ -39,14 +42,14 @@ class Filters:
 
 @dataclass(frozen=True)
 class Confinement:
-    """rules: a Landlock ruleset's descriptor. Its maker adds what only the job decides until it hands the job over."""
+    """What a worker is confined with. The creator of `rules` adds the job's paths to it until it hands the job over."""
 
     filters: Filters
     rules: int
 
 
 def become(uid: int, gid: int) -> None:
-    """Change to an unprivileged user for good; one who is unprivileged already only loses what he may have left."""
+    """Change permanently to an unprivileged user. A process that is not root only drops its capabilities."""
     if os.geteuid() == 0:
         syscalls.drop_bounding_set()
         os.setgroups([])
@@ -56,7 +59,7 @@ def become(uid: int, gid: int) -> None:
 
 
 def start(confinement: Confinement, out: int, err: int) -> WorkerProcess:
-    """Fork it. The output descriptors are the child's alone afterwards."""
+    """Fork the worker. Afterwards the output descriptors belong to the child alone."""
     job_read, job_write = os.pipe2(os.O_CLOEXEC)
     results = ResultChannel()
     given = (os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), out, err, results.worker_end, job_read)
@@ -71,7 +74,7 @@ def start(confinement: Confinement, out: int, err: int) -> WorkerProcess:
 
 
 def _become_worker(confinement: Confinement, given: tuple[int, ...], parent: int) -> NoReturn:
-    """In the child. Never returns."""
+    """Become the worker, in the child. Never returns."""
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         high = [fcntl.fcntl(d, fcntl.F_DUPFD, _HIGH) for d in (*given, confinement.rules)]
@@ -85,7 +88,7 @@ def _become_worker(confinement: Confinement, given: tuple[int, ...], parent: int
         worker.rehearse()
         in_use = data_in_use()
         job, body = _wait_for_job()
-        # A user who is nobody else has no processes but this one and its parent.
+        # A user id reserved for this job has no processes but this one and its parent.
         others = 1 if job["nobodys"] else _tasks_of_the_machine() + _LEEWAY
         become(*job["user"])
         die_with_parent(parent, signal.SIGKILL)  # a change of user has cleared it
@@ -107,9 +110,9 @@ def _become_worker(confinement: Confinement, given: tuple[int, ...], parent: int
 
 
 def _tasks_of_the_machine() -> int:
-    """At least as many as this job's user has: the limit counts them all, and this is one look instead of thousands.
+    """Return an upper bound of the tasks of this job's user, which all count towards its limit, from a single file.
 
-    It only keeps a fork bomb small enough to be looked at and killed in time; who looks is `FamilyWatch`.
+    The limit only keeps a fork bomb small enough to be found and killed in time by `FamilyWatch`.
     """
     try:
         return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
@@ -128,7 +131,7 @@ def _wait_for_job() -> tuple[worker.Message, bytes]:
 
 
 def _take_stdin(folder: str, body: bytes, size: int) -> bytes:
-    """Put the end of the body behind descriptor 0; what is left is the job's files."""
+    """Make the end of the body readable as descriptor 0; return the rest, the job's files."""
     if not size:
         return body
     descriptor = os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o600)

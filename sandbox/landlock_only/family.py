@@ -1,9 +1,9 @@
-"""A process and all it ever starts, which can be killed as one: a pid namespace's `kill(-1)` without the namespace.
+"""`Family`: a process and everything it starts, killed with one call, as `kill(-1)` does in a pid namespace.
 
-Landlock's signal scope lets a process signal only those bound by the same rules or by rules nested in them. Who binds
-itself and then calls ``kill(-1)`` therefore reaches its descendants and nobody else, however they have daemonised, and
-the kernel does it in one go, so that no fork escapes between two looks. As a child subreaper it also inherits every
-orphan, and having no child left means that nothing is left. Standard library only.
+Landlock's signal scope lets a process signal only processes restricted by the same rules or by rules nested in them. So
+a process that restricts itself and then calls ``kill(-1)`` reaches its descendants and nobody else, even those that
+have daemonised. The kernel does it in one step, so no fork escapes in between. The process is also a child subreaper
+and inherits every orphan, so once it has no child left, nothing is left. Standard library only.
 """
 
 import contextlib
@@ -20,14 +20,17 @@ _AGAIN_S = 0.001
 
 
 class Family:
-    """Held by its head, the process that called `found`; its forks must not use it."""
+    """Belongs to its head, the process that called `found`; forks of the head must not use it."""
 
     def __init__(self, head: int) -> None:
         self._head = head
 
     @classmethod
     def found(cls) -> Self:
-        """Bind this process for good. Raises OSError unless everybody else is out of its reach."""
+        """Restrict this process permanently.
+
+        Raises OSError unless it can no longer signal processes outside the family.
+        """
         outsider = os.getppid()
         syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
         syscalls.prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -39,16 +42,16 @@ class Family:
         raise OSError("the kernel does not keep signals inside a Landlock domain")
 
     def kill(self) -> None:
-        """Kill every process of the family but its head, and wait until none is left."""
-        if os.getpid() != self._head:  # elsewhere the same call would reach the head, too
+        """Kill every process of the family except its head, and wait until none is left."""
+        if os.getpid() != self._head:  # elsewhere the same call would also reach the head
             raise OSError("only its head may end a family")
         while True:
-            # Again and again: who has given up root's rights cannot reach a child that has not done so yet, and is told
-            # of a success all the same.
+            # Repeated, because a process that has given up root's rights cannot reach a child that has not done so yet,
+            # and the call succeeds all the same.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(-1, signal.SIGKILL)
             try:
-                while os.waitpid(-1, os.WNOHANG)[0]:  # all of them: each kill looks at every process of the machine
+                while os.waitpid(-1, os.WNOHANG)[0]:  # reap all first: a kill checks every process of the machine
                     pass
             except ChildProcessError:
                 return
@@ -56,23 +59,23 @@ class Family:
 
 
 def die_with_parent(parent: int, number: int) -> None:
-    """Have the kernel send this signal when the parent ends; at once when it has. Cleared by a change of user."""
+    """Have the kernel send this signal when the parent ends, or at once if it has. A change of user clears it."""
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
         os.kill(os.getpid(), number)
 
 
 def end_on_sigterm() -> None:
-    """Raise EOFError where this process is when it is told to end; once, so that ending is not disturbed."""
+    """Raise EOFError in this process on SIGTERM; only on the first one, so that its shutdown is not interrupted."""
     signal.signal(signal.SIGTERM, _end)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
 
 
 def fork_told_to_end() -> int:
-    """As `os.fork`, of a child that calls `end_on_sigterm` before long and must not miss what it is told until then.
+    """Fork a child that will call `end_on_sigterm` and must not miss a SIGTERM sent before that.
 
-    A new process of Python's forgets every signal that it was sent before `os.fork` returns in it
-    (`_PySignal_AfterFork`). So SIGTERM waits at its door until it has a handler for it.
+    CPython drops every signal sent to a new process before `os.fork` returns in it (`_PySignal_AfterFork`), so SIGTERM
+    stays blocked in the child until it has a handler.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
     pid = -1
@@ -80,7 +83,7 @@ def fork_told_to_end() -> int:
         pid = os.fork()
         return pid
     finally:
-        if pid:  # also when there was no fork
+        if pid:  # also when the fork failed
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 

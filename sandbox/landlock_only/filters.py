@@ -1,14 +1,14 @@
-"""Second seccomp filters, for what namespaces would have kept away and Landlock does not see. Standard library only.
+"""Additional seccomp filters, for what namespaces would prevent and Landlock does not cover. Standard library only.
 
-They go beside `sandbox.linux.seccomp.program`; of several filters the kernel takes the strictest answer. Numbers:
-the kernel's ``arch/x86/entry/syscalls/syscall_64.tbl``.
+They are installed together with `sandbox.linux.seccomp.program`; the kernel uses the strictest result of all filters.
+Numbers: the kernel's ``arch/x86/entry/syscalls/syscall_64.tbl``.
 """
 
 from sandbox.linux import bpf
 from sandbox.linux.seccomp import AF_UNIX, FALLOCATE, LAST_REVIEWED, MKNOD, MKNODAT, no_sockets
 
 _EPERM = [bpf.answer(bpf.EPERM)]
-# A datagram socket of a pair can be sent to any address, pair or not; stream and seqpacket sockets cannot.
+# A datagram socket of a pair can send to any address; stream and seqpacket sockets cannot.
 _PAIR_TYPES = (1, 5)
 _TYPE_BITS = 0xF
 _SOCKET, _SOCKETPAIR, _PRCTL, _IOCTL = 41, 53, 157, 16
@@ -17,13 +17,13 @@ _REFUSED = {
     "connect": (42, bpf.EPERM),
     "bind": (49, bpf.EPERM),
     "listen": (50, bpf.EPERM),
-    "inotify_add_watch": (254, bpf.EACCES),  # tells the names in folders that Landlock does not let it list
+    "inotify_add_watch": (254, bpf.EACCES),  # reveals the names in folders that Landlock does not allow listing
 }
 
-# Landlock knows of reading and writing; these change a file of the user's own by its name or a descriptor for reading.
+# Landlock covers reading and writing; these calls change a file of the user's by its name or a read-only descriptor.
 _FS_IOC_SETFLAGS, _FS_IOC_FSSETXATTR = 0x40086602, 0x401C5820
 _CHANGES_OF_OWN_FILES = {
-    # Every copy of a file does these, so they seem to work.
+    # Every copy of a file makes these calls, so they appear to succeed.
     "chmod": (90, bpf.DONE),
     "fchmod": (91, bpf.DONE),
     "fchmodat": (268, bpf.DONE),
@@ -46,21 +46,21 @@ _CHANGES_OF_OWN_FILES = {
 
 
 def without_namespaces() -> bytes:
-    """For every worker: no socket but connected pairs, none of which a file leads to."""
+    """For every worker: no sockets except connected pairs, which no file leads to."""
     ops = bpf.prologue(LAST_REVIEWED)
     for number, answer in _REFUSED.values():
         ops += bpf.when(number, [bpf.answer(answer)])
     ops += bpf.when(_SOCKET, _EPERM)
     ops += bpf.when(MKNOD, no_sockets(1)) + bpf.when(MKNODAT, no_sockets(2))
-    ops += bpf.when(FALLOCATE, [bpf.answer(bpf.ENOTSUP)])  # space that nobody is charged for: libraries write it
+    ops += bpf.when(FALLOCATE, [bpf.answer(bpf.ENOTSUP)])  # space charged to nobody: libraries write it instead
     ops += bpf.when(_SOCKETPAIR, _only_connected_pairs())
-    # A worker ends with the process that watches over it, and may not call that off.
+    # A worker dies with the process that watches over it, and must not be able to undo that.
     ops += bpf.when(_PRCTL, bpf.equal(0, _PR_SET_PDEATHSIG, _EPERM))
     return b"".join([*ops, bpf.answer(bpf.ALLOW)])
 
 
 def with_own_files() -> bytes:
-    """For a worker whose user owns files outside of its folder: it may not change what Landlock does not guard."""
+    """For a worker whose user owns files outside of the job's folder: may not change what Landlock does not protect."""
     ops = bpf.prologue(LAST_REVIEWED)
     for number, answer in _CHANGES_OF_OWN_FILES.values():
         ops += bpf.when(number, [bpf.answer(answer)])

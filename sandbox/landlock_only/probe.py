@@ -1,4 +1,4 @@
-"""What this level enforces on this machine, tried out in a process that is thrown away."""
+"""Finds out what the `landlock` backend enforces on this machine, by trying it in a process of its own."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from sandbox.linux import landlock
 from sandbox.linux.protections import control_group, seccomp_filter
 
 _SOURCE = str(Path(__file__).parents[2])
-# Binds itself as a worker is bound and says which layer does not hold; whatever it does, it only does to itself.
+# Restricts itself like a worker and prints the layer that does not hold. It affects nothing but itself.
 _TRY = """
 import os, socket, sys
 sys.path.insert(0, sys.argv[1])
@@ -63,7 +63,7 @@ _WITHOUT = {
 
 
 def protections(backend: str, abi: int | None = None) -> Protections:
-    """Blocking. `abi`: Landlock's version, where it is not to be asked of this kernel."""
+    """Return the protections. Blocking. `abi` is Landlock's version, when the kernel should not be asked for it."""
     version = landlock.abi() if abi is None else abi
     broken = _try_out() if version >= rules.MINIMUM_ABI else {}
     first = (_landlock(version), seccomp_filter(), _user(), _interpreter())
@@ -72,7 +72,7 @@ def protections(backend: str, abi: int | None = None) -> Protections:
 
 
 def _try_out() -> dict[str, str]:
-    """Layer and problem; nothing when everything holds."""
+    """Return the failed layer and its problem; empty when everything holds."""
     uids = machine.own_uids()
     uid = uids.start if os.geteuid() == 0 and uids else -1
     command = [sys.executable, "-I", "-S", "-c", _TRY, _SOURCE, str(uid)]

@@ -1,6 +1,6 @@
-"""Landlock rulesets of this level: files by allow-list, no TCP, signals and abstract sockets among its own.
+"""The Landlock rulesets of the `landlock` backend: files by allow-list, no TCP, signals and abstract sockets scoped.
 
-There is no private root here, so what may be read is named place by place. Standard library only.
+There is no private root, so every readable path is listed. Standard library only.
 """
 
 import os
@@ -12,7 +12,7 @@ MINIMUM_ABI = 6  # the first with scopes: without them a job could signal every 
 
 
 def of_worker(version: int, readable: Iterable[str], writable: Iterable[str]) -> int:
-    """Rules as a descriptor: only these places, and of places that are not there nothing. Raises OSError."""
+    """Return the descriptor of a ruleset that allows only these paths. Missing paths are skipped. Raises OSError."""
     everything = landlock.write_access(version)
     scoped = landlock.SCOPE_ABSTRACT_UNIX | landlock.SCOPE_SIGNAL
     rules = landlock.create(version, fs=everything, net=landlock.TCP_BIND_AND_CONNECT, scoped=scoped)
@@ -25,5 +25,5 @@ def of_worker(version: int, readable: Iterable[str], writable: Iterable[str]) ->
 
 
 def of_family() -> int:
-    """Rules that only keep signals among the processes bound by them."""
+    """Return the descriptor of a ruleset that only keeps signals among the processes restricted by it."""
     return landlock.create(MINIMUM_ABI, scoped=landlock.SCOPE_SIGNAL)

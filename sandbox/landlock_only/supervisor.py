@@ -1,6 +1,6 @@
-"""The process between the engine and a template of this level. Standard library only; run as its own interpreter.
+"""The process between the engine and a template, run in an interpreter of its own. Standard library only.
 
-It ends when the engine does, and ends everything it has started with one call. It opens workspaces, as descriptors.
+It ends when the engine does, and kills everything it has started with one call. It opens workspaces, as descriptors.
 """
 
 import contextlib
@@ -20,8 +20,14 @@ _TEMPLATE_ENDS_MS = 3000
 
 
 def main(ours: socket.socket, theirs: socket.socket, wanted: dict[str, Any]) -> None:
-    """The engine's sockets for us and for the template, and what the template should be: a `LandlockTemplateConfig`."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the engine, which then lets us end in order
+    """Start the template and serve until the engine or the template ends.
+
+    Args:
+        ours: The engine's socket for this process.
+        theirs: The engine's socket for the template.
+        wanted: A `LandlockTemplateConfig`, as a dict.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the engine, which then shuts down in order
     try:
         open_files.ensure_enough()
     except OSError as problem:
@@ -69,14 +75,14 @@ def _start_template(
         template.run(plan, control, groups, Family.found())
     except EOFError:
         pass
-    except BaseException as problem:  # noqa: BLE001  (the engine is told, whatever it was)
+    except BaseException as problem:  # noqa: BLE001  (any failure is reported to the engine)
         orders.say(control, {"op": "broken", "error": f"{type(problem).__name__}: {problem}"})
     finally:
         os._exit(0)
 
 
 def _serve(control: socket.socket, template_pid: int) -> None:
-    """Until the engine or the template ends."""
+    """Carry out orders until the engine or the template ends."""
     ended = os.pidfd_open(template_pid)
     poller = select.poll()
     poller.register(control, select.POLLIN)
@@ -86,7 +92,7 @@ def _serve(control: socket.socket, template_pid: int) -> None:
         order = None if ended in ready else orders.hear(control)
         if order is None:
             break
-        if order["op"] != "open":  # boxes of this level join their groups as they come
+        if order["op"] != "open":  # a pulse is not needed: boxes join their groups without it
             continue
         try:
             folder = _open_workspace(order["path"])
@@ -95,7 +101,7 @@ def _serve(control: socket.socket, template_pid: int) -> None:
         else:
             orders.say(control, {"op": "mount", "id": order["id"]}, [folder])
             os.close(folder)
-    # It ends its boxes and removes their folders, also should we be killed meanwhile.
+    # It ends its boxes and removes their folders, even if this process is killed meanwhile.
     with contextlib.suppress(ProcessLookupError):
         signal.pidfd_send_signal(ended, signal.SIGTERM)
     poller.unregister(control)
@@ -103,7 +109,7 @@ def _serve(control: socket.socket, template_pid: int) -> None:
 
 
 def _open_workspace(path: str) -> int:
-    """Raises OSError."""
+    """Return a path descriptor of the folder. Raises OSError."""
     if not os.path.isabs(path) or os.path.realpath(path) == "/":
         raise OSError(f"{path} is not a workspace: give the absolute path of a folder below /")
     folder = os.open(path, os.O_PATH | os.O_CLOEXEC)

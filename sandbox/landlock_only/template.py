@@ -1,6 +1,6 @@
 """The template of the `landlock` backend: a process with libraries imported, which forks a box per job.
 
-As the head of a process family it ends every box with itself when its supervisor is gone. Standard library only.
+It is the head of a process family, and kills every box when its supervisor is gone. Standard library only.
 """
 
 import contextlib
@@ -23,7 +23,10 @@ _SWEEPS = 100
 
 @dataclass(frozen=True)
 class TemplatePlan:
-    """source: the folder Knackbox was imported from, which no job sees. The rest: see `box.BoxPlan`."""
+    """What a template is made from. `source` is the folder Knackbox was imported from, which no job sees.
+
+    For the rest see `box.BoxPlan`.
+    """
 
     source: str
     preload: tuple[str, ...]
@@ -70,13 +73,13 @@ class Template(TemplateLoop):
         self.watch(box_id, pid)
 
     def clean_up(self, box_id: int, status: int) -> None:
-        """Kill the orphans of a box that was killed, and remove its folder. Raises OSError."""
+        """Kill the orphans of a box that was killed, and remove the box's folder. Raises OSError."""
         if status:  # it was killed, and its processes have become our children
             self._kill_strays()
         places.remove(f"{self._plan.base}/{box_id}")
 
     def _become_box(self, box_id: int, given: tuple[int, int, int], group: cgroups.Group | None) -> NoReturn:
-        """In the new process. Never returns."""
+        """Become a box, in the new process. Never returns."""
         try:
             own_group = keep_only(given, group)
             box.main(self._box_plan, socket.socket(fileno=3), (4, 5), box_id, own_group)
@@ -84,7 +87,7 @@ class Template(TemplateLoop):
             os._exit(BOX_BROKE)
 
     def _kill_strays(self) -> None:
-        """Kill and reap our processes below no living box. Raises OSError when they outrun us: then all must end."""
+        """Kill and reap all descendants that belong to no living box. Raises OSError when they cannot all be killed."""
         boxes = self.pids()
         for _ in range(_SWEEPS):
             strays = {int(pid) for pid in descendants(os.getpid(), without=boxes)}
@@ -94,19 +97,19 @@ class Template(TemplateLoop):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             for pid in strays:
-                with contextlib.suppress(ChildProcessError):  # another's child still; ours once that one is reaped
+                with contextlib.suppress(ChildProcessError):  # another's child still; ours once that is reaped
                     os.waitpid(pid, 0)
         raise OSError("the processes of a box that was killed could not be ended one by one")
 
 
 def run(plan: TemplatePlan, control: socket.socket, groups: cgroups.Groups | None, family: Family) -> None:
-    """Serve, and end the family whatever ended it."""
+    """Serve, then kill the family, whatever happened."""
     try:
         try:
             Template(plan, control, groups).serve()
         finally:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    finally:  # also when the signal came just then
+    finally:  # also when the signal arrived just then
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         family.kill()
         places.remove(plan.base)

@@ -1,4 +1,4 @@
-"""What all processes of a job use together, when the host's /proc is the only one. Standard library only."""
+"""`FamilyWatch`: measures what all processes of a job use together, from the host's /proc. Standard library only."""
 
 import contextlib
 import os
@@ -14,18 +14,18 @@ from sandbox.linux.shared_space import SharedSpace
 from sandbox.linux.watch import TreeWatch, Used
 
 _BLOCK = 512
-_SLACK = 1 << 20  # a file system's own blocks; a file that ended just at the limit is not over it
-_IDLE_SHARE = 9  # a look that took 1 ms is followed by 9 ms without one: a machine may have thousands of processes
-_LONGEST_IDLE_S = 0.1  # where a look took long there may be a fork bomb
-_HIDDEN = 2  # so many times its disk, gone from a file system that others use as well, and as much written by the job
-_PARENT, _THREADS = 1, 17  # fields of /proc/<pid>/stat after the command's closing bracket
+_SLACK = 1 << 20  # for the file system's own blocks: a file of exactly the limit is not over it
+_IDLE_SHARE = 9  # a check that took 1 ms is followed by a pause of 9 ms: a machine may have thousands of processes
+_LONGEST_IDLE_S = 0.1  # a check that took long may be due to a fork bomb
+_HIDDEN = 2  # times the disk limit gone from the shared file system, and written by the job
+_PARENT, _THREADS = 1, 17  # fields of /proc/<pid>/stat after the closing bracket of the command
 
 
 class FamilyWatch(TreeWatch):
-    """Watches the descendants of this process, of which it is the subreaper, and their private folder.
+    """Watches the descendants of this process, their subreaper, and their private folder.
 
-    counted_by_kernel: a group or an RLIMIT_NPROC of theirs alone counts their threads, so that reaching that number is
-    no reason to end them.
+    `counted_by_kernel`: a control group or an RLIMIT_NPROC for them alone counts their threads, so that reaching the
+    limit is no reason to end them.
     """
 
     def __init__(self, folder: str, group: Group | None) -> None:
@@ -35,20 +35,20 @@ class FamilyWatch(TreeWatch):
         self._late = ""
 
     def begin(self, limits: dict[str, Any], worker: int, workspace: str = "") -> None:
-        """As `TreeWatch.begin`. Without a workspace it is the folder's file system that must not fill up."""
+        """Start measuring, as `TreeWatch.begin`. Without a workspace, also watch the file system of the folder."""
         super().begin(limits, worker, workspace)
-        if not workspace:  # what no walk finds: deleted files that are mapped, or on their way through a socket
+        if not workspace:  # what a walk cannot find: deleted files that are mapped, or in transit through a socket
             self._space = SharedSpace(self._disk, _HIDDEN * limits["disk_bytes"])
 
-    def used_alone(self, worker: int) -> Used | None:  # noqa: ARG002  (asked as in a namespace)
-        """Never known here: the pids of the host tell nothing about one job. The moment is used for a last look."""
+    def used_alone(self, worker: int) -> Used | None:  # noqa: ARG002  (the signature of the base class)
+        """Return None, since the pids of the host tell nothing about one job; check the number of tasks a last time."""
         self._late = self._count_tasks(descendants(os.getpid()))
         if self._late:
             self._hits.add(self._late)
         return None
 
     def exceeded(self) -> str:
-        """As `TreeWatch.exceeded`; also "disk" and "processes", which no one else bounds here."""
+        """Check once, as `TreeWatch.exceeded`; also for "disk" and "processes", which nothing else enforces here."""
         started = time.monotonic()
         if started < self._next_look:
             return ""
@@ -69,11 +69,11 @@ class FamilyWatch(TreeWatch):
         return over
 
     def over_at_the_end(self) -> str:
-        """What the job was over when it ended, although nobody looked in time; "" for nothing."""
+        """Return a limit that was exceeded when the job ended, although no check found it in time; "" for none."""
         return self._late or ("disk" if self._measure_disk([]) else "")
 
     def _count_tasks(self, threads: dict[str, int]) -> str:
-        """threads: how many each process has."""
+        """Return "processes" when there are more tasks than allowed. `threads` gives the number for each process."""
         tasks, limit = sum(threads.values()), max(self._limits["processes"], self._limits["threads"])
         if tasks >= limit:
             self._hits.add("processes")
@@ -85,7 +85,7 @@ class FamilyWatch(TreeWatch):
         self._measure_disk([])
 
     def _measure_disk(self, pids: list[str]) -> bool:
-        """Whether the folder, with the files that are deleted and still open, is over; a hit when it is full."""
+        """Whether the folder, including deleted but open files, exceeds the limit. Records a hit when it is full."""
         size, entries = places.measure(self._disk)
         size += _deleted_but_open(pids)
         limit = self._limits["disk_bytes"]
@@ -95,9 +95,9 @@ class FamilyWatch(TreeWatch):
 
 
 def descendants(head: int, without: Collection[int] = ()) -> dict[str, int]:
-    """Every process below this one but those of the branches `without`, and how many threads it has.
+    """Return every process below this one, except the branches `without`, and its number of threads.
 
-    By the parent's id in /proc/<pid>/stat: /proc/<pid>/task/<tid>/children is a kernel's option.
+    Uses the parent's id in /proc/<pid>/stat, because /proc/<pid>/task/<tid>/children is a kernel option.
     """
     parents: dict[str, str] = {}
     threads: dict[str, int] = {}
@@ -118,11 +118,11 @@ def descendants(head: int, without: Collection[int] = ()) -> dict[str, int]:
 
 
 def _deleted_but_open(pids: list[str]) -> int:
-    """Bytes of files that no folder shows any more."""
+    """Return the bytes of files that are in no folder any more."""
     seen: set[tuple[int, int]] = set()
     size = 0
     for pid in pids:
-        with contextlib.suppress(OSError):  # it ended while we looked
+        with contextlib.suppress(OSError):  # ended while it was checked
             for name in os.listdir(f"/proc/{pid}/fd"):
                 size += _deleted_size(f"/proc/{pid}/fd/{name}", seen)
     return size
@@ -131,7 +131,7 @@ def _deleted_but_open(pids: list[str]) -> int:
 def _deleted_size(path: str, seen: set[tuple[int, int]]) -> int:
     try:
         found = os.stat(path)
-    except OSError:  # closed while we looked
+    except OSError:  # closed while it was checked
         return 0
     key: Any = (found.st_dev, found.st_ino)
     if found.st_nlink or not stat.S_ISREG(found.st_mode) or key in seen:
