@@ -1,7 +1,7 @@
-"""Every job in a container of its own, through the docker SDK.
+"""The Docker backend: runs every job in its own container, through the docker SDK.
 
-A container is made and started ahead, runs our process 1 (`sandbox.docker.inside`), and waits on its standard input for
-its one job. It ends with the job, or with us, and the engine removes it.
+A container is created and started ahead of its job, runs our process 1 (`sandbox.docker.inside`), and waits for one job
+on its standard input. It ends with the job, or with this process, and the engine removes it.
 """
 
 import asyncio
@@ -26,22 +26,22 @@ from sandbox.line import Line
 from sandbox.wire import request
 from sandbox.wire.end_reasons import settle
 
-_BACKSTOP_S = 5.0  # process 1 of the container keeps the wall clock; this is for the case that it cannot
+_BACKSTOP_S = 5.0  # process 1 of the container enforces the wall clock; this applies when it cannot
 _CLOSE_WAIT_S = 20.0
 _READY_WAIT_S = 10.0
-_ATTEMPTS = 3  # containers a job is put to, while none has taken it
-_WARM_FROM = 2  # askings for a shape before containers of it are made ahead; one-off limits are not worth it
+_ATTEMPTS = 3  # containers tried for a job that none has accepted
+_WARM_FROM = 2  # requests for a shape before containers of it are made ahead; one-off limits are not worth it
 _LOG = logging.getLogger("knackbox.sandbox")
 
 
 class DockerSandbox:
-    """Pools of containers by shape, the least recently used one closed when there are too many."""
+    """Keeps pools of containers by shape. The least recently used pool is closed when there are too many."""
 
     name = "docker"
 
     def __init__(self, config: DockerConfig | None = None) -> None:
         self._config = config or DockerConfig()
-        # A job holds one thread while it runs; the rest make and remove containers.
+        # A job occupies one thread while it runs; the others create and remove containers.
         self._client = Client(self._config.url, 2 * self._config.max_boxes + 4)
         self._owner = Owner.this_process()
         self._pools: OrderedDict[Shape, Pool] = OrderedDict()
@@ -53,7 +53,7 @@ class DockerSandbox:
 
     @classmethod
     def configured(cls, settings: SandboxSettings) -> Self:
-        """As the house wants it: containers have no network, and no packages but the image's."""
+        """Create it from the application's settings. Containers have no network, and only the packages of the image."""
         image = settings.image or DockerConfig().image
         return cls(DockerConfig(image=image, runtime=settings.runtime, url=settings.engine_url))
 
@@ -64,16 +64,16 @@ class DockerSandbox:
         await self.aclose()
 
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
-        """Run one job in one fresh container. Raises SandboxError for what the code is not to blame for."""
+        """Run one job in a fresh container. Raises SandboxError for failures the code is not to blame for."""
         self._refuse(job)
         async with self._slots.slot(job.agent):
             return await self._put(job, (), lambda container: RunningJob(self._client, container, job, on_output))
 
     async def keep(self, job: Job, line: Line) -> Outcome:
-        """Run a job that is a server until it ends or this is cancelled, which kills all of its container.
+        """Run a job that is a server until it ends, or until this is cancelled, which kills its container.
 
-        It takes no slot from other jobs, since it may stay for hours: who keeps such jobs counts them.
-        Raises SandboxError.
+        It takes no slot, since it may run for hours: whoever starts such jobs must limit their number. Raises
+        SandboxError.
         """
         self._refuse(job)
         try:
@@ -94,7 +94,10 @@ class DockerSandbox:
             return await self._put(job, line.ports, attached)
 
     async def report(self) -> Protections:
-        """What holds, as found in a container of its own kind. Never raises for an engine that is not there."""
+        """Return what is enforced, as found in a container of this configuration.
+
+        Never raises for an unreachable engine.
+        """
         try:
             pool = await self._pool(Shape.of(self._config.limits))
             container = await pool.acquire()
@@ -104,7 +107,7 @@ class DockerSandbox:
         return await self._judge(container)
 
     async def ready(self) -> None:
-        """Whether the engine answers and has the image and the runtime. Raises SandboxError."""
+        """Check that the engine responds and has the image and the runtime. Raises SandboxError."""
         try:
             async with asyncio.timeout(_READY_WAIT_S):
                 await self._engine()
@@ -115,14 +118,14 @@ class DockerSandbox:
             ) from None
 
     async def warm_up(self) -> None:
-        """Have containers waiting ahead of the first job. Raises SandboxError."""
+        """Start containers ahead of the first job. Raises SandboxError."""
         pool = await self._pool(Shape.of(self._config.limits))
         container = await pool.acquire()
         pool.give_back(container)
         pool.refill()
 
     async def aclose(self) -> None:
-        """Kill and remove every container of ours, and end our threads."""
+        """Kill and remove every container of this sandbox, and end its threads."""
         if self._closed:
             return
         self._closed = True
@@ -140,7 +143,7 @@ class DockerSandbox:
         self._client.shut()
 
     def _refuse(self, job: Job) -> None:
-        """What cannot be run here. Raises SandboxError."""
+        """Refuse what cannot be run. Raises SandboxError."""
         refuse_unsupported(job)
         if job.workspace is not None and not self._client.is_local:
             raise SandboxError(
@@ -149,7 +152,7 @@ class DockerSandbox:
             )
 
     async def _put(self, job: Job, inlets: Sequence[int], run_in: Callable[[Container], RunningJob]) -> Outcome:
-        """Put the job to one container after the other, until one has taken it."""
+        """Offer the job to one container after another, until one accepts it."""
         shape = Shape.of(job.limits, job.preload, job.workspace)
         task = asyncio.current_task()
         if task is not None:
@@ -192,7 +195,7 @@ class DockerSandbox:
         except TimeoutError:
             return Outcome(end=End.TIMEOUT)
         finally:
-            # Once it has answered everything in it is dead, and nobody waits for its removal.
+            # Once it has answered, everything in it is dead, so nobody waits for its removal.
             ending = self._in_background(container)
             if not answered:
                 await _see_through(ending)
@@ -207,14 +210,14 @@ class DockerSandbox:
             pool = self._pools[shape] = Pool(lambda: self._make(shape), self._in_background, self._config.warm)
         self._pools.move_to_end(shape)
         while len(self._pools) > self._config.max_pools:
-            # The oldest of those with nothing to lose; where all are kept warm, the oldest.
+            # Evict the oldest pool that keeps no containers warm; if all do, the oldest.
             others = [other for other in self._pools if other != shape]
             victim = next((other for other in others if not self._pools[other].kept_warm), others[0])
             self._start(self._pools.pop(victim).close())
         return pool
 
     async def _make(self, shape: Shape) -> Container:
-        """Start one, and refuse it when it lacks a protection. Raises SandboxError."""
+        """Start a container; refuse it when a protection is missing. Raises SandboxError."""
         body = creation(self._config, shape, self._owner.labels)
         container = await self._client.call(launch, self._client, body, shape, self._config.start_wait_s)
         missing = (await self._judge(container)).missing
@@ -230,7 +233,7 @@ class DockerSandbox:
         return protections.of(self.name, container.facts, await self._engine(), self._config.runtime)
 
     async def _engine(self) -> dict[str, Any]:
-        """Its own account of itself, asked for once; leftovers of dead owners are removed then. Raises SandboxError."""
+        """Return the engine's info, requested once; also removes containers of dead owners. Raises SandboxError."""
         if self._info is None or (self._info.done() and (self._info.cancelled() or self._info.exception())):
             self._info = asyncio.ensure_future(self._meet())
         return await asyncio.shield(self._info)
@@ -252,7 +255,7 @@ class DockerSandbox:
         return info
 
     async def _remove_ours(self) -> None:
-        """Until the engine knows none of ours. Raises SandboxError."""
+        """Remove containers until the engine lists none of this sandbox. Raises SandboxError."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_WAIT_S):
                 while ours := await self._client.call(self._client.containers, self._owner.name):
@@ -274,11 +277,11 @@ class DockerSandbox:
 
 
 async def _see_through(task: asyncio.Task[None]) -> None:
-    """Wait for it, also while this task is being cancelled: the caller must find everything dead."""
+    """Wait for the task even while this one is being cancelled: afterwards everything must be dead."""
     while not task.done():
         try:
             await asyncio.shield(task)
-        except asyncio.CancelledError:  # a second cancel does not make it any less necessary
+        except asyncio.CancelledError:  # a second cancel does not make it less necessary
             continue
         except SandboxError:  # logged when it ended
             return

@@ -1,7 +1,7 @@
-"""What a container is given to run: our own modules, as one frame on its standard input.
+"""What a container runs: our own modules, sent as one frame on its standard input.
 
-Neither a mount nor an archive: a bind mount names a folder of the machine the engine runs on, which need not be this
-one, and Docker refuses to copy an archive into a container whose root is read-only. Any image with Python will do.
+Not a mount, because a bind mount names a folder of the engine's machine, which may be another one; not an archive,
+because Docker refuses to copy one into a container with a read-only root. Any image with Python works.
 """
 
 import ast
@@ -17,7 +17,7 @@ _ROOT = Path(worker.__file__).parents[1]
 MINIMUM_PYTHON = (3, 11)
 _BOOT_WAIT_S = 120
 
-# What `python -c` runs. It must be readable by any Python 3, to say that it is too old.
+# What `python -c` runs. Any Python 3 must be able to parse it, to report that it is too old.
 BOOT = f"""
 import importlib.abc, importlib.util, json, os, select, struct, sys
 if sys.version_info < {MINIMUM_PYTHON}:
@@ -52,7 +52,10 @@ main(header["preload"], Orders)
 
 
 def boot_frame(preload: tuple[str, ...]) -> bytes:
-    """The first frame a container reads. preload: modules of the image to import before the job is there."""
+    """Return the first frame a container reads.
+
+    `preload` names modules of the image to import before the job arrives.
+    """
     sources, packages = _sources()
     header = {"main": MAIN, "preload": list(preload), "packages": list(packages)}
     return worker.pack(header, json.dumps(sources).encode())
@@ -60,7 +63,7 @@ def boot_frame(preload: tuple[str, ...]) -> bytes:
 
 @cache
 def _sources() -> tuple[dict[str, str], tuple[str, ...]]:
-    """Every module of ours that the main one needs, and which of them are packages."""
+    """Return every module of ours that the main one needs, and the names of those that are packages."""
     sources: dict[str, str] = {}
     packages: list[str] = []
     wanted = [MAIN]
@@ -73,14 +76,14 @@ def _sources() -> tuple[dict[str, str], tuple[str, ...]]:
             packages.append(name)
             place /= "__init__"
         if not place.with_suffix(".py").is_file():
-            continue  # something in a module, not a module
+            continue  # a name in a module, not a module
         sources[name] = place.with_suffix(".py").read_text(encoding="utf-8")
         wanted += _imports(sources[name])
     return sources, tuple(packages)
 
 
 def _imports(source: str) -> Iterator[str]:
-    """Names below `sandbox` that a module imports, with the packages they are in."""
+    """Yield the names below `sandbox` that a module imports, and the packages they are in."""
     for node in ast.walk(ast.parse(source)):
         names: list[str] = []
         if isinstance(node, ast.Import):

@@ -1,7 +1,7 @@
-"""The engine's attach stream: two streams in one, and our frames in the first. Blocking; for threads.
+"""The engine's attach stream: demultiplexes it and parses our frames. Blocking, for use in threads.
 
 Docker puts 8 bytes before each piece (Docker Engine API, "Attach to a container", stream format): one byte for the
-stream, three of zero, a u32 length in network byte order.
+stream, three zero bytes, and a u32 length in network byte order.
 """
 
 import struct
@@ -12,12 +12,12 @@ from sandbox.docker.frames import Frame, Frames
 _PIECE = struct.Struct("!BxxxI")
 _STDERR = 2
 _READ = 1 << 16
-_READ_MANY = 1 << 18  # all that a socket holds: to be asked again costs more than its reading, beside a busy loop
+_READ_MANY = 1 << 18  # all that a socket holds: beside a busy loop, another call costs more than the read
 _KEPT_STDERR = 4096
 
 
 class Demultiplexer:
-    """Bytes of the attach stream in, frames out. `stderr` keeps the last words of the container's own stderr."""
+    """Converts bytes of the attach stream to frames. `stderr` keeps the end of the container's own stderr."""
 
     def __init__(self) -> None:
         self._raw = bytearray()
@@ -25,7 +25,7 @@ class Demultiplexer:
         self.stderr = b""
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Frames that are whole now. Raises ProtocolError."""
+        """Return the frames that are now complete. Raises ProtocolError."""
         self._raw += data
         found: list[Frame] = []
         at = 0
@@ -45,7 +45,7 @@ class Demultiplexer:
 
 
 class Socket(Protocol):
-    """What a socket, a TLS socket and the channel of an SSH connection have in common."""
+    """What a socket, a TLS socket and an SSH channel have in common."""
 
     def recv(self, size: int, /) -> bytes: ...
     def sendall(self, data: bytes, /) -> None: ...
@@ -56,7 +56,7 @@ class Socket(Protocol):
 
 
 class Channel:
-    """One container's standard streams. `owner` is kept: with it the connection would be closed."""
+    """The standard streams of one container. Keeps `owner`, whose garbage collection would close the connection."""
 
     def __init__(self, raw: Socket, owner: object) -> None:
         self._raw = raw
@@ -65,15 +65,15 @@ class Channel:
 
     @property
     def stderr(self) -> str:
-        """The last words of the container itself; jobs print elsewhere."""
+        """The end of the container's own stderr; jobs write elsewhere."""
         return self._streams.stderr.decode(errors="replace").strip()
 
     def send(self, data: bytes) -> None:
-        """Raises OSError."""
+        """Send all of it. Raises OSError."""
         self._raw.sendall(data)
 
     def receive(self, seconds: float | None = None) -> list[Frame] | None:
-        """At least one frame; None at the end of the stream. Raises TimeoutError, ProtocolError."""
+        """Return at least one frame; None at the end of the stream. Raises TimeoutError, ProtocolError."""
         self._raw.settimeout(seconds)
         while True:
             try:
@@ -86,13 +86,15 @@ class Channel:
                 return frames
 
     def fileno(self) -> int:
-        """To wait for what `receive_some` takes."""
+        """Return the descriptor to wait on before `receive_some`."""
         return self._raw.fileno()
 
     def receive_some(self) -> list[Frame] | None:
-        """Frames that have come whole, perhaps none; None at the end of the stream. Raises OSError, ProtocolError.
+        """Return the frames that have arrived, perhaps none; None at the end of the stream.
 
-        To be called when `fileno` can be read: what TLS has read ahead is taken along, since waiting does not tell.
+        Raises OSError, ProtocolError.
+
+        Call it when `fileno` is readable. It also takes what TLS has read ahead, of which waiting does not tell.
         """
         self._raw.settimeout(None)
         found: list[Frame] = []
@@ -108,14 +110,14 @@ class Channel:
                 return found
 
     def end_input(self) -> None:
-        """The container sees the end of its standard input, and ends."""
+        """Close the container's standard input, which ends the container."""
         try:
             self._raw.shutdown(1)
-        except OSError:  # it is closed already
+        except OSError:  # already closed
             return
 
     def close(self) -> None:
-        response = getattr(self._owner, "_response", None)  # the SDK keeps it there, so that it is not closed early
+        response = getattr(self._owner, "_response", None)  # the SDK stores it there to keep it open
         if response is not None:
             response.close()
         self._raw.close()

@@ -1,6 +1,6 @@
-"""The docker SDK, kept to threads of its own, and its errors put into ours.
+"""`Client`: the docker SDK, run in threads of its own, with its errors converted to ours.
 
-The SDK blocks. Its calls never run on the event loop nor in the loop's default executor, which others need.
+The SDK blocks. Its calls run neither on the event loop nor in the loop's default executor, which others need.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from sandbox.docker.channel import Channel, Socket
 from sandbox.docker.owner import OWNER
 
 _CALL_WAIT_S = 60
-_GONE = (404, 409)  # it is not there; it is being removed already
+_GONE = (404, 409)  # not found; already being removed
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,7 +32,7 @@ class _Silent(Exception):
 
 
 class Client:
-    """One Docker Engine. Methods named like the engine's own calls block; `call` runs them in a thread."""
+    """One Docker Engine. Methods named after the engine's own calls block; `call` runs them in a thread."""
 
     def __init__(self, url: str, threads: int) -> None:
         self._url = url
@@ -40,7 +40,7 @@ class Client:
         self._api: docker.APIClient | None = None
 
     async def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Raises SandboxError for what the engine refuses or is not there for."""
+        """Run a function in a thread. Raises SandboxError when the engine refuses or is unreachable."""
         work = functools.partial(function, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self._threads, self.in_our_words, work)
 
@@ -56,11 +56,11 @@ class Client:
 
     @property
     def is_local(self) -> bool:
-        """Whether the engine sees this machine's folders."""
+        """Whether the engine runs on this machine and sees its folders."""
         return self.address.startswith(("unix://", "http+unix://"))
 
     def info(self) -> dict[str, Any]:
-        """What the engine says of itself and its machine."""
+        """Return the engine's description of itself and its machine."""
         found: dict[str, Any] = self._connected().info()
         return found
 
@@ -68,22 +68,22 @@ class Client:
         self._connected().inspect_image(name)  # type: ignore[no-untyped-call]
 
     def create(self, creation: dict[str, Any]) -> str:
-        """Id of a new container; it does not run yet."""
+        """Return the id of a new container, which is not started yet."""
         made: dict[str, Any] = self._connected().create_container_from_config(creation)  # type: ignore[no-untyped-call]
         return str(made["Id"])
 
     def attach(self, container: str) -> Channel:
-        """Its standard streams. To be called before `start`, so that nothing is missed."""
+        """Return the container's standard streams. Call it before `start`, so that nothing is missed."""
         params = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
         owner: Any = self._connected().attach_socket(container, params=params)
-        raw: Socket = getattr(owner, "_sock", owner)  # of a file-like wrapper, the socket in it
+        raw: Socket = getattr(owner, "_sock", owner)  # the socket inside a file-like wrapper
         return Channel(raw, owner)
 
     def start(self, container: str) -> None:
         self._connected().start(container)
 
     def remove(self, container: str) -> None:
-        """Kill and remove; returns when it is dead, also where it was gone before."""
+        """Kill and remove the container; returns once it is dead, even if it was gone before."""
         try:
             self._connected().remove_container(container, v=True, force=True)
         except docker.errors.APIError as problem:
@@ -91,13 +91,13 @@ class Client:
                 raise
 
     def containers(self, owner: str = "") -> list[dict[str, Any]]:
-        """Ours of every state, or those with this owner label."""
+        """Return our containers in every state, or those with this owner label."""
         label = f"{OWNER}={owner}" if owner else OWNER
         found: list[dict[str, Any]] = self._connected().containers(all=True, filters={"label": label})
         return found
 
     def ran_out_of_memory(self, container: str, since: float, until: float) -> bool:
-        """Whether the engine noted that the kernel killed something in there for its memory. Unix times."""
+        """Whether the engine reported an out-of-memory kill in the container between two Unix times."""
         seen = self._connected().events(
             since=int(since), until=int(until) + 1, filters={"container": container, "event": "oom"}, decode=True
         )
@@ -112,14 +112,14 @@ class Client:
                 _must_listen(self.address)
             settings = {"base_url": self._url} if self._url else docker.utils.kwargs_from_env()
             api = docker.APIClient(version="auto", timeout=_CALL_WAIT_S, **settings)
-            # No proxy stands before a socket file; and looking for one in the environment for every call, in a thread,
+            # A socket file is never behind a proxy; and looking for one in the environment for every call, in a thread,
             # fails when another thread changes the environment meanwhile.
             api.trust_env = not self.is_local
             self._api = api
         return self._api
 
     def in_our_words(self, work: Callable[[], R]) -> R:
-        """What `call` does, for a caller that has a thread of its own."""
+        """Do what `call` does, in the caller's own thread."""
         try:
             return work()
         except docker.errors.ImageNotFound as problem:

@@ -1,4 +1,4 @@
-"""What the Docker backend can be told, and what containers a job needs: its shape."""
+"""The config of the Docker backend, and the shape of the container a job needs."""
 
 import os
 import random
@@ -11,13 +11,13 @@ from sandbox.contract import Job, Limits, Mount, SandboxError, Unsupported, Writ
 from sandbox.docker.bundle import BOOT
 
 TMP, WORK = "/tmp", "/work"  # noqa: S108  (in the container)
-# Process 1, the tables of the kernel, and gVisor's own process, which counts in the container's memory too.
+# Process 1, the kernel's tables, and gVisor's own process, which also counts in the container's memory.
 OWN_BYTES = 64 << 20
-# A kernel of its own is a program with threads, and has a process for each of the job's: all counted by the host, while
-# process 1 counts the job's own.
+# gVisor is a program with threads, and has a process for each of the job's. The host counts all of them, while process
+# 1 counts the job's own.
 _OWN_PROCESSES = {"runsc": 512}
 _INODES = 65_536
-# The engine's own, which a list of ours replaces; and all of /sys but the control groups, which process 1 reads.
+# The engine's own list, which ours replaces, and all of /sys except the control groups, which process 1 reads.
 _MASKED = (
     *(
         f"/proc/{name}"
@@ -34,29 +34,34 @@ _MASKED = (
                      "ocfs2", "pstore", "resctrl", "selinux", "smackfs", "tmpfs", "virtiofs", "xfs", "zonefs")
     ),
 )  # fmt: skip
-# Buffers of a TCP socket (least, at first, most; bytes): control groups of version 1 do not count them. And the engine
-# lets everybody bind the low ports.
+# Buffers of a TCP socket (minimum, default, maximum, in bytes), which control groups of version 1 do not count. And low
+# ports, which the engine lets everybody bind.
 _SYSCTLS = {
     "net.ipv4.tcp_rmem": "4096 16384 131072",
     "net.ipv4.tcp_wmem": "4096 16384 131072",
     "net.ipv4.ip_unprivileged_port_start": "1024",
 }
 _MAX_OPEN_FILES = 16_384
-# Nobody's: systemd gives these to services for as long as they run (its "Users, Groups, UIDs and GIDs"), and an engine
-# with remapped users has them too. Each container draws its own, since the kernel counts some things per user.
+# Unused user ids: systemd assigns these to services while they run (its "Users, Groups, UIDs and GIDs"), and an engine
+# with remapped users has them too. Each container gets a random one, since the kernel counts some resources per user.
 _UIDS = range(61_184, 65_520)
 
 
 @dataclass(frozen=True, slots=True)
 class DockerConfig:
-    """How containers are made and how many.
+    """How containers are made, and how many.
 
-    image: any with Python 3.11 or newer as `python`; Bash and Node where jobs need them. Never pulled by us.
-    url: of the engine; "" takes DOCKER_HOST and its fellows, as the docker command does.
-    runtime: OCI runtime the engine knows ("runc", gVisor's "runsc"); "" takes the engine's default.
-    warm: containers kept waiting per shape. max_boxes: jobs at once. max_queue: jobs that may wait for a box.
-    max_pools: shapes kept warm at once. cpus: processors one container may use.
-    limits: of the containers made ahead, before the first job says what it needs.
+    Attributes:
+        image: An image with Python 3.11 or newer as `python`, and Bash and Node where jobs need them. Never pulled by
+            us.
+        url: The engine's address; "" uses DOCKER_HOST and related variables, as the docker command does.
+        runtime: An OCI runtime the engine knows ("runc", gVisor's "runsc"); "" uses the engine's default.
+        warm: Containers kept ready per shape.
+        max_boxes: Jobs that run at once.
+        max_queue: Jobs that may wait for a box.
+        max_pools: Shapes kept warm at once.
+        cpus: Processors one container may use.
+        limits: Limits of the containers made ahead, before the first job says what it needs.
     """
 
     image: str = "knackbox-box"
@@ -74,7 +79,7 @@ class DockerConfig:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What is fixed when a container is made; a job runs in a container of exactly its shape."""
+    """What is fixed when a container is created. A job runs in a container of exactly its shape."""
 
     memory_bytes: int
     disk_bytes: int
@@ -92,7 +97,7 @@ class Shape:
 
 
 def refuse_unsupported(job: Job) -> None:
-    """Raises Unsupported for what this backend cannot give."""
+    """Refuse what this backend cannot do. Raises Unsupported."""
     remedy = "Use the namespace backend for this job."
     if job.egress:
         raise Unsupported("The docker backend has no egress proxy: its containers have no network.", remedy=remedy)
@@ -103,9 +108,10 @@ def refuse_unsupported(job: Job) -> None:
 
 
 def user_for(workspace: Mount | None) -> tuple[int, int]:
-    """Host user and group a container runs as: nobody's, or the workspace's owner's so that files come out as theirs.
+    """Return the host user and group a container runs as.
 
-    Raises SandboxError when the owner is root: no container runs as root, and Docker maps no ids per mount.
+    With a workspace that is its owner, so that new files get the same owner; otherwise an unused id. Raises
+    SandboxError when the owner is root: no container runs as root, and Docker has no id-mapped mounts.
     """
     nobody = random.SystemRandom().choice(_UIDS)
     if workspace is None:
@@ -127,7 +133,10 @@ def user_for(workspace: Mount | None) -> tuple[int, int]:
 
 
 def creation(config: DockerConfig, shape: Shape, labels: dict[str, str]) -> dict[str, Any]:
-    """The body of the engine's "create a container" (Docker Engine API, from version 1.40). Raises SandboxError."""
+    """Return the body of the engine's "create a container" (Docker Engine API, from version 1.40).
+
+    Raises SandboxError.
+    """
     uid, gid = user_for(shape.workspace)
     tmpfs = f"rw,exec,nosuid,nodev,size={shape.disk_bytes},nr_inodes={_INODES},mode=0700,uid={uid},gid={gid}"
     memory = shape.memory_bytes + shape.disk_bytes + OWN_BYTES
@@ -152,8 +161,8 @@ def creation(config: DockerConfig, shape: Shape, labels: dict[str, str]) -> dict
         "MaskedPaths": list(_MASKED),
         "Sysctls": _SYSCTLS,
         "Init": False,
-        "LogConfig": {"Type": "none", "Config": {}},  # an endless printer must not fill the engine's disk
-        "Dns": ["127.0.0.1"],  # else the host's name servers are shown
+        "LogConfig": {"Type": "none", "Config": {}},  # a job that never stops printing must not fill the engine's disk
+        "Dns": ["127.0.0.1"],  # otherwise the container sees the host's name servers
         "Runtime": config.runtime or None,
     }
     if shape.workspace is None:
@@ -165,7 +174,7 @@ def creation(config: DockerConfig, shape: Shape, labels: dict[str, str]) -> dict
                 "Source": os.fspath(shape.workspace.source),
                 "Target": WORK,
                 "ReadOnly": shape.workspace.writes is Writes.NO,
-                # What is mounted below it would be writable even where the workspace is not.
+                # What is mounted below it would be writable even if the workspace is not.
                 "BindOptions": {"Propagation": "rprivate", "NonRecursive": True},
             }
         ]
@@ -176,9 +185,9 @@ def creation(config: DockerConfig, shape: Shape, labels: dict[str, str]) -> dict
         "User": f"{uid}:{gid}",
         "WorkingDir": WORK,
         "Hostname": "box",
-        "Env": ["OPENBLAS_NUM_THREADS=1"],  # process 1 forks: no library may have started threads
+        "Env": ["OPENBLAS_NUM_THREADS=1"],  # process 1 forks, so no library may have started threads
         "OpenStdin": True,
-        "StdinOnce": True,  # the end of our connection is the end of its standard input, and so of the container
+        "StdinOnce": True,  # the end of our connection ends its standard input, and so the container
         "AttachStdin": True,
         "AttachStdout": True,
         "AttachStderr": True,

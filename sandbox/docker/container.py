@@ -1,4 +1,4 @@
-"""One container: made, started, and waiting for its one job."""
+"""One container: created, started, and waiting for its one job."""
 
 import contextlib
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _END_WAIT_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """facts: what it found out about itself (`sandbox.docker.inside.facts`)."""
+    """A started container. `facts` is what it found out about itself (`sandbox.docker.inside.facts`)."""
 
     id: str
     shape: Shape
@@ -31,13 +31,13 @@ class Container:
 
 
 def launch(client: Client, creation: dict[str, Any], shape: Shape, wait_s: float) -> Container:
-    """Blocking. Raises SandboxError, having removed what was made."""
+    """Start a container and wait until it is ready. Blocking. Raises SandboxError, after removing the container."""
     name = client.create(creation)
     channel = None
     try:
         channel = client.attach(name)
         client.start(name)
-        with contextlib.suppress(OSError):  # it has ended already: what it said last tells why
+        with contextlib.suppress(OSError):  # it has already ended: its last output says why
             channel.send(boot_frame(shape.preload))
         return Container(name, shape, channel, _ready(channel, wait_s))
     except BaseException:
@@ -64,17 +64,17 @@ def _ready(channel: Channel, wait_s: float) -> dict[str, Any]:
 
 
 def dismiss(client: Client, container: Container) -> None:
-    """Blocking: end a container and all that runs in it; returns when it is dead.
+    """End a container and everything in it; returns once it is dead. Blocking.
 
-    The end of its input is the quick way: process 1 kills and buries all others, and leaves. Where that takes too
-    long, or the connection does not tell, the engine kills it.
+    Closing its input is fastest: process 1 kills and reaps all other processes, and exits. When that takes too long or
+    the connection does not report it, the engine kills the container.
     """
     channel = container.channel
     channel.end_input()
     try:
         while channel.receive(_END_WAIT_S) is not None:
             pass
-    except (OSError, ProtocolError):  # TimeoutError among them
+    except (OSError, ProtocolError):  # includes TimeoutError
         client.remove(container.id)
     finally:
         with contextlib.suppress(OSError):

@@ -1,14 +1,14 @@
-"""Connections carried over one stream of frames: the same at both of its ends. Standard library only.
+"""Flows: connections carried over one stream of frames, with the same code at both ends. Standard library only.
 
 A flow is one connection: a number, and a socket at either end. Its frames:
 
-    {"flow": 7, "port": 61001}   begin (only the engine does)
-    {"flow": 7}, body            bytes of it
-    {"flow": 7, "more": 131072}  so many bytes have been handed on, and as many more may be sent
+    {"flow": 7, "port": 61001}   begin (only the engine sends it)
+    {"flow": 7}, body            data
+    {"flow": 7, "more": 131072}  this many bytes have been forwarded, so as many more may be sent
     {"flow": 7, "end": true}     closed at the other end
 
-No more than a window of bytes is on its way in either direction: the flow of a slow reader holds up nobody else, and
-what an end has to hold is bounded, whoever sends.
+At most one window of bytes is in transit in each direction. So the flow of a slow reader does not delay the others, and
+what each end has to buffer is bounded, whoever sends.
 """
 
 import select
@@ -21,16 +21,22 @@ from sandbox.docker.frames import Frame, ProtocolError
 from sandbox.wire.zmtp import Meter
 
 WINDOW = 256 << 10
-_TELL_AFTER = WINDOW // 2  # handed on, and not yet said: the sender has as much left, so that it need not wait
+_TELL_AFTER = WINDOW // 2  # forwarded and not yet acknowledged: the sender has as much credit left, so it need not wait
 _READ = 1 << 16
-_LATE = 4096  # frames of a flow that may come when it has ended here: a window full of small ones
+_LATE = 4096  # frames that may arrive for a flow that has ended here: a window full of small ones
 
 Put = Callable[[dict[str, Any], bytes], None]
 
 
 @dataclass(slots=True)
 class _Flow:
-    """end: None until it is connected. left: of the other end, not yet written. credit: bytes it takes of us."""
+    """One connection.
+
+    Attributes:
+        end: Its socket; None until it is connected.
+        left: Received from the other end and not yet written.
+        credit: Bytes the other end is ready to receive.
+    """
 
     number: int
     end: socket.socket | None = None
@@ -43,10 +49,10 @@ class _Flow:
 
 
 class Flows:
-    """For one thread, which polls `poller`. put: sends a frame to the other end."""
+    """The flows of one thread, which polls `poller`. `put` sends a frame to the other end."""
 
     def __init__(self, poller: select.poll, put: Put, *, metered: bool) -> None:
-        """metered: whether what comes from the other end must be ZeroMQ's, in messages of bounded size."""
+        """`metered`: whether the other end must send ZeroMQ messages of bounded size."""
         self._poller = poller
         self._put = put
         self._metered = metered
@@ -61,12 +67,12 @@ class Flows:
         return number in self._flows
 
     def begin(self, number: int) -> None:
-        """From now on there is such a flow, and what comes of it is kept for its socket."""
+        """Create a flow; data for it is kept until it has a socket."""
         self._flows[number] = _Flow(number, meter=Meter() if self._metered else None)
         self._may_be_idle += _LATE
 
     def connect(self, number: int, end: socket.socket) -> None:
-        """Its socket, which is the flow's from now on; closed at once where there is no such flow any more."""
+        """Give the flow its socket, which it owns from now on. Closes the socket when the flow has ended."""
         flow = self._flows.get(number)
         if flow is None:
             end.close()
@@ -77,16 +83,16 @@ class Flows:
         self._push(flow)
 
     def end(self, number: int) -> None:
-        """Give it up, and say so."""
+        """End a flow and tell the other end."""
         if flow := self._flows.get(number):
             self._part(flow)
 
     def take(self, frame: Frame) -> None:
-        """One frame of the other end. Raises ProtocolError when it is none that it may send."""
+        """Process a frame from the other end. Raises ProtocolError for one it must not send."""
         number, more = frame.header.get("flow"), frame.header.get("more", 0)
         flow = self._flows.get(number) if type(number) is int else None
         if flow is None or not (frame.body or more or "end" in frame.header):
-            # It has ended here, which the other end had not heard. Without a bound code could keep us busy with them.
+            # The flow has ended here, unknown to the other end. Without a limit, hostile code could keep this end busy.
             self._may_be_idle -= 1
             if self._may_be_idle < 0:
                 raise ProtocolError("frames of no connection, again and again")
@@ -108,14 +114,14 @@ class Flows:
         return descriptor in self._by_descriptor
 
     def move(self, descriptor: int) -> None:
-        """Read and write what is possible there."""
+        """Read and write what is possible on this descriptor."""
         flow = self._by_descriptor[descriptor]
         self._push(flow)
         if flow.number in self._flows:
             self._pull(flow)
 
     def listen(self, *, room: bool) -> None:
-        """Tell the poller what is waited for. room: whether there is room for frames on the way to the other end."""
+        """Update the poller. `room`: whether frames to the other end still fit into its buffer."""
         for descriptor, flow in self._by_descriptor.items():
             wanted = select.POLLIN if room and flow.credit and not flow.ending else 0
             wanted |= select.POLLOUT if flow.left else 0
@@ -123,18 +129,18 @@ class Flows:
                 continue
             if wanted:
                 self._poller.register(descriptor, wanted)
-            else:  # not even for a hang-up, which would be told again and again
+            else:  # not even a hang-up, which would be reported again and again
                 self._poller.unregister(descriptor)
             flow.listens = wanted
 
     def read_out(self) -> None:
-        """Send what the sockets hold already, as far as the other end takes it."""
+        """Send what the sockets already hold, as far as the other end accepts it."""
         for flow in list(self._by_descriptor.values()):
             while flow.number in self._flows and flow.credit and self._pull(flow):
                 pass
 
     def close(self) -> None:
-        """Close every socket; nobody is told."""
+        """Close every socket without telling the other end."""
         for flow in self._by_descriptor.values():
             if flow.end is not None:
                 flow.end.close()
@@ -142,7 +148,7 @@ class Flows:
         self._by_descriptor.clear()
 
     def _pull(self, flow: _Flow) -> bool:
-        """Whether there was something."""
+        """Read from the socket; return whether there was data."""
         if flow.end is None or flow.ending or not flow.credit:
             return False
         try:

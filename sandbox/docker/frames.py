@@ -1,4 +1,4 @@
-"""Frames out of a stream of bytes, at both ends of a container's standard streams. Standard library only."""
+"""Parses frames from a stream of bytes, at both ends of a container's standard streams. Standard library only."""
 
 import json
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ MAX_FRAME_BYTES = 80 << 20
 
 
 class ProtocolError(Exception):
-    """What came is not what the other end sends."""
+    """The data is not what the other end sends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,13 @@ class Frame:
 
 
 class Frames:
-    """Bytes in, frames out (`sandbox.worker` has their form)."""
+    """Converts bytes to frames (`sandbox.worker` defines the format)."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
 
     def feed(self, data: bytes | bytearray) -> list[Frame]:
-        """Frames that are whole now. Raises ProtocolError."""
+        """Return the frames that are now complete. Raises ProtocolError."""
         self._bytes += data
         frames: list[Frame] = []
         at, size = 0, worker.HEADER.size

@@ -1,8 +1,8 @@
-"""Where the engine's side is heard for a job that is a server in a container: Unix sockets in a folder of this user's.
+"""The engine's sockets for a job that is a server in a container: Unix sockets in a folder of this user.
 
-There is no network to a container, and its file system is on the machine of the Docker Engine; so the sockets are ours,
-and what is said there goes over the container's own streams (`sandbox.docker.flows`). The folder is removed with its
-job; a lock held on it tells a later engine whose it is, should this one be killed.
+A container has no network, and its file system is on the engine's machine. So the sockets are here, and their data
+travels over the container's own streams (`sandbox.docker.flows`). The folder is removed with its job; a lock on it
+shows a later process whether the owner is still alive.
 """
 
 import contextlib
@@ -23,11 +23,14 @@ _BACKLOG = 16
 
 
 class Inlets:
-    """The listening sockets, in the order of the ports. A context; raises OSError where there is no place for them."""
+    """The listening sockets, in the order of the ports.
+
+    A context manager; raises OSError when they cannot be created.
+    """
 
     def __init__(self, count: int) -> None:
         path, self._folder = _locked_folder()
-        # Also where the interpreter ends and nobody has closed this; a fork of it does not own the folder.
+        # Also removed when the interpreter exits before `close`. A fork of this process does not own the folder.
         self._remove = weakref.finalize(self, _remove, path, os.getpid())
         self.listening: list[socket.socket] = []
         try:
@@ -52,11 +55,11 @@ class Inlets:
         self.close()
 
     def folder(self) -> int:
-        """A descriptor of the folder, the caller's to close."""
+        """Return a descriptor of the folder, which the caller closes."""
         return os.open(f"/proc/self/fd/{self._folder}", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def close(self) -> None:
-        """Nobody can connect any more, and nothing is left in the file system."""
+        """Stop listening and remove the folder."""
         for end in self.listening:
             end.close()
         self._remove()
@@ -66,9 +69,9 @@ class Inlets:
 
 
 def sweep() -> None:
-    """Remove the folders of engines that were killed."""
+    """Remove the folders of processes that were killed."""
     for path in _base().glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError):  # somebody else's, in use, or gone meanwhile
+        with contextlib.suppress(OSError):  # another user's, in use, or removed meanwhile
             folder = _open(path)
             try:
                 if os.fstat(folder).st_uid == os.geteuid():
@@ -79,7 +82,10 @@ def sweep() -> None:
 
 
 def _locked_folder() -> tuple[Path, int]:
-    """For this user alone. One that a sweep took before it was locked is given up for another."""
+    """Create a folder for this user and lock it.
+
+    One that a sweep removed before it was locked is replaced by another.
+    """
     while True:
         path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_base()))
         folder = -1

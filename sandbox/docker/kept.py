@@ -1,7 +1,7 @@
-"""A job that is a server in a container, seen from the engine: its connections and signals, from start to end.
+"""`KeptJob`: a job that is a server in a container, seen from the engine. Carries its connections and signals.
 
-In a thread of its own, so that its clients are served while the engine's loop stands still, and since it may stay for
-hours, which no thread of the client's may.
+It has a thread of its own, so that its clients are served while the event loop is blocked, and because it may run for
+hours, for which it must not occupy a thread of the client.
 """
 
 import asyncio
@@ -24,12 +24,15 @@ from sandbox.docker.inlets import Inlets
 from sandbox.docker.running import RunningJob
 
 _READ = 4096
-_MOST = 64  # connections at once
+_MOST = 64  # simultaneous connections
 _ACCEPT_PAUSE_S = 0.05
 
 
 class KeptJob(RunningJob):
-    """Create it inside a running loop. ports: of the container's loopback, in the order of the inlets."""
+    """A running server. Create it inside a running loop.
+
+    `ports` of the container's loopback are in the order of the inlets.
+    """
 
     def __init__(self, client: Client, container: Container, job: Job, inlets: Inlets, ports: tuple[int, ...]) -> None:
         super().__init__(client, container, job, None)
@@ -46,7 +49,7 @@ class KeptJob(RunningJob):
         self._last = 0
 
     async def outcome(self, header: dict[str, Any], body: bytes) -> Outcome:
-        """Run it to its end; cancelling this ends the carrying first, and leaves the container to the caller."""
+        """Run it to its end. Cancelling this first ends the connections; the caller ends the container."""
         frame = worker.pack({**header, "key": self._key}, body)
         threading.Thread(target=self._attend, args=(frame,), name="knackbox-kept", daemon=True).start()
         try:
@@ -55,34 +58,34 @@ class KeptJob(RunningJob):
             self._stopping = True
             self._wake_up()
             self._container.channel.end_input()  # also wakes a thread that waits for room to write
-            while not self._ended.done():  # a second cancel does not make it any less necessary
+            while not self._ended.done():  # a second cancel does not make it less necessary
                 with contextlib.suppress(asyncio.CancelledError):
                     await asyncio.wait((self._ended,))
             if not self._ended.cancelled():
-                self._ended.exception()  # whoever cancels does not ask how it ended
+                self._ended.exception()  # the canceller does not ask how it ended
             raise
         finally:
             self._forget_signals()
             self._wake.close()
 
     def signal(self, number: int) -> None:
-        """Have it sent to the job's process group; nothing happens when it has ended."""
+        """Have the signal sent to the job's process group; does nothing when the job has ended."""
         if not self._ended.done():
             self._signals.append(self._loop.create_future())
             self._numbers.append(number)
             self._wake_up()
 
     async def signalled(self) -> None:
-        """Wait until process 1 has sent every signal it was asked to send, or has ended."""
+        """Wait until process 1 has sent every requested signal, or has ended."""
         for signal in list(self._signals):
             await asyncio.shield(signal)
 
     def _attend(self, frame: bytes) -> None:
-        """The thread."""
+        """Run the job; this is the thread."""
         done: Callable[[], None]
         try:
             outcome = self._carry(frame)
-        except BaseException as problem:  # noqa: BLE001  (whoever waits must hear of anything)
+        except BaseException as problem:  # noqa: BLE001  (whoever waits must get any failure)
             why = problem
             done = lambda: self._ended.set_exception(why)  # noqa: E731
         else:
@@ -93,7 +96,7 @@ class KeptJob(RunningJob):
         self._tell(done)
 
     def _carry(self, frame: bytes) -> Outcome:
-        """Until its end. Raises SandboxError, NotTaken."""
+        """Carry connections until the job ends. Raises SandboxError, NotTaken."""
         channel = self._container.channel
         try:
             channel.send(frame)
@@ -114,12 +117,12 @@ class KeptJob(RunningJob):
                 self._serve(events)
         except (ProtocolError, OSError) as problem:
             return self._broken(problem)
-        if self._stopping:  # nobody asks what it ended of, and to ask the Docker Engine takes a second
+        if self._stopping:  # nobody asks why it ended, and to ask the engine takes a second
             return self._outcome(End.KILLED, usage={"limits_hit": []})
         return self._client.in_our_words(self._without_answer)
 
     def _hear_all(self, frames: list[Frame]) -> Outcome | None:
-        """The outcome, when it is among them."""
+        """Process the frames; return the outcome, if it is among them."""
         for frame in frames:
             if "flow" in frame.header:
                 self._flows.take(frame)
@@ -142,7 +145,7 @@ class KeptJob(RunningJob):
             end, _ = listening.accept()
         except BlockingIOError:
             return
-        except OSError:  # no descriptors left, most likely: it would be told again at once
+        except OSError:  # most likely no descriptors left: it would be reported again at once
             time.sleep(_ACCEPT_PAUSE_S)
             return
         if len(self._flows) >= _MOST:
@@ -159,7 +162,7 @@ class KeptJob(RunningJob):
             self._unconfirmed += 1
 
     def _put_frame(self, header: dict[str, Any], body: bytes) -> None:
-        """A container that is gone does not read, and may have said why: its end is heard where it is read."""
+        """Send a frame. A failure is ignored: the container is gone, and reading from it returns its last message."""
         with contextlib.suppress(OSError):
             self._container.channel.send(worker.pack(header, body))
 

@@ -1,7 +1,7 @@
-"""Whose container it is, told by its labels, so that what a dead engine left is known and removed.
+"""Labels each container with its owner, so that those of a dead owner are found and removed.
 
-A container ends with its engine by itself (its standard input ends) and the Docker Engine removes it then. This is for
-what was made but not started yet, and for runtimes that do otherwise.
+A container ends by itself with its owner, because its standard input ends, and the engine removes it then. The labels
+are for containers that were created but not started yet, and for runtimes that behave otherwise.
 """
 
 import os
@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 OWNER, SPACE, STARTED = "knackbox.owner", "knackbox.pid_namespace", "knackbox.started"
-_START_TIME = 19  # field of /proc/<pid>/stat after the command's closing bracket: start in ticks since boot
+_START_TIME = 19  # field of /proc/<pid>/stat after the closing bracket of the command: start in ticks since boot
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """This process, in words that mean the same to another one. name: `<pid>.<boot id>.<random>`."""
+    """This process, in a form other processes understand. `name` is `<pid>.<boot id>.<random>`."""
 
     name: str
     pid_namespace: str
@@ -36,9 +36,9 @@ class Owner:
 
 
 def is_left_over(container: Mapping[str, Any], us: Owner) -> bool:
-    """Whether nobody will end this container (as the engine's list shows it) any more.
+    """Whether the owner of this container, as the engine lists it, is dead.
 
-    Only what can be known: an owner on another machine, or in another pid namespace, may well be alive.
+    Only when that is certain: an owner on another machine, or in another pid namespace, may be alive.
     """
     labels = container.get("Labels") or {}
     name = labels.get(OWNER, "")
@@ -52,11 +52,11 @@ def is_left_over(container: Mapping[str, Any], us: Owner) -> bool:
 
 
 def _pid_namespace() -> str:
-    return os.readlink("/proc/self/ns/pid")  # noqa: PTH115  (it is no path)
+    return os.readlink("/proc/self/ns/pid")  # noqa: PTH115  (not a path)
 
 
 def _started(pid: int) -> str:
-    """When this process started, in ticks since boot; "" when there is none."""
+    """Return when this process started, in ticks since boot; "" when it does not exist."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[_START_TIME]
     except OSError:

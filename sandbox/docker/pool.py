@@ -1,4 +1,4 @@
-"""Containers of one shape, made ahead of their jobs."""
+"""`Pool`: containers of one shape, started ahead of their jobs."""
 
 import asyncio
 import logging
@@ -11,10 +11,12 @@ _LOG = logging.getLogger("knackbox.sandbox")
 
 
 class Pool:
-    """Keeps `warm` containers waiting once `refill` has been called.
+    """Keeps `warm` containers ready once `refill` has been called.
 
-    make: starts one; raises SandboxError. It is never cancelled half-way, which would leave a container behind.
-    dispose: ends one that nobody wants any more; returns at once.
+    Args:
+        make: Starts a container and raises SandboxError. It is never cancelled half-way, which would leave a container
+            behind.
+        dispose: Ends a container that is not needed any more; returns at once.
     """
 
     def __init__(
@@ -36,7 +38,7 @@ class Pool:
         return len(self._waiting)
 
     async def acquire(self) -> Container:
-        """A waiting container, else the next one that is ready. Raises SandboxError."""
+        """Return a waiting container, or the next one that becomes ready. Raises SandboxError."""
         self.asked += 1
         if self._waiting:
             return self._waiting.popleft()
@@ -52,17 +54,17 @@ class Pool:
             raise
 
     def give_back(self, container: Container) -> None:
-        """One that was acquired and has not seen a job."""
+        """Return a container that was acquired but has not received a job."""
         self._hand_out(container)
 
     def refill(self) -> None:
-        """Start what is missing, in the background."""
+        """Start the missing containers in the background."""
         self.kept_warm = True
         while len(self._waiting) + self._starting - len(self._asking) < self._warm:
             self._start()
 
     async def close(self) -> None:
-        """End those that are waiting; who asks already still gets one, nobody else does."""
+        """End the waiting containers. Pending requests still get theirs; new ones are refused."""
         self._closed, self._warm = True, 0
         while self._waiting:
             self._dispose(self._waiting.popleft())
@@ -78,7 +80,7 @@ class Pool:
     async def _start_one(self) -> None:
         try:
             container = await self._make()
-        except Exception as problem:  # noqa: BLE001  (whoever waits for it must hear of anything)
+        except Exception as problem:  # noqa: BLE001  (whoever waits must get any failure)
             self._starting -= 1
             self._fail(problem)
         else:

@@ -1,4 +1,4 @@
-"""What holds in a container, judged by what the container itself found and what the engine says of it."""
+"""Judges what a container enforces, from its own facts and the engine's info."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,12 +10,19 @@ _SANDBOXED_KERNEL = "runsc"
 
 
 def without_engine(backend: str, detail: str, remedy: str) -> Protections:
-    """No container could be made: nothing holds."""
+    """Return the protections when no container could be made: none holds."""
     return Protections(backend, (Protection("container", State.ABSENT, True, detail, remedy),))
 
 
 def of(backend: str, facts: Mapping[str, Any], info: Mapping[str, Any], runtime: str) -> Protections:
-    """facts: `sandbox.docker.inside.facts`. info: the engine's own. runtime: as configured, "" for its default."""
+    """Return the protections of a container.
+
+    Args:
+        backend: The backend's name.
+        facts: What the container found out (`sandbox.docker.inside.facts`).
+        info: The engine's description of itself.
+        runtime: The configured runtime; "" for the engine's default.
+    """
     name = runtime or str(info.get("DefaultRuntime") or "")
     own_kernel = _SANDBOXED_KERNEL in name
     return Protections(

@@ -1,4 +1,7 @@
-"""One job in one container, seen from the engine: send it, read its output, hear its end."""
+"""`RunningJob`: one job in one container, seen from the engine.
+
+Sends the job, reads its output and awaits its answer.
+"""
 
 import secrets
 import time
@@ -11,15 +14,15 @@ from sandbox.docker.client import Client
 from sandbox.docker.container import Container
 from sandbox.docker.frames import Frame, ProtocolError
 
-_LAST_OUTPUT = 1 << 20  # what is in pipes and on its way when process 1 ends the job for its output
+_LAST_OUTPUT = 1 << 20  # output still in pipes or in transit when process 1 ends the job for its output
 
 
 class NotTaken(SandboxError):
-    """The container ended before it had the job: the job may be put to another one."""
+    """The container ended before it accepted the job, so the job may be offered to another one."""
 
 
 class RunningJob:
-    """`container` is used up by it, and is ended by the caller."""
+    """One job in a container, which cannot be used again. The caller ends the container."""
 
     def __init__(self, client: Client, container: Container, job: Job, on_output: OnOutput | None) -> None:
         self._client = client
@@ -36,7 +39,7 @@ class RunningJob:
         self._key = secrets.token_hex(16)
 
     async def outcome(self, header: dict[str, Any], body: bytes) -> Outcome:
-        """Run it to its end. Raises SandboxError when the container failed, and what `on_output` raised."""
+        """Run the job to its end. Raises SandboxError when the container failed, and whatever `on_output` raised."""
         channel = self._container.channel
         try:
             frames = await self._client.call(self._put, worker.pack({**header, "key": self._key}, body))
@@ -50,23 +53,23 @@ class RunningJob:
         return await self._client.call(self._without_answer)
 
     def _put(self, frame: bytes) -> list[Frame] | None:
-        """Blocking: send the job, and hear the first of what comes back."""
+        """Send the job and receive the first frames. Blocking."""
         self._container.channel.send(frame)
         return self._container.channel.receive()
 
     def _hear(self, frame: Frame) -> Outcome | None:
-        """The outcome, when this is the answer. Raises SandboxError, ProtocolError."""
+        """Process a frame; return the outcome, if it is the answer. Raises SandboxError, ProtocolError."""
         if frame.header.get("key") == self._key:
             return self._answered(frame)
         self._take(frame)
         return None
 
     def _broken(self, problem: ProtocolError | OSError) -> Outcome:
-        """What it means that the channel cannot be used. Raises NotTaken, SandboxError."""
+        """Return what a broken channel means. Raises NotTaken, SandboxError."""
         if isinstance(problem, ProtocolError):
             if not self._taken:
                 raise NotTaken(f"The container answers with {problem}.") from None
-            # Only the job can have written there (where the runtime lets it): process 1 sends what we expect.
+            # Only the job can have written this, where the runtime lets it: process 1 sends only valid frames.
             return self._outcome(End.POLICY, usage={"limits_hit": []})
         if self._taken:
             raise SandboxError(f"The container was lost: {problem}.", may_have_started=True) from None
@@ -88,9 +91,9 @@ class RunningJob:
             raise ProtocolError("a frame of no known kind")
 
     def _without_answer(self) -> Outcome:
-        """Blocking: process 1 is gone and did not say why. It was killed from outside, or for the container's memory.
+        """Return the outcome when process 1 is gone without an answer: killed, perhaps for the container's memory.
 
-        Raises NotTaken.
+        Blocking. Raises NotTaken.
         """
         if not self._taken:
             raise NotTaken(f"The container ended before its job. {self._container.channel.stderr}")

@@ -1,7 +1,7 @@
-"""No sandbox at all: the same jobs as a plain child process with the user's own rights.
+"""No sandbox: runs jobs as plain child processes with the user's own rights.
 
-Only for `--unsafe-no-sandbox`, asked for by name. It bounds time, memory and output, and protects nothing else; it
-says so on every run.
+Only for `--unsafe-no-sandbox`, and never chosen by default. It limits time, memory and output, and protects nothing
+else; it logs a warning on every run.
 """
 
 import asyncio
@@ -52,11 +52,11 @@ class UnsafeSandbox:
 
     @classmethod
     def configured(cls, _settings: SandboxSettings) -> Self:
-        """Nothing of it is of use here: it keeps nothing, and lets everything connect."""
+        """Ignore the settings: it keeps nothing, and does not restrict connections."""
         return cls()
 
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
-        """Same contract as any backend, less every protection. Raises SandboxError."""
+        """Run one job, as any backend does, but without any protection. Raises SandboxError."""
         _must_be_possible(job)
         _LOG.warning(WARNING)
         with tempfile.TemporaryDirectory(prefix="knackbox-unsafe-") as folder:
@@ -68,11 +68,11 @@ class UnsafeSandbox:
         return Protections(self.name, (absent,))
 
     async def aclose(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: no resources are kept."""
 
 
 def _must_be_possible(job: Job) -> None:
-    """A list of destinations that binds nobody, or packages that are not there, would be a promise broken silently."""
+    """Refuse destinations, which could not be enforced, and packages, which would be missing. Raises Unsupported."""
     remedy = "Run it in the namespace sandbox: leave --unsafe-no-sandbox out."
     if job.egress:
         raise Unsupported("Without a sandbox nothing holds a job to the destinations it lists.", remedy=remedy)
@@ -129,7 +129,7 @@ async def _run(job: Job, header: dict[str, Any], body: bytes, on_output: OnOutpu
         while not ending.done():
             try:
                 await asyncio.shield(ending)
-            except asyncio.CancelledError:  # a second one does not make it any less in need of an end
+            except asyncio.CancelledError:  # the process has to be ended however often this is cancelled
                 cancelled = True
         if cancelled:
             raise asyncio.CancelledError
@@ -139,10 +139,10 @@ async def _run(job: Job, header: dict[str, Any], body: bytes, on_output: OnOutpu
 
 
 async def _end(process: asyncio.subprocess.Process, answer: asyncio.Task[bytes]) -> None:
-    """Kill it with its group, and see it gone and every pipe to it closed."""
+    """Kill the process and its group; wait until it is gone and every pipe to it is closed."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    # Nobody reads any more, and Python 3.11 ends its `wait` only once every pipe has come to its end.
+    # Nobody reads any more, and Python 3.11 ends its `wait` only once every pipe has reached its end.
     transport: asyncio.SubprocessTransport = process._transport  # type: ignore[attr-defined]  # noqa: SLF001
     for number in range(3):
         pipe = transport.get_pipe_transport(number)

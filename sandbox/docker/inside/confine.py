@@ -1,8 +1,9 @@
-"""The worker of a container: forked ahead of the job, gives up what is left to give up, waits for the job, becomes it.
+"""The worker of a container: drops the remaining privileges, waits for the job and becomes it.
 
-The container has taken most away already (capabilities, network, the root's being writable); what is added here holds
-inside it: our list of refused system calls, Landlock where there is one, and no way to process 1. Written for any OCI
-runtime: gVisor has neither Landlock, nor close_range to the end, nor unnamed files. Standard library only.
+It is forked ahead of the job. The container has already removed most privileges (capabilities, network, write access to
+the root). Inside it, this adds our list of refused system calls, Landlock where available, and protection of process 1.
+It works with any OCI runtime: gVisor has no Landlock, no complete close_range, and no unnamed files. Standard library
+only.
 """
 
 import contextlib
@@ -24,14 +25,14 @@ from sandbox.wire.results import ResultChannel
 TMP, WORK, SHM = "/tmp", "/work", "/dev/shm"  # noqa: S108  (in the container)
 _WRITABLE = (TMP, WORK, SHM, "/dev/pts", "/dev/null", "/dev/zero", "/dev/full", "/dev/tty")
 _RESULT_FD, _JOB_FD = 3, 4
-_HIGH = 64  # above every descriptor that is about to be given its place
+_HIGH = 64  # above every descriptor that is about to get its number
 # An empty filter (one `return ALLOW`), where the table of system calls is not for this machine.
 _NO_FILTER = struct.pack("<HBBI", 0x06, 0, 0, 0x7FFF0000)
 
 
 @dataclass(frozen=True)
 class Confined:
-    """A confined worker that waits for its job. `out` and `err` are read without blocking."""
+    """A confined worker that waits for its job. `out` and `err` are non-blocking."""
 
     pid: int
     job: int
@@ -41,14 +42,14 @@ class Confined:
     landlock_abi: int
 
     def hand_over(self, frame: bytes) -> None:
-        """Give it the job's frame."""
-        with contextlib.suppress(BrokenPipeError):  # it died waiting; its status tells
+        """Send it the job's frame and close the descriptor."""
+        with contextlib.suppress(BrokenPipeError):  # it died while waiting: its exit status says how
             worker.write_all(self.job, frame)
         os.close(self.job)
 
 
 def start() -> Confined:
-    """Fork it. Raises OSError."""
+    """Fork the worker. Raises OSError."""
     abi = landlock.abi()
     rules = landlock.ruleset(abi, _WRITABLE) if abi else -1
     filter_ = seccomp.program() if seccomp.supported() else _NO_FILTER
@@ -59,7 +60,7 @@ def start() -> Confined:
     nothing = os.open("/dev/null", os.O_RDONLY)
     given = (nothing, out_write, err_write, results.worker_end, job)
     with _first_to_be_killed():
-        syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)  # the worker has our user id: keep it out of /proc/1
+        syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)  # the worker has the same user id: keep it out of /proc/1
         pid = os.fork()
         if pid == 0:
             _become(given, rules, filter_)
@@ -77,22 +78,22 @@ def _read_without_blocking() -> tuple[int, int]:
 
 @contextlib.contextmanager
 def _first_to_be_killed() -> Iterator[None]:
-    """What is forked within is the kernel's first choice when memory is short, before process 1."""
+    """Make processes forked within the block the kernel's first choice when memory runs out, before process 1."""
     try:
         score = os.open("/proc/self/oom_score_adj", os.O_RDWR)
-    except FileNotFoundError:  # gVisor: all of it is one process of the kernel's
+    except FileNotFoundError:  # gVisor is a single process of the kernel
         yield
         return
     before = os.read(score, 16).strip()
     os.write(score, b"1000")
     yield
-    with contextlib.suppress(PermissionError):  # the engine allows no lower one: then all have the same
+    with contextlib.suppress(PermissionError):  # the engine allows no lower score, so all have the same
         os.write(score, before)
     os.close(score)
 
 
 def _become(given: tuple[int, ...], rules: int, filter_: bytes) -> NoReturn:
-    """In the child. Never returns."""
+    """Become the worker, in the child. Never returns."""
     try:
         high = [fcntl.fcntl(d, fcntl.F_DUPFD, _HIGH) for d in (*given, *([rules] if rules >= 0 else []))]
         for target, source in enumerate(high):
@@ -123,8 +124,8 @@ def _become(given: tuple[int, ...], rules: int, filter_: bytes) -> NoReturn:
 
 
 def _set_limits(limits: worker.Message, data_in_use: int) -> None:
-    """Raises ValueError when one of the job's could not be set."""
-    with contextlib.suppress(ValueError):  # gVisor refuses to hear of message queues, which come last
+    """Set the rlimits. Raises ValueError when one of the job's could not be set."""
+    with contextlib.suppress(ValueError):  # gVisor rejects the limit of message queues, which comes last
         worker.set_fixed_limits()
     worker.set_limits(limits, data_in_use=data_in_use, processes_in_use=1)
 
@@ -140,7 +141,7 @@ def _wait_for_job() -> tuple[worker.Message, bytes]:
 
 
 def _take_stdin(body: bytes, size: int) -> bytes:
-    """Put the end of the body behind descriptor 0; what is left is the job's files."""
+    """Make the end of the body readable as descriptor 0; return the rest, the job's files."""
     if not size:
         return body
     descriptor = _unnamed_file()

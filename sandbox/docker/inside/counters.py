@@ -1,8 +1,8 @@
-"""What the container's cgroup has counted, and the tree watched with it in view. Standard library only.
+"""Reads the counters of the container's control group, and watches the tree with their help. Standard library only.
 
-The engine sets the container's memory and process limits in its cgroup, where the kernel counts what it refused:
-a caught error is seen as well. Where the cgroup is not shown (gVisor), the watching of the tree is all there is.
-Files: the kernel's ``Documentation/admin-guide/cgroup-v2.rst`` and ``cgroup-v1/{memory,pids}.rst``.
+The engine sets the container's memory and process limits in its control group, where the kernel counts what it refused,
+so that even errors the code has caught are noticed. Where the control group is not visible (gVisor), only the tree is
+watched. Files: the kernel's ``Documentation/admin-guide/cgroup-v2.rst`` and ``cgroup-v1/{memory,pids}.rst``.
 """
 
 import contextlib
@@ -19,12 +19,12 @@ _PIDS_MAX = ("pids.max", "pids/pids.max")
 
 
 def memory_limit() -> int:
-    """Bytes; 0 when none can be seen."""
+    """Return the limit in bytes; 0 when none is visible."""
     return _first_number(_MEMORY_MAX)
 
 
 def process_limit() -> int:
-    """Processes and threads; 0 when none can be seen."""
+    """Return the limit of processes and threads; 0 when none is visible."""
     return _first_number(_PIDS_MAX)
 
 
@@ -37,7 +37,7 @@ def refused_forks() -> int:
 
 
 class ContainerWatch(TreeWatch):
-    """A tree whose disk is several tmpfs, each as large as the limit: together they are bound by looking."""
+    """A tree whose disk is several tmpfs. Each is as large as the limit; checks enforce their sum."""
 
     def __init__(self, disks: tuple[str, ...]) -> None:
         super().__init__(disks[0])
@@ -51,7 +51,7 @@ class ContainerWatch(TreeWatch):
         self._bound = limits
 
     def exceeded(self) -> str:
-        """The name of the limit the tree is over, or ""."""
+        """Check once; return the name of a limit the tree exceeds, or ""."""
         if self._used_disk() > self._bound["disk_bytes"]:
             self._seen.add("disk")
             return "disk"
@@ -61,7 +61,7 @@ class ContainerWatch(TreeWatch):
         return super().exceeded()
 
     def hits(self, used: Used) -> list[str]:
-        """Limits that were reached at some moment, whatever the code made of it."""
+        """Return the limits reached at any moment, whatever the code did then."""
         if out_of_memory_kills():
             self._seen.add("memory")
         if refused_forks():
@@ -72,7 +72,7 @@ class ContainerWatch(TreeWatch):
         self._used_disk()
 
     def _used_disk(self) -> int:
-        """Bytes used; a full one is noted. gVisor counts no inodes: it says that there are none at all."""
+        """Return the bytes used, and record a full disk. gVisor reports no inodes at all."""
         used = 0
         for folder in self._disks:
             stat = os.statvfs(folder)
@@ -83,7 +83,7 @@ class ContainerWatch(TreeWatch):
 
 
 def _tasks() -> int:
-    """Processes and threads, without process 1."""
+    """Return the number of processes and threads, without process 1."""
     count = -1
     for name in os.listdir("/proc"):
         if name.isdigit():

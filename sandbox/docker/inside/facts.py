@@ -1,4 +1,4 @@
-"""What a container finds out about itself before it takes a job. The engine judges by this. Standard library only."""
+"""What a container finds out about itself before it accepts a job. The engine judges by it. Standard library only."""
 
 import contextlib
 import ctypes
@@ -11,12 +11,12 @@ from sandbox.docker.inside import counters
 
 _PR_GET_NO_NEW_PRIVS = 39
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# Mounts of the container itself: its devices, its /proc, and the folders a job may write.
+# Mounts of the container itself: its devices, its /proc, and the folders a job may write to.
 _OWN = ("/proc", "/dev", "/sys", "/tmp", "/work")  # noqa: S108  (in the container)
 
 
 def gather(worker_pid: int, landlock_abi: int) -> dict[str, Any]:
-    """JSON. worker_pid: the confined process that waits for the job; its status is what the job will have."""
+    """Return the facts as JSON. `worker_pid` is the confined process whose status the job will have."""
     status = _status(worker_pid)
     path = os.environ.get("PATH") or _DEFAULT_PATH
     return {
@@ -46,7 +46,7 @@ def _status(pid: int) -> dict[str, str]:
 
 
 def _writable() -> list[str]:
-    """Mounts that could be written and are not the container's own; "/" among them when the root is."""
+    """Return the writable mounts that are not the container's own, including "/" when the root is writable."""
     found = []
     with open("/proc/self/mounts", encoding="utf-8", errors="replace") as source:
         for line in source:
@@ -64,7 +64,7 @@ def _interfaces() -> list[str]:
 
 
 def _maps_every_id() -> bool:
-    """Whether user ids in here are the host's own."""
+    """Whether user ids inside are the host's own."""
     with contextlib.suppress(OSError), open("/proc/self/uid_map", encoding="ascii") as source:
         return source.read().split()[:2] == ["0", "0"]
     return False

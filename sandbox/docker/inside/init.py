@@ -1,10 +1,10 @@
-"""Process 1 of a container: starts a confined worker, says what it sees, takes one job, answers, and ends.
+"""Process 1 of a container: starts a confined worker, reports what it sees, runs one job, answers, and exits.
 
-It reads frames on descriptor 0 and writes frames on descriptor 1; the worker has neither, and under the host's kernel
-can neither read, trace nor signal this process. gVisor lets it open `/proc/1/fd/1`; so an answer carries a key that
-came with the job, is kept from the worker, and is sent once everything else is dead. When this process ends the kernel
-kills what is left, and the engine removes the container. It also ends when descriptor 0 does: the engine is gone.
-Standard library only.
+It reads frames on descriptor 0 and writes frames on descriptor 1. The worker has neither, and under the host's kernel
+can neither read, trace nor signal this process. gVisor lets it open `/proc/1/fd/1`, so an answer carries a key that
+came with the job, is kept from the worker, and is sent once everything else is dead. When this process exits, the
+kernel kills what is left, and the engine removes the container. It also exits when descriptor 0 ends, because the
+engine is gone. Standard library only.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from sandbox.linux import answer
 
 _ORDERS, _OUT = 0, 1
 _SEND_WAIT_S = 30.0
-# The container's own process limit binds; rlimits count a user's processes outside the container too.
+# The container's own process limit applies; rlimits also count a user's processes outside the container.
 _UNBOUND = 1 << 20
 
 
@@ -30,12 +30,12 @@ class Orders(Protocol):
     """Descriptor 0, as `sandbox.docker.bundle.BOOT` reads it."""
 
     def read(self, size: int, /) -> bytes:
-        """Exactly so many bytes. Raises EOFError."""
+        """Return exactly this many bytes. Raises EOFError."""
         ...
 
 
 def main(preload: list[str], orders: Orders) -> NoReturn:
-    """Never returns. orders: where the boot frame has been read from."""
+    """Run one job and exit. Never returns. `orders` is what the boot frame has been read from."""
     outbox, key = Outbox(_OUT), None
     try:
         _prepare(preload)
@@ -43,7 +43,7 @@ def main(preload: list[str], orders: Orders) -> NoReturn:
         outbox.put({"ready": facts.gather(running.pid, running.landlock_abi)})
         outbox.drain(_ORDERS, _SEND_WAIT_S)
         header, body = _receive(orders)
-        key = header.pop("key")  # the worker never sees it: without it, no answer counts
+        key = header.pop("key")  # the worker never sees it, and an answer without it does not count
         outbox.put({"taken": True})
         disks = (confine.TMP, confine.SHM) if header["mount"] else (confine.TMP, confine.SHM, confine.WORK)
         limits = header["limits"]
@@ -56,9 +56,9 @@ def main(preload: list[str], orders: Orders) -> NoReturn:
         said, files = answer.conclude(header, ended, watch)
         outbox.put({"answer": said, "key": key}, files)
         outbox.drain(_ORDERS, _SEND_WAIT_S)
-    except EOFError:  # the engine is gone or wants no job here
+    except EOFError:  # the engine is gone, or does not want a job here
         pass
-    except BaseException as problem:  # noqa: BLE001  (the engine must hear of it, whatever it is)
+    except BaseException as problem:  # noqa: BLE001  (any failure is reported to the engine)
         with contextlib.suppress(EOFError):
             outbox.put({"failed": f"{type(problem).__name__}: {problem}", "key": key})
             outbox.drain(_ORDERS, _SEND_WAIT_S)
@@ -67,7 +67,7 @@ def main(preload: list[str], orders: Orders) -> NoReturn:
 
 
 def _prepare(preload: list[str]) -> None:
-    """What is done once, ahead: the worker is forked with it."""
+    """Do what can be done ahead; the worker is forked with it."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)  # process 1 gets signals of its own container only if it has a handler
     os.umask(0o077)
@@ -78,7 +78,7 @@ def _prepare(preload: list[str]) -> None:
 
 
 def _receive(orders: Orders) -> tuple[worker.Message, bytes]:
-    """The job's frame. Raises EOFError."""
+    """Return the job's frame. Raises EOFError."""
     header_length, body_length = worker.unpack_head(orders.read(worker.HEADER.size))
     header: worker.Message = json.loads(orders.read(header_length))
     return header, orders.read(body_length)

@@ -1,6 +1,6 @@
-"""Ways into a container: flows of the engine's, connected to the job's ports on the loopback. Standard library only.
+"""Connects the engine's flows to the job's ports on the loopback. Standard library only.
 
-The container's side of `sandbox.docker.inlets`. The job has nothing of them but the connections that it accepts.
+This is the container's side of `sandbox.docker.inlets`. The job only gets the connections it accepts.
 """
 
 import errno
@@ -12,11 +12,11 @@ from sandbox.docker.flows import Flows
 from sandbox.docker.frames import Frame
 
 _LOOPBACK = "127.0.0.1"
-_FIRST_PAUSE_S, _LAST_PAUSE_S = 0.002, 0.05  # between tries to reach a job that does not listen yet
+_FIRST_PAUSE_S, _LAST_PAUSE_S = 0.002, 0.05  # between attempts to connect to a job that does not listen yet
 
 
 class Inlets:
-    """Connects, and tries again until the job listens or the engine gives up. Never waits: the job keeps its server."""
+    """Connects, and retries until the job listens or the engine gives up. Never waits."""
 
     def __init__(self, poller: select.poll, flows: Flows, ports: list[int]) -> None:
         self._poller = poller
@@ -28,7 +28,7 @@ class Inlets:
         self._due = 0.0
 
     def take(self, frame: Frame) -> None:
-        """One frame of the engine's about a flow. Raises ProtocolError."""
+        """Process a frame of the engine about a flow. Raises ProtocolError."""
         if "port" not in frame.header:
             self._flows.take(frame)
             return
@@ -41,11 +41,11 @@ class Inlets:
         self._try(number, port)
 
     def tries(self, descriptor: int) -> bool:
-        """Whether this descriptor is of a connection that is not there yet."""
+        """Whether this descriptor is a pending connection."""
         return descriptor in self._trying
 
     def move(self, descriptor: int) -> None:
-        """A try is over."""
+        """An attempt to connect has finished."""
         end, number, port = self._trying.pop(descriptor)
         self._poller.unregister(descriptor)
         if end.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
@@ -55,7 +55,7 @@ class Inlets:
             self._flows.connect(number, end)
 
     def try_again(self) -> float | None:
-        """Seconds until this should be called next; None where nothing is to be tried."""
+        """Retry what is due; return the seconds until the next call, None when nothing is pending."""
         if not self._again:
             return None
         wait = self._due - time.monotonic()

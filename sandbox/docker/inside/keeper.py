@@ -1,7 +1,6 @@
-"""Process 1 while the job runs: pass on what it prints, carry what the engine says to its ports, keep its limits, and
-end it. Standard library only.
+"""What process 1 does while the job runs: forwards its output and connections, enforces its limits, and ends it.
 
-Written for any OCI runtime: it waits by SIGCHLD, since gVisor has no pidfd.
+It works with any OCI runtime: it waits by SIGCHLD, since gVisor has no pidfd. Standard library only.
 """
 
 import contextlib
@@ -25,7 +24,7 @@ _READ = 1 << 16
 
 
 class Keeper:
-    """One job. `orders` ends when the engine is gone. inlets: ports of the job's that the engine is carried to."""
+    """One job. `orders` ends when the engine is gone. `inlets` are the job's ports the engine connects to."""
 
     def __init__(self, running: Confined, orders: int, outbox: Outbox, inlets: list[int]) -> None:
         self._running = running
@@ -39,11 +38,11 @@ class Keeper:
         self._ordered = Frames()
         self._flows = Flows(self._poller, outbox.put, metered=False)
         self._inlets = Inlets(self._poller, self._flows, inlets)
-        self._last_pause_s = _RESTING_PAUSE_S if inlets else _LAST_PAUSE_S  # a server may do nothing for hours
+        self._last_pause_s = _RESTING_PAUSE_S if inlets else _LAST_PAUSE_S  # a server may be idle for hours
         self._woken = wake_on_child()
 
     def attend(self, limits: worker.Message, watch: counters.ContainerWatch) -> Ended:
-        """Until the job and everything it started are killed. Raises EOFError when the engine is gone."""
+        """Wait until the job and everything it started are killed. Raises EOFError when the engine is gone."""
         for descriptor in (self._orders, self._results.fileno(), self._woken):
             self._poller.register(descriptor, select.POLLIN)
         try:
@@ -53,7 +52,7 @@ class Keeper:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(-1, signal.SIGKILL)
             if used is None:
-                self._reap(0)  # all of them are dead before the engine hears of it
+                self._reap(0)  # all of them are dead before the engine is told
         self._flows.read_out()
         self._results.drain()
         self._pass_on_the_rest(limits["output_bytes"])
@@ -70,7 +69,7 @@ class Keeper:
         return watch.used_by_all() if alone is None else alone
 
     def _wait(self, limits: worker.Message, watch: counters.ContainerWatch) -> str:
-        """Until the job has answered or left (""), or must be ended for the reason returned."""
+        """Wait until the job has reported or exited (""), or must be ended for the returned reason."""
         deadline = time.monotonic() + limits["wall_s"]
         pause = _FIRST_LOOK_S
         look_at = time.monotonic() + pause
@@ -105,9 +104,9 @@ class Keeper:
                 look_at = now + pause
 
     def _obey(self) -> None:
-        """What the engine says to a running job: something for its ports, or a signal for its process group.
+        """Process the engine's messages to a running job: data for its ports, or a signal for its process group.
 
-        That a signal was sent is said: what is asked of the job later must not be hit by it. Raises EOFError.
+        A signal is acknowledged once sent, so that a later request to the job is not hit by it. Raises EOFError.
         """
         data = os.read(self._orders, _READ)
         if not data:
@@ -119,7 +118,7 @@ class Keeper:
                 self._inlets.take(frame)
 
     def _signal(self, frame: Frame) -> None:
-        if self._status is None:  # else its number may be another's by now
+        if self._status is None:  # otherwise its pid may belong to another process by now
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._running.pid, frame.header["signal"])
         self._outbox.put({"signalled": True})
@@ -132,7 +131,7 @@ class Keeper:
                 self._flows.move(descriptor)
 
     def _listen_where_there_is_room(self) -> None:
-        """A job whose output nobody takes waits in its own write."""
+        """Poll the job's output only while there is room: otherwise the job blocks in its own write."""
         self._flows.listen(room=not self._outbox.full)
         for descriptor in self._printed:
             if self._outbox.full:
@@ -147,19 +146,19 @@ class Keeper:
                 self._poller.unregister(self._outbox.descriptor)
 
     def _pass_on(self) -> None:
-        """One piece of each of the job's pipes: who prints faster than we read must not keep us from the limits."""
+        """Forward one piece from each of the job's pipes, so that fast output does not delay the limits."""
         for descriptor in list(self._printed):
             if not self._outbox.full:
                 self._pass_on_from(descriptor)
 
     def _pass_on_the_rest(self, most: int) -> None:
-        """All that is in the pipes, when nobody is left to write more; what is past the limit stays there."""
+        """Forward what is left in the pipes once nobody can write more; what exceeds the limit is dropped."""
         for descriptor in list(self._printed):
             while self._seen <= most and self._pass_on_from(descriptor):
                 pass
 
     def _pass_on_from(self, descriptor: int) -> bool:
-        """Whether there was something."""
+        """Forward one piece; return whether there was data."""
         try:
             data = os.read(descriptor, _READ)
         except BlockingIOError:
@@ -178,7 +177,7 @@ class Keeper:
         os.close(descriptor)
 
     def _reap(self, how: int) -> None:
-        """Bury the dead; with WNOHANG those there are, else until nobody is left."""
+        """Reap ended processes: with WNOHANG those there are, otherwise until none is left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, how)

@@ -1,7 +1,7 @@
-"""The way out of the container: frames on its standard output, written without ever waiting for the reader.
+"""`Outbox`: frames for the container's standard output, written without ever waiting for the reader.
 
-Only process 1 holds this descriptor. What the job prints goes to pipes that process 1 reads, and travels as frames of
-its own kind, so that nothing printed can pass for an answer. Standard library only.
+Only process 1 holds this descriptor. What the job prints goes to pipes that process 1 reads, and travels in frames of
+their own kind, so that no output can pass for an answer. Standard library only.
 """
 
 import os
@@ -11,12 +11,12 @@ from collections import deque
 
 from sandbox import worker
 
-_ENOUGH = 256 << 10  # held back before the job's own pipes are left unread
+_ENOUGH = 256 << 10  # bytes held back before the job's own pipes are no longer read
 _READ = 1 << 16
 
 
 class Outbox:
-    """`put` never blocks; `flush` writes what the pipe takes."""
+    """A queue of frames. `put` never blocks; `flush` writes as much as the pipe accepts."""
 
     def __init__(self, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
@@ -30,7 +30,7 @@ class Outbox:
 
     @property
     def full(self) -> bool:
-        """Whether the reader is so far behind that nothing more should be taken in."""
+        """Whether the reader is so far behind that nothing more should be queued."""
         return self._held >= _ENOUGH
 
     def put(self, header: worker.Message, body: bytes = b"") -> None:
@@ -40,7 +40,7 @@ class Outbox:
         self.flush()
 
     def flush(self) -> None:
-        """Raises EOFError when nobody will ever read it."""
+        """Write what the pipe accepts. Raises EOFError when nobody will ever read it."""
         while self._parts:
             part = self._parts.popleft()
             try:
@@ -55,9 +55,9 @@ class Outbox:
                 self._parts.appendleft(part[written:])
 
     def drain(self, orders: int, seconds: float) -> None:
-        """Write all of it. Raises EOFError when the engine goes away (`orders` ends) or has not read it in time.
+        """Write everything. Raises EOFError when the engine goes away (`orders` ends) or does not read it in time.
 
-        What it orders meanwhile came too late and is dropped.
+        Orders that arrive meanwhile are too late and are dropped.
         """
         poller = select.poll()
         poller.register(self.descriptor, select.POLLOUT)
