@@ -1,4 +1,4 @@
-"""`AgentSandbox`: a sandbox whose jobs count as one agent's, so that the queue for boxes is fair between agents."""
+"""`AgentSandbox`: a sandbox whose jobs all count as one agent's, for the fair queue for boxes."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ from sandbox.contract import Job, OnOutput, Outcome, Protections, Sandbox
 
 
 class AgentSandbox:
-    """Another sandbox, seen by one agent: every job is queued under that agent, whatever the job itself says."""
+    """Wraps a sandbox for one agent: every job is queued under that agent, whatever the job itself says."""
 
     def __init__(self, sandbox: Sandbox, agent: str) -> None:
         self.name = sandbox.name
@@ -20,4 +20,4 @@ class AgentSandbox:
         return await self._sandbox.report()
 
     async def aclose(self) -> None:
-        """Does nothing: the sandbox belongs to whoever opened it."""
+        """Do nothing: the sandbox belongs to whoever opened it."""

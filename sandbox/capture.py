@@ -1,10 +1,10 @@
-"""Keep the head and the tail of a stream in bounded memory, and know how much was dropped between them."""
+"""`Capture`: keeps the head and the tail of a stream in bounded memory, and counts the bytes dropped between them."""
 
 from collections import deque
 
 
 class Capture:
-    """Feed bytes in; at most `limit` of them are held, half from the start and half from the end."""
+    """Holds at most `limit` bytes of what is fed: half from the start and half from the end."""
 
     def __init__(self, limit: int) -> None:
         self._head = bytearray()
@@ -31,7 +31,7 @@ class Capture:
         return self.seen - len(self._head) - min(self._tail_held, self._tail_limit)
 
     def value(self) -> bytes:
-        """What was kept; where bytes are missing, a line says how many."""
+        """Return what was kept; where bytes are missing, a line gives their number."""
         tail = b"".join(self._tail)[-self._tail_limit :] if self._tail else b""
         gap = f"\n... {self.dropped} bytes dropped ...\n".encode() if self.dropped else b""
         return bytes(self._head) + gap + tail

@@ -1,4 +1,4 @@
-"""What a job did to a copied workspace, and how it is kept: `Writes.COPY` throws all away unless it is applied here."""
+"""The changes a job made to a copied workspace. With `Writes.COPY` they are discarded unless applied here."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ _PERMISSIONS = 0o777
 
 
 class ChangeKind(StrEnum):
-    """A file or link that is new, one that is different, or a file, link or folder that is gone."""
+    """Whether a file or link was added or modified, or a file, link or folder deleted."""
 
     ADDED = "added"
     MODIFIED = "modified"
@@ -24,9 +24,15 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One path of the workspace, relative. data: the whole file. link: the target of a symbolic link, "" for a file.
+    """A changed path of the workspace.
 
-    mode: permission bits. too_large: the file was over what one answer carries; it can be listed, not kept.
+    Attributes:
+        path: Relative to the workspace.
+        kind: What happened to it.
+        data: The whole file.
+        mode: Permission bits.
+        link: The target of a symbolic link; "" for a file.
+        too_large: The file does not fit into an answer, so the change can be listed but not applied.
     """
 
     path: str
@@ -38,10 +44,10 @@ class Change:
 
 
 def apply(changes: Iterable[Change], root: Path) -> None:
-    """Keep changes: make them in the folder, each file replaced atomically.
+    """Apply changes to the folder, replacing each file atomically.
 
-    Symbolic links on the way are never followed, so nothing outside the folder changes, whatever has become of it
-    since. Raises OSError, ValueError for a path that leaves the folder or a change that is too large to keep.
+    Symbolic links in a path are never followed, so nothing outside the folder changes, whatever has happened to it
+    since. Raises OSError, and ValueError for a path that leaves the folder or a change that is too large.
     """
     for change in changes:
         parts = PurePosixPath(change.path).parts
@@ -60,7 +66,7 @@ def apply(changes: Iterable[Change], root: Path) -> None:
 
 @contextmanager
 def _parent(root: Path, parts: tuple[str, ...], *, make: bool) -> Iterator[int | None]:
-    """The folder a path is in, opened step by step; None when it is not there and need not be made."""
+    """Open the folder of a path step by step; yield None when it does not exist and is not to be created."""
     folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for part in parts:

@@ -1,8 +1,7 @@
-"""What every sandbox backend promises: one job in, one outcome out.
+"""The contract of sandbox backends: a `Job` in, an `Outcome` out.
 
-The nouns of the ground floor. Nothing here knows of tools, agents or skills, and nothing here runs code.
-Backends live beside this file (``sandbox.namespace`` is the default on Linux) and are found through the entry-point
-group ``knackbox.sandboxes``.
+These are the data types of the lowest layer. Nothing here knows of tools, agents or skills, and nothing here runs code.
+Backends (``sandbox.namespace`` is the default on Linux) are found through the entry-point group ``knackbox.sandboxes``.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +18,7 @@ OnOutput = Callable[[Stream, bytes], None]
 
 
 class Language(StrEnum):
-    """Languages a box can run."""
+    """The languages a box can run."""
 
     PYTHON = "python"
     NODE = "node"
@@ -27,10 +26,10 @@ class Language(StrEnum):
 
 
 class End(StrEnum):
-    """Why a job ended. One enum everywhere, from the box to the audit row."""
+    """Why a job ended. The same enum is used everywhere, from the box to the audit."""
 
     OK = "ok"
-    ERROR = "error"  # the code raised, or exited with something other than 0
+    ERROR = "error"  # the code raised an exception, or exited with a status other than 0
     TIMEOUT = "timeout"  # wall clock
     CPU = "cpu"
     MEMORY = "memory"
@@ -40,12 +39,12 @@ class End(StrEnum):
     FILES = "files"  # too many open files
     FILE_SIZE = "file_size"
     KILLED = "killed"  # cancelled by the caller, or killed from outside
-    POLICY = "policy"  # the code tried what the box forbids and died of it
+    POLICY = "policy"  # the code was killed for trying something the box forbids
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one job may use. Bytes, seconds and counts; every limit ends the job with its own `End`."""
+    """What one job may use, in bytes, seconds and counts. Each limit ends the job with its own `End`."""
 
     wall_s: float = 30.0
     cpu_s: float = 30.0
@@ -55,21 +54,21 @@ class Limits:
     open_files: int = 256
     file_size_bytes: int = 64 << 20
     disk_bytes: int = 128 << 20
-    output_bytes: int = 16 << 20  # stdout and stderr together; past it the job ends with `End.OUTPUT`
+    output_bytes: int = 16 << 20  # stdout and stderr together; beyond it the job ends with `End.OUTPUT`
     capture_bytes: int = 1 << 20  # kept of each stream, half from its head and half from its tail
 
 
 class Writes(StrEnum):
-    """What becomes of what a job writes into its workspace."""
+    """What happens to a job's writes to its workspace."""
 
     NO = "no"  # mounted read-only
-    THROUGH = "through"  # straight into the folder
-    COPY = "copy"  # into a layer above it, which is listed in the outcome and kept or thrown away afterwards
+    THROUGH = "through"  # written directly to the folder
+    COPY = "copy"  # written to a layer above it, which the outcome lists; then it is applied or discarded
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A host directory shown in the box at `/work`, the job's working directory."""
+    """A folder of the host mounted in the box at `/work`, the job's working directory."""
 
     source: Path
     writes: Writes = Writes.THROUGH
@@ -77,14 +76,14 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """One host and port a job may connect to. host: a DNS name or an IP address, as the code will write it."""
+    """A host and port a job may connect to. `host` is a DNS name or an IP address, as the code writes it."""
 
     host: str
     port: int
 
     @classmethod
     def parse(cls, text: str) -> "Destination":
-        """From ``host:port`` (``[v6]:port``). Raises ValueError."""
+        """Parse ``host:port`` (``[v6]:port``). Raises ValueError."""
         host, colon, port = text.rpartition(":")
         if not colon or not host or not port.isdecimal() or not 0 < int(port) <= _LAST_PORT:
             raise ValueError(f"{text!r} is not host:port")
@@ -96,7 +95,7 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """One attempt to get out of a box, as the egress proxy saw it. address: the one that was pinned, "" if none was."""
+    """An attempt to connect out of a box, as seen by the egress proxy. `address` is the pinned one; "" if none was."""
 
     destination: str
     allowed: bool
@@ -108,7 +107,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Call one function of a Python file with keyword arguments; its JSON value is the outcome's `value`."""
+    """A call of a function of a Python file with keyword arguments. Its JSON result is the outcome's `value`."""
 
     path: str  # of the file in the job's `files`, such as "roman_numeral.py"
     function: str
@@ -117,18 +116,19 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One thing to run in one fresh box: either `code` in a language, or a `call` into one of `files`.
+    """What to run in a fresh box: either `code` in a language, or a `call` into one of `files`.
 
-    files: placed below the box's private working directory before the start; keys are relative POSIX paths.
-        With a workspace mounted at `/work` they go to the box's `/tmp/job` instead, so nothing of a job
-        is written to the user's folder by us.
-    preload: modules the box's template has imported already (`("pandas",)`). Importing the same in a box
-        without a preload works too, only slower. Without effect beside `requirements`: a template imports outside
-        of every box, so never what the code's author picked.
-    collect: relative paths (files) below the working directory to bring back in `Outcome.files`.
-    egress: where the job may connect to. Empty: nowhere.
-    requirements: PEP 508 requirements of the environment the job runs in; the backend resolves and keeps it.
-    agent: whom the job is for; the queue for boxes is fair between agents.
+    Attributes:
+        files: Placed below the box's private working directory before the start; keys are relative POSIX paths. With a
+            workspace mounted at `/work` they go to the box's `/tmp/job` instead, so that none of them is written to the
+            user's folder.
+        preload: Modules the box's template has already imported (`("pandas",)`). They can also be imported without a
+            preload, but it takes longer. Has no effect with `requirements`, since a template imports outside of every
+            box and so never what the code's author chose.
+        collect: Relative paths of files below the working directory to bring back in `Outcome.files`.
+        egress: Where the job may connect to; nowhere if empty.
+        requirements: PEP 508 requirements of the job's environment, which the backend resolves and keeps.
+        agent: The agent the job is for; the queue for boxes is fair between agents.
     """
 
     language: Language = Language.PYTHON
@@ -149,18 +149,18 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the job used, all of its processes together."""
+    """What all processes of the job have used together."""
 
     wall_s: float = 0.0
     cpu_s: float = 0.0
     peak_memory_bytes: int = 0
     output_bytes: int = 0
-    limits_hit: tuple[str, ...] = ()  # also those whose error the code caught and survived; names of `End`
+    limits_hit: tuple[str, ...] = ()  # includes limits whose error the code caught; names of `End`
 
 
 @dataclass(frozen=True, slots=True)
 class CodeError:
-    """An exception of the job's own code: type, message, and the traceback of its own frames."""
+    """An exception raised by the job's code: its type, its message, and the traceback of the job's own frames."""
 
     type: str
     message: str
@@ -169,11 +169,13 @@ class CodeError:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a job. Never an exception for anything the *code* did.
+    """The result of a job. Failures of the *code* are never raised as exceptions.
 
-    value: JSON value of the called function, or of a Python script's last expression; None without one.
-    dropped_*: bytes of the stream that were seen but not kept.
-    connections: every attempt to get out of the box. changes: what was written to a copied workspace.
+    Attributes:
+        value: The JSON value of the called function, or of the last expression of a Python script; otherwise None.
+        stdout_dropped, stderr_dropped: Bytes of the stream that were read but not kept.
+        connections: Every attempt to connect out of the box.
+        changes: What was written to a copied workspace.
     """
 
     end: End
@@ -196,7 +198,7 @@ class Outcome:
 
 
 class State(StrEnum):
-    """How a protection stands on this machine."""
+    """The state of a protection on this machine."""
 
     ENFORCED = "enforced"
     ABSENT = "absent"
@@ -205,7 +207,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """One layer of the box: whether it holds here, why not, and what would enable it."""
+    """One layer of the box: whether it is enforced here, why not, and what would enable it."""
 
     name: str
     state: State
@@ -216,22 +218,23 @@ class Protection:
 
 @dataclass(frozen=True, slots=True)
 class Protections:
-    """What a backend really enforces on this machine."""
+    """What a backend enforces on this machine."""
 
     backend: str
     items: tuple[Protection, ...]
 
     @property
     def missing(self) -> tuple[Protection, ...]:
-        """Required layers that do not hold: with any of these, nothing runs."""
+        """Required layers that are not enforced. If there are any, nothing runs."""
         return tuple(p for p in self.items if p.required and p.state is State.ABSENT)
 
 
 class SandboxError(Exception):
-    """What *we* could not do. The code under test is never the cause.
+    """A failure of the sandbox. The code under test is never the cause.
 
-    may_have_started: whether the job may have begun to run, so that the caller knows if a repeat is safe.
-    remedy: what a person can do about it, in one line.
+    Attributes:
+        may_have_started: Whether the job may have begun to run, so that the caller knows if it is safe to repeat.
+        remedy: What a person can do about it, in one line.
     """
 
     def __init__(self, message: str, *, may_have_started: bool = False, remedy: str = "") -> None:
@@ -242,7 +245,7 @@ class SandboxError(Exception):
 
 
 class Busy(SandboxError):
-    """Every box is in use and the queue is full. retry_after: seconds after which it is worth asking again."""
+    """Every box is in use and the queue is full. `retry_after` is the number of seconds to wait before trying again."""
 
     def __init__(self, message: str, *, retry_after: float) -> None:
         super().__init__(message)
@@ -250,7 +253,7 @@ class Busy(SandboxError):
 
 
 class Unsupported(SandboxError):
-    """The backend has no such thing, whatever the machine; nothing was run."""
+    """The backend lacks this feature on every machine; nothing was run."""
 
 
 class UnresolvedRequirements(SandboxError):
@@ -259,13 +262,16 @@ class UnresolvedRequirements(SandboxError):
 
 @dataclass(frozen=True, slots=True)
 class SandboxSettings:
-    """What the house tells a backend when it opens one. A backend that has no use for a part leaves it alone.
+    """The application's settings for a backend. A backend ignores those it has no use for.
 
-    cache: a folder for what can be made again, such as environments of packages; nothing is kept elsewhere.
-    environments_bytes: the most that environments nobody uses may take there. build_s: seconds to make one.
-    allow_private: hosts and addresses that jobs with egress may reach although they are not public.
-    image, runtime, engine_url: of containers: what they are made of, the OCI runtime that runs them, where the engine
-        that makes them answers; "" is what the backend takes by itself.
+    Attributes:
+        cache: A folder for what can be made again, such as package environments; nothing else is kept.
+        environments_bytes: Bytes that unused environments may take there.
+        build_s: Seconds to build one.
+        allow_private: Hosts and addresses that jobs with egress may reach although they are not public.
+        image: The image of containers; "" for the backend's default.
+        runtime: The OCI runtime of containers; "" for the backend's default.
+        engine_url: The address of the engine that makes containers; "" for the backend's default.
     """
 
     cache: Path
@@ -278,12 +284,12 @@ class SandboxSettings:
 
 
 class Sandbox(Protocol):
-    """One way of running untrusted code. The entry point of a backend makes one from `SandboxSettings`."""
+    """Runs untrusted code. The entry point of a backend creates one from `SandboxSettings`."""
 
     name: str
 
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
-        """Run one job in one fresh box. Cancelling this kills the whole tree before it returns."""
+        """Run one job in a fresh box. Cancelling this kills all its processes before it returns."""
         ...
 
     async def report(self) -> Protections: ...

@@ -1,4 +1,4 @@
-"""A limited number of slots with a queue that is fair between agents and bounded by how long its callers would wait."""
+"""`FairSlots`: a limited number of slots, with a queue that is fair between agents and limits its callers' waits."""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -10,21 +10,21 @@ from sandbox.contract import Busy
 
 _SMOOTHING = 0.1  # weight of the newest job in the moving average of how long a slot is held
 _FIRST_GUESS_S = 0.05
-_MOST_SHED = 16  # jobs of one release, so that shedding does not hold up the event loop
+_MOST_SHED = 16  # jobs per release, so that shedding does not block the event loop
 
 _Turn = asyncio.Future[None]
 
 
 class FairSlots:
-    """`slots` jobs at once. The rest wait in a queue per agent, and the agents take turns. For one event loop.
+    """Lets `slots` jobs run at once. The rest wait in a queue per agent, and the agents take turns. For one event loop.
 
-    A job whose expected wait is longer than `max_wait_s` is refused at once with `Busy`, which says when to come back.
-    Whoever comes back at that time is let in. Expected waits follow from how long jobs hold their slots; when they turn
-    out longer than thought, the newest jobs of the longest queue are refused while they wait.
+    A job whose expected wait exceeds `max_wait_s` is refused at once with `Busy`, which says when to return; a caller
+    that returns at that time is admitted. Expected waits are estimated from how long jobs hold their slots. When waits
+    turn out longer, the newest jobs of the longest queue are refused while they wait.
     """
 
     def __init__(self, slots: int, waiting: int, max_wait_s: float = MAX_WAIT_S) -> None:
-        """waiting: most jobs in the queue, whatever their expected wait."""
+        """`waiting` is the most jobs in the queue, whatever their expected wait."""
         self._free = slots
         self._slots = slots
         self._room = waiting
@@ -38,7 +38,7 @@ class FairSlots:
 
     @asynccontextmanager
     async def slot(self, agent: str) -> AsyncIterator[None]:
-        """Wait for the agent's turn. Raises Busy, with when to come again, when that would take too long."""
+        """Wait for the agent's turn. Raises Busy, with the time to return, when that would take too long."""
         loop = asyncio.get_running_loop()
         await self._take(agent, loop)
         started = loop.time()
@@ -67,7 +67,7 @@ class FairSlots:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled() and turn.exception() is None:  # the slot came in the same moment
+            if turn.done() and not turn.cancelled() and turn.exception() is None:  # granted at the same moment
                 self._give_on(loop.time())
             else:
                 self._forget(agent, turn)
@@ -85,7 +85,7 @@ class FairSlots:
         return {agent: len(queue) for agent, queue in self._queues.items()}
 
     def _interval_s(self, now: float) -> float:
-        """The time between two releases while all slots are in use."""
+        """Return the time between two releases while all slots are in use."""
         age = now - self._sum_of_starts / self._running if self._running else 0.0
         return max(self._mean_held_s, age) / self._slots
 
@@ -98,7 +98,7 @@ class FairSlots:
         )
 
     def _give_on(self, now: float) -> None:
-        """Give the slot to the agent whose turn it is, which goes to the end of the line afterwards."""
+        """Give the slot to the agent whose turn it is, and move the agent to the end of the queue."""
         while self._queues:
             agent, queue = self._queues.popitem(last=False)
             turn = queue.popleft()
@@ -119,7 +119,7 @@ class FairSlots:
             self._shed(agent, self._queues[agent][-1])
 
     def _shed(self, agent: str, turn: _Turn) -> None:
-        """Refuse a job that waits."""
+        """Refuse a waiting job."""
         self._forget(agent, turn)
         if not turn.done():
             turn.set_exception(self._refusal(agent, turn.get_loop().time()))

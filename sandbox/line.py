@@ -1,4 +1,4 @@
-"""A line to a job that is a server and runs for long: its sockets, and signals to it. The same for every backend."""
+"""`Line`: the connection to a long-running job that is a server: its sockets, and signals to it. For every backend."""
 
 import asyncio
 import os
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Signalled(Protocol):
-    """A job while it runs, as far as signals go."""
+    """A running job that can be sent signals."""
 
     def signal(self, number: int) -> None: ...
 
@@ -15,17 +15,17 @@ class Signalled(Protocol):
 
 
 class Line:
-    """For one job, and the event loop it runs in. Close it always."""
+    """The line to one job. For the event loop the job runs in. Always close it."""
 
     def __init__(self, ports: Sequence[int]) -> None:
-        """ports: of the box's loopback, which the job will listen at."""
+        """`ports` of the box's loopback are those the job will listen on."""
         self.ports = tuple(ports)
         self.folder: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        """A descriptor of the folder with a socket for each port, `k-1` for the first, once they are listened at."""
+        """A descriptor of the folder with a socket for each port, the first named `k-1`, once they are listening."""
         self._running: Signalled | None = None
 
     def opened(self, descriptors: Sequence[int]) -> None:
-        """What the backend has opened; the descriptors are the line's from now on."""
+        """Take over the descriptors that the backend has opened."""
         for descriptor in descriptors:
             if self.folder.done():
                 os.close(descriptor)
@@ -36,7 +36,7 @@ class Line:
         self._running = running
 
     def signal(self, number: int) -> None:
-        """Send a signal to the job and its children; nothing happens when it has ended."""
+        """Send a signal to the job and its children; does nothing when the job has ended."""
         if self._running is not None:
             self._running.signal(number)
 
@@ -46,7 +46,7 @@ class Line:
             await self._running.signalled()
 
     def close(self) -> None:
-        """Give up the folder; connections that are open stay."""
+        """Close the folder; open connections stay."""
         self._running = None
         if not self.folder.done():
             self.folder.cancel()

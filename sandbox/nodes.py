@@ -1,17 +1,20 @@
-"""How many values there are in JSON, counted without decoding it.
+"""Counts the values in JSON text without decoding it.
 
 Decoding is one call that nothing can interrupt. A million empty lists are four megabytes, and take over a second.
 """
 
-MAX_NODES = 100_000  # some 20 ms to decode
+MAX_NODES = 100_000  # about 20 ms to decode
 
 
 def too_many_nodes(text: bytes, most: int = MAX_NODES) -> bool:
-    """Whether JSON text holds more than `most` values. Each step is a short call, so other threads get their turn."""
+    """Whether JSON text holds more than `most` values.
+
+    Each step is a short call, so other threads can run between them.
+    """
     if _structure(text) <= most:
         return False
     bare = text.replace(b"\\\\", b"").replace(b'\\"', b"")
-    if bare.count(b'"') > 4 * (most + 1):  # an element of an object is two texts at the most, of two quotes each
+    if bare.count(b'"') > 4 * (most + 1):  # an element of an object has at most two strings, of two quotes each
         return True
     return _structure(b"".join(bare.split(b'"')[::2])) > most
 

@@ -1,24 +1,24 @@
-"""`Promises`: the times at which refused callers were told to come back, so that they find room when they do."""
+"""`Promises`: the times at which refused callers were told to return, so that there is room for them when they do."""
 
 from collections import deque
 from collections.abc import Hashable, Iterator
 
 _EARLY_S = 0.05  # clocks differ a little
-_GRACE_S = 3.0  # ``Retry-After`` is in whole seconds, and a client that is told 1.1 comes back after 2
+_GRACE_S = 3.0  # ``Retry-After`` is in whole seconds, and a client that is told 1.1 returns after 2
 
 
 class Promises:
-    """One promise for each refusal, by caller. It lapses when the caller is more than a few seconds late."""
+    """One promise per refusal, by caller. It lapses when the caller is more than a few seconds late."""
 
     def __init__(self) -> None:
         self._due: dict[Hashable, deque[float]] = {}
 
     def make(self, caller: Hashable, due: float) -> None:
-        """Note that the caller was told to come back at `due`."""
+        """Record that the caller was told to return at `due`."""
         self._due.setdefault(caller, deque()).append(due)
 
     def keep(self, caller: Hashable, now: float) -> bool:
-        """Whether the caller comes back as it was told to. Uses the promise up."""
+        """Whether the caller returns at its promised time. Uses the promise up."""
         self._lapse(caller, now)
         waiting = self._due.get(caller)
         if not waiting or waiting[0] > now + _EARLY_S:
@@ -29,20 +29,20 @@ class Promises:
         return True
 
     def counts(self, now: float) -> Iterator[tuple[Hashable, int]]:
-        """Each caller with the number of its promises that have not lapsed."""
+        """Yield each caller with the number of its promises that have not lapsed."""
         for caller in list(self._due):
             self._lapse(caller, now)
             if caller in self._due:
                 yield caller, len(self._due[caller])
 
     def due(self, now: float) -> int:
-        """How many callers should be back by now and are not."""
+        """Return how many callers are due to return and have not."""
         for caller in list(self._due):
             self._lapse(caller, now)
         return sum(each <= now for waiting in self._due.values() for each in waiting)
 
     def __len__(self) -> int:
-        """Promises of all callers, lapsed ones that nobody has looked at included."""
+        """Return the number of promises, including lapsed ones that have not been removed yet."""
         return sum(map(len, self._due.values()))
 
     def _lapse(self, caller: Hashable, now: float) -> None:

@@ -1,8 +1,8 @@
-"""What runs inside a box: takes one job, runs it, answers once. Standard library only, one file, any image.
+"""Runs inside a box: receives one job, runs it and reports once. One file, standard library only, for any image.
 
-It talks in frames: ``u32 header length, u64 body length, header (JSON), body (bytes)``, network byte order. The caller
-has isolated this process before `run` is called; nothing here protects anyone. A value travels on a descriptor of its
-own, so that what the code prints cannot be taken for it.
+It exchanges frames: ``u32 header length, u64 body length, header (JSON), body (bytes)``, in network byte order. The
+caller has isolated this process before it calls `run`; nothing here protects anyone. A value is sent on its own
+descriptor, so that nothing the code prints can be taken for it.
 """
 
 import ast
@@ -31,17 +31,17 @@ Message = dict[str, Any]
 
 HEADER = struct.Struct("!IQ")
 MAX_VALUE_BYTES = 4 << 20
-MAX_VALUE_NODES = 100_000  # lists, objects and what is in them; the engine takes no more (`sandbox.nodes`)
+MAX_VALUE_NODES = 100_000  # lists, objects and their elements; the engine accepts no more (`sandbox.nodes`)
 MAX_ERROR_CHARS = 16_000
 SCRIPT = "main.py"
-OWN_FILES = "<knackbox>/"  # what the code of a template's modules says it was compiled from
+OWN_FILES = "<knackbox>/"  # the file name that the code of a template's modules claims to be compiled from
 _NOT_THE_JOBS = (__file__, OWN_FILES, "<frozen importlib")
-_UMASK = 0o022  # so that others can read what a job leaves in a workspace, as with any program of its owner's
-_NOT_FOUND = 127  # what shells exit with
+_UMASK = 0o022  # so that others can read what a job leaves in a workspace, as with any program of its owner
+_NOT_FOUND = 127  # the exit code of shells
 _STACK_BYTES, _PTHREAD_ATTR_BYTES = 4 << 20, 256  # the latter is 56 in glibc and musl
 _MAX_LINKED = 16  # exceptions followed along a chain of causes
 
-# An exception that says a limit was reached. Ends are names of `sandbox.contract.End`.
+# Exceptions that mean that a limit was reached. The ends are names of `sandbox.contract.End`.
 _END_BY_ERRNO = {
     errno.ENOSPC: "disk",
     errno.EDQUOT: "disk",
@@ -60,26 +60,26 @@ _FORKING = ("fork", "_execute_child", "forkpty", "posix_spawn")
 
 
 def pack(header: Message, body: bytes = b"") -> bytes:
-    """One frame."""
+    """Return one frame."""
     text = json.dumps(header).encode()
     return HEADER.pack(len(text), len(body)) + text + body
 
 
 def unpack_head(data: bytes) -> tuple[int, int]:
-    """(header length, body length) of the frame that starts with these `HEADER.size` bytes."""
+    """Return (header length, body length) of the frame that starts with these `HEADER.size` bytes."""
     header_length, body_length = HEADER.unpack(data)
     return header_length, body_length
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write to a descriptor until nothing is left."""
+    """Write all of the data to a descriptor."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
 
 
 def place_files(folder: str, listing: list[tuple[str, int]], body: bytes) -> None:
-    """Write the job's files below `folder`; `listing` is [[path, size], …] in the order of `body`."""
+    """Write the job's files below `folder`. `listing` is [[path, size], …] in the order of `body`."""
     offset = 0
     for path, size in listing:
         target = os.path.normpath(os.path.join(folder, path))
@@ -92,7 +92,10 @@ def place_files(folder: str, listing: list[tuple[str, int]], body: bytes) -> Non
 
 
 def set_limits(limits: Message, *, data_in_use: int, processes_in_use: int) -> None:
-    """Lower the rlimits of this job for good. data_in_use: bytes the template's own pages count already."""
+    """Lower the job's rlimits permanently.
+
+    `data_in_use` is the number of bytes that the template's own pages count for.
+    """
     memory = limits["memory_bytes"] + data_in_use
     cpu = max(1, math.ceil(limits["cpu_s"]))
     tasks = max(limits["processes"], limits["threads"]) + processes_in_use  # the kernel counts threads, not processes
@@ -120,7 +123,7 @@ def _lower(kind: int, soft: int, hard: int) -> None:
 
 
 def run(job: Message, body: bytes, result_fd: int) -> NoReturn:
-    """Run one job and leave the process. `job` is the header described in `sandbox.wire.request`."""
+    """Run one job and exit. `job` is the header described in `sandbox.wire.request`."""
     folder = job["folder"]
     os.makedirs(folder, 0o700, exist_ok=True)
     place_files(folder, job["files"], body)
@@ -133,7 +136,7 @@ def run(job: Message, body: bytes, result_fd: int) -> NoReturn:
     os.set_inheritable(result_fd, False)
     command = job["command"]
     try:
-        os.execvpe(command[0], command, os.environ)  # noqa: S606  (no shell is the point)
+        os.execvpe(command[0], command, os.environ)  # noqa: S606  (runs without a shell on purpose)
     except OSError as problem:
         write_all(2, f"{command[0]}: {problem.strerror}\n".encode())
         os._exit(_NOT_FOUND)
@@ -146,12 +149,12 @@ def _run_python(job: Message, folder: str, result_fd: int) -> NoReturn:
     _leave_no_trace()
     sys.argv = [SCRIPT, *job["argv"]]
     sys.orig_argv = [sys.executable, *sys.argv]
-    site.USER_BASE = site.USER_SITE = None  # those of the home that the template had
+    site.USER_BASE = site.USER_SITE = None  # the template's, which had another home
     site.getusersitepackages()
     sys.dont_write_bytecode = bool(job["env"].get("PYTHONDONTWRITEBYTECODE"))
     sys.path[:0] = [folder] if folder == job["cwd"] else [folder, job["cwd"]]
     packages = job["env"].get("PYTHONPATH", "").split(":")
-    sys.path += [path for path in packages if path and path not in sys.path]  # a child of ours takes them by itself
+    sys.path += [path for path in packages if path and path not in sys.path]  # a child interpreter adds them by itself
     answer: Message = {"end": "ok", "exit_code": 0}
     text = b""
     try:
@@ -178,7 +181,7 @@ def _run_python(job: Message, folder: str, result_fd: int) -> NoReturn:
 
 
 class _Reporter:
-    """Reports the result, for the process that received the job and for none that it forks."""
+    """Reports the result for the process that received the job, but for none of its forks."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -191,7 +194,10 @@ class _Reporter:
         return os.getpid() == self._owner
 
     def send(self, frame: bytes) -> bool:
-        """False, and nothing sent, in a forked child, and where the job has closed or replaced the descriptor."""
+        """Send the frame.
+
+        Sends nothing and returns False in a forked child, or when the job has replaced the descriptor.
+        """
         if not self.is_owner or not self._is_open():
             return False
         write_all(self._descriptor, frame)
@@ -214,9 +220,9 @@ class _Reporter:
 
 
 def open_streams() -> None:
-    """Recreate `sys.stdin`, `sys.stdout` and `sys.stderr` on descriptors 0 to 2, as an interpreter does when it starts.
+    """Recreate `sys.stdin`, `sys.stdout` and `sys.stderr` on descriptors 0 to 2, as a starting interpreter does.
 
-    The interpreter that was forked had others behind these numbers, and remembers whether those could seek.
+    The forked interpreter had other files behind these descriptors, and remembers whether those were seekable.
     """
     for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         errors = "backslashreplace" if name == "stderr" else "surrogateescape"  # those of the locale C.UTF-8
@@ -231,10 +237,10 @@ def open_streams() -> None:
 
 
 def prepare_template() -> None:
-    """Add what `site` gives every program (`exit`, `quit`, `help`, …) and settle the size of threads' stacks.
+    """Add what `site` gives every program (`exit`, `quit`, `help`, …), and set the stack size of threads.
 
-    RLIMIT_DATA counts a stack as a whole, touched or not: with the usual 8 MiB, 64 threads would be 512 MiB. 4 MiB is
-    what Python's own limit of recursion needs.
+    RLIMIT_DATA counts a whole stack, touched or not: with the usual 8 MiB, 64 threads would need 512 MiB. 4 MiB is what
+    Python's own recursion limit needs.
     """
     if not hasattr(builtins, "exit"):
         site.setquit()
@@ -248,13 +254,13 @@ def prepare_template() -> None:
 
 
 def _leave_no_trace() -> None:
-    """Take our own modules out of the job's sight: it may have packages of these names."""
+    """Remove our own modules from `sys.modules`: the job may have packages of these names."""
     for name in [name for name in sys.modules if name == "sandbox" or name.startswith("sandbox.")]:
         del sys.modules[name]
 
 
 def _show(problem: BaseException, text: str) -> None:
-    """Print an uncaught exception, with the job's own `sys.excepthook` where it has one."""
+    """Print an uncaught exception, through the job's own `sys.excepthook` if it has one."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         if sys.excepthook is not sys.__excepthook__:
             sys.excepthook(type(problem), problem, problem.__traceback__)
@@ -263,8 +269,8 @@ def _show(problem: BaseException, text: str) -> None:
 
 
 def _finish(reporter: _Reporter, text: bytes, exit_code: int, *, stay: bool) -> NoReturn:
-    """End as an interpreter does: wait for threads, run exit handlers, finalize, flush. Then report and leave."""
-    # What the interpreter itself calls: wait for non-daemon threads, then run the handlers.
+    """End as an interpreter does: wait for threads, run exit handlers, finalize and flush. Then report and exit."""
+    # What the interpreter itself calls: wait for non-daemon threads, then run the exit handlers.
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001
     atexit._run_exitfuncs()  # noqa: SLF001
     _finalize_main()
@@ -278,7 +284,7 @@ def _finish(reporter: _Reporter, text: bytes, exit_code: int, *, stay: bool) -> 
 
 
 def _finalize_main() -> None:
-    """Write what open files hold, then clear the main module as the interpreter does, so that finalizers run."""
+    """Flush open files, then clear the main module as the interpreter does, so that finalizers run."""
     main = sys.modules.pop("__main__", None)
     if main is None:
         return
@@ -298,7 +304,10 @@ def _finalize_main() -> None:
 
 
 def _dump(answer: Message, *, strict: bool) -> bytes:
-    """The answer as a frame; a value that JSON cannot hold is a failure of a call, and its repr of a script."""
+    """Return the answer as a frame.
+
+    A value that is not JSON is an error of a call; of a script it is sent as its repr.
+    """
     try:
         text = json.dumps(answer, allow_nan=True)
     except (TypeError, ValueError, RecursionError) as problem:
@@ -318,7 +327,7 @@ def _dump(answer: Message, *, strict: bool) -> bytes:
 
 
 def _has_too_many_nodes(answer: Message) -> bool:
-    """As `sandbox.nodes` counts: each list, each object, and each element of one after its first."""
+    """Count as `sandbox.nodes` does: each list, each object, and each of their elements after the first."""
     stack: list[Any] = [answer]
     nodes = 0
     while stack and nodes <= MAX_VALUE_NODES:
@@ -330,9 +339,9 @@ def _has_too_many_nodes(answer: Message) -> bool:
 
 
 def _keep_script(folder: str, source: str) -> str:
-    """Write the script where `__main__.__file__` says it is: `multiprocessing` runs that in a process it spawns.
+    """Write the script to the path of `__main__.__file__`, which `multiprocessing` runs in the processes it spawns.
 
-    Returns its path; "" where the job has a file of that name, or no room for one.
+    Returns the path; "" when the job has a file of that name, or there is no space.
     """
     path = os.path.join(folder, SCRIPT)
     try:
@@ -344,7 +353,7 @@ def _keep_script(folder: str, source: str) -> str:
 
 
 def _script(source: str, path: str = "") -> Any:
-    """Run as `__main__`, kept at `path`; the value is that of the last statement when it is an expression."""
+    """Run the source as `__main__`, stored at `path`; return the value of the last statement if it is an expression."""
     source = source.removeprefix("\ufeff")  # a byte-order mark, which a file may begin with
     module = types.ModuleType("__main__")
     vars(module)["__builtins__"] = builtins
@@ -352,12 +361,12 @@ def _script(source: str, path: str = "") -> Any:
         module.__file__ = path
     sys.modules["__main__"] = module
     linecache.cache[SCRIPT] = (len(source), None, source.splitlines(keepends=True), SCRIPT)
-    # Not `ast.parse`, which would be a frame of its own in the traceback of a syntax error.
+    # Not `ast.parse`, which would add a frame to the traceback of a syntax error.
     tree: ast.Module = compile(source, SCRIPT, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)  # type: ignore[assignment]
     last = tree.body[-1] if tree.body else None
     if isinstance(last, ast.Expr):
         tree.body.pop()
-    exec(compile(tree, SCRIPT, "exec"), module.__dict__)  # noqa: S102  (to run code is what a box is for)
+    exec(compile(tree, SCRIPT, "exec"), module.__dict__)  # noqa: S102  (to run code is the purpose of a box)
     if not isinstance(last, ast.Expr):
         return None
     return eval(compile(ast.Expression(last.value), SCRIPT, "eval"), module.__dict__)  # noqa: S307
@@ -371,12 +380,12 @@ def _call(call: Message, folder: str) -> Any:
     module = types.ModuleType(name)
     module.__file__ = path
     sys.modules[name] = module
-    exec(code, module.__dict__)  # noqa: S102  (no import machinery: it would look for caches and write them)
+    exec(code, module.__dict__)  # noqa: S102  (the import machinery would look for caches and write them)
     return getattr(module, call["function"])(**call["arguments"])
 
 
 def end_of(problem: BaseException) -> str:
-    """Which limit an uncaught exception speaks of, or "error"."""
+    """Return the limit that an uncaught exception indicates, or "error"."""
     if isinstance(problem, MemoryError):
         return "memory"
     if isinstance(problem, RuntimeError) and "can't start new thread" in str(problem):
@@ -391,7 +400,7 @@ def end_of(problem: BaseException) -> str:
 
 
 def describe(problem: BaseException) -> Message:
-    """Type, message, and a traceback without the frames of this file, bounded."""
+    """Return its type, its message, and a traceback without the frames of this file, each with a limited length."""
     shown = traceback.TracebackException.from_exception(problem)
     _drop_own_frames(shown)
     text = "".join(shown.format())
@@ -406,7 +415,7 @@ def describe(problem: BaseException) -> Message:
 
 
 def _drop_own_frames(shown: traceback.TracebackException, depth: int = 0) -> None:
-    """Keep the job's frames, here and in the exceptions this one was raised from or holds."""
+    """Keep only the job's frames, here and in the exceptions this one was raised from or contains."""
     frames = [frame for frame in shown.stack or () if not frame.filename.startswith(_NOT_THE_JOBS)]
     shown.stack = traceback.StackSummary.from_list(frames)
     if not frames and issubclass(shown.exc_type or type, SyntaxError):
@@ -418,14 +427,14 @@ def _drop_own_frames(shown: traceback.TracebackException, depth: int = 0) -> Non
 
 
 def fresh_randomness() -> None:
-    """New random state after a fork: `random` and `ssl` see to it themselves, numpy's global generator does not."""
+    """Reseed after a fork: `random` and `ssl` do it themselves, numpy's global generator does not."""
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()
 
 
 def rehearse() -> None:
-    """Do once what every job does, so that a fork has its own copy of the pages by the time a job comes."""
+    """Run once the code that every job runs, so that a fork has its own copies of the pages before its job arrives."""
     source = (
         "def rehearsal(a: int, b: str = 'x') -> dict:\n    return {'a': a + 1, 'b': [b, None, 1.5]}\nrehearsal(1)\n"
     )
@@ -445,14 +454,14 @@ def rehearse() -> None:
 
 
 def restore_signals() -> None:
-    """What a template ignores, a job's code may expect at its default."""
+    """Reset the signals a template ignores, for which a job's code may expect the default."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
 
 def main() -> None:
-    """Run the one frame on the descriptor argv[1]; the answer goes to argv[2]. For backends without a template."""
+    """Run the frame read from the descriptor argv[1]; the answer goes to argv[2]. For backends without a template."""
     source, result_fd = int(sys.argv[1]), int(sys.argv[2])
     with os.fdopen(source, "rb") as stream:
         header_length, body_length = unpack_head(stream.read(HEADER.size))

@@ -1,8 +1,8 @@
-"""What kind of address this is, and whether it lies on the public internet.
+"""Classifies addresses: which kind each is, and whether it is on the public internet.
 
-From IANA's IPv4 and IPv6 Special-Purpose Address Registries. Stricter than `ipaddress.is_global`, whose meaning differs
-between Python releases: of IPv6 only 2000::/3 can be public, and an address that carries an IPv4 address inside it is
-judged by that one.
+Based on IANA's IPv4 and IPv6 Special-Purpose Address Registries. Stricter than `ipaddress.is_global`, whose meaning
+differs between Python releases: of IPv6 only 2000::/3 can be public, and an address that contains an IPv4 address is
+classified by that one.
 """
 
 import ipaddress
@@ -12,7 +12,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class Kind(StrEnum):
-    """What an address is, in the words of a refusal."""
+    """The kind of an address, as named in a refusal."""
 
     PUBLIC = "public"
     LOOPBACK = "a loopback address"
@@ -36,7 +36,7 @@ _V4 = tuple(
         ("100.64.0.0/10", Kind.CARRIER),
         ("127.0.0.0/8", Kind.LOOPBACK),
         ("168.63.129.16/32", Kind.CLOUD_HOST),  # Azure's WireServer: a public number that never leaves the machine
-        ("169.254.0.0/16", Kind.LINK_LOCAL),  # 169.254.169.254 gives out cloud credentials
+        ("169.254.0.0/16", Kind.LINK_LOCAL),  # 169.254.169.254 serves cloud credentials
         ("172.16.0.0/12", Kind.PRIVATE),
         ("192.0.0.0/24", Kind.RESERVED),
         ("192.0.2.0/24", Kind.DOCUMENTATION),
@@ -58,7 +58,7 @@ _V6 = tuple(
         ("fec0::/10", Kind.PRIVATE),
         ("fe80::/10", Kind.LINK_LOCAL),
         ("ff00::/8", Kind.MULTICAST),
-        ("64:ff9b:1::/48", Kind.PRIVATE),  # NAT64 for local use (RFC 8215): what it leads to cannot be known
+        ("64:ff9b:1::/48", Kind.PRIVATE),  # NAT64 for local use (RFC 8215): its target is unknown
         ("2001:db8::/32", Kind.DOCUMENTATION),
         ("3fff::/20", Kind.DOCUMENTATION),
         ("2001:2::/48", Kind.BENCHMARK),
@@ -68,25 +68,28 @@ _V6 = tuple(
     )
 )
 _V6_PUBLIC = ipaddress.IPv6Network("2000::/3")
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # what DNS64 makes of a public name on an IPv6-only host (RFC 6052)
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # what DNS64 returns for a public name on an IPv6-only host (RFC 6052)
 _V4_BITS = 0xFFFFFFFF
-# Where a host of one's own may live: naming the host is enough to reach it there.
+# Where a user's own hosts may be: listing the host is enough to reach it there.
 _OF_HOSTS = frozenset({Kind.LOOPBACK, Kind.PRIVATE, Kind.CARRIER})
 
 
 def parse(text: str) -> Address:
-    """From text; an address mapped into IPv6 (`::ffff:a.b.c.d`) as the IPv4 address it is. Raises ValueError."""
+    """Parse an address; one mapped into IPv6 (`::ffff:a.b.c.d`) becomes the IPv4 address it contains.
+
+    Raises ValueError.
+    """
     return plain(ipaddress.ip_address(text))
 
 
 def plain(address: Address) -> Address:
-    """Without the IPv6 dress of a mapped IPv4 address: the system connects to the IPv4 address either way."""
+    """Return the IPv4 address inside a mapped one, to which the system connects anyway; others unchanged."""
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return mapped or address
 
 
 def kind_of(address: Address) -> Kind:
-    """The kind of an address, of the one inside it where it carries one."""
+    """Return the kind of an address, or of the IPv4 address it contains."""
     address = plain(address)
     if isinstance(address, ipaddress.IPv4Address):
         return next((kind for network, kind in _V4 if address in network), Kind.PUBLIC)
@@ -101,5 +104,5 @@ def kind_of(address: Address) -> Kind:
 
 
 def may_be_a_listed_host(kind: Kind) -> bool:
-    """Whether a host the operator lists by name may have such an address; of the rest each must be listed itself."""
+    """Whether a host the operator lists by name may have such an address; others must be listed by address."""
     return kind in _OF_HOSTS

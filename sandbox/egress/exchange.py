@@ -1,4 +1,4 @@
-"""One connection out of a box, from the accepted socket to its line in the journal."""
+"""`Exchange`: one connection out of a box, from the accepted socket to its entry in the journal."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class Exchange:
-    """`allowed`: the job's destinations in canonical form. The socket is owned by it and closed at the end of `run`."""
+    """One connection. Owns the socket, and closes it at the end of `run`. `allowed` are canonical destinations."""
 
     def __init__(
         self,
@@ -41,15 +41,15 @@ class Exchange:
         self._loop = asyncio.get_running_loop()
         self._deadline = self._loop.time() + rules.total_s
         self._relay: Relay | None = None
-        self.finished = asyncio.Event()  # nothing the box has sent is still to be passed on
+        self.finished = asyncio.Event()  # set once everything the box has sent is forwarded
 
     async def run(self, outlet: Destination | None) -> None:
-        """outlet: where the listening socket leads; None when the client will say, as to a proxy."""
+        """Handle the connection. `outlet` is the socket's destination; None when the client names it, as to a proxy."""
         try:
             await (self._as_proxy() if outlet is None else self._straight(outlet))
-        except OSError as problem:  # the box's side broke before there was anything to carry
+        except OSError as problem:  # the box's side failed before there was anything to forward
             self._note(outlet, allowed=False, reason=f"the client was gone: {problem.strerror or problem}")
-        except Exception:  # noqa: BLE001  (a fault of ours ends one connection, and is seen)
+        except Exception:  # noqa: BLE001  (a bug of ours ends one connection, and is logged)
             _log.exception("an egress connection failed")
             self._note(outlet, allowed=False, reason="the proxy failed; its log has the traceback")
             reset_on_close(self._inside)
@@ -92,7 +92,7 @@ class Exchange:
             await self._carry(destination, outside, address, request.head + rest, rewrite=True)
 
     async def _read_request(self) -> tuple[heads.Request | None, bytes]:
-        """The request, and what came after its head. None when the client left without a word. Raises BadHead."""
+        """Return the request, and what came after its head. None when the client left without one. Raises BadHead."""
         data = bytearray()
         try:
             async with asyncio.timeout(self._rules.head_s):
@@ -117,7 +117,7 @@ class Exchange:
             return None
 
     async def _dial(self, destination: Destination) -> tuple[socket.socket, Address]:
-        """A connection to a pinned address. What fails is in the journal already as it is raised."""
+        """Connect to a pinned address. A failure is in the journal by the time it is raised."""
         try:
             addresses = await pin(destination, self._rules, self._resolver)
         except (Refused, Unresolved) as problem:
@@ -189,7 +189,7 @@ class Exchange:
             )
 
     async def _say_no(self, status: int, reason: str) -> None:
-        """Answer, and read on for a moment: closing on unread bytes would reset the answer away."""
+        """Answer, then read for a moment: to close with unread data would reset the connection and lose the answer."""
         self.finished.set()
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(_FAREWELL_S):

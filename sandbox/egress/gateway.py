@@ -1,8 +1,8 @@
-"""The way out of one box: accepts on the sockets that listen in it, and carries what its job may reach.
+"""`Gateway`: the egress of one box. Accepts on the sockets that listen in it, and forwards what its job may reach.
 
-The sockets were made by process 1 of the box and belong to the box's network namespace wherever they are held; what is
-accepted from them is carried by this process, in the host's. So nothing in the box has a route to anywhere, and the box
-needs no process of ours to keep.
+Process 1 of the box created the sockets, and they belong to the box's network namespace wherever they are held. This
+process forwards what it accepts from them, in the host's namespace. So nothing in the box has a route to anywhere, and
+the box needs no additional process.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ from sandbox.egress.rules import EgressRules
 
 _ACCEPTS_PER_WAKE = 16
 _PACKETS_PER_WAKE = 64
-_PAUSE_S = 0.05  # for who connects past his limits: others need this loop too
-_FLUSH_S = 0.25  # for what an ended job has sent already to be passed on
+_PAUSE_S = 0.05  # pause for a client that exceeds its limits: others need this loop too
+_FLUSH_S = 0.25  # time to forward what an ended job has already sent
 
 
 class Gateway:
-    """One per job; `open` it with the box's sockets, and close it always."""
+    """The egress of one job. `open` it with the box's sockets, and always close it."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Gateway:
         self._closed = False
 
     def open(self, descriptors: Sequence[int]) -> None:
-        """Take the listening sockets, in the plan's order, and after them the raw ones that see strays.
+        """Take the listening sockets, in the plan's order, followed by the raw ones for stray packets.
 
         Raises SandboxError.
         """
@@ -76,7 +76,7 @@ class Gateway:
         return self._journal.entries()
 
     async def aclose(self, *, flush: bool = True) -> None:
-        """Close every socket and end every task. flush: give what the job has sent a moment to be passed on."""
+        """Close every socket and end every task. `flush` first forwards, for a moment, what the job has sent."""
         self._closed = True
         for end in self._packets:
             self._look_for_strays(end, self._rules.kept)
@@ -93,7 +93,7 @@ class Gateway:
                 inside, _ = listener.accept()
             except (BlockingIOError, ConnectionAbortedError):
                 return
-            except OSError as problem:  # no descriptors left, most likely
+            except OSError as problem:  # most likely no descriptors left
                 self._journal.add(self._refused(listener, f"the engine cannot accept it: {problem.strerror}"))
                 self._pause(listener)
                 return
@@ -116,7 +116,7 @@ class Gateway:
 
         def ended(done: asyncio.Task[None]) -> None:
             del self._running[done]
-            inside.close()  # one that was cancelled before its first step could not
+            inside.close()  # one that was cancelled before its first step could not close it
             exchange.finished.set()
 
         task.add_done_callback(ended)
@@ -166,7 +166,7 @@ class Gateway:
                 each.cancel()
 
     async def _end_all(self) -> None:
-        """See every task ended, also while this one is being cancelled."""
+        """Wait until every task has ended, even while this one is being cancelled."""
         cancelled = False
         for task in self._running:
             task.cancel()

@@ -1,7 +1,7 @@
-"""The head of an HTTP/1 message, as far as a forward proxy must understand it (RFC 9110, RFC 9112).
+"""Parses the head of an HTTP/1 message, as far as a forward proxy needs it (RFC 9110, RFC 9112).
 
-One request per connection: `Connection: close` is put on both heads, so that a client never sends the next request,
-perhaps for another host, down a connection that is already tied to one.
+Each connection carries one request: both heads get `Connection: close`, so that a client never sends its next request,
+perhaps for another host, over a connection that is already tied to one.
 """
 
 import re
@@ -29,18 +29,18 @@ _HOP_BY_HOP = frozenset(
         b"upgrade",
     }
 )
-_NEVER_DROPPED = frozenset({b"content-length", b"transfer-encoding", b"host"})  # whatever `Connection` names
+_NEVER_DROPPED = frozenset({b"content-length", b"transfer-encoding", b"host"})  # even when `Connection` names them
 _CONTINUE_CLASS = b"1"
 _SWITCHING = b"101"
 
 
 class BadHead(ValueError):
-    """Not HTTP as a proxy understands it; the message is for the client."""
+    """The head is not valid for a proxy. The message is for the client."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """tunnel: CONNECT. head: what to send on to the destination, empty for a tunnel."""
+    """A request. `tunnel` is true for CONNECT. `head` is what to send to the destination; empty for a tunnel."""
 
     destination: Destination
     tunnel: bool
@@ -48,7 +48,7 @@ class Request:
 
 
 def parse_request(head: bytes) -> Request:
-    """`head` without the empty line that ends it. Raises BadHead."""
+    """Parse a head without the empty line that ends it. Raises BadHead."""
     first, *lines = head.split(b"\r\n")
     matched = _REQUEST.fullmatch(first)
     if not matched:
@@ -68,13 +68,13 @@ def parse_request(head: bytes) -> Request:
 
 
 class ResponseRewriter:
-    """Feeds a response through, its head made to say that the connection ends with it."""
+    """Forwards a response, with a head that says that the connection ends with it."""
 
     def __init__(self) -> None:
         self._held: bytearray | None = bytearray()
 
     def __call__(self, data: bytes) -> bytes:
-        """What can be passed on by now. b"" as `data` is the end of the stream. Raises BadHead."""
+        """Return what can be forwarded. Pass b"" at the end of the stream. Raises BadHead."""
         if self._held is None:
             return data
         if not data:
@@ -87,7 +87,7 @@ class ResponseRewriter:
             status, rewritten = _rewrite(head)
             passed += rewritten
             if status.startswith(_CONTINUE_CLASS) and status != _SWITCHING:
-                self._held = rest  # an interim response: the real one follows
+                self._held = rest  # an interim response: the final one follows
             else:
                 self._held = None
                 passed += rest
@@ -97,7 +97,10 @@ class ResponseRewriter:
 
 
 def refusal(status: int, reason: str) -> bytes:
-    """A whole response. The reason is in its first line too: of a refused CONNECT most clients show only that."""
+    """Return a whole response.
+
+    Its first line also has the reason: for a refused CONNECT most clients show only that.
+    """
     said = re.sub(r"[^\x20-\x7e]", "?", reason)[:400]
     body = f"{reason}\n".encode(errors="replace")
     return (

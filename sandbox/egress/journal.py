@@ -1,4 +1,4 @@
-"""What went out of a box, and what wanted to: a bounded list, and a listener."""
+"""`Journal`: the connections out of a box and the attempts to make one, as a bounded list and for a listener."""
 
 import logging
 from collections.abc import Callable
@@ -10,7 +10,7 @@ _log = logging.getLogger(__name__)
 
 
 class Journal:
-    """Keeps the first `kept` connections of one job. The listener hears of all of them as they end."""
+    """Keeps the first `kept` connections of one job. The listener is called for each of them as it ends."""
 
     def __init__(self, kept: int, on_connection: OnConnection | None = None) -> None:
         self._kept = kept
@@ -26,7 +26,7 @@ class Journal:
         if self._on_connection is not None:
             try:
                 self._on_connection(connection)
-            except Exception:  # noqa: BLE001  (the listener's fault must not cut a job's connections; the outcome lists them anyway)
+            except Exception:  # noqa: BLE001  (a failing listener must not end a job's connections; the outcome lists them anyway)
                 _log.exception("the listener for egress connections failed and hears of no more")
                 self._on_connection = None
 
@@ -35,7 +35,7 @@ class Journal:
         return len(self._entries) >= self._kept
 
     def entries(self) -> tuple[Connection, ...]:
-        """Oldest first; a last one that says how many were not kept."""
+        """Return the entries, oldest first; the last one gives the number of those not kept, if any."""
         if not self._left_out:
             return tuple(self._entries)
         return (*self._entries, Connection("", allowed=False, reason=f"{self._left_out} more are not listed"))

@@ -1,11 +1,11 @@
-"""A job's destinations as seen from its box: who listens where, what names resolve to, which variables say so."""
+"""`EgressPlan`: a job's destinations as its box sees them: the listening sockets, the names and the variables."""
 
 from dataclasses import dataclass
 
 from sandbox.contract import Destination
 from sandbox.egress.addresses import parse
 
-PROXY_ADDRESS, PROXY_PORT = "127.0.2.1", 3128  # not 127.0.0.1, where a job's own servers are
+PROXY_ADDRESS, PROXY_PORT = "127.0.2.1", 3128  # not 127.0.0.1, where a job's own servers listen
 _PROXY_NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 _DIRECT_NAMES = ("NO_PROXY", "no_proxy")
 _DIRECT = "localhost,127.0.0.1,::1"
@@ -15,7 +15,7 @@ _LOCALHOST = "localhost"
 
 @dataclass(frozen=True, slots=True)
 class Outlet:
-    """One listening socket in the box. destination: where it leads; None for the proxy, which is told by its client."""
+    """One listening socket in the box. `destination` is None for the proxy, whose clients name it."""
 
     address: str
     port: int
@@ -24,7 +24,7 @@ class Outlet:
 
 @dataclass(frozen=True, slots=True)
 class EgressPlan:
-    """hosts: the box's /etc/hosts."""
+    """What to set up in the box. `hosts` is the text of its /etc/hosts."""
 
     outlets: tuple[Outlet, ...]
     hosts: str
@@ -35,9 +35,9 @@ class EgressPlan:
 
 
 def make(destinations: tuple[Destination, ...]) -> EgressPlan | None:
-    """For destinations in canonical form; None without any: then nothing is set up in the box at all.
+    """Return the plan for canonical destinations; None without any, so that nothing is set up in the box.
 
-    Every name gets a loopback address of its own. An address keeps itself: inside the box it is made a local one.
+    Every name gets its own loopback address. An address stays as it is: inside the box it is local.
     """
     if not destinations:
         return None
@@ -64,7 +64,7 @@ def make(destinations: tuple[Destination, ...]) -> EgressPlan | None:
 
 
 def environment(plan: EgressPlan | None) -> dict[str, str]:
-    """Variables for programs that honour proxies; the others find the outlets by name."""
+    """Return the variables for programs that support proxies; the others find the outlets by name."""
     if plan is None:
         return {}
     proxy = f"http://{PROXY_ADDRESS}:{PROXY_PORT}"

@@ -1,7 +1,7 @@
-"""Carry bytes between a box and its destination: one buffer per direction, half-closes kept, clocks watched.
+"""`Relay`: forwards bytes between a box and its destination, with half-closes and timeouts.
 
-Plain sockets rather than streams: what is in flight is never more than one buffer each way, because nothing is read
-before what was read has been written.
+Uses plain sockets instead of streams, with one buffer per direction: nothing is read before the previous data has been
+written, so no more than one buffer is in transit each way.
 """
 
 import asyncio
@@ -12,20 +12,23 @@ from collections.abc import Callable
 
 _BUFFER = 64 << 10
 _LINGER_NONE = struct.pack("ii", 1, 0)  # close with a reset
-_TOUCH_SHARE = 8  # the idle clock is set back at most this often per idle time: a timer per chunk would cost
+_TOUCH_SHARE = 8  # the idle timer is reset at most this often per idle time, since a timer per chunk would be slow
 
 ENDED = "ended"
 Rewrite = Callable[[bytes], bytes]
 
 
 class Relay:
-    """One carried connection. The sockets stay the caller's, who closes them.
+    """One forwarded connection. The caller owns and closes the sockets.
 
-    sent, received: bytes that went out of the box, and in. flushed: set once all the box has sent has been passed on.
+    Attributes:
+        sent: Bytes that left the box.
+        received: Bytes that entered it.
+        flushed: Set once everything the box has sent is forwarded.
     """
 
     def __init__(self, inside: socket.socket, outside: socket.socket, *, idle_s: float, deadline: float) -> None:
-        """deadline: on the running loop's clock."""
+        """`deadline` is on the running loop's clock."""
         self._loop = asyncio.get_running_loop()
         self._inside, self._outside = inside, outside
         self._idle_s, self._deadline = idle_s, deadline
@@ -35,7 +38,10 @@ class Relay:
         self.flushed = asyncio.Event()
 
     async def run(self, first: bytes = b"", rewrite: Rewrite | None = None) -> str:
-        """Until both sides have ended; how it went, in words. first: goes out ahead of what the box sends."""
+        """Forward until both sides have ended; return how it went, in words.
+
+        `first` is sent before the box's own data.
+        """
         try:
             async with asyncio.timeout(None) as clock:
                 self._touch(clock)
@@ -63,7 +69,7 @@ class Relay:
             await self._loop.sock_sendall(self._outside, buffer[:size])
             self.sent += size
             self._touch(clock)
-            await asyncio.sleep(0)  # sockets that are always ready would never give the loop back
+            await asyncio.sleep(0)  # sockets that are always ready would otherwise never yield to the loop
         _no_more(self._outside)
         self.flushed.set()
 
@@ -87,11 +93,11 @@ class Relay:
 
 
 def reset_on_close(end: socket.socket) -> None:
-    """Closing it will tell the other side that the stream broke off, rather than that it was complete."""
-    with contextlib.suppress(OSError):  # it is closed or reset already
+    """Make a close of this socket tell the other side that the stream was cut, not completed."""
+    with contextlib.suppress(OSError):  # closed or reset already
         end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NONE)
 
 
 def _no_more(end: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # the other side was quicker, and is gone
+    with contextlib.suppress(OSError):  # the other side was faster, and is gone
         end.shutdown(socket.SHUT_WR)

@@ -1,4 +1,4 @@
-"""Resolve a destination outside the box, judge every answer, and pin what may be connected to."""
+"""Resolves destinations outside the box, checks every address, and pins those that may be connected to."""
 
 import asyncio
 import socket
@@ -10,7 +10,7 @@ from sandbox.contract import Destination
 from sandbox.egress.addresses import Address, Kind, kind_of, parse
 from sandbox.egress.rules import EgressRules
 
-_THREADS = 8  # of our own, so that a job's slow names cost nobody else's work a thread
+_THREADS = 8  # our own, so that slow lookups of a job block no one else's threads
 _MAX_ANSWERS = 16
 
 
@@ -19,14 +19,14 @@ class Refused(Exception):
 
 
 class Unresolved(Exception):
-    """The name has no address, or no answer came in time."""
+    """The name has no address, or the lookup timed out."""
 
 
 class Resolver(Protocol):
-    """Looks one name up. Raises OSError when it has no address."""
+    """Looks up one name. Raises OSError when it has no address."""
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
-        """Its addresses as text, in order of preference."""
+        """Return its addresses as text, in order of preference."""
         ...
 
 
@@ -49,11 +49,11 @@ class SystemResolver:
 
 
 async def pin(destination: Destination, rules: EgressRules, resolver: Resolver) -> tuple[Address, ...]:
-    """The addresses to connect to, best first: only these, whatever the name resolves to a moment later.
+    """Return the only addresses to connect to, best first, whatever the name resolves to a moment later.
 
-    One address that may not be reached refuses the whole answer: a public name with a private address among its own is
-    either an attack or a mistake, and which of them a client would pick is not ours to guess.
-    `destination` is canonical. Raises Refused, Unresolved.
+    One forbidden address refuses the whole answer: a public name that also has a private address is either an attack or
+    a mistake, and it is unknown which address a client would use. `destination` is canonical. Raises Refused,
+    Unresolved.
     """
     answers = _literal(destination) or await _look_up(destination, rules, resolver)
     for address in answers:
@@ -93,11 +93,11 @@ async def _look_up(destination: Destination, rules: EgressRules, resolver: Resol
 
 
 def _is_this_machine(address: Address) -> bool:
-    """Whether the system would deliver to itself: it then picks the very address as its own side's. Sends nothing."""
+    """Whether the system would deliver to itself: then it chooses the same address as source. Sends nothing."""
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6  # noqa: PLR2004  (IP's version)
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect((str(address), 9))
             return parse(str(probe.getsockname()[0])) == address
-    except OSError:  # no route: connecting will say so
+    except OSError:  # no route: connecting will report it
         return False

@@ -1,4 +1,4 @@
-"""What egress is allowed to anyone, and which lists of destinations are ones."""
+"""The rules of egress: what is allowed to any job, and which lists of destinations are valid."""
 
 import ipaddress
 import re
@@ -9,19 +9,23 @@ from sandbox.contract import Destination, SandboxError
 from sandbox.egress.addresses import Address, Kind, kind_of, may_be_a_listed_host, parse, plain
 
 MAX_DESTINATIONS = 32
-_MAX_NAME = 253  # RFC 1035, without the root's dot
+_MAX_NAME = 253  # RFC 1035, without the final dot
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")  # a last label like this makes it an IPv4 address in old clothes
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")  # a last label like this makes the name an IPv4 address in legacy notation
 
 
 @dataclass(frozen=True, slots=True)
 class EgressRules:
-    """What the operator grants every job with egress, on top of the job's own list. Seconds and counts.
+    """What the operator allows every job with egress, in addition to the job's own list.
 
-    allow_private: hosts and addresses that may be reached although they are not public. A host's name opens private,
-        loopback and carrier-NAT addresses to it; anything else (link-local, multicast, …) only the address itself.
-    idle_s: without a byte in either direction. total_s: for one connection, however busy it is.
-    kept: connections listed in an outcome; those after are only counted.
+    Attributes:
+        allow_private: Hosts and addresses that may be reached although they are not public. A host's name allows
+            private, loopback and carrier-NAT addresses for it; other kinds (link-local, multicast, …) must be listed by
+            address.
+        connect_s: Seconds to connect.
+        idle_s: Seconds without a byte in either direction.
+        total_s: Seconds of one connection, however active it is.
+        kept: Connections listed in an outcome; the rest are only counted.
     """
 
     allow_private: frozenset[str] = frozenset()
@@ -38,7 +42,7 @@ class EgressRules:
         object.__setattr__(self, "allow_private", frozenset(canonical_host(host) for host in self.allow_private))
 
     def objection(self, host: str, address: Address) -> str:
-        """Why `host` (canonical) may not be reached at `address`; "" when it may."""
+        """Return why `host` (canonical) may not be reached at `address`; "" when it may."""
         kind = kind_of(address)
         if kind is Kind.PUBLIC or plain(address).compressed in self.allow_private:
             return ""
@@ -48,9 +52,9 @@ class EgressRules:
 
 
 def canonical_host(host: str) -> str:
-    """One spelling per host: a lower-case name without its last dot, or an address in its short form.
+    """Return the canonical spelling of a host: a lower-case name without its final dot, or an address in short form.
 
-    Raises ValueError for what is neither, for wildcards, and for the numbers old resolvers take as IPv4 (`127.1`).
+    Raises ValueError for anything else, for wildcards, and for numbers that old resolvers take as IPv4 (`127.1`).
     """
     text = host.lower().rstrip(".")
     try:
@@ -72,7 +76,7 @@ def canonical_host(host: str) -> str:
 
 
 def _can_be_connected_to(host: str) -> bool:
-    """Whether one host can be at this address; a name's are judged when it is resolved."""
+    """Whether one host can have this address; the addresses of a name are checked when it is resolved."""
     try:
         address = parse(host)
     except ValueError:
@@ -83,7 +87,7 @@ def _can_be_connected_to(host: str) -> bool:
 
 
 def canonical_destination(destination: Destination) -> Destination:
-    """One spelling per destination. Raises ValueError when nothing can be there."""
+    """Return the canonical spelling of a destination. Raises ValueError when nothing can be there."""
     host = canonical_host(destination.host)
     if not 0 < destination.port <= 65_535:  # noqa: PLR2004  (the largest port)
         raise ValueError(f"{destination.port} is not a port")
@@ -93,7 +97,7 @@ def canonical_destination(destination: Destination) -> Destination:
 
 
 def checked(destinations: Iterable[Destination]) -> tuple[Destination, ...]:
-    """The list in canonical form, without duplicates. Raises SandboxError when it cannot be one."""
+    """Return the list in canonical form, without duplicates. Raises SandboxError when an entry is not valid."""
     found: dict[Destination, None] = {}
     for destination in destinations:
         try:

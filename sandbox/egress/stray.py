@@ -1,9 +1,9 @@
-"""What a box tried to reach past its outlets: nothing listens there, but the attempt is noted.
+"""Reads what a box tried to reach past its outlets: nothing listens there, but the attempt is recorded.
 
-Inside a box with egress every address is a local one, so such packets are answered with a refusal at once, and raw
-sockets get a copy of them. Those sockets are as `sandbox.namespace.outlets` makes them: one per IP version for TCP and
-for UDP, which let through what opens a connection, or any datagram, to anything but 127.0.0.0/24 and ::1. Of IPv4 the
-IP header comes with the packet; of IPv6 only its destination does, beside it.
+Inside a box with egress every address is local, so such packets are refused at once, and raw sockets get a copy of
+them. `sandbox.namespace.outlets` creates those sockets: one per IP version for TCP and one for UDP. They pass what
+opens a connection, and any datagram, to anything but 127.0.0.0/24 and ::1. An IPv4 packet comes with its IP header; of
+IPv6 only the destination is given, beside the packet.
 """
 
 import ipaddress
@@ -13,13 +13,13 @@ from collections.abc import Mapping
 
 from sandbox.contract import Connection, Destination
 
-_V4_HEADER, _PACKET_INFO = 20, 16  # bytes: the least a header has; the address at the start of in6_pktinfo
+_V4_HEADER, _PACKET_INFO = 20, 16  # bytes: the shortest header; the address at the start of in6_pktinfo
 NOT_LISTED = "not on the job's list of destinations"
 _BARE = f"a bare address that is {NOT_LISTED}"
 
 
 def read(packets: socket.socket, most: int) -> list[tuple[Destination, int]]:
-    """Up to `most` attempts that wait in a non-blocking raw socket, as (where to, IP protocol)."""
+    """Return up to `most` attempts from a non-blocking raw socket, as (destination, IP protocol)."""
     found = []
     for _ in range(most):
         try:
@@ -33,7 +33,7 @@ def read(packets: socket.socket, most: int) -> list[tuple[Destination, int]]:
 
 
 def connection(destination: Destination, protocol: int, names: Mapping[str, str]) -> Connection:
-    """The journal's line for an attempt. names: the hosts whose addresses in the box are not their own."""
+    """Return the journal's entry for an attempt. `names` are the hosts by their addresses in the box."""
     host = names.get(destination.host)
     reason = NOT_LISTED if host else _BARE
     udp = "; UDP never leaves a box" if protocol == socket.IPPROTO_UDP else ""

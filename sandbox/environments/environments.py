@@ -1,4 +1,4 @@
-"""Environments of packages, by what was asked for: built once, shared while in use, kept until the room is needed."""
+"""Package environments, identified by their requirements: built once, shared while in use, evicted for space."""
 
 import asyncio
 import contextlib
@@ -18,9 +18,9 @@ from sandbox.environments import indexes
 from sandbox.environments.installer import Bounds, OnProgress, install
 from sandbox.environments.shelf import CacheUsage, Shelf
 
-_PAUSE_S = 0.05  # between two looks at a lock that somebody else has
-_PATIENCE_S = 30.0  # past the builder's own time, to wait for another process that builds the same
-_MAX_REMEMBERED = 1024  # spellings of requirements whose key is known
+_PAUSE_S = 0.05  # between two attempts at a lock that somebody else holds
+_PATIENCE_S = 30.0  # in addition to the build time, to wait for another process that builds the same environment
+_MAX_REMEMBERED = 1024  # spellings of requirements whose key is cached
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -28,10 +28,14 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentsConfig:
-    """cache: the folder to keep them below. cap_bytes: kept on the disk, beside those in use and the one being built.
+    """The config of environments.
 
-    build_s, build_bytes: the most one environment may take, in seconds and on the disk. allow_builds: whether source
-    distributions may be built.
+    Attributes:
+        cache: The folder they are kept in.
+        cap_bytes: Bytes kept on disk, not counting environments in use or being built.
+        build_s: Seconds to build one environment.
+        build_bytes: Bytes on disk of one environment.
+        allow_builds: Whether source distributions may be built.
     """
 
     cache: Path = field(default_factory=lambda: platformdirs.user_cache_path("knackbox"))
@@ -42,7 +46,7 @@ class EnvironmentsConfig:
 
 
 class Environment:
-    """One environment in use: it stays where it is until `release`, or the end of the `with` block."""
+    """One environment in use. It is kept until `release`, or the end of the `with` block."""
 
     def __init__(
         self, key: str, site_packages: Path, share: Callable[[], "Environment"], release: Callable[[], None]
@@ -53,11 +57,14 @@ class Environment:
         self._release: Callable[[], None] | None = release
 
     def share(self) -> "Environment":
-        """The same for one more user, who releases it separately. This one must not have been released yet."""
+        """Return the same environment for one more user, who releases it separately.
+
+        Must not be called after `release`.
+        """
         return self._share()
 
     def release(self) -> None:
-        """No longer needed. Calling it again does nothing."""
+        """Release it. Calling it again does nothing."""
         release, self._release = self._release, None
         if release is not None:
             release()
@@ -71,14 +78,14 @@ class Environment:
 
 @dataclass(slots=True)
 class _Held:
-    """A shared lock this process holds, and for how many users of its own."""
+    """A shared lock held by this process, and the number of its users."""
 
     lock: int
     users: int = 0
 
 
 class Environments:
-    """All environments below one cache folder. Any number of processes may work on the same folder at once."""
+    """All environments in one cache folder. Any number of processes may use the same folder at once."""
 
     def __init__(
         self,
@@ -95,10 +102,15 @@ class Environments:
         self._held: dict[str, _Held] = {}
 
     async def acquire(self, requirements: tuple[str, ...], *, on_progress: OnProgress | None = None) -> Environment:
-        """The environment of these requirements, built if need be, and kept from removal until it is released.
+        """Return the environment of these requirements, built if necessary, and locked until it is released.
 
-        on_progress: given uv's words, a line at a time, while it is built. Raises UnresolvedRequirements when the
-        requirements cannot be had, SandboxError when the cache folder cannot be used.
+        Args:
+            requirements: PEP 508 requirements.
+            on_progress: Called with each line of uv's output while it is built.
+
+        Raises:
+            UnresolvedRequirements: The requirements cannot be installed.
+            SandboxError: The cache folder cannot be used.
         """
         if self._config.allow_builds:
             raise SandboxError(
@@ -113,14 +125,14 @@ class Environments:
         return self._lend(key)
 
     async def evict(self, cap_bytes: int | None = None) -> tuple[str, ...]:
-        """Remove what was not used for longest until at most `cap_bytes` are left; the keys of what went."""
+        """Remove the least recently used environments until at most `cap_bytes` are left; return the removed keys."""
         cap = self._config.cap_bytes if cap_bytes is None else cap_bytes
         with self._problems_told():
             await asyncio.to_thread(self._shelf.make)
             return await asyncio.to_thread(self._shelf.evict, cap)
 
     def usage(self) -> CacheUsage:
-        """What the cache holds now. Raises SandboxError."""
+        """Return what the cache holds now. Raises SandboxError."""
         with self._problems_told():
             return self._shelf.usage(self._config.cap_bytes)
 
@@ -145,17 +157,17 @@ class Environments:
         return self._kind
 
     async def _hold(self, key: str, wanted: tuple[str, ...], on_progress: OnProgress) -> None:
-        """Until `key` is in `_held`: share an environment that is whole, and build it first where it is not."""
+        """Wait until `key` is in `_held`: share the environment if it is complete, otherwise build it first."""
         built = False
         await asyncio.to_thread(self._shelf.make)
         async with self._patience(wanted):
             while not await self._share(key, wanted):
                 lock = self._shelf.try_lock(key, exclusive=True)
                 if lock is None:
-                    await asyncio.sleep(_PAUSE_S * random.uniform(0.5, 1.5))  # noqa: S311  (who looks when is no secret)
+                    await asyncio.sleep(_PAUSE_S * random.uniform(0.5, 1.5))  # noqa: S311  (the timing is not a secret)
                     continue
                 try:
-                    # Between our look and our lock, another may have built it.
+                    # Another process may have built it between the check and the lock.
                     if not await asyncio.to_thread(self._shelf.is_whole, key, wanted):
                         await self._build(key, wanted, on_progress)
                         built = True
@@ -191,7 +203,7 @@ class Environments:
         return key in self._held
 
     async def _build(self, key: str, wanted: tuple[str, ...], on_progress: OnProgress) -> None:
-        """Under the exclusive lock."""
+        """Build it under the exclusive lock."""
         indexes_here = await asyncio.to_thread(indexes.of_this_machine, self._environ)
         bounds = Bounds(self._config.build_s, self._config.build_bytes)
         staging = await _to_its_end(self._shelf.stage, key)
@@ -238,7 +250,7 @@ class Environments:
 
 
 async def _to_its_end(work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """In a thread, and waited for also while being cancelled: what holds a lock must not let go halfway."""
+    """Run in a thread, and wait for it even while being cancelled: the holder of a lock must not release it half-way."""
     running = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
     cancelled = False
     while not running.done():
@@ -252,4 +264,4 @@ async def _to_its_end(work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwarg
 
 
 def _unheard(_: str) -> None:
-    """Nobody listens."""
+    """Ignore the progress."""

@@ -1,8 +1,8 @@
-"""One environment on the disk: a folder of packages beside a marker that says what was put there.
+"""One environment on disk: a folder of packages and a marker that says what was installed.
 
-The marker is written last and the whole is renamed into place, so a folder is there entirely or not at all. It holds
-a digest of every file's name, size and times of change, so that a folder in which something was changed, added or
-lost since is noticed and built anew.
+The marker is written last, and the whole is renamed into place, so a folder is either complete or absent. The marker
+contains a digest of every file's name, size and change times, so a folder that was modified since is detected and built
+again.
 """
 
 import ctypes
@@ -21,7 +21,7 @@ _MAX_MARKER_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """requirements: normalised. size_bytes: on the disk. digest: of the packages folder, as `survey` gives it."""
+    """A marker. `requirements` are normalised. `size_bytes` is on disk. `digest` is that of `survey`."""
 
     requirements: tuple[str, ...]
     interpreter: str
@@ -33,7 +33,7 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What lies in a packages folder. digest: over names, kinds, sizes and times; contents are not read."""
+    """The contents of a packages folder. `digest` covers names, kinds, sizes and times, but not the files' contents."""
 
     size_bytes: int
     files: int
@@ -41,7 +41,10 @@ class Survey:
 
 
 def contents(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """(path below `folder`, status) of everything in it, links not followed; what vanishes meanwhile is left out."""
+    """Yield (path below `folder`, status) of everything in it, without following links.
+
+    Skips what vanishes meanwhile.
+    """
     waiting = [""]
     while waiting:
         below = waiting.pop()
@@ -60,13 +63,13 @@ def contents(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def survey(packages: Path) -> Survey:
-    """Raises nothing for a folder that is not there: its survey is that of an empty one."""
+    """Survey a folder. A missing folder has the survey of an empty one."""
     size, files = 0, 0
     lines = []
     for path, status in contents(packages):
         size += status.st_blocks * 512
         files += 1
-        # A directory's size and times say nothing that its entries do not.
+        # A directory's size and times add nothing to its entries.
         is_folder = stat.S_ISDIR(status.st_mode)
         stamps = () if is_folder else (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         lines.append(repr((os.fsencode(path), status.st_mode, *stamps)))
@@ -74,7 +77,7 @@ def survey(packages: Path) -> Survey:
 
 
 def seal(folder: Path, requirements: tuple[str, ...], interpreter: str, installer: str) -> Marker:
-    """Write the marker of a folder that is ready, and have everything on the disk before returning."""
+    """Write the marker of a finished folder, and sync everything to disk before returning."""
     found = survey(folder / PACKAGES)
     marker = Marker(requirements, interpreter, installer, found.size_bytes, found.files, found.digest)
     with (folder / MARKER).open("x", encoding="utf-8") as out:
@@ -86,7 +89,7 @@ def seal(folder: Path, requirements: tuple[str, ...], interpreter: str, installe
 
 
 def read_marker(folder: Path) -> Marker | None:
-    """The marker; None when there is none that can be read."""
+    """Return the marker; None when there is no readable one."""
     try:
         with (folder / MARKER).open("rb") as source:
             fields = json.loads(source.read(_MAX_MARKER_BYTES))
@@ -104,7 +107,7 @@ def is_whole(folder: Path, requirements: tuple[str, ...]) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the folder's entries on the disk."""
+    """Sync the folder's entries to disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -113,7 +116,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def sync_file_system(folder: Path) -> None:
-    """syncfs(2): one call instead of an fsync for each of some thousand files."""
+    """syncfs(2): one call instead of an fsync for each of several thousand files."""
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -1,8 +1,8 @@
-"""Where packages come from on this machine: uv's own configuration, or else pip's, carried over to uv.
+"""Where packages come from on this machine: uv's own configuration, or pip's, converted for uv.
 
-uv reads no pip configuration, and it is run without the user's home and environment, so what it may know is put
-together here: indexes, certificates and proxies, and nothing else. It travels in the environment, not on the command
-line, since an index's address may hold a password.
+uv does not read pip's configuration, and it runs without the user's home and environment. So what it may know is
+assembled here: indexes, certificates and proxies, and nothing else. It is passed in the environment instead of on the
+command line, since the address of an index may contain a password.
 
 Sources: pip's "Configuration" page for its files and their order, uv's "Environment variables" reference.
 """
@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from sandbox.contract import SandboxError
 
-# Any of these set: the user has told uv itself where packages are.
+# If any of these is set, the user has configured uv itself.
 _UV_PLACES = ("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_OFFLINE")
 _UV_OTHERS = (
     "UV_INDEX_STRATEGY", "UV_INSECURE_HOST", "UV_NATIVE_TLS", "UV_SYSTEM_CERTS", "UV_HTTP_TIMEOUT", "UV_HTTP_RETRIES",
@@ -37,9 +37,12 @@ _SHOWN = "<index>"
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """environment: for uv, and all of it that comes from the outside. options: for its command line, nothing secret.
+    """Settings for uv.
 
-    private: addresses, hosts and folders that no message shows.
+    Attributes:
+        environment: Its variables, and the only ones from outside.
+        options: For its command line, without secrets.
+        private: Addresses, hosts and folders that no message may show.
     """
 
     environment: Mapping[str, str]
@@ -47,7 +50,7 @@ class IndexSettings:
     private: tuple[str, ...] = ()
 
     def redact(self, text: str) -> str:
-        """The text without addresses: they may hold a password, and who asked has no use for them."""
+        """Return the text without addresses: they may contain a password, and the reader does not need them."""
         text = _ADDRESS.sub(_SHOWN, text)
         for word in self.private:
             text = text.replace(word, _SHOWN)
@@ -55,7 +58,7 @@ class IndexSettings:
 
 
 def of_this_machine(environ: Mapping[str, str]) -> IndexSettings:
-    """Settings as `environ` and the files it leads to have them. Raises SandboxError for a file that cannot be read."""
+    """Return the settings from `environ` and the files it leads to. Raises SandboxError for an unreadable file."""
     carried = {name: value for name, value in environ.items() if _is_carried(name) and value}
     pip = _pip_settings(environ)
     _carry_network(pip, carried)
@@ -80,7 +83,7 @@ def _from_pip(pip: Mapping[str, str], carried: dict[str, str]) -> IndexSettings:
         carried["UV_DEFAULT_INDEX"] = first
     if more:
         carried["UV_INDEX"] = " ".join(more)
-        # pip takes the best version of all its indexes. Whoever set several up for pip has them equally trusted.
+        # pip takes the best version of all its indexes, so whoever configured several for pip trusts them equally.
         carried.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")
     if links:
         carried["UV_FIND_LINKS"] = ",".join(links)
@@ -91,7 +94,7 @@ def _from_pip(pip: Mapping[str, str], carried: dict[str, str]) -> IndexSettings:
 
 
 def _carry_network(pip: Mapping[str, str], carried: dict[str, str]) -> None:
-    """pip's certificate, proxy and timeout where nothing more general is set."""
+    """Add pip's certificate, proxy and timeout where nothing more general is set."""
     proxy = pip.get("proxy", "").strip()
     if proxy:
         proxy = proxy if "://" in proxy else f"http://{proxy}"
@@ -120,7 +123,7 @@ def _settled(carried: dict[str, str], more: tuple[str, ...], options: tuple[str,
 
 
 def _pip_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """pip's settings by the names of its long options; later sources win, as pip has it."""
+    """Return pip's settings by the names of its long options; later sources win, as in pip."""
     settings: dict[str, str] = {}
     for path in _pip_files(environ):
         parser = configparser.RawConfigParser()
@@ -156,7 +159,7 @@ def _pip_files(environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _uv_file(environ: Mapping[str, str]) -> tuple[Path, dict[str, Any]] | None:
-    """The first uv.toml that says where packages are."""
+    """Return the first uv.toml that names indexes."""
     if environ.get("UV_NO_CONFIG", "").lower() in _TRUE:
         return None
     own = environ.get("UV_CONFIG_FILE")

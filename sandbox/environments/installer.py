@@ -1,6 +1,6 @@
-"""Run uv once: wheels of a set of requirements into one folder, under a clock and a size.
+"""Runs uv once, to install wheels into one folder within limits of time and size.
 
-Only wheels are taken, so nothing of a package runs: uv unpacks them, and compiles their modules to bytecode without
+Only wheels are accepted, so no code of a package runs: uv unpacks them, and compiles their modules to bytecode without
 running them. See docs/design/environments.md.
 """
 
@@ -36,7 +36,7 @@ _NOT_NEWS = ("Using CPython", "Using PyPy", "warning: Failed to hardlink")
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """wall_s: seconds for all of it. size_bytes: what may lie on the disk for it."""
+    """Limits of a build. `wall_s` is its duration in seconds, `size_bytes` its size on disk."""
 
     wall_s: float
     size_bytes: int
@@ -45,9 +45,9 @@ class Bounds:
 async def install(
     requirements: Sequence[str], staging: Path, bounds: Bounds, indexes: IndexSettings, on_progress: OnProgress
 ) -> Path:
-    """The site-packages folder below `staging`, filled. `staging` is an empty folder, and the caller's to remove.
+    """Install into `staging`, an empty folder that the caller removes; return the site-packages folder below it.
 
-    Raises UnresolvedRequirements with uv's own words, without addresses. Cancelling kills uv before it returns.
+    Raises UnresolvedRequirements with uv's own message, without addresses. Cancelling kills uv before this returns.
     """
     target = staging / "site-packages"
     for name in ("site-packages", "scratch"):
@@ -113,7 +113,7 @@ def _environment(staging: Path, indexes: IndexSettings) -> dict[str, str]:
         "HOME": scratch,
         "TMPDIR": scratch,
         "LANG": "C.UTF-8",
-        # A cache of its own, thrown away with the scratch folder: what one set of packages brings, another never meets.
+        # The cache is removed with the scratch folder, so that no set of packages sees files of another.
         "UV_CACHE_DIR": f"{scratch}/cache",
         "UV_PYTHON_DOWNLOADS": "never",
     }
@@ -123,7 +123,7 @@ def _environment(staging: Path, indexes: IndexSettings) -> dict[str, str]:
 
 
 class _Listener:
-    """What uv says: passed on line by line, and kept in bounded memory for when it fails."""
+    """Reads uv's output: passes it on line by line, and keeps a bounded part of it for an error message."""
 
     def __init__(self, indexes: IndexSettings, staging: Path, on_progress: OnProgress) -> None:
         self._kept = Capture(_MAX_MESSAGE_BYTES)
@@ -132,8 +132,8 @@ class _Listener:
         self._on_progress = on_progress
 
     async def hear(self, process: asyncio.subprocess.Process) -> None:
-        """Until uv has ended."""
-        assert process.stderr is not None  # noqa: S101  (asked for above)
+        """Read until uv has ended."""
+        assert process.stderr is not None  # noqa: S101  (requested above)
         rest = b""
         while data := await process.stderr.read(1 << 14):
             *lines, rest = (rest + data).split(b"\n")
@@ -164,16 +164,16 @@ async def _until_too_large(folder: Path, limit: int) -> str:
 
 
 def _over(folder: Path, limit: int) -> str:
-    """What there is too much of; "" when all is within bounds."""
+    """Return what exceeds its limit; "" when nothing does."""
     size, files, seen = 0, 0, set()
     for _, status in contents(folder):
         files += 1
-        if (status.st_dev, status.st_ino) not in seen:  # uv links from its cache
+        if (status.st_dev, status.st_ino) not in seen:  # uv hard-links from its cache
             seen.add((status.st_dev, status.st_ino))
             size += status.st_blocks * 512
     if size > limit:
         return f"{size:,} bytes"
-    return f"{files:,} files" if files > 2 * MAX_FILES else ""  # each is in the cache, too
+    return f"{files:,} files" if files > 2 * MAX_FILES else ""  # each is also in the cache
 
 
 def _too_large(what: str, bounds: Bounds) -> UnresolvedRequirements:
@@ -185,7 +185,7 @@ def _too_large(what: str, bounds: Bounds) -> UnresolvedRequirements:
 
 
 def _refuse_disguised(target: Path, requirements: Sequence[str]) -> None:
-    """Python's own modules import some that other systems have (`msvcrt`), also in a template, outside of every box."""
+    """Refuse top-level modules that the standard library may import (`msvcrt`): a template would run them outside of boxes."""
     found = sorted({entry.name.partition(".")[0] for entry in target.iterdir()} & sys.stdlib_module_names)
     if found:
         raise UnresolvedRequirements(
@@ -196,11 +196,11 @@ def _refuse_disguised(target: Path, requirements: Sequence[str]) -> None:
 
 def _named(requirements: Sequence[str]) -> str:
     text = ", ".join(requirements)
-    return text if len(text) <= 200 else f"{text[:200]}…"  # noqa: PLR2004  (a line's worth)
+    return text if len(text) <= 200 else f"{text[:200]}…"  # noqa: PLR2004  (one line)
 
 
 async def _end(process: asyncio.subprocess.Process, *tasks: asyncio.Future[Any]) -> None:
-    """Kill uv and what it started, and see it gone, also while this task is being cancelled."""
+    """Kill uv and what it started, and wait until it is gone, even while this task is being cancelled."""
     with contextlib.suppress(ProcessLookupError):
         if process.returncode is None:
             os.killpg(process.pid, signal.SIGKILL)

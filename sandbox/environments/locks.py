@@ -1,7 +1,7 @@
-"""Advisory locks on files: shared by those who use an environment, exclusive to the one who builds or removes it.
+"""Advisory file locks: shared by the users of an environment, exclusive for building or removing it.
 
-flock(2) belongs to an open file, so it also holds between tasks of one process, and the kernel lets go of it however
-its holder ends.
+flock(2) belongs to an open file, so it also works between tasks of one process, and the kernel releases it however its
+holder ends.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def try_lock(path: Path, *, exclusive: bool) -> int | None:
-    """A descriptor that holds the lock until it is closed; None when somebody else has it. Raises OSError."""
+    """Return a descriptor that holds the lock until it is closed; None when it is taken. Raises OSError."""
     kind = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -25,7 +25,7 @@ def try_lock(path: Path, *, exclusive: bool) -> int | None:
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # it was removed between the open and the lock: take the new one
+        os.close(descriptor)  # removed between the open and the lock: take the new one
 
 
 def remove(path: Path) -> None:

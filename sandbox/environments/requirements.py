@@ -1,7 +1,7 @@
-"""What a job may ask to have installed, in one spelling, and the key of the environment that holds it.
+"""Normalises the requirements of a job, and derives the key of the environment that satisfies them.
 
-Only names, extras, versions and markers: an address, a path or an option of the installer would let a job choose where
-code comes from, and that is the machine's to say.
+Only names, extras, versions and markers are allowed: with an address, a path or an installer option a job could choose
+where code comes from, which is up to the machine.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ _KEY_CHARS = 32
 
 
 def normalise(requirements: Iterable[str]) -> tuple[str, ...]:
-    """Every requirement in its canonical spelling (PEP 508, names as in PEP 503), sorted, each once.
+    """Return the requirements in canonical spelling (PEP 508, names as in PEP 503), sorted and without duplicates.
 
     Raises UnresolvedRequirements for anything that is not a plain requirement.
     """
@@ -38,18 +38,18 @@ def normalise(requirements: Iterable[str]) -> tuple[str, ...]:
 
 
 def key_of(normalised: tuple[str, ...], interpreter: str, installer: str) -> str:
-    """The folder name of the environment: a hash of all that decides what is in it."""
+    """Return the folder name of the environment: a hash of everything that determines its contents."""
     text = json.dumps([list(normalised), interpreter, installer])
     return hashlib.sha256(text.encode()).hexdigest()[:_KEY_CHARS]
 
 
 def this_interpreter() -> str:
-    """What decides which wheels fit: the Python, the platform, and the C library's version."""
+    """Return what determines which wheels fit: the Python, the platform, and the C library's version."""
     return "-".join((str(sys.implementation.cache_tag), sysconfig.get_platform(), *platform.libc_ver()))
 
 
 def installer_series() -> str:
-    """The series of uv within which it lays out environments alike: its major version, before 1.0 the minor too."""
+    """Return the series of uv with one environment layout: its major version, before 1.0 also the minor one."""
     version = Version(importlib.metadata.version("uv"))
     return f"uv-{version.major}" if version.major else f"uv-0.{version.minor}"
 

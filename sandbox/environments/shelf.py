@@ -1,4 +1,4 @@
-"""The cache folder: where environments stand, who holds which, and which go when there is too much.
+"""`Shelf`: the cache folder. Where environments are, who uses which, and which are evicted.
 
 <cache>/environments/<key>/site-packages     what boxes see, read-only
 <cache>/environments/<key>/complete.json     the marker
@@ -19,7 +19,10 @@ from sandbox.environments import folders, locks
 
 @dataclass(frozen=True, slots=True)
 class CacheUsage:
-    """What lies in the cache. in_use: environments some process holds. size_bytes: of all whole environments."""
+    """What the cache holds. `in_use` environments are locked by a process.
+
+    `size_bytes` is that of all complete ones.
+    """
 
     folder: Path
     environments: int
@@ -29,7 +32,7 @@ class CacheUsage:
 
 
 class Shelf:
-    """Every method may block, and raises OSError when the folder cannot be used."""
+    """A cache folder. Every method may block, and raises OSError when the folder cannot be used."""
 
     def __init__(self, cache: Path, clock_ns: Callable[[], int]) -> None:
         self.root = cache.expanduser().absolute() / "environments"
@@ -38,7 +41,7 @@ class Shelf:
         self._clock_ns = clock_ns
 
     def make(self) -> None:
-        """Create what is not there, for this user alone: whoever may write here decides what boxes import."""
+        """Create the folders, for this user only: whoever can write here decides what boxes import."""
         self.root.mkdir(0o700, parents=True, exist_ok=True)
         owner = self.root.stat().st_uid
         if owner != os.geteuid():
@@ -51,28 +54,28 @@ class Shelf:
         return self.root / key / folders.PACKAGES
 
     def has(self, key: str) -> bool:
-        """Whether an environment stands there; not whether it is whole."""
+        """Whether the environment exists, though not whether it is complete."""
         return (self.root / key / folders.MARKER).exists()
 
     def is_whole(self, key: str, wanted: tuple[str, ...]) -> bool:
         return folders.is_whole(self.root / key, wanted)
 
     def try_lock(self, key: str, *, exclusive: bool) -> int | None:
-        """As `locks.try_lock`."""
+        """Lock it, as `locks.try_lock` does."""
         return locks.try_lock(self._locks / key, exclusive=exclusive)
 
     def forget_lock(self, key: str) -> None:
-        """Under the exclusive lock, when nothing stands under this key."""
+        """Remove the lock's file, under the exclusive lock, when no environment has this key."""
         locks.remove(self._locks / key)
 
     def touch(self, key: str) -> None:
-        """It was used now."""
+        """Record that it was used now."""
         now = self._clock_ns()
         with contextlib.suppress(FileNotFoundError):
             os.utime(self._locks / key, ns=(now, now))
 
     def stage(self, key: str) -> Path:
-        """Under the exclusive lock: an empty folder to build in, and nothing else left under this key."""
+        """Return an empty folder to build in, and remove all others of this key. Needs the exclusive lock."""
         self._set_aside(key)
         for left in self._staging.glob(f"{key}.*"):
             shutil.rmtree(left, ignore_errors=True)
@@ -81,17 +84,17 @@ class Shelf:
         return staging
 
     def publish(self, key: str, staging: Path, wanted: tuple[str, ...], interpreter: str, installer: str) -> None:
-        """Under the exclusive lock: seal what was built, and put it in its place."""
+        """Seal what was built, and move it into place. Needs the exclusive lock."""
         shutil.rmtree(staging / "scratch")
         (staging / folders.PACKAGES / ".lock").unlink(missing_ok=True)  # uv's own, and writable for everybody
         for folder in (staging, staging / folders.PACKAGES):
-            folder.chmod(0o755)  # a box's user is another one
+            folder.chmod(0o755)  # a box has another user
         folders.seal(staging, wanted, interpreter, installer)
         staging.rename(self.root / key)
         folders.sync_folder(self.root)
 
     def evict(self, cap_bytes: int) -> tuple[str, ...]:
-        """Remove what is unused, longest unused first, until `cap_bytes` are left; the keys of what went."""
+        """Remove the least recently used environments until `cap_bytes` are left; return the removed keys."""
         self._clear_leftovers()
         found = sorted(self._all(), key=lambda item: self._last_use(item[0]))
         size = sum(marker.size_bytes for _, marker in found)
@@ -105,7 +108,7 @@ class Shelf:
         return tuple(gone)
 
     def usage(self, cap_bytes: int) -> CacheUsage:
-        """What it holds now; an absent folder holds nothing. Waits for nobody."""
+        """Return what it holds; an absent folder holds nothing. Does not wait for locks."""
         found = list(self._all())
         in_use = 0
         for key, _ in found:
@@ -117,7 +120,7 @@ class Shelf:
         return CacheUsage(self.root, len(found), in_use, sum(marker.size_bytes for _, marker in found), cap_bytes)
 
     def _remove(self, key: str) -> bool:
-        """False when it is in use."""
+        """Remove it; return False when it is in use."""
         lock = self.try_lock(key, exclusive=True)
         if lock is None:
             return False
@@ -129,14 +132,14 @@ class Shelf:
         return True
 
     def _set_aside(self, key: str) -> None:
-        """Gone from its place at once, so that nobody meets half of it."""
+        """Move it away at once, so that nobody sees half of it."""
         aside = self._fresh(key)
         with contextlib.suppress(FileNotFoundError):
             (self.root / key).rename(aside)
             shutil.rmtree(aside, ignore_errors=True)
 
     def _clear_leftovers(self) -> None:
-        """What killed builders left, of keys that nobody builds now, and folders whose marker cannot be read."""
+        """Remove what killed builders left, of keys nobody builds now, and folders without a readable marker."""
         for folder in self.root.iterdir():
             if not folder.name.startswith(".") and folders.read_marker(folder) is None:
                 self._remove(folder.name)
