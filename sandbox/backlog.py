@@ -42,7 +42,7 @@ class Backlog:
         return self.wait_s(agent, waiting, interval_s, now) <= self._max_wait_s
 
     def wait_s(self, agent: str, waiting: Mapping[str, int], interval_s: float, now: float) -> float:
-        """Return how long one more job of the agent would wait when agents take turns, including those due to return."""
+        """Return how long one more job of the agent would wait when agents take turns, counting those due to return."""
         ahead = dict(waiting)
         if len(self._promises):
             for each, count in self._promises.counts(now):

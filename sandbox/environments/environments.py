@@ -250,7 +250,7 @@ class Environments:
 
 
 async def _to_its_end(work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """Run in a thread, and wait for it even while being cancelled: the holder of a lock must not release it half-way."""
+    """Run in a thread, and wait for it even while being cancelled: a lock must not be released half-way."""
     running = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
     cancelled = False
     while not running.done():

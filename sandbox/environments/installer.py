@@ -185,7 +185,7 @@ def _too_large(what: str, bounds: Bounds) -> UnresolvedRequirements:
 
 
 def _refuse_disguised(target: Path, requirements: Sequence[str]) -> None:
-    """Refuse top-level modules that the standard library may import (`msvcrt`): a template would run them outside of boxes."""
+    """Refuse modules that the standard library may import (`msvcrt`): a template would run them outside of boxes."""
     found = sorted({entry.name.partition(".")[0] for entry in target.iterdir()} & sys.stdlib_module_names)
     if found:
         raise UnresolvedRequirements(

@@ -1,4 +1,7 @@
-"""One kernel in one box: started, found, signalled, ended. What is said to it goes past this file, over its sockets."""
+"""`BoxedKernel`: one kernel in one box. Starts it, locates its sockets, signals it and ends it.
+
+Messages to the kernel do not pass through here: they go over its sockets.
+"""
 
 import asyncio
 import fcntl
@@ -25,9 +28,10 @@ class Keeper(Protocol):
 
 
 class Place:
-    """Where clients find a kernel's sockets. It stays the same when the kernel behind it is another one.
+    """Where clients find a kernel's sockets. It stays the same when the kernel is replaced by another one.
 
-    A folder that only exists as a descriptor of this process: nothing to remove, and for this user's processes only.
+    It is a folder that only exists as a descriptor of this process, so there is nothing to remove, and only processes
+    of this user can use it.
     """
 
     def __init__(self) -> None:
@@ -35,11 +39,11 @@ class Place:
 
     @property
     def path(self) -> str:
-        """As Jupyter's `ip` of the transport `ipc`."""
+        """The path, as Jupyter's `ip` of the transport `ipc`."""
         return f"/proc/{os.getpid()}/fd/{self._folder}/{INLET_NAME}"
 
     def show(self, folder: int) -> None:
-        """From now on the sockets are those in this folder, a descriptor that stays the caller's."""
+        """Point to the sockets in this folder from now on. The caller keeps its descriptor."""
         if self._folder < 0:
             self._folder = fcntl.fcntl(folder, fcntl.F_DUPFD_CLOEXEC, 0)
         else:
@@ -52,20 +56,20 @@ class Place:
 
 
 class BoxedKernel:
-    """Belongs to the event loop it was started in."""
+    """A kernel in a box. Belongs to the event loop it was started in."""
 
     def __init__(self, line: Line, ended: "asyncio.Task[Outcome]", place: Place, key: str) -> None:
         self._line = line
         self._place = place
         self.ended = ended
-        """Done once the box is gone: its outcome, or the SandboxError it could not be run for."""
+        """Done once the box is gone: its outcome, or the SandboxError that kept it from running."""
         self.key = key
 
     @classmethod
     async def start(cls, keeper: Keeper, spec: KernelSpec, *, place: Place | None = None, key: str = "") -> Self:
-        """Put a kernel into a new box; clients may connect at once, and are heard when it is up. Raises SandboxError.
+        """Start a kernel in a new box. Clients may connect at once, and get answers when it is up. Raises SandboxError.
 
-        place, key: those of a kernel that this one replaces, whose clients then need not be told.
+        `place` and `key` are those of a kernel that this one replaces, whose clients then need not reconnect.
         """
         key = key or secrets.token_hex(_KEY_BYTES)
         line = Line(tuple(program.PORTS.values()))
@@ -85,7 +89,7 @@ class BoxedKernel:
 
     @property
     def connection(self) -> KernelConnectionInfo:
-        """Jupyter's connection information."""
+        """Return Jupyter's connection information."""
         return program.connection(self._place.path, self.key)
 
     @property
@@ -94,7 +98,7 @@ class BoxedKernel:
 
     @property
     def why(self) -> str:
-        """Why it ended, in a few words; "" while it lives."""
+        """Why it ended, in a few words; "" while it is alive."""
         if not self.ended.done():
             return ""
         if self.ended.cancelled():
@@ -107,34 +111,37 @@ class BoxedKernel:
         return f"{outcome.end.value}{f', {last[:200]}' if last else ''}"
 
     def interrupt(self) -> None:
-        """SIGINT to the kernel and its children: a running cell gets KeyboardInterrupt, an idle kernel nothing."""
+        """Send SIGINT to the kernel and its children: a running cell gets KeyboardInterrupt, an idle kernel nothing."""
         self.signal(signal.SIGINT)
 
     def signal(self, number: int) -> None:
         self._line.signal(number)
 
     async def signalled(self) -> None:
-        """Wait until every signal has reached the kernel: what it is asked after this is not hit by one of them."""
+        """Wait until every signal has reached the kernel: later requests are not hit by any of them."""
         await self._line.signalled()
 
     async def gone(self) -> None:
-        """Wait for its end, of whatever it comes."""
+        """Wait until it has ended, for any reason."""
         await asyncio.wait((self.ended,))
 
     async def kill(self) -> None:
-        """End the box and everything in it; returns when it is gone."""
+        """Kill everything in the box; returns once the box is gone."""
         self.ended.cancel()
         self._line.close()
         await asyncio.wait((self.ended,))
 
     def forget(self) -> None:
-        """Give up its place; clients cannot connect again."""
+        """Release its place; clients cannot connect again."""
         self._line.close()
         self._place.close()
 
 
 def code_of(kernel: BoxedKernel) -> int | None:
-    """As a process's exit code: None while it lives, minus the signal it died of, 1 where there is neither."""
+    """Return the exit code of the kernel's process.
+
+    None while it is alive, minus the signal that killed it, and 1 where there is neither a code nor a signal.
+    """
     if kernel.alive:
         return None
     if kernel.ended.cancelled() or kernel.ended.exception() is not None:

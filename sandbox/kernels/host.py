@@ -1,6 +1,6 @@
-"""Sandboxes with a loop and a thread of their own, for callers whose loop is not always running.
+"""Sandboxes with their own event loop and thread, for callers whose loop does not always run.
 
-Jupyter's blocking managers run a loop only while one of their calls lasts; a kernel's box is heard all the time.
+Jupyter's blocking managers run a loop only during each of their calls, but a kernel's box must be served all the time.
 """
 
 import asyncio
@@ -20,9 +20,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Walls:
-    """What kernels are kept in. backend: namespace or docker.
+    """The backend kernels run in.
 
-    image, runtime, engine_url: of containers; "" is what their backend takes by itself.
+    Attributes:
+        backend: "namespace" or "docker".
+        image: The image of containers; "" for the backend's default.
+        runtime: The OCI runtime of containers; "" for the backend's default.
+        engine_url: The address of the Docker Engine; "" for the backend's default.
     """
 
     backend: str = "namespace"
@@ -31,7 +35,7 @@ class Walls:
     engine_url: str = ""
 
     def build(self) -> Keeper:
-        """A sandbox of this kind; nothing is started yet."""
+        """Create a sandbox of this kind; nothing is started yet."""
         if self.backend == "docker":
             image = self.image or DockerConfig().image
             return DockerSandbox(DockerConfig(image=image, runtime=self.runtime, url=self.engine_url))
@@ -39,7 +43,7 @@ class Walls:
 
 
 class Host:
-    """Starts when made, and ends with this process: its boxes and all that belongs to them end when nobody listens."""
+    """A sandbox in a thread of its own. Starts at once and ends with this process, which also ends its boxes."""
 
     def __init__(self, walls: Walls) -> None:
         self._loop = asyncio.new_event_loop()
@@ -48,15 +52,15 @@ class Host:
         self._thread.start()
 
     async def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run it in the host's loop; cancelling this cancels it there."""
+        """Run a coroutine in the host's loop. Cancelling this cancels it there."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def tell(self, callback: "functools.partial[None]") -> None:
-        """Call it in the host's loop, soon."""
+        """Call it soon in the host's loop."""
         self._loop.call_soon_threadsafe(callback)
 
 
 @functools.cache
 def shared(walls: Walls) -> Host:
-    """The one of this process for such walls. Jupyter makes provisioners itself, so they meet here."""
+    """Return this process's host for a config. Jupyter creates provisioners itself, so they share it this way."""
     return Host(walls)

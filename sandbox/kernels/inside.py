@@ -1,7 +1,7 @@
-"""The program of a kernel, as it is run in a box: ipykernel, listening on the box's own loopback.
+"""The program of a kernel in a box: ipykernel, listening on the box's own loopback.
 
-It is read as text and sent as a job's code; nothing of ours imports it. `sys.argv[1]` is a JSON object: ports (shell,
-iopub, stdin, control, hb) and the key that messages are signed with.
+It is read as text and sent as the code of a job; no other module imports it. `sys.argv[1]` is a JSON object: the ports
+(shell, iopub, stdin, control, hb) and the key that messages are signed with.
 """
 
 import codecs
@@ -28,11 +28,11 @@ from traitlets.config import Config
 _M_ARENA_MAX, _ARENAS = -8, 2  # malloc.h
 _PIECE = 1 << 16  # characters
 _LONGEST_MESSAGE = 63 << 20  # process 1 cuts a connection at 64 MiB: `sandbox.wire.zmtp`
-_UNREAD = 16  # messages kept for a reader; ZeroMQ's thousand is 64 MiB printed ahead of who would interrupt it
+_UNREAD = 16  # messages kept for a reader; ZeroMQ's default of a thousand is 64 MiB of output ahead of an interrupt
 
 
 class Shell(ZMQInteractiveShell):
-    """`!command` through a pipe, without input."""
+    """Runs `!command` through a pipe, without input."""
 
     def init_magics(self) -> None:
         super().init_magics()
@@ -40,11 +40,11 @@ class Shell(ZMQInteractiveShell):
             self.register_magic_function(_no_packages, magic_name=name)  # type: ignore[call-arg, arg-type]
 
     def _tee(self, channel: str) -> AbstractContextManager[None]:  # type: ignore[override]  # a narrower type there
-        """IPython's own keeps all that was ever printed, for a notebook it could write."""
+        """IPython's own keeps everything ever printed, for a notebook it could write."""
         return nullcontext()
 
     def system_piped(self, cmd: str) -> None:
-        process = subprocess.Popen(  # noqa: S602  (what `!` means, by someone who may run anything in this box)
+        process = subprocess.Popen(  # noqa: S602  (the meaning of `!`; the caller may run anything in this box)
             self.var_expand(cmd, depth=1),
             shell=True,
             stdin=subprocess.DEVNULL,
@@ -62,7 +62,7 @@ class Shell(ZMQInteractiveShell):
 
 
 def _no_packages(_: str) -> None:
-    """In place of IPython's own, which would try the network for ten seconds."""
+    """Replaces IPython's own function, which would try the network for ten seconds."""
     raise UsageError(
         "A box has no network, and its packages are those of the environment that Knackbox runs in. "
         "Install it there, then restart the kernel."
@@ -70,12 +70,12 @@ def _no_packages(_: str) -> None:
 
 
 class Stream(OutStream):
-    """Sends what is printed in pieces, and lets who prints wait for them: ipykernel's own would keep it all."""
+    """Sends output in pieces, and makes the printing code wait for them: ipykernel's own would buffer everything."""
 
     _waiting = 0
 
     def write(self, string: str) -> int:
-        __tracebackhide__ = True  # IPython shows no frame of ours in an interrupted cell's traceback
+        __tracebackhide__ = True  # hides our frames in the traceback of an interrupted cell
         for start in range(0, len(string), _PIECE):
             piece = string[start : start + _PIECE]
             super().write(piece)
@@ -87,7 +87,7 @@ class Stream(OutStream):
 
 
 class Messages(Session):
-    """Leaves out what makes a message longer than process 1 of the box lets through, and says so in its place."""
+    """Omits what makes a message longer than process 1 of the box forwards, and says so in its place."""
 
     def serialize(self, msg: dict[str, Any], ident: Any = None) -> list[bytes]:
         parts: list[bytes] = super().serialize(msg, ident)
@@ -107,23 +107,24 @@ class Messages(Session):
 
 
 class Kernel(IPythonKernel):
-    """The shell above in ipykernel's kernel."""
+    """ipykernel's kernel with the shell above."""
 
     shell_class = Shell
 
 
 class App(IPKernelApp):
-    """Told its connection instead of writing it to a file: nobody in the box looks for one."""
+    """Gets its connection as an argument instead of writing it to a file, which nobody in the box reads."""
 
     def init_iopub(self, context: zmq.Context[Any]) -> None:
-        context.setsockopt(zmq.SNDHWM, _UNREAD)  # of the sockets made from now on
+        context.setsockopt(zmq.SNDHWM, _UNREAD)  # of the sockets created from now on
         super().init_iopub(context)
         del context.sockopts[zmq.SNDHWM]
-        # Wait for a slow reader: otherwise what is over is dropped, with it the message that a cell has ended.
-        # Set in its own thread: a ZeroMQ socket may only be touched by one.
+        # Wait for a slow reader: otherwise messages over the limit are dropped, including the one that a cell has
+        # ended.
+        # Set in its own thread, because only one thread may use a ZeroMQ socket.
         self.iopub_thread.schedule(partial(self.iopub_thread.socket.setsockopt, zmq.XPUB_NODROP, 1))
-        # The thread opens a socket when it first sends, and would die of a cell that has left it no descriptor.
-        self.iopub_thread.schedule(lambda: self.iopub_thread._event_pipe)  # noqa: SLF001  (it has no other name)
+        # The thread opens a socket when it first sends, and would fail after a cell that has left it no descriptor.
+        self.iopub_thread.schedule(lambda: self.iopub_thread._event_pipe)  # noqa: SLF001  (there is no public name)
 
     def _session_default(self) -> Session:
         return Messages(parent=self)
@@ -138,11 +139,11 @@ class App(IPKernelApp):
 def main() -> None:
     """Serve until shut down."""
     wish = json.loads(sys.argv.pop(1))
-    # An arena of glibc's for each of eight threads is address space by the hundred MiB, which the memory limit counts.
+    # A glibc arena for each of eight threads is hundreds of MiB of address space, which the memory limit counts.
     ctypes.CDLL(None).mallopt(_M_ARENA_MAX, _ARENAS)
     config = Config()
     config.Session.key = wish["key"].encode()
-    # The C library that Jupyter prefers dies of memory it is refused, where Python's own raises.
+    # The C library that Jupyter prefers crashes when memory is refused, where Python's own raises.
     config.Session.packer = config.Session.unpacker = "json"
     config.HistoryManager.enabled = False  # a file in the box that nobody would read
     app = App.instance(

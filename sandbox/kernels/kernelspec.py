@@ -1,6 +1,6 @@
-"""The kernelspec by which Jupyter finds kernels in boxes: what it says, and how it is installed and removed.
+"""The kernelspec by which Jupyter finds kernels in boxes: its content, and how it is installed and removed.
 
-Whatever reads it must have Knackbox installed beside it: without the provisioner, Jupyter hides the kernel.
+Knackbox must be installed in the same environment as Jupyter, which hides the kernel without its provisioner.
 """
 
 import json
@@ -19,7 +19,7 @@ from jupyter_client.kernelspec import KernelSpec, KernelSpecManager, NoSuchKerne
 PROVISIONER = "knackbox"  # the entry point of `sandbox.kernels.provisioner`
 NAME = "knackbox"
 DISPLAY_NAME = "Python (in a box)"
-# A box, and in it the colours of Python.
+# A box in the colours of Python.
 _LOGO = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64" width="64" height="64">
 <path d="M32 4 58 17v30L32 60 6 47V17z" fill="#fff" stroke="#444" stroke-width="3" stroke-linejoin="round"/>
 <path d="M6 17 32 30 58 17M32 30v30" fill="none" stroke="#444" stroke-width="3" stroke-linejoin="round"/>
@@ -29,12 +29,12 @@ _LOGO = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64" width="64
 
 
 class SpecRefused(Exception):
-    """A kernelspec was not installed or not removed. The message says why, and what to do."""
+    """A kernelspec could not be installed or removed. The message says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """One of our kernelspecs. config: what the provisioner is told."""
+    """One of our kernelspecs. `config` is passed to the provisioner."""
 
     name: str
     display_name: str
@@ -43,7 +43,7 @@ class Installed:
 
 
 def content(display_name: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The kernelspec as Jupyter's `kernel.json` has it. config: traits of `KnackboxProvisioner`, by name."""
+    """Return the content of Jupyter's `kernel.json`. `config` has traits of `KnackboxProvisioner`, by name."""
     return {
         "argv": [sys.executable, "-m", "sandbox.kernels.no_provisioner", "-f", "{connection_file}"],
         "display_name": display_name,
@@ -61,10 +61,10 @@ def install(
 ) -> Installed:
     """Install it below a prefix, or for this user (None). Raises SpecRefused.
 
-    One of ours of that name is replaced. replace: one that is not ours, too.
+    Replaces one of ours of that name; with `replace`, any.
     """
     manager = KernelSpecManager(log=silent())
-    name = name.lower()  # as Jupyter has them
+    name = name.lower()  # Jupyter lower-cases names
     target = Path(prefix, "share", "jupyter", "kernels", name) if prefix else Path(manager.user_kernel_dir, name)
     if name.startswith("."):
         raise SpecRefused(f"{name!r} is no name for a kernel: it begins with a dot. Give another with --name.")
@@ -90,7 +90,7 @@ def install(
 
 
 def found() -> Iterator[Installed]:
-    """Those of ours that Jupyter finds, by name."""
+    """Yield our kernelspecs that Jupyter finds, by name."""
     for name, folder in sorted(KernelSpecManager().find_kernel_specs().items()):
         config = _config_of(Path(folder))
         if config is not None:
@@ -99,7 +99,7 @@ def found() -> Iterator[Installed]:
 
 
 def remove(name: str) -> Path:
-    """Remove the one that Jupyter finds by this name; where it was. Raises SpecRefused."""
+    """Remove the kernelspec that Jupyter finds by this name; return where it was. Raises SpecRefused."""
     manager = KernelSpecManager(ensure_native_kernel=False)
     try:
         folder = Path(manager.get_kernel_spec(name).resource_dir)
@@ -116,7 +116,7 @@ def remove(name: str) -> Path:
 
 
 def silent() -> logging.Logger:
-    """For libraries that log what they also raise, or what we say ourselves."""
+    """Return a logger that discards everything, for libraries that log what they also raise."""
     log = logging.getLogger("knackbox.silent")
     log.disabled = True
     return log
@@ -127,7 +127,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _config_of(folder: Path) -> Mapping[str, Any] | None:
-    """What the provisioner is told, or None where the kernelspec names another, or cannot be read."""
+    """Return the config for the provisioner; None when the kernelspec names another, or cannot be read."""
     try:
         named = json.loads((folder / "kernel.json").read_bytes())["metadata"]["kernel_provisioner"]
         ours = named["provisioner_name"] == PROVISIONER
@@ -138,7 +138,7 @@ def _config_of(folder: Path) -> Mapping[str, Any] | None:
 
 
 class OneSpec(KernelSpecManager):
-    """Knows one kernelspec, which is installed nowhere: for running a kernel without asking what Jupyter finds."""
+    """Knows one kernelspec that is not installed, to run a kernel without asking what Jupyter finds."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a kernel's box takes of the machine's memory, seen from outside."""
+"""Measures the memory of a kernel's box, from outside."""
 
 import os
 import socket
@@ -12,9 +12,9 @@ _MOST_PROCESSES = 1000
 
 
 def memory_of(place: str) -> int | None:
-    """Resident bytes of all processes of the box whose sockets are at this place (`Place.path`), None when not known.
+    """Return the resident bytes of all processes of the box with the sockets at `place` (`Place.path`), if known.
 
-    Memory they share with their template is counted in each of them.
+    Memory shared with their template counts in each of them.
     """
     try:
         root = _listener(f"{place}-1")
@@ -24,7 +24,7 @@ def memory_of(place: str) -> int | None:
 
 
 def _listener(path: str) -> int:
-    """Who listens at a Unix socket: process 1 of the box, by its number out here."""
+    """Return the pid of the process that listens on a Unix socket: process 1 of the box, as seen from here."""
     with socket.socket(socket.AF_UNIX) as asker:
         asker.setblocking(False)
         asker.connect(path)

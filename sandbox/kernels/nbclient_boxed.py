@@ -1,4 +1,4 @@
-"""nbclient, with a kernel of ours and with bounds: what a kernel sends is the word of untrusted code."""
+"""nbclient with a kernel in a box, and with limits, because a kernel's messages come from untrusted code."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -18,19 +18,21 @@ from sandbox.kernels.provisioner import KnackboxProvisioner
 from sandbox.kernels.spec import CellLimits, KernelDied
 
 _READY_S = 60
-_DRAIN_S = 10  # for the outputs of a cell that has answered
+_DRAIN_S = 10  # for the outputs of a cell whose reply has arrived
 _CELL_BYTES = CellLimits().output_bytes
 _NOTEBOOK_BYTES = 4 * _CELL_BYTES
-_MESSAGE_BYTES = 512  # what one takes at least, here
-# What nbclient meets in a message that is not as Jupyter has it.
+_MESSAGE_BYTES = 512  # the least that one takes here
+# The exceptions nbclient raises for a malformed message.
 _MALFORMED = (LookupError, TypeError, ValueError, AttributeError, nbformat.ValidationError)
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One output of the running cell, for whoever looks on.
+    """One output of the running cell, for display.
 
-    text: what it has as plain text, its types where it has none; of an error the traceback, with the kernel's colours.
+    Attributes:
+        kind: The kind of the output.
+        text: Its plain text, or its types if it has none; for an error the traceback, with the kernel's colours.
     """
 
     kind: Literal["stdout", "stderr", "result", "display", "error"]
@@ -41,7 +43,7 @@ OnOutput = Callable[[Shown], None]
 
 
 class Broken(Exception):
-    """A kernel was given up for what it sent. flood: it was too much; else it was no message of Jupyter's."""
+    """A kernel was given up for its messages: too many of them (`flood`), or malformed ones."""
 
     def __init__(self, why: str, *, flood: bool) -> None:
         super().__init__(why)
@@ -65,7 +67,7 @@ class BoxedClient(NotebookClient):
         super().__init__(
             notebook,
             self._manager,
-            timeout_func=lambda _: timeout_s,  # its own number is whole seconds
+            timeout_func=lambda _: timeout_s,  # nbclient's own setting only takes whole seconds
             startup_timeout=_READY_S,
             iopub_timeout=_DRAIN_S,
             raise_on_iopub_timeout=True,
@@ -79,13 +81,13 @@ class BoxedClient(NotebookClient):
         self._cell_bytes = self._notebook_bytes = 0
         self._broken: Exception | None = None
         self.at: int | None = None
-        """The index of the code cell that began last."""
+        """The index of the code cell that was started last."""
         self.last_words = ""
         """Why the kernel ended, in a few words, once it has."""
 
     @asynccontextmanager
     async def async_setup_kernel(self, **_: Any) -> AsyncGenerator[None, None]:
-        """The kernel, while it is used. nbclient's own would also take over the process's signals, and its exit."""
+        """Start the kernel and keep it while it is used. nbclient's own would also change signal and exit handlers."""
         try:
             await self.async_start_new_kernel()
             self.kc = self._manager.client()
@@ -116,7 +118,7 @@ class BoxedClient(NotebookClient):
             return await super().async_execute_cell(cell, cell_index, *args, **kwargs)
         except DeadKernelError:
             task = asyncio.current_task()
-            if task is not None and task.cancelling():  # which nbclient takes for the kernel's death
+            if task is not None and task.cancelling():  # nbclient takes a cancellation for the kernel's death
                 raise asyncio.CancelledError from None
             if self._broken is not None:
                 raise self._broken from None
@@ -154,7 +156,7 @@ class BoxedClient(NotebookClient):
         return provisioner.why if isinstance(provisioner, KnackboxProvisioner) else ""
 
     def _give_up(self, why: Exception) -> None:
-        """Wait no longer for this cell. The kernel ends with the run."""
+        """Stop waiting for this cell. The kernel ends with the run."""
         self._broken = why
         if self.task_poll_for_reply is not None:
             self.task_poll_for_reply.cancel()
@@ -165,7 +167,7 @@ def _unheard_of(error: Exception) -> Broken:
 
 
 def _size_of(msg: Mapping[str, Any]) -> int:
-    """Roughly what it takes here: characters of its texts, however deep, and its buffers."""
+    """Return roughly the memory a message takes: the characters of its strings at any depth, and its buffers."""
     size, left = _MESSAGE_BYTES, [msg.get("content"), *msg.get("buffers", ())]
     while left:
         part = left.pop()
@@ -181,7 +183,7 @@ def _size_of(msg: Mapping[str, Any]) -> int:
 
 
 def _shown(msg: Mapping[str, Any]) -> Shown | None:
-    """Raises one of `_MALFORMED`."""
+    """Return the output of a message. Raises one of `_MALFORMED`."""
     content = msg["content"]
     match msg["msg_type"]:
         case "stream":

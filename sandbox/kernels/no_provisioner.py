@@ -1,7 +1,7 @@
-"""The command of our kernelspec: refuses. `python -m sandbox.kernels.no_provisioner`
+"""The command in our kernelspec, which only refuses: `python -m sandbox.kernels.no_provisioner`.
 
-Jupyter's own programs ask the provisioner that the kernelspec names, and never run its command. A tool that knows
-nothing of provisioners runs it; were it ipykernel's, a notebook would run outside of any box, and nobody would notice.
+Jupyter's own programs use the provisioner named in the kernelspec, and never run its command. A tool that does not
+support provisioners runs the command. If that were ipykernel's, a notebook would run outside of any box unnoticed.
 """
 
 import sys
@@ -13,7 +13,7 @@ _WHY = (
 
 
 def main() -> int:
-    """Say so; the exit code."""
+    """Print why it refuses; return the exit code."""
     sys.stderr.write(_WHY + "\n")
     return 1
 

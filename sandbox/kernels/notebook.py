@@ -1,4 +1,4 @@
-"""A notebook run in a boxed kernel, cell by cell. Needs the extra `kernels`."""
+"""Runs a notebook in a boxed kernel, cell by cell. Needs the extra `kernels`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,19 +13,22 @@ from sandbox.kernels.nbclient_boxed import BoxedClient, Broken, OnOutput
 
 Ending = Literal["ok", "error", "timeout", "output", "died"]
 _WORDS = 300  # characters of a reason
-_WITH_IDS = 5  # the minor format whose cells have ids
+_WITH_IDS = 5  # the first minor format whose cells have ids
 
 
 class NotANotebook(Exception):
-    """What was given cannot be run. The message says why, and what to do."""
+    """The input cannot be run. The message says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What became of a notebook; it has the outputs itself.
+    """The result of a run. The outputs are in the notebook.
 
-    executed: code cells that were begun. cell: the index of the one it stopped at. why: in one line.
-    writable: whether the notebook as it is now is one; only a kernel that was taken over makes it none.
+    Attributes:
+        executed: The number of code cells that were started.
+        cell: The index of the cell it stopped at.
+        why: Why it stopped, in one line.
+        writable: Whether the notebook is still valid; only a hostile kernel makes it invalid.
     """
 
     ending: Ending
@@ -36,7 +39,7 @@ class Ran:
 
 
 def read(data: bytes) -> NotebookNode:
-    """A notebook of format 4, in Python. Raises NotANotebook."""
+    """Parse a Python notebook of format 4. Raises NotANotebook."""
     try:
         notebook = nbformat.from_dict(nbformat.reader.parse_json(data.decode("utf-8-sig")))  # type: ignore[no-untyped-call]
     except (ValueError, RecursionError, nbformat.reader.NotJSONError) as error:
@@ -64,13 +67,13 @@ def read(data: bytes) -> NotebookNode:
 
 
 def written(notebook: NotebookNode) -> bytes:
-    """The notebook as a file has it."""
+    """Serialise the notebook, as for a file."""
     text: str = nbformat.writes(notebook)  # type: ignore[no-untyped-call]
-    return text.encode("utf-8", "backslashreplace") + b"\n"  # half a surrogate pair, which JSON writes just so
+    return text.encode("utf-8", "backslashreplace") + b"\n"  # an unpaired surrogate, which JSON escapes the same way
 
 
 def language_of(notebook: NotebookNode) -> str:
-    """As its metadata says; Python where they say nothing."""
+    """Return the language in its metadata; Python by default."""
     meta = notebook.metadata
     told = meta.get("kernelspec", {}).get("language") or meta.get("language_info", {}).get("name")
     return str(told or "python")
@@ -85,10 +88,20 @@ async def run(
     on_cell: Callable[[int], None],
     on_output: OnOutput,
 ) -> Ran:
-    """Run every code cell in one new kernel, writing its outputs into the notebook. Never fails for what the code did.
+    """Run every code cell in a new kernel, and write the outputs into the notebook.
 
-    config: traits of `KnackboxProvisioner`. timeout_s: of one cell. on_cell: called with the index of each that begins.
-    Raises SandboxError when there is no kernel.
+    Errors of the code are never raised.
+
+    Args:
+        notebook: The notebook, which is changed.
+        config: Traits of `KnackboxProvisioner`.
+        timeout_s: The limit of each cell.
+        allow_errors: Whether to continue after a cell that raised.
+        on_cell: Called with the index of each cell that starts.
+        on_output: Called with each output.
+
+    Raises:
+        SandboxError: No kernel could be started.
     """
     client = BoxedClient(
         notebook, config, timeout_s=timeout_s, allow_errors=allow_errors, on_cell=on_cell, on_output=on_output
@@ -117,13 +130,13 @@ async def run(
 
 
 def _line(text: str) -> str:
-    """One line of it, not too long, without what would take over a terminal."""
+    """Return one line of limited length, without terminal control characters."""
     shown = "".join(character if character.isprintable() else " " for character in text[: 2 * _WORDS])
     return " ".join(shown.split())[:_WORDS]
 
 
 def _add_missing_ids(notebook: NotebookNode) -> None:
-    """Cells of format 4.5 have ids, which many programs forget, and nbformat then complains at length."""
+    """Add the ids that format 4.5 requires. Many programs omit them, and nbformat then warns at length."""
     if notebook.get("nbformat_minor", 0) >= _WITH_IDS and isinstance(notebook.get("cells"), list):
         for number, cell in enumerate(notebook.cells):
             if isinstance(cell, NotebookNode):
@@ -131,7 +144,7 @@ def _add_missing_ids(notebook: NotebookNode) -> None:
 
 
 def _join_streams(notebook: NotebookNode) -> None:
-    """What was printed in pieces becomes one output. After the run: updates of a display go by its outputs' numbers."""
+    """Join output that was printed in pieces. Only after the run: updates of a display refer to output numbers."""
     for cell in notebook.cells:
         if cell.cell_type != "code":
             continue

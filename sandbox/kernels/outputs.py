@@ -1,6 +1,6 @@
-"""The outputs of one cell, gathered from a kernel's messages within a bound.
+"""`Outputs`: collects the outputs of one cell from a kernel's messages, within a limit.
 
-What a kernel sends is the word of untrusted code: only fields of known types are taken over.
+The messages come from untrusted code: only fields of known types are used.
 """
 
 import math
@@ -14,16 +14,22 @@ from sandbox.kernels.spec import Output
 
 Message = dict[str, Any]
 OnStream = Callable[[str, str], None]
-"""Hears what is printed: name of the stream, text."""
+"""Called with what is printed: the name of the stream, and the text."""
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-_MOST = 2000  # outputs of one cell: each costs more memory than its bytes
-_LONGEST = {"name": 100, "ename": 1000, "display_id": 1000}  # characters, of what is not counted
+_MOST = 2000  # outputs per cell: each costs more memory than its bytes
+_LONGEST = {"name": 100, "ename": 1000, "display_id": 1000}  # characters of fields that do not count towards the limit
 _KINDS = {"execute_result": "result", "display_data": "display"}
 
 
 class Outputs:
-    """Of one cell. kept: bytes of it that are kept, as text or JSON. seen, dropped: bytes so far."""
+    """The outputs of one cell.
+
+    Attributes:
+        kept: Bytes of outputs that are kept, as text or JSON.
+        seen: Bytes seen so far.
+        dropped: Bytes seen but not kept.
+    """
 
     def __init__(self, kept: int, on_stream: OnStream | None = None) -> None:
         self._room = kept
@@ -39,7 +45,7 @@ class Outputs:
         return tuple(self._items)
 
     def take(self, kind: str, content: Message) -> None:
-        """One message of the iopub channel; those that are no output are passed over."""
+        """Take one message of the iopub channel; ignore those that are not outputs."""
         if kind == "stream":
             output = Output("stream", name=_text(content, "name"), text=_text(content, "text"))
             self._add(output)
@@ -100,7 +106,7 @@ class Outputs:
         kind, message = _text(content, "ename"), _text(content, "evalue")
         size = sum(map(len, traceback)) + len(message)
         self.seen += size
-        if self.error is not None:  # a cell has one; more of them are made up
+        if self.error is not None:  # a cell has at most one; more are forged
             self.dropped += size
             return
         if size > self._room:
@@ -115,7 +121,7 @@ def _size(output: Output) -> int:
 
 
 def _weight(value: Any) -> int:
-    """Roughly the characters of it as JSON, without making that: a picture has millions."""
+    """Return roughly the length of the value as JSON, without serialising it: an image has millions of characters."""
     if isinstance(value, str):
         return len(value) + 2
     if isinstance(value, dict):
@@ -136,7 +142,7 @@ def _mapping(content: Message, field: str) -> Message:
 
 
 def _plain(value: Any) -> Any:
-    """The same, of what any reader of JSON and UTF-8 takes: no half of a surrogate pair, no number that is none."""
+    """Return the value with only what any JSON and UTF-8 parser accepts: no unpaired surrogates, no NaN or infinity."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):

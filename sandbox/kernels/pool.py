@@ -1,7 +1,7 @@
-"""Kernels by agent and name, and ready ones kept waiting for the next name.
+"""`KernelPool`: kernels by agent and name, and ready ones for the next name.
 
-A kernel is taken from those that wait, or started; it is the agent's until it is stopped, dies, or has been idle for
-too long. That its state is gone is said by exactly one result: the first one anybody gets after it.
+A kernel is taken from the ready ones, or started. It belongs to the agent until it is stopped, dies, or has been idle
+for too long. The loss of its state is reported exactly once, by the next result anybody gets.
 """
 
 import asyncio
@@ -19,16 +19,21 @@ from sandbox.kernels.ready import Live, Ready
 from sandbox.kernels.session import Session, both, reason, told
 from sandbox.kernels.spec import Cell, CellLimits, KernelSpec, KernelState, Occupied, TooManyKernels
 
-_TELL_FOR_S = 86_400.0  # an agent that did not come back within a day is not told what it had lost
+_TELL_FOR_S = 86_400.0  # an agent that did not return within a day is not told what it has lost
 _REFILL_AFTER_S = 0.05
-_FEWEST_LOOKS = 4  # at idle kernels, in the time after which they are ended
+_FEWEST_LOOKS = 4  # checks for idle kernels, per time after which they are ended
 
 
 @dataclass(frozen=True, slots=True)
 class PoolConfig:
-    """most: kernels in use at once. per_agent: of one agent. warm: ready ones kept for each spec that is in use.
+    """The config of a pool.
 
-    idle_s: after so long without a cell a kernel is ended. retry_after_s: what is said when all are in use.
+    Attributes:
+        most: Kernels in use at once.
+        per_agent: Kernels of one agent.
+        warm: Ready kernels for each spec in use.
+        idle_s: A kernel is ended after this many seconds without a cell.
+        retry_after_s: The time to wait that is reported when all kernels are in use.
     """
 
     most: int = 16
@@ -40,7 +45,7 @@ class PoolConfig:
 
 
 class KernelPool:
-    """For one event loop. Close it always."""
+    """The kernels of all agents. For one event loop. Always close it."""
 
     def __init__(self, keeper: Keeper, config: PoolConfig | None = None) -> None:
         self._config = config or PoolConfig()
@@ -57,7 +62,7 @@ class KernelPool:
         await self.aclose()
 
     async def warm_up(self, spec: KernelSpec) -> None:
-        """Have kernels of this spec wait ready. Raises SandboxError."""
+        """Start ready kernels of this spec. Raises SandboxError."""
         await self._ready.warm_up(spec)
 
     async def run(
@@ -69,10 +74,11 @@ class KernelPool:
         spec: KernelSpec | None = None,
         limits: CellLimits | None = None,
     ) -> Cell:
-        """Run a cell in the agent's kernel of this name, after the cells it was given before.
+        """Run a cell in the agent's kernel of this name, after the cells it got before.
 
-        spec: of the kernel, should it have to be started; another one than it has is refused, None is what it has.
-        Raises Busy when there may be no more kernels, and SandboxError for what the code is not to blame for.
+        `spec` is that of the kernel, if it has to be started; a running kernel with another spec is refused, None
+        accepts any. Raises Busy when there may be no more kernels, and SandboxError for failures the code is not to
+        blame for.
         """
         async with self.running(agent, code, name=name, spec=spec, limits=limits) as cell:
             return cell
@@ -88,10 +94,10 @@ class KernelPool:
         limits: CellLimits | None = None,
         on_stream: OnStream | None = None,
     ) -> AsyncIterator[Cell]:
-        """As `run`, for a caller with more to do before anybody is told: a block that ends with an exception has told
-        nobody, so what its cell says was lost is said by the next one.
+        """Like `run`, for a caller that has more to do before it delivers the result.
 
-        on_stream: hears what is printed, as it comes.
+        If the block ends with an exception, the result was not delivered, so the state loss in its cell is reported
+        again by the next one. `on_stream` is called with what is printed, as it arrives.
         """
         session = self._session(agent, name, spec)
         session.users += 1
@@ -99,7 +105,7 @@ class KernelPool:
         try:
             async with session.turn:
                 cell = await self._cell(agent, session, code, limits or CellLimits(), on_stream)
-                # Nothing is awaited between this and the caller's block, nor after it: who is told is really told.
+                # There is no await between this and the caller's block, nor after it, so delivery is atomic.
                 lost, session.lost = session.lost, ""
             yield told(cell, lost)
             lost = ""
@@ -108,7 +114,9 @@ class KernelPool:
             self._leave(agent, name, session)
 
     async def ask(self, agent: str, name: str, expression: str, wall_s: float) -> Any:
-        """What an expression of ours shows itself as (`Talk.ask`) in an idle kernel. It is no cell: nothing is told.
+        """Return the JSON of an expression of ours (`Talk.ask`), evaluated in an idle kernel.
+
+        It is not a cell: no loss is reported.
 
         Raises Occupied while cells run or wait, LookupError when there is no such kernel, and SandboxError.
         """
@@ -124,10 +132,10 @@ class KernelPool:
                     return await session.live.talk.ask(expression, wall_s)
         finally:
             self._leave(agent, name, session)
-            session.used = used  # being looked at does not keep it from being idle
+            session.used = used  # an inspected kernel still counts as idle
 
     def owe(self, agent: str, name: str, state_lost: str) -> None:
-        """A cell's `state_lost` reached nobody after all: the next result says it again."""
+        """Report a cell's `state_lost` again with the next result, because it was not delivered."""
         lost = reason(state_lost)
         session = self._sessions.get((agent, name))
         if session is not None:
@@ -136,15 +144,15 @@ class KernelPool:
             self._owed[agent, name] = both(self._owed.get((agent, name), ""), lost)
 
     def knows(self, agent: str, name: str) -> bool:
-        """Whether there is such a kernel, or something to tell of one that was."""
+        """Whether there is such a kernel, or an unreported loss of one."""
         return (agent, name) in self._sessions
 
     def names(self, agent: str) -> list[str]:
-        """Of the agent's kernels that hold state."""
+        """Return the names of the agent's kernels that hold state."""
         return sorted(name for (owner, name), session in self._sessions.items() if owner == agent and session.live)
 
     def states(self) -> list[KernelState]:
-        """Of all kernels that hold state."""
+        """Return all kernels that hold state."""
         now = asyncio.get_running_loop().time()
         return [
             KernelState(agent, name, not each.free, now - each.used, memory_of(each.live.kernel.connection["ip"]))
@@ -153,7 +161,7 @@ class KernelPool:
         ]
 
     def interrupt(self, agent: str, name: str = "default") -> bool:
-        """Interrupt what runs in it, as Ctrl-C would; False when there is no such kernel."""
+        """Interrupt what runs in it, as Ctrl-C would; return False when there is no such kernel."""
         session = self._sessions.get((agent, name))
         if session is None or session.live is None:
             return False
@@ -161,16 +169,16 @@ class KernelPool:
         return True
 
     async def stop(self, agent: str, name: str = "default", *, tell: str = "") -> bool:
-        """End it, running cell and all; False when there is no such kernel.
+        """End it, including a running cell; return False when there is no such kernel.
 
-        tell: why, for the agent's next result, when it is not the agent who asked: who asked knows what is lost.
+        `tell` is the reason for the agent's next result, when somebody other than the agent has stopped it.
         """
         session = self._sessions.get((agent, name))
         if session is None or session.live is None:
             return False
         if tell:
             session.lose(tell)
-        if session.users:  # their cells say what was lost
+        if session.users:  # the results of their cells report the loss
             await session.live.kernel.kill()
             return True
         if not tell:
@@ -179,7 +187,7 @@ class KernelPool:
         return True
 
     async def cull(self) -> int:
-        """End kernels that have been idle for too long; how many."""
+        """End kernels that have been idle for too long; return how many."""
         now = asyncio.get_running_loop().time()
         oldest = now - self._config.idle_s
         for key, session in list(self._sessions.items()):
@@ -220,7 +228,7 @@ class KernelPool:
         self, agent: str, session: Session, code: str, limits: CellLimits, on_stream: OnStream | None
     ) -> Cell:
         if session.settling is not None:
-            await asyncio.wait((session.settling,))  # its own failure is the next cell's to meet
+            await asyncio.wait((session.settling,))  # its own failure is raised by the next cell
         live = await self._live(agent, session)
         session.used = asyncio.get_running_loop().time()
         with self._settled_if_cancelled(session, live, limits.grace_s):
@@ -231,7 +239,7 @@ class KernelPool:
         return cell
 
     async def _live(self, agent: str, session: Session) -> Live:
-        """Its kernel: the one it has, else one that waits, else a new one. Raises Busy, SandboxError."""
+        """Return the session's kernel: its own, a ready one, or a new one. Raises Busy, SandboxError."""
         if session.live is not None and not session.live.kernel.alive:
             session.lose(f"the kernel ended ({session.live.kernel.why})")
             await session.drop()
@@ -245,7 +253,7 @@ class KernelPool:
             session.starting = False
         if self._culler is None:
             self._culler = asyncio.ensure_future(self._cull_on())
-        # Not at once: a short cell is over before a start takes the processor from it.
+        # Not at once: a short cell is over before a start competes for the CPU.
         asyncio.get_running_loop().call_later(_REFILL_AFTER_S, self._ready.refill, session.spec)
         return session.live
 
@@ -268,7 +276,7 @@ class KernelPool:
             raise
 
     async def _settle(self, session: Session, live: Live, grace_s: float) -> None:
-        """See that a cell whose caller was cancelled really ends, with its kernel if it must."""
+        """Make sure that a cell whose caller was cancelled ends, together with its kernel if necessary."""
         if await live.talk.settled(grace_s) or not live.kernel.alive or session.live is not live:
             return
         session.lose("a cancelled cell did not stop when it was interrupted")
@@ -281,7 +289,7 @@ class KernelPool:
                 await self.cull()
 
     def _leave(self, agent: str, name: str, session: Session) -> None:
-        """Forget a name with nothing behind it and nothing to tell."""
+        """Forget a name that has no kernel and no unreported loss."""
         session.users -= 1
         session.used = asyncio.get_running_loop().time()
         if session.empty and self._sessions.get((agent, name)) is session:

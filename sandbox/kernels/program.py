@@ -1,4 +1,4 @@
-"""A kernel as a job: its program, where it listens in its box, and how a Jupyter client is told of it."""
+"""A kernel as a job: its program, the ports it listens on in its box, and its connection information."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ from jupyter_client.connect import KernelConnectionInfo
 from sandbox.contract import Job, Limits
 from sandbox.kernels.spec import KernelSpec
 
-# In the box's own network namespace, above the ports the kernel of Linux gives away by itself (to 60999).
+# In the box's own network namespace, above the ports that Linux assigns automatically (up to 60999).
 PORTS = {"shell": 61001, "iopub": 61002, "stdin": 61003, "control": 61004, "hb": 61005}
 # What ipykernel would import after the fork, found by comparing `sys.modules` of a template and of a ready kernel.
 PRELOAD = (
@@ -19,7 +19,7 @@ PRELOAD = (
     "ipykernel.kernelapp",
     "ipykernel.zmqshell",
     "logging.handlers",
-    "pygments.formatters.terminal256",  # this and the next three with the first traceback
+    "pygments.formatters.terminal256",  # this and the next three are imported for the first traceback
     "pygments.plugin",
     "pygments.styles",
     "stack_data",
@@ -31,7 +31,7 @@ _FILE_SIZE_BYTES = 64 << 20
 
 
 def job(spec: KernelSpec, key: str) -> Job:
-    """The job that is this kernel. key: what its messages are signed with."""
+    """Return the job that runs this kernel. `key` signs its messages."""
     limits = Limits(
         wall_s=spec.lifetime_s,
         cpu_s=spec.cpu_s,
@@ -52,7 +52,7 @@ def job(spec: KernelSpec, key: str) -> Job:
 
 
 def connection(path: str, key: str) -> KernelConnectionInfo:
-    """Jupyter's connection information. path: of the sockets, before the dash and the number each of them has."""
+    """Return Jupyter's connection information. `path` is that of the sockets, without the dash and the number."""
     return {
         "transport": "ipc",
         "ip": path,

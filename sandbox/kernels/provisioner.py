@@ -1,4 +1,4 @@
-"""Kernels in boxes for whatever speaks Jupyter: JupyterLab, nbclient, papermill use it by kernelspec, unchanged.
+"""Runs Jupyter kernels in boxes: JupyterLab, nbclient and papermill use it unchanged, by kernelspec.
 
 The kernelspec names it in its metadata: ``{"kernel_provisioner": {"provisioner_name": "knackbox", "config": {…}}}``.
 """
@@ -18,12 +18,15 @@ from sandbox.kernels.boxed import BoxedKernel, Place, code_of
 from sandbox.kernels.host import Walls, shared
 from sandbox.kernels.spec import KernelSpec
 
-_ALIVE = 0  # the signal that only asks
+_ALIVE = 0  # the signal that only checks
 
 
 class KnackboxProvisioner(KernelProvisionerBase):
-    """One kernel at a time, in a box. The kernelspec's command is not run, nor its environment given: in the box there
-    is the ipykernel of the environment that Knackbox runs in, or of the Docker image, and nothing of the host's."""
+    """One kernel at a time, in a box.
+
+    The kernelspec's command is not run, nor its environment used: the box has the ipykernel of the environment that
+    Knackbox runs in, or of the Docker image, and nothing of the host's.
+    """
 
     backend = Enum(("namespace", "docker"), "namespace", config=True, help="What keeps the kernel in.")
     image = Unicode("", config=True, help="With docker: made of this, which has Python and ipykernel.")
@@ -51,7 +54,7 @@ class KnackboxProvisioner(KernelProvisionerBase):
 
     @property
     def why(self) -> str:
-        """Why the kernel ended, in a few words; "" while it lives, or when there is none."""
+        """Why the kernel ended, in a few words; "" while it is alive, or when there is none."""
         return self._kernel.why if self._kernel else ""
 
     async def poll(self) -> int | None:
@@ -79,11 +82,14 @@ class KnackboxProvisioner(KernelProvisionerBase):
         await self.send_signal(signal.SIGTERM)
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
-        """Nothing: where the kernel listens is known once its box is there."""
+        """Do nothing: where the kernel listens is known only once its box exists."""
         return {**kwargs, "cmd": [], "env": {}}
 
     async def launch_kernel(self, cmd: list[str], **told: Any) -> KernelConnectionInfo:
-        """Raises SandboxError. A kernel that follows another is found at the same place with the same key."""
+        """Start the kernel. One that replaces another is found at the same place with the same key.
+
+        Raises SandboxError.
+        """
         spec = self._spec(told.get("cwd"))
         work = BoxedKernel.start(self._host.sandbox, spec, place=self._place, key=self._key)
         self._kernel = await self._host.do(work)
@@ -114,9 +120,11 @@ class KnackboxProvisioner(KernelProvisionerBase):
 
 
 def _notebook_folder(folder: str | os.PathLike[str] | None) -> Path:
-    """Where Jupyter says that the notebook lies; where it says nothing, as papermill does, the folder of the process,
-    in which any other kernel would be started. Raises SandboxError where that would show more than a notebook's files:
-    with a notebook saved at the top of a home folder, keys and passwords were in the box."""
+    """Return where Jupyter says the notebook is, or the working directory, in which other kernels are started.
+
+    Jupyter may not say, as with papermill. Raises SandboxError where the folder would show more than a notebook's
+    files: with a notebook saved at the top of a home folder, keys and passwords would be in the box.
+    """
     shown, home = Path(folder or Path.cwd()).resolve(), Path.home().resolve()
     if home.is_relative_to(shown):
         raise SandboxError(

@@ -1,4 +1,4 @@
-"""Kernels that wait, started ahead of whoever will ask for one of their kind."""
+"""`Ready`: kernels started ahead of the next request of their kind."""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -14,23 +14,23 @@ from sandbox.kernels.talk import Talk
 
 @dataclass(slots=True)
 class Live:
-    """A kernel with a client that it has answered."""
+    """A kernel and a client to which it has replied."""
 
     kernel: BoxedKernel
     talk: Talk
 
     async def end(self) -> None:
-        """All that needs no waiting comes first, so that a cancelled caller leaves nothing behind."""
+        """End it. Everything that does not wait comes first, so that a cancelled caller leaves nothing behind."""
         self.talk.close()
         self.kernel.forget()
         await self.kernel.kill()
 
 
 class Ready:
-    """For one event loop. Close it always."""
+    """Keeps kernels ready. For one event loop. Always close it."""
 
     def __init__(self, keeper: Keeper, warm: int, warm_specs: int) -> None:
-        """warm: ready ones of each spec. warm_specs: how many specs, those asked for last."""
+        """`warm` is the number of ready kernels per spec, `warm_specs` the number of most recently used specs."""
         self._keeper = keeper
         self._warm = warm
         self._warm_specs = warm_specs
@@ -40,24 +40,24 @@ class Ready:
         self.waiting: OrderedDict[KernelSpec, deque[Live]] = OrderedDict()
 
     async def warm_up(self, spec: KernelSpec) -> None:
-        """Have kernels of this spec wait. Raises SandboxError."""
+        """Start ready kernels of this spec. Raises SandboxError."""
         self.refill(spec)
         while tasks := [task for task, wanted in self._starting.items() if wanted == spec]:
             await asyncio.gather(*tasks)
 
     def take(self, spec: KernelSpec) -> Live | None:
-        """One that waits, if there is one."""
+        """Return a ready kernel, or None."""
         waiting = self.waiting.get(spec)
         while waiting:
             live = waiting.popleft()
             if live.kernel.alive:
                 return live
-            live.talk.close()  # it died waiting
+            live.talk.close()  # it died while waiting
             live.kernel.forget()
         return None
 
     async def start(self, spec: KernelSpec) -> Live:
-        """A new one. Raises SandboxError."""
+        """Start a new kernel. Raises SandboxError."""
         kernel = await BoxedKernel.start(self._keeper, spec)
         try:
             return Live(kernel, await Talk.with_ready(kernel, self._context))
@@ -67,7 +67,7 @@ class Ready:
             raise
 
     def refill(self, spec: KernelSpec) -> None:
-        """Start kernels of this spec ahead, and let go of those of a spec that was not asked for lately."""
+        """Start kernels of this spec ahead, and end those of specs that were not used lately."""
         if self._closed or not self._warm:
             return
         waiting = self.waiting.setdefault(spec, deque())
@@ -81,7 +81,7 @@ class Ready:
             self._begin(self._start_ahead(spec), spec)
 
     async def aclose(self) -> None:
-        """End those that wait. The clients of the others must be closed by now."""
+        """End the ready kernels. The clients of the others must be closed by now."""
         self._closed = True
         tasks = list(self._starting)
         for task in tasks:
@@ -98,7 +98,7 @@ class Ready:
         task.add_done_callback(self._begun)
 
     def _begun(self, task: asyncio.Task[None]) -> None:
-        """What kept it from starting is met again, and raised, by whoever needs a kernel."""
+        """Forget a finished start. A failure occurs again, and is raised, when somebody needs a kernel."""
         self._starting.pop(task, None)
         if not task.cancelled():
             task.exception()

@@ -1,4 +1,4 @@
-"""What an agent calls a kernel: the kernel behind the name, and what is still to be told of the ones before it."""
+"""`Session`: the kernel behind an agent's name for it, and the unreported loss of earlier ones."""
 
 import asyncio
 from dataclasses import dataclass, field, replace
@@ -11,9 +11,12 @@ _BEFORE, _AFTER = "State was lost: ", ". Variables and imports of earlier cells 
 
 @dataclass(slots=True)
 class Session:
-    """lost: why its state is gone, until somebody has been told.
+    """The kernel behind a name.
 
-    used: when it was last begun or done with. settling: sees the end of a cell whose caller was cancelled.
+    Attributes:
+        lost: Why its state is gone, until it has been reported.
+        used: When a cell was last started or finished.
+        settling: Waits for the end of a cell whose caller was cancelled.
     """
 
     spec: KernelSpec
@@ -27,16 +30,16 @@ class Session:
 
     @property
     def free(self) -> bool:
-        """Nothing runs in it, and nobody waits for it."""
+        """Whether nothing runs in it and nobody waits for it."""
         return not self.users and (self.settling is None or self.settling.done())
 
     @property
     def empty(self) -> bool:
-        """There is nothing behind the name, and nothing to tell."""
+        """Whether it has no kernel and no unreported loss."""
         return not self.live and not self.lost and not self.users
 
     def lose(self, why: str) -> None:
-        """The state is gone, or was told to be so to nobody."""
+        """Record a loss of state that is to be reported, or that was reported to nobody."""
         self.lost = both(self.lost, why)
 
     async def drop(self) -> None:
@@ -47,15 +50,15 @@ class Session:
 
 
 def both(before: str, now: str) -> str:
-    """Two reasons as one; either may be empty."""
+    """Join two reasons; either may be empty."""
     return f"{before}; then {now}" if before and now else before or now
 
 
 def told(cell: Cell, lost: str) -> Cell:
-    """The cell, saying this loss."""
+    """Return the cell with this loss reported in it."""
     return replace(cell, state_lost=_BEFORE + lost + _AFTER if lost else "")
 
 
 def reason(state_lost: str) -> str:
-    """The loss that a cell says."""
+    """Return the loss that a cell reports."""
     return state_lost.removeprefix(_BEFORE).removesuffix(_AFTER)

@@ -1,4 +1,4 @@
-"""What a kernel is asked to be, and what running one cell in it gives. Nothing here runs code."""
+"""Data types of kernels: what a kernel is started with, and the result of a cell. Nothing here runs code."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,10 +11,13 @@ OutputKind = Literal["stream", "result", "display", "error"]
 
 @dataclass(frozen=True, slots=True)
 class KernelSpec:
-    """A Python kernel. Bytes, seconds and counts; the limits hold for the whole kernel and all its children together.
+    """A Python kernel. Limits are in bytes, seconds and counts, for the kernel and all its children together.
 
-    preload: modules the box's template has imported already. workspace: shown at `/work`, where the kernel starts.
-    cpu_s, lifetime_s: over all cells; a kernel that has used them up ends, and its state is lost.
+    Attributes:
+        preload: Modules the box's template has already imported.
+        workspace: A folder mounted at `/work`, where the kernel starts.
+        cpu_s: CPU time of all cells; a kernel that has used it up ends, and its state is lost.
+        lifetime_s: The same for wall-clock time.
     """
 
     preload: tuple[str, ...] = ()
@@ -30,9 +33,13 @@ class KernelSpec:
 
 @dataclass(frozen=True, slots=True)
 class CellLimits:
-    """Of one cell. wall_s: after which it is interrupted. grace_s: after which a cell that goes on costs the kernel.
+    """The limits of one cell.
 
-    output_bytes: past it the cell is interrupted. kept_bytes: of its outputs; what is over is counted, not kept.
+    Attributes:
+        wall_s: Seconds after which it is interrupted.
+        grace_s: Seconds after which a cell that continues is killed together with the kernel.
+        output_bytes: Bytes of output beyond which it is interrupted.
+        kept_bytes: Bytes of output that are kept; the rest is only counted.
     """
 
     wall_s: float = 30.0
@@ -43,9 +50,13 @@ class CellLimits:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One output, as Jupyter's messages have it. name: stdout or stderr, of a stream. text: of a stream.
+    """One output, as in Jupyter's messages.
 
-    data, metadata: MIME bundle of a result or a display. traceback: of an error, with the kernel's colours.
+    Attributes:
+        name: stdout or stderr, for a stream.
+        text: The text of a stream.
+        data, metadata: The MIME bundle of a result or a display.
+        traceback: The traceback of an error, with the kernel's colours.
     """
 
     kind: OutputKind
@@ -59,10 +70,13 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What became of a cell. Never an exception for anything the *code* did.
+    """The result of a cell. Failures of the *code* are never raised as exceptions.
 
-    count: the kernel's number for it, None when it had none. dropped_bytes: of outputs, seen and not kept.
-    state_lost: why everything earlier cells had made is gone; "" when it is not. Said once, by the first result after.
+    Attributes:
+        count: The kernel's number of the cell; None when it has none.
+        dropped_bytes: Bytes of outputs that were seen but not kept.
+        state_lost: Why everything earlier cells had created is gone; "" when it is not. Reported once, by the next
+            result.
     """
 
     end: End
@@ -79,13 +93,13 @@ class Cell:
 
     @property
     def stdout(self) -> str:
-        """What it printed, without what went to stderr."""
+        """What it printed to stdout."""
         return "".join(output.text for output in self.outputs if output.name == "stdout")
 
 
 @dataclass(frozen=True, slots=True)
 class KernelState:
-    """A kernel that holds state. since_s: how long it has been busy, or idle. memory_bytes: None when not known."""
+    """A kernel that holds state. `since_s` is how long it has been busy or idle; `memory_bytes` is None if unknown."""
 
     agent: str
     name: str
@@ -95,7 +109,7 @@ class KernelState:
 
 
 class TooManyKernels(SandboxError):
-    """The agent has as many kernels as it may have; the message names them."""
+    """The agent has as many kernels as allowed; the message names them."""
 
 
 class Occupied(SandboxError):
@@ -103,7 +117,10 @@ class Occupied(SandboxError):
 
 
 class KernelDied(SandboxError):
-    """The kernel ended before it could answer. why: in a few words, the kernel's own last ones among them."""
+    """The kernel ended before it could answer.
+
+    `why` is the reason in a few words, including the kernel's last output.
+    """
 
     def __init__(self, why: str) -> None:
         missing = "'ipykernel'" in why or "'zmq'" in why

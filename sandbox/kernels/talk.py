@@ -1,4 +1,4 @@
-"""Running cells in a kernel: one client of its sockets, one cell at a time."""
+"""`Talk`: runs cells in a kernel, one at a time, through one client of its sockets."""
 
 import asyncio
 import sys
@@ -16,30 +16,30 @@ from sandbox.kernels.spec import Cell, CellLimits, KernelDied
 _ASK_AGAIN_S = 0.1
 _READY_S = 30.0
 _REHEARSAL = "print(end='')\n[str(each) for each in ({}, '', 1.5)]"
-_ON_ITS_WAY = 16 << 20  # bytes an interrupt may take to arrive: a printer makes 50 MB in a second
-_INTERRUPTS = 2  # one that comes while ipykernel runs code of its own is lost
-# A reply is sent before the word that a cell has ended, on another way: one that is not here by then was never sent,
-# as when an interrupt hits ipykernel between the two.
+_ON_ITS_WAY = 16 << 20  # bytes of output an interrupt may take to arrive: a printing loop makes 50 MB per second
+_INTERRUPTS = 2  # one that arrives while ipykernel runs its own code is lost
+# A reply is sent before the message that a cell has ended, on another channel. One that has not arrived by then was
+# never sent, as when an interrupt hits ipykernel between the two.
 _REPLY_AFTER_S = 5.0
 _NO_REPLY = {"status": "error", "ename": "KeyboardInterrupt", "evalue": "interrupted before its reply was sent"}
-# What reading raises for a message that is none, or that is not signed: code in the box can send what it likes.
+# What reading raises for a malformed or unsigned message: code in the box can send anything.
 _NO_MESSAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError)
 
 
 class Talk:
-    """Create it in the kernel's loop; close it always."""
+    """A client of one kernel. Create it in the kernel's loop; always close it."""
 
     def __init__(self, kernel: BoxedKernel, context: "zmq.asyncio.Context") -> None:
         self._kernel = kernel
-        self._request = ""  # that was made last, and is not known to have ended
+        self._request = ""  # the last request not known to have ended
         self._client = AsyncKernelClient(context=context)
         self._client.load_connection_info(kernel.connection)
-        # Whether it lives is known from its box, better than from a heartbeat, which would take a thread.
+        # The box shows whether it is alive, more reliably than a heartbeat, which would need a thread.
         self._client.start_channels(stdin=False, hb=False)
 
     @classmethod
     async def with_ready(cls, kernel: BoxedKernel, context: "zmq.asyncio.Context") -> Self:
-        """Once the kernel has answered, and its outputs are heard. Raises KernelDied."""
+        """Create it once the kernel has replied and its outputs arrive. Raises KernelDied."""
         talk = cls(kernel, context)
         ready = asyncio.ensure_future(talk._greet())
         try:
@@ -59,16 +59,16 @@ class Talk:
         self._client.stop_channels()
 
     async def rehearse(self) -> None:
-        """Run a cell that leaves nothing behind, so that the first real one finds everything imported and touched."""
+        """Run a cell that leaves nothing behind, so that the first real one finds everything imported and loaded."""
         request = self._client.execute(_REHEARSAL, silent=True, store_history=False, allow_stdin=False)
         reply = asyncio.ensure_future(self._reply(request))
         await asyncio.wait((reply, self._kernel.ended), timeout=_READY_S, return_when=asyncio.FIRST_COMPLETED)
         reply.cancel()
 
     async def run(self, code: str, limits: CellLimits, on_stream: OnStream | None = None) -> Cell:
-        """Run one cell to its end. A timeout interrupts it first, and kills the kernel when that does not help.
+        """Run one cell to its end. A timeout first interrupts it, and kills the kernel when that does not help.
 
-        Cancelling this interrupts the cell and leaves it to itself; `settled` sees what becomes of it.
+        Cancelling this interrupts the cell and does not wait for it; `settled` does.
         """
         loop = asyncio.get_running_loop()
         started = loop.time()
@@ -82,7 +82,7 @@ class Talk:
                 end = End.OUTPUT if outputs.seen > limits.output_bytes else End.TIMEOUT
                 for _ in range(_INTERRUPTS):
                     self._kernel.interrupt()
-                    # What it printed until then is on its way; only a printer that goes on has as much again.
+                    # Its output until then is in transit; only a cell that continues to print produces as much again.
                     most = limits.output_bytes + max(limits.output_bytes, _ON_ITS_WAY)
                     reply = await self._until_idle(request, outputs, most, limits.grace_s / _INTERRUPTS)
                     if reply is not None or not self._kernel.alive:
@@ -97,16 +97,16 @@ class Talk:
                 end = _end_of(self._kernel)
             return _cell(end, outputs, None, loop.time() - started, lost=True, why=self._kernel.why)
         if reply.get("status") == "error" and outputs.error is None:
-            outputs.take("error", reply)  # its message was lost on the way, or had been no error's
+            outputs.take("error", reply)  # its message was lost, or was not an error's
         if end is End.OK and outputs.error is not None:
             end = End.ERROR
         return _cell(end, outputs, reply.get("execution_count"), loop.time() - started)
 
     async def ask(self, expression: str, wall_s: float) -> Any:
-        """The JSON that the value of an expression shows itself as; None when it shows none.
+        """Return the JSON that the value of an expression displays; None when it displays none.
 
-        It is no cell: nothing is printed, counted or kept in the history. Interrupted after `wall_s`.
-        Raises SandboxError when nothing came even so.
+        It is not a cell: nothing is printed, counted or kept in the history. Interrupted after `wall_s`. Raises
+        SandboxError when there is no reply even then.
         """
         await self._kernel.signalled()
         request = self._request = self._client.execute(
@@ -128,7 +128,7 @@ class Talk:
         return found
 
     async def settled(self, grace_s: float) -> bool:
-        """Whether what was asked last has ended by now, interrupted once more if need be; False when it goes on."""
+        """Whether the last request has ended, after another interrupt if necessary."""
         for _ in range(_INTERRUPTS):
             if not self._request:
                 return True
@@ -139,7 +139,7 @@ class Talk:
         return False
 
     async def _until_idle(self, request: str, outputs: Outputs, most: int, wait_s: float) -> dict[str, Any] | None:
-        """The reply's content, once all outputs are in; None when the time, the room or the kernel ended before."""
+        """Return the reply's content once all outputs have arrived; None if time, limit or kernel ended first."""
         reading = asyncio.ensure_future(self._read(request, outputs, most))
         try:
             await asyncio.wait((reading, self._kernel.ended), timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
@@ -148,7 +148,7 @@ class Talk:
             ended = self._kernel.alive and not self._request  # the cell, of which only the reply is missing
             return dict(_NO_REPLY) if ended else None
         except _NO_MESSAGE:
-            # Its later messages may be as bad: nothing it says can be relied on any more.
+            # Later messages may be malformed as well: nothing it says can be relied on any more.
             await self._kernel.kill()
             return None
         finally:
@@ -179,7 +179,7 @@ class Talk:
                 return content if isinstance(content, dict) else {}
 
     async def _greet(self) -> None:
-        """Ask until both channels have said something: what is published before a subscription arrives is lost."""
+        """Send requests until both channels have replied: messages published before a subscription arrives are lost."""
         while True:
             self._client.kernel_info()
             await self._client.get_shell_msg()
@@ -194,7 +194,7 @@ def _end_of(kernel: BoxedKernel) -> End:
     if kernel.ended.cancelled() or kernel.ended.exception() is not None:
         return End.KILLED
     found = kernel.ended.result().end
-    return End.ERROR if found is End.OK else found  # it left in good order, in the middle of a cell
+    return End.ERROR if found is End.OK else found  # it exited normally in the middle of a cell
 
 
 def _cell(end: End, outputs: Outputs, count: object, wall_s: float, *, lost: bool = False, why: str = "") -> Cell:
