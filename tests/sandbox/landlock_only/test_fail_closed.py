@@ -29,7 +29,7 @@ def test_a_kernel_whose_landlock_cannot_scope_signals_is_not_enough(abi: int) ->
 # Landlock switched off: its first call answers as on a kernel without it. BPF: load nr; jeq 444: ENOSYS; else allow.
 WITHOUT_LANDLOCK = """
 import asyncio, os, struct, sys
-from sandbox.namespace import seccomp, syscalls
+from sandbox.linux import seccomp, syscalls
 ops = ((0x20, 0, 0, 0), (0x15, 0, 1, 444), (0x06, 0, 0, 0x00050000 | 38), (0x06, 0, 0, 0x7FFF0000))
 syscalls.prctl(38, 1)
 seccomp.apply(b"".join(struct.pack("<HBBI", *op) for op in ops))
