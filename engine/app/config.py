@@ -15,8 +15,7 @@ from typing import Any, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from engine.app.home import HOME_VARIABLE, Home
-from engine.app.sandbox_choice import PREFIX
+from engine.app.home import HOME_VARIABLE, PREFIX, Home
 from engine.app.section import Section
 from engine.app.settings import Settings
 from engine.contract.failure import ConfigError

@@ -9,6 +9,7 @@ import platformdirs
 from engine.contract.failure import ConfigError
 
 HOME_VARIABLE = "KNACKBOX_HOME"
+PREFIX = "KNACKBOX_"  # of the variables that are settings
 PRIVATE = 0o700
 
 

@@ -6,12 +6,11 @@ Where nothing is configured, the settings are not even imported: their models ta
 import os
 from collections.abc import Mapping
 
-from engine.app.home import HOME_VARIABLE, Home
+from engine.app.home import HOME_VARIABLE, PREFIX, Home
 from engine.app.sandboxes import told_to_sandboxes
 from sandbox.contract import SandboxSettings
 
 DEFAULT = "namespace"
-PREFIX = "KNACKBOX_"  # of the variables that are settings
 
 
 def chosen_sandbox(home: Home, environ: Mapping[str, str]) -> tuple[str, SandboxSettings]:
