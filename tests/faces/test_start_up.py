@@ -59,5 +59,5 @@ def test_running_code_imports_no_database_and_where_nothing_is_configured_no_set
     code = tmp_path / "code.py"
     code.write_text("6 * 7")
     found = imported("exec", "python", str(code), home=tmp_path / "home")
-    assert "sandbox.namespace.forkserver" in found  # a box was made
+    assert "sandbox.forkserver.server" in found  # a box was made
     assert not found & (SLOW | {"rich", "packaging", "engine.app.settings"})

@@ -4,14 +4,13 @@ import asyncio
 import contextlib
 import os
 import threading
-from types import SimpleNamespace
 
 import pytest
 
 from sandbox import worker
 from sandbox.contract import Destination, End, Job, Language, Limits, SandboxError
-from sandbox.namespace import answer as answers
 from sandbox.unsafe import UnsafeSandbox
+from sandbox.wire.report import parse_report
 
 
 @pytest.mark.spec("BOX-2", "BOX-10", "BOX-11")
@@ -65,11 +64,11 @@ async def test_output_that_nobody_reads_any_more_does_not_hold_up_the_end(attemp
 async def test_an_answer_is_decoded_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[bool] = []
 
-    def report_in(answer: bytes) -> worker.Message | None:
+    def recorded(answer: bytes) -> worker.Message | None:
         threads.append(threading.current_thread() is not threading.main_thread())
-        return answers.report_in(answer)
+        return parse_report(answer)
 
-    monkeypatch.setattr("sandbox.unsafe.answers", SimpleNamespace(report_in=report_in))
+    monkeypatch.setattr("sandbox.unsafe.backend.parse_report", recorded)
     outcome = await UnsafeSandbox().run(Job(code="list(range(90_000))"))
     assert (outcome.end, len(outcome.value)) == (End.OK, 90_000)
     assert threads == [True]
@@ -90,7 +89,7 @@ os._exit(0)
 
 @pytest.mark.spec("CALL-14")
 async def test_an_answer_with_too_many_values_is_never_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sandbox.unsafe.answers", SimpleNamespace(report_in=pytest.fail))
+    monkeypatch.setattr("sandbox.unsafe.backend.parse_report", pytest.fail)
     with pytest.raises(SandboxError, match="too many values") as refused:
         await UnsafeSandbox().run(Job(code=FORGES))
     assert refused.value.may_have_started
