@@ -116,7 +116,9 @@ async def compose(
     kept = settings.retention
     failures = await asyncio.to_thread(FailureLog, records)
     calls = await asyncio.to_thread(lambda: CallLog(records, kept=kept.calls))
-    events = await asyncio.to_thread(lambda: EventLog(lasting, clock, kept=kept.events))
+    events = await asyncio.to_thread(
+        lambda: EventLog(lasting, clock, kept=kept.events, subscriber_days=kept.subscriber_days)
+    )
     box = sandbox if sandbox is not None else await configured_sandbox(home, settings, stack)
     updates = await asyncio.to_thread(
         RegistryUpdates, events, lasting, records, clock, space_id=settings.registry.space_id

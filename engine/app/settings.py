@@ -245,12 +245,14 @@ class RetentionSettings(Section):
     """How many single rows of the past are kept, the newest; what is dropped is counted by day, or in totals.
 
     calls: of `knackbox audit`. skill_calls: of acquired skills, whose totals by version are of all calls. events: that
-    every subscriber has had; one that a subscriber has not fetched or acknowledged is kept for it.
+    every subscriber has had; one that a subscriber has not fetched or acknowledged is kept for it. subscriber_days:
+    without a fetch, after which a subscriber that holds up the events is forgotten.
     """
 
     calls: int = Field(default=100_000, ge=1)
     skill_calls: int = Field(default=100_000, ge=1)
     events: int = Field(default=100_000, ge=1)
+    subscriber_days: float = Field(default=30.0, gt=0)
 
 
 class Settings(Section):

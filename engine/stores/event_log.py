@@ -26,13 +26,15 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    inspect,
     select,
+    text,
     update,
 )
 
 from engine.contract.context import Clock
 from engine.stores import history
-from engine.stores.event_retention import EVENTS_KEPT, SWEEP_EVERY, sweep
+from engine.stores.event_retention import EVENTS_KEPT, SUBSCRIBER_DAYS, SWEEP_EVERY, Subscriptions, sweep
 from engine.stores.history import DayCount
 from engine.stores.records import Records
 
@@ -58,6 +60,7 @@ _SUBSCRIBERS = Table(
     Column("name", String(100), primary_key=True),
     Column("types", Text, nullable=False),
     Column("cursor", _NUMBER, nullable=False),
+    Column("seen", Float, nullable=True),
 )
 _PENDING = Table(
     "event_pending",
@@ -75,6 +78,9 @@ _DEAD = Table(
     Column("attempts", Integer, nullable=False),
     Column("reason", Text, nullable=False),
 )
+_SUBSCRIPTIONS = Subscriptions(_SUBSCRIBERS, (_PENDING, _DEAD))
+_DAY_S = 86_400.0
+_SEEN_EVERY_S = 3_600.0  # how exactly it is recorded when a subscriber last fetched
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,20 +118,30 @@ class EventLog:
     """In the records, shared by every process on them. Every method blocks."""
 
     def __init__(
-        self, records: Records, clock: Clock, *, most_attempts: int = MOST_ATTEMPTS, kept: int = EVENTS_KEPT
+        self,
+        records: Records,
+        clock: Clock,
+        *,
+        most_attempts: int = MOST_ATTEMPTS,
+        kept: int = EVENTS_KEPT,
+        subscriber_days: float = SUBSCRIBER_DAYS,
     ) -> None:
         """Makes its tables when they are missing.
 
-        most_attempts: deliveries before an event is a dead letter. kept: events to keep when every subscriber has had
-        them, the newest.
+        Args:
+            most_attempts: deliveries before an event is a dead letter.
+            kept: events to keep when every subscriber has had them, the newest.
+            subscriber_days: without a fetch, after which a subscriber is forgotten that holds up the log.
         """
         self._records = records
         self._clock = clock
         self._most_attempts = most_attempts
         self._kept = kept
         self._since_sweep = 0
+        self._subscriber_days = subscriber_days
         records.create(_SCHEMA)
         records.create(history.SCHEMA)
+        self._upgrade()
 
     def generation(self) -> int:
         """The offset of the last event of any process. Takes microseconds: look before you fetch."""
@@ -155,7 +171,8 @@ class EventLog:
             self._since_sweep += len(rows)
             if self._since_sweep >= SWEEP_EVERY:
                 self._since_sweep = 0
-                sweep(own, _EVENTS, _SUBSCRIBERS, (_PENDING, _DEAD), self._kept)
+                absent = self._clock.now().timestamp() - self._subscriber_days * _DAY_S
+                sweep(own, _EVENTS, _SUBSCRIPTIONS, self._kept, absent)
             return offsets
 
     def history(self) -> list[DayCount]:
@@ -180,14 +197,13 @@ class EventLog:
             ).rowcount:
                 return
             cursor = 0 if from_start else _last(connection)
-            connection.execute(insert(_SUBSCRIBERS).values(name=name, types=wanted, cursor=cursor))
+            seen = self._clock.now().timestamp()
+            connection.execute(insert(_SUBSCRIBERS).values(name=name, types=wanted, cursor=cursor, seen=seen))
 
     def unsubscribe(self, name: str) -> None:
-        """Forget a subscriber, with what waits for it: events are kept for a subscriber until it has fetched them."""
+        """Forget a subscriber, with what waits for it, so that its events need not be kept any longer."""
         with self._records.begin() as connection:
-            connection.execute(delete(_SUBSCRIBERS).where(_SUBSCRIBERS.c.name == name))
-            for table in (_PENDING, _DEAD):
-                connection.execute(delete(table).where(table.c.subscriber == name))
+            _SUBSCRIPTIONS.remove(connection, name)
 
     def fetch(self, name: str, limit: int = 100, *, lease_s: float = LEASE_S) -> list[Delivery]:
         """What is due to this subscriber: first what comes again, then what is new. Raises UnknownSubscriber.
@@ -199,6 +215,8 @@ class EventLog:
         lease_s = min(lease_s, LONGEST_WAIT_S)
         with self._records.begin() as connection:
             types, cursor = self._subscriber(connection, name)
+            unseen = ~_SUBSCRIBERS.c.seen.between(now - _SEEN_EVERY_S, now) | _SUBSCRIBERS.c.seen.is_(None)
+            connection.execute(update(_SUBSCRIBERS).where((_SUBSCRIBERS.c.name == name) & unseen).values(seen=now))
             self._bury_expired(connection, name, now)
             again = self._again(connection, name, now + lease_s, now, limit)
             new, reached = self._new(connection, types, cursor, limit - len(again))
@@ -258,6 +276,17 @@ class EventLog:
             for table in (_PENDING, _DEAD):
                 connection.execute(delete(table).where((table.c.subscriber == name) & (table.c.offset > after)))
             connection.execute(update(_SUBSCRIBERS).where(_SUBSCRIBERS.c.name == name).values(cursor=after))
+
+    def _upgrade(self) -> None:
+        """Add what tables of an earlier release lack. Its subscribers count as seen now."""
+        if self._records.read_only:  # a full disk: no subscriber is forgotten meanwhile either
+            return
+        with self._records.read() as connection:
+            columns = {column["name"] for column in inspect(connection).get_columns(_SUBSCRIBERS.name)}
+        if "seen" not in columns:
+            with self._records.begin() as connection:
+                connection.execute(text(f"ALTER TABLE {_SUBSCRIBERS.name} ADD COLUMN seen FLOAT"))
+                connection.execute(update(_SUBSCRIBERS).values(seen=self._clock.now().timestamp()))
 
     def _subscriber(self, connection: Connection, name: str) -> tuple[list[str], int]:
         query = select(_SUBSCRIBERS.c.types, _SUBSCRIBERS.c.cursor).where(_SUBSCRIBERS.c.name == name)

@@ -1,8 +1,11 @@
 """Which events may be dropped from the log: old ones that every subscriber is done with.
 
 An event stays, however old, while a subscriber has not fetched it yet, while it waits for an acknowledgement, and while
-it is a dead letter.
+it is a dead letter. A subscriber that holds up the log, and has not fetched anything for long, is forgotten.
 """
+
+import logging
+from dataclasses import dataclass
 
 from sqlalchemy import Connection, Table, delete, func, select
 
@@ -10,23 +13,52 @@ from engine.stores import history
 from engine.stores.history import DayCount
 
 EVENTS_KEPT = 100_000
+SUBSCRIBER_DAYS = 30.0  # without a fetch, after which a subscriber no longer holds up the log
 SWEEP_EVERY = 1_000  # events between two sweeps
 MOST_AT_ONCE = 20_000  # dropped by one sweep, so that no append waits long
 
+log = logging.getLogger(__name__)
 
-def sweep(connection: Connection, events: Table, cursors: Table, holders: tuple[Table, ...], kept: int) -> int:
+
+@dataclass(frozen=True, slots=True)
+class Subscriptions:
+    """The tables of the subscribers. cursors: how far each is. holders: events that are waiting for something."""
+
+    cursors: Table
+    holders: tuple[Table, ...]
+
+    def remove(self, connection: Connection, name: str) -> None:
+        """Forget a subscriber, with what waits for it."""
+        connection.execute(delete(self.cursors).where(self.cursors.c.name == name))
+        for holder in self.holders:
+            connection.execute(delete(holder).where(holder.c.subscriber == name))
+
+    def remove_absent(self, connection: Connection, before: int, seen_before: float) -> None:
+        """Forget those that have not got to an offset and have fetched nothing since a time (seconds, Unix)."""
+        behind = (self.cursors.c.cursor < before) & (self.cursors.c.seen < seen_before)
+        for name in connection.execute(select(self.cursors.c.name).where(behind)).scalars().all():
+            log.warning(
+                "The event subscriber %r has fetched nothing for long and is forgotten, so that old events can be "
+                "dropped ([retention] subscriber_days). When it comes back it has to subscribe again.",
+                name,
+            )
+            self.remove(connection, name)
+
+
+def sweep(connection: Connection, events: Table, subscriptions: Subscriptions, kept: int, seen_before: float) -> int:
     """Drop what is beyond the newest `kept` and wanted by nobody; how many events. The newest event always stays.
 
-    cursors: how far each subscriber is. holders: tables of events that are waiting for something.
+    seen_before: subscribers that have fetched nothing since then are forgotten where they hold up the log.
     """
     newest = connection.execute(select(func.max(events.c.offset))).scalar() or 0
     oldest = connection.execute(select(func.min(events.c.offset))).scalar() or 0
-    read = connection.execute(select(func.min(cursors.c.cursor))).scalar()
+    subscriptions.remove_absent(connection, newest - max(kept, 1), seen_before)
+    read = connection.execute(select(func.min(subscriptions.cursors.c.cursor))).scalar()
     until = min(newest - max(kept, 1), newest if read is None else read, oldest + MOST_AT_ONCE)
     if until < oldest:
         return 0
     gone = events.c.offset <= until
-    for holder in holders:
+    for holder in subscriptions.holders:
         gone &= events.c.offset.not_in(select(holder.c.offset))
     day = func.substr(events.c.ts, 1, 10)
     counted = select(day, events.c.type, func.count()).where(gone).group_by(day, events.c.type)

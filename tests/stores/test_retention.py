@@ -8,11 +8,14 @@ from acquired_skills.store.ledger import Ledger
 from acquired_skills.store.totals import Counted, SkillCall
 from engine.stores.call_log import CallLog
 from engine.stores.clock import SystemClock
-from engine.stores.event_log import EventLog
+from engine.stores.event_log import EventLog, UnknownSubscriber
 from engine.stores.event_retention import SWEEP_EVERY
 from tests.skills.parts import opened_records
+from tests.stores.test_event_log import Clock
 
 pytestmark = pytest.mark.spec("STATE-3")
+
+DAY_S = 86_400.0
 
 
 def test_an_event_is_dropped_once_every_subscriber_is_done_with_it_and_stays_in_the_counts(tmp_path: Path) -> None:
@@ -36,6 +39,59 @@ def test_an_event_is_dropped_once_every_subscriber_is_done_with_it_and_stays_in_
         assert [each.event.offset for each in log.dead_letters("reader")] == [second.event.offset]
         assert sum(day.count for day in log.history()) == 2 * SWEEP_EVERY - 2
         assert [each.event.offset for each in log.fetch("reader", 1)] == [2 * SWEEP_EVERY + 1]
+
+
+def test_a_subscriber_that_never_comes_back_does_not_hold_up_the_log_for_good(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    with opened_records(tmp_path) as records:
+        log = EventLog(records, clock, kept=10, subscriber_days=30)
+        for name in ("gone", "slow", "idle"):
+            log.subscribe(name)
+        log.append_all([("A", {})] * SWEEP_EVERY)
+        assert len(log.fetch("idle", 2 * SWEEP_EVERY)) == SWEEP_EVERY
+        log.ack("idle", range(1, SWEEP_EVERY + 1))
+        clock.pass_by(20 * DAY_S)
+        log.fetch("slow", 1)
+        clock.pass_by(20 * DAY_S)
+        log.append_all([("A", {})] * 5)
+        log.fetch("idle", 10)
+        log.append_all([("A", {})] * (SWEEP_EVERY - 5))
+        assert "'gone' has fetched nothing for long" in caplog.text
+        with pytest.raises(UnknownSubscriber):
+            log.fetch("gone")
+        assert log.read(limit=1)[0].offset == 1  # the slow one has one event to acknowledge, and has not had the others
+        log.subscribe("gone", from_start=True)
+        assert [each.event.offset for each in log.fetch("gone", 1)] == [1]
+        log.unsubscribe("slow")
+        log.unsubscribe("gone")
+        clock.pass_by(40 * DAY_S)
+        log.append_all([("A", {})] * SWEEP_EVERY)
+        with pytest.raises(UnknownSubscriber):
+            log.fetch("idle")
+        assert log.read(limit=1)[0].offset == 3 * SWEEP_EVERY - 9
+
+
+def test_a_subscriber_that_is_not_behind_is_kept_however_long_nothing_happened(tmp_path: Path) -> None:
+    clock = Clock()
+    with opened_records(tmp_path) as records:
+        log = EventLog(records, clock, kept=2 * SWEEP_EVERY)
+        log.subscribe("reader")
+        clock.pass_by(400 * DAY_S)
+        log.append_all([("A", {})] * SWEEP_EVERY)
+        assert len(log.fetch("reader", 2 * SWEEP_EVERY)) == SWEEP_EVERY
+
+
+def test_subscribers_of_an_earlier_release_count_as_seen_when_the_log_is_opened(tmp_path: Path) -> None:
+    clock = Clock()
+    with opened_records(tmp_path) as records:
+        EventLog(records, clock).subscribe("old")
+        with records.begin() as connection:
+            connection.exec_driver_sql("ALTER TABLE event_subscribers DROP COLUMN seen")
+        log = EventLog(records, clock, kept=10)
+        log.append_all([("A", {})] * SWEEP_EVERY)
+        assert len(log.fetch("old", 2 * SWEEP_EVERY)) == SWEEP_EVERY
 
 
 def test_the_newest_event_stays_so_that_offsets_go_on(tmp_path: Path) -> None:
