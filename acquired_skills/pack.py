@@ -96,6 +96,7 @@ async def open_pack(services: Services) -> Pack:
 
     async def aclose() -> None:
         watching.cancel()
+        await asyncio.wait([watching])
         await library.aclose()
         runs.close()
 

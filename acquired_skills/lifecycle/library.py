@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -29,6 +30,8 @@ from engine.stores.locks import StoreBusy
 from engine.stores.sqlite_file import DiskFull
 from sandbox.agent_sandbox import AgentSandbox
 from sandbox.contract import Destination, Sandbox
+
+log = logging.getLogger(__name__)
 
 Progress = Callable[..., None]
 _MOST_NAMED = 20  # in a message
@@ -266,13 +269,12 @@ class SkillLibrary:
         """Look for folders that were changed by hand, now and then, until cancelled; a little at a time."""
         await asyncio.sleep(_WATCH_AFTER_S)
         while True:
-            with contextlib.suppress(StoreBusy, ConfigError):  # whoever uses the skills meets it, too
-                await self.reconcile()
-                name = ""
-                while stamps := await asyncio.to_thread(self._ledger.stamps, name, _WATCHED_AT_ONCE):
-                    await self._look_at(stamps)
-                    name = max(stamps)
-                    await asyncio.sleep(_WATCH_PAUSE_S)
+            try:
+                await self._look_at_all()
+            except (StoreBusy, ConfigError):  # whoever uses the skills meets it, too
+                pass
+            except Exception:  # the next look may succeed, and nobody else would start another one
+                log.exception("Looking for skills that were changed by hand failed.")
             await asyncio.sleep(_WATCH_EVERY_S)
 
     # How they do.
@@ -332,6 +334,15 @@ class SkillLibrary:
         if names:
             await asyncio.to_thread(self._mend, names)
         return bool(names)
+
+    async def _look_at_all(self) -> None:
+        """Take over every change by hand, a part of the skills at a time."""
+        await self.reconcile()
+        name = ""
+        while stamps := await asyncio.to_thread(self._ledger.stamps, name, _WATCHED_AT_ONCE):
+            await self._look_at(stamps)
+            name = max(stamps)
+            await asyncio.sleep(_WATCH_PAUSE_S)
 
     def _mend(self, names: Sequence[str]) -> None:
         with contextlib.suppress(DiskFull):  # then they are as the records know them; a call checks the code it runs

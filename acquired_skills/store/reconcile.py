@@ -1,6 +1,7 @@
 """Make the records agree with the folders: after a crash, a lost database, or a person's own changes (SKILL-10)."""
 
 import logging
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +14,8 @@ from engine.registry.updates import RegistryUpdates, Update
 log = logging.getLogger(__name__)
 
 KEEPER = "skills"  # towards RegistryUpdates
-_AT_ONCE = 500  # rows read at a time
+_AT_ONCE = 500  # skills compared, recorded and told of while the store is locked
+_PAUSE_S = 0.01  # between two batches, so that whoever waits for the lock gets it
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +48,22 @@ def update_of(skill: Skill) -> Update:
 def reconcile(
     store: SkillStore, ledger: Ledger, updates: RegistryUpdates | None = None, *, thorough: bool = False
 ) -> Reconciled:
-    """Compare every folder with its row and mend, alone in the store. Raises StoreBusy, ConfigError.
+    """Compare every folder with its row and mend, a batch at a time. Raises StoreBusy, ConfigError.
 
-    updates: where it is told what changed and was not told yet.
+    The store is locked for each batch alone, so others can use it meanwhile.
 
-    thorough: read every folder and check its hashes; otherwise only folders whose files changed since.
+    Args:
+        updates: where it is told what changed and was not told yet.
+        thorough: read every folder and check its hashes; otherwise only folders whose files changed since.
     """
     with store.lock():
         stamp = _scan_stamp(store, updates)
-        names = sorted({*store.names(), *ledger.names()})
-        report = _mend(store, ledger, updates, names, thorough=thorough, everything=True)
-        ledger.withdraw(ledger.unfinished())
-        ledger.scan(str(store.root), stamp or f"{_space(updates)} unsettled")
+    told = updates.told(KEEPER, "tools") if updates is not None else {}
+    names = {*store.names(), *ledger.names(), *ledger.unfinished(), *told}
+    report = _mend_all(store, ledger, updates, sorted(names), thorough=thorough)
+    if updates is not None:
+        updates.leave_other_spaces(KEEPER, "tools")
+    ledger.scan(str(store.root), stamp or f"{_space(updates)} unsettled")
     return report
 
 
@@ -76,16 +82,14 @@ def reconcile_changes(store: SkillStore, ledger: Ledger, updates: RegistryUpdate
         stamp = _scan_stamp(store, updates)
         there, known = set(store.names()), set(ledger.names())
         names = (there ^ known) | {*ledger.unfinished(), *ledger.untold()}
-        report = _mend(store, ledger, updates, sorted(names))
-        ledger.withdraw(ledger.unfinished())
-        ledger.scan(root, stamp or f"{_space(updates)} unsettled")
+    report = _mend_all(store, ledger, updates, sorted(names))
+    ledger.scan(root, stamp or f"{_space(updates)} unsettled")
     return replace(report, known=len(known - names) + report.known)
 
 
 def mend(store: SkillStore, ledger: Ledger, updates: RegistryUpdates | None, names: Iterable[str]) -> Reconciled:
-    """Make the rows of these skills agree with their folders, alone in the store. Raises StoreBusy, ConfigError."""
-    with store.lock():
-        return _mend(store, ledger, updates, sorted(set(names)))
+    """Make the rows of these skills agree with their folders, a batch at a time. Raises StoreBusy, ConfigError."""
+    return _mend_all(store, ledger, updates, sorted(set(names)))
 
 
 def stale(store: SkillStore, stamps: Mapping[str, str]) -> list[str]:
@@ -93,31 +97,50 @@ def stale(store: SkillStore, stamps: Mapping[str, str]) -> list[str]:
     return [name for name, stamp in stamps.items() if store.stamp(name) != stamp]
 
 
-def _mend(
+def _mend_all(
     store: SkillStore,
     ledger: Ledger,
     updates: RegistryUpdates | None,
     names: Sequence[str],
     *,
     thorough: bool = False,
-    everything: bool = False,
 ) -> Reconciled:
-    """names: of the folders and rows to compare; `everything`: they are all there are."""
-    found = _Findings()
+    """names: of the folders and rows to compare. Killed in between, it leaves whole batches done."""
+    known = 0
+    read: list[str] = []
+    removed: list[str] = []
+    aside: list[SetAside] = []
+    foreign: list[str] = []
     for start in range(0, len(names), _AT_ONCE):
-        some = names[start : start + _AT_ONCE]
-        rows = ledger.find(some)
-        for name in some:
-            _compare(store, name, rows.get(name), found, thorough=thorough)
+        if start:
+            time.sleep(_PAUSE_S)
+        with store.lock():
+            found = _mend(store, ledger, updates, names[start : start + _AT_ONCE], thorough=thorough)
+        known += len(found.known)
+        read += found.changed
+        removed += found.removed
+        aside += found.aside
+        foreign += found.foreign
+    return Reconciled(known, tuple(read), tuple(removed), tuple(aside), tuple(foreign))
+
+
+def _mend(
+    store: SkillStore, ledger: Ledger, updates: RegistryUpdates | None, names: Sequence[str], *, thorough: bool
+) -> "_Findings":
+    """One batch. The caller holds the store's lock."""
+    found = _Findings()
+    rows = ledger.find(names)
+    for name in names:
+        _compare(store, name, rows.get(name), found, thorough=thorough)
     if found.changed or found.removed:
         ledger.put(found.changed, found.removed)
     if updates is not None:
-        among = None if everything else names
-        updates.reconcile(KEEPER, "tools", found.truth, disabled=found.off, among=among)
+        updates.reconcile(KEEPER, "tools", found.truth, disabled=found.off, among=names)
     ledger.told(names)
-    return Reconciled(
-        len(found.known), tuple(found.changed), tuple(found.removed), tuple(found.aside), tuple(found.foreign)
-    )
+    announced = set(ledger.unfinished()).intersection(names)
+    if announced:
+        ledger.withdraw(announced)
+    return found
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import Column, Connection, MetaData, String, Table, delete, insert, select
+from sqlalchemy import Column, Connection, MetaData, String, Table, bindparam, delete, insert, select
 
 from engine.contract.context import Clock
 from engine.contract.spaces import DEFAULT_SPACE
@@ -122,12 +122,16 @@ class RegistryUpdates:
                 changed.append(Update(subject, "disable", name, space_id, state))
         missing = sorted(known.keys() - truth.keys())
         told = [*changed, *(Update(subject, gone(known[name]), name, space_id) for name in missing)]
-        if (
-            space_id is None and among is None
-        ):  # the home was moved to another space: nothing of it is left in the one before
-            told += [Update(subject, "delete", name, other) for other, name in self._elsewhere(keeper, subject)]
+        if space_id is None and among is None:
+            told += self._elsewhere(keeper, subject)
         self.tell_all(told, keeper=keeper)
         return told
+
+    def leave_other_spaces(self, keeper: str, subject: Subject) -> None:
+        """Tell that nothing of this keeper is left in the space that the home was in before, if it was in another."""
+        gone = self._elsewhere(keeper, subject)
+        for start in range(0, len(gone), _AT_ONCE):
+            self.tell_all(gone[start : start + _AT_ONCE], keeper=keeper)
 
     def told(
         self, keeper: str, subject: Subject, space_id: str | None = None, among: Collection[str] | None = None
@@ -144,20 +148,25 @@ class RegistryUpdates:
             within = [query.where(mine & _TOLD.c.item_id.in_(part)) for part in parts]
             return {row.item_id: row.state for each in within for row in connection.execute(each)}
 
-    def _elsewhere(self, keeper: str, subject: Subject) -> list[tuple[str, str]]:
-        """(space, id) of what this keeper told for other spaces than the home's."""
+    def _elsewhere(self, keeper: str, subject: Subject) -> list[Update]:
+        """Deletions of what this keeper told for other spaces than the home's."""
         other = (_TOLD.c.keeper == keeper) & (_TOLD.c.subject == subject) & (_TOLD.c.space_id != self.space_id)
         query = select(_TOLD.c.space_id, _TOLD.c.item_id).where(other).order_by(_TOLD.c.space_id, _TOLD.c.item_id)
         with self._lasting.read() as connection:
-            return [(row.space_id, row.item_id) for row in connection.execute(query)]
+            return [Update(subject, "delete", row.item_id, row.space_id) for row in connection.execute(query)]
 
     def _remember(self, connection: Connection, keeper: str, updates: Iterable[Update]) -> None:
+        rows: dict[tuple[str, str, str], dict[str, str]] = {}
         for each in updates:
             space = self.space_id if each.space_id is None else each.space_id
             key = {"keeper": keeper, "subject": each.subject, "space_id": space, "item_id": each.item_id}
-            connection.execute(delete(_TOLD).where(*(_TOLD.c[name] == value for name, value in key.items())))
-            if each.state:
-                connection.execute(insert(_TOLD).values(**key, state=each.state))
+            rows[each.subject, space, each.item_id] = {**key, "state": each.state}
+        same = (_TOLD.c[name] == bindparam(f"of_{name}") for name in ("keeper", "subject", "space_id", "item_id"))
+        keys = [{f"of_{name}": value for name, value in row.items() if name != "state"} for row in rows.values()]
+        connection.execute(delete(_TOLD).where(*same), keys)
+        kept = [row for row in rows.values() if row["state"]]
+        if kept:
+            connection.execute(insert(_TOLD), kept)
 
     def _payload(self, update: Update) -> dict[str, Any]:
         return {

@@ -5,9 +5,13 @@ from pathlib import Path
 import pytest
 
 from acquired_skills.model.skill import SkillState
+from acquired_skills.store import reconcile as reconcile_module
 from acquired_skills.store.ledger import Ledger
-from acquired_skills.store.reconcile import reconcile
+from acquired_skills.store.reconcile import reconcile, reconcile_changes
 from acquired_skills.store.skill_store import SkillStore
+from engine.registry.updates import RegistryUpdates
+from engine.stores.clock import SystemClock
+from engine.stores.event_log import EventLog
 from tests.skills.parts import opened_records
 from tests.skills.store.test_skill_store import publish
 
@@ -110,3 +114,60 @@ def test_a_folder_that_says_more_than_the_records_can_hold_keeps_no_other_out(tm
         report = reconcile(store, ledger)
         assert [one.name for one in report.aside] == ["add_one"]
         assert listed(ledger) == {"add_two": 1}
+
+
+@pytest.mark.spec("STATE-4")
+def test_many_new_folders_are_taken_over_in_batches_and_others_get_the_store_in_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SkillStore(tmp_path / "acquired_skills")
+    names = [f"add_{number}" for number in range(5)]
+    for name in names:
+        publish(store, name)
+    batches: list[int] = []
+    added: list[str] = []
+
+    def in_between(_: float) -> None:
+        batches.append(len(Ledger(records).names()))
+        if not added:
+            added.append(publish(store, "take_one").name)  # takes the lock of the store
+
+    monkeypatch.setattr(reconcile_module, "_AT_ONCE", 2)
+    monkeypatch.setattr(reconcile_module.time, "sleep", in_between)
+    with opened_records(tmp_path) as records:
+        ledger, events = Ledger(records), EventLog(records, SystemClock())
+        updates = RegistryUpdates(events, records, records, SystemClock())
+        assert reconcile(store, ledger, updates).read == tuple(names)
+        assert batches == [2, 4]
+        assert [each.payload["item_id"] for each in events.read()] == names
+        assert ledger.untold() == []
+        assert reconcile_changes(store, ledger, updates).read == ("take_one",)
+        assert reconcile(store, ledger, updates).known == 6
+        assert events.generation() == 6
+
+
+@pytest.mark.spec("STATE-4")
+def test_a_start_that_was_killed_between_two_batches_is_continued_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SkillStore(tmp_path / "acquired_skills")
+    for number in range(5):
+        publish(store, f"add_{number}")
+
+    def killed(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reconcile_module, "_AT_ONCE", 2)
+    with opened_records(tmp_path) as records:
+        ledger, events = Ledger(records), EventLog(records, SystemClock())
+        updates = RegistryUpdates(events, records, records, SystemClock())
+        ledger.announce("add_4")
+        with monkeypatch.context() as patch:
+            patch.setattr(reconcile_module.time, "sleep", killed)
+            with pytest.raises(KeyboardInterrupt):
+                reconcile_changes(store, ledger, updates)
+        assert ledger.unfinished() == ["add_4"]
+        report = reconcile_changes(store, ledger, updates)
+        assert (report.known, report.read) == (2, ("add_2", "add_3", "add_4"))
+        assert ledger.unfinished() == []
+        assert [each.payload["item_id"] for each in events.read()] == [f"add_{number}" for number in range(5)]

@@ -1,0 +1,108 @@
+"""A long-lived engine notices skill folders that a person edits, adds or removes, although nobody uses the skills."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from shutil import copytree, rmtree
+
+import pytest
+
+from acquired_skills.lifecycle import library as library_module
+from acquired_skills.lifecycle.library import SkillLibrary
+from acquired_skills.store.skill_store import SkillStore
+from engine import Engine
+from engine.stores.locks import StoreBusy
+from tests.skills.parts import NoSandbox
+from tests.skills.store.test_skill_store import publish
+
+pytestmark = pytest.mark.spec("STATE-4")
+
+NAMES = ("add_five", "add_four", "add_one", "add_three", "add_two")
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look all the time, two skills at once."""
+    for name, value in (("AFTER_S", 0.0), ("EVERY_S", 0.01), ("PAUSE_S", 0.0)):
+        monkeypatch.setattr(library_module, f"_WATCH_{name}", value)
+    monkeypatch.setattr(library_module, "_WATCHED_AT_ONCE", 2)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SkillStore:
+    store = SkillStore(tmp_path / "acquired_skills")
+    for name in NAMES:
+        publish(store, name)
+    return store
+
+
+async def listed(engine: Engine) -> set[str]:
+    """The skills of a list without a query, which looks at no folder."""
+    return {tool.spec.name for tool in (await engine.list_tools()).tools if tool.spec.category == "skill"}
+
+
+async def becomes(engine: Engine, wanted: Callable[[set[str]], bool]) -> set[str]:
+    async with asyncio.timeout(60):
+        while not wanted(found := await listed(engine)):
+            await asyncio.sleep(0.01)
+    return found
+
+
+def set_state(store: SkillStore, name: str, before: str, after: str) -> None:
+    file = store.folder(name) / "SKILL.md"
+    text = file.read_text()
+    assert f"knackbox-state: {before}" in text
+    file.write_text(text.replace(f"knackbox-state: {before}", f"knackbox-state: {after}"))
+
+
+async def test_edits_damage_additions_and_removals_by_hand_are_noticed_and_told(
+    tmp_path: Path, store: SkillStore
+) -> None:
+    async with Engine.open(tmp_path, sandbox=NoSandbox(), environ={}) as engine:
+        assert await listed(engine) == set(NAMES)
+        before = engine.events.generation()
+        set_state(store, "add_five", "probation", "disabled")
+        (store.folder("add_three") / "scripts" / "add_three.py").write_bytes(b"# tampered with\n")
+        rmtree(store.folder("add_two"))
+        await becomes(engine, lambda found: found == {"add_four", "add_one"})
+        set_state(store, "add_five", "disabled", "active")
+        other = SkillStore(tmp_path / "elsewhere")
+        publish(other, "take_six")
+        copytree(other.folder("take_six"), store.folder("take_six"))
+        await becomes(engine, lambda found: found == {"add_five", "add_four", "add_one", "take_six"})
+        assert [path.name for path in store.aside.iterdir()] == ["add-three-1"]
+        told = [(each.payload["item_id"], each.payload["event"]) for each in engine.events.read(before)]
+        assert sorted(told) == [
+            ("add_five", "disable"),
+            ("add_five", "upsert"),
+            ("add_three", "delete"),
+            ("add_two", "delete"),
+            ("take_six", "upsert"),
+        ]
+        found = await engine.list_tools(query="take_six")
+        assert "take_six" in {tool.spec.name for tool in found.tools}
+
+
+async def test_it_goes_on_after_a_look_that_failed(
+    tmp_path: Path, store: SkillStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    failures: list[Exception] = [OSError(5, "the disk is gone"), StoreBusy("somebody is at it"), RuntimeError("a bug")]
+    reconcile = SkillLibrary.reconcile
+
+    async def failing(library: SkillLibrary) -> object:
+        if failures:
+            raise failures.pop(0)
+        return await reconcile(library)
+
+    async with Engine.open(tmp_path, sandbox=NoSandbox(), environ={}) as engine:
+        monkeypatch.setattr(SkillLibrary, "reconcile", failing)
+        set_state(store, "add_one", "probation", "disabled")
+        await becomes(engine, lambda found: found == set(NAMES) - {"add_one"})
+        async with asyncio.timeout(60):
+            while failures:
+                await asyncio.sleep(0.01)
+        set_state(store, "add_two", "probation", "disabled")
+        await becomes(engine, lambda found: found == set(NAMES) - {"add_one", "add_two"})
+    assert "the disk is gone" in caplog.text
+    assert "a bug" in caplog.text
+    assert "somebody is at it" not in caplog.text
