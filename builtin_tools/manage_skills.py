@@ -150,7 +150,7 @@ async def _suggest(ctx: CallContext) -> Produced:
     user = whose(ctx.turn)
     rows = await asyncio.to_thread(ctx.need(CallLog).recent, MOST_CALLS)
     own = [row for row in rows if user is None or row["user"] == user]
-    specs = await ctx.need(Discovery).allowed(ctx.turn)
+    specs = await ctx.need(Discovery).look_up({row["tool"] for row in own}, ctx.turn)
     found = await asyncio.to_thread(suggested, own, specs)
     lines = [f"- {' -> '.join(each.tools)}, {each.times} times: {json.dumps(each.pipeline)}" for each in found]
     return Produced([each.value() for each in found], "\n".join(lines) or "No sequence of calls was repeated yet.")

@@ -24,6 +24,7 @@ from engine.dispatch.inner_calls import InnerCalls
 from engine.faces.cli.session import with_engine
 from engine.faces.cli.shared import Exit, Json, emit, emit_json, read_input, say, wants_json
 from engine.faces.cli.spinner import working
+from engine.turn.discovery import Discovery
 
 
 class _File(BaseModel):
@@ -84,7 +85,7 @@ def suggest(
 
     async def work(engine: Engine) -> list[Suggestion]:
         rows = await engine.audit(MOST_CALLS)
-        specs = {spec.name: spec for spec in await engine.get_active_tool_definitions()}
+        specs = await engine.need(Discovery).look_up({row["tool"] for row in rows}, Turn())
         return await asyncio.to_thread(suggested, rows, specs, times)
 
     with working("reading the calls"):

@@ -93,12 +93,19 @@ class SkillLibrary:
         rows = await asyncio.to_thread(self._ledger.page)
         return [row.skill for row in rows if row.skill is not None]
 
-    async def page(self, limit: int, after: str = "") -> list[Skill]:
-        """At most so many skills, in whatever state, by name. after: the last name of the page before."""
-        stamps = await asyncio.to_thread(self._ledger.stamps, after, limit)
+    async def page(self, limit: int, after: str = "", *, listed: bool = False) -> list[Skill]:
+        """At most so many skills by name, in whatever state, or only those that are listed.
+
+        after: the last name of the page before.
+        """
+        stamps = await asyncio.to_thread(lambda: self._ledger.stamps(after, limit, listed=listed))
         await self._look_at(stamps)
-        rows = await asyncio.to_thread(self._ledger.page, after, limit)
+        rows = await asyncio.to_thread(lambda: self._ledger.page(after, limit, listed=listed))
         return [row.skill for row in rows if row.skill is not None]
+
+    async def names(self) -> list[str]:
+        """The names of all listed skills, sorted."""
+        return await asyncio.to_thread(lambda: self._ledger.names(listed=True))
 
     async def count(self, *, listed: bool = False) -> int:
         """How many skills there are; listed: how many of them are listed."""

@@ -153,12 +153,13 @@ class Ledger:
         with self._records.read() as connection:
             return connection.execute(select(func.count()).select_from(_SKILLS).where(which)).scalar_one()
 
-    def names(self) -> list[str]:
-        """The names of all skills, sorted."""
+    def names(self, *, listed: bool = False) -> list[str]:
+        """The names of all skills, or of those that are listed, sorted."""
+        query = select(_SKILLS.c.name).where(~_SKILLS.c.removed)
+        if listed:
+            query = query.where(_SKILLS.c.listed)
         with self._records.read() as connection:
-            return list(
-                connection.execute(select(_SKILLS.c.name).where(~_SKILLS.c.removed).order_by(_SKILLS.c.name)).scalars()
-            )
+            return list(connection.execute(query.order_by(_SKILLS.c.name)).scalars())
 
     def announce(self, name: str) -> None:
         """Record, before anything else is written, that the folder of this skill is about to change."""
@@ -214,9 +215,11 @@ class Ledger:
                 for start in range(0, len(some), _AT_ONCE):
                     connection.execute(delete(_UNTOLD).where(_UNTOLD.c.name.in_(some[start : start + _AT_ONCE])))
 
-    def stamps(self, after: str, limit: int) -> dict[str, str]:
-        """The stamps of the next skills by name. after: the last name that was read."""
+    def stamps(self, after: str, limit: int, *, listed: bool = False) -> dict[str, str]:
+        """The stamps of the next skills by name. after: the last name that was read. listed: only those that are."""
         query = select(_SKILLS.c.name, _SKILLS.c.stamp).where((_SKILLS.c.name > after) & ~_SKILLS.c.removed)
+        if listed:
+            query = query.where(_SKILLS.c.listed)
         with self._records.read() as connection:
             return {one.name: one.stamp for one in connection.execute(query.order_by(_SKILLS.c.name).limit(limit))}
 

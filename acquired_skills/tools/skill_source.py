@@ -7,7 +7,7 @@ from acquired_skills.composed.tool import ComposedTool, composed_tool
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.model.skill import Skill, SkillKind
 from acquired_skills.tools.skill_tool import SkillTool, skill_tool
-from engine.contract.source import NoTools, Tool
+from engine.contract.source import Match, Matches, NoTools, Tool
 from engine.contract.turn import Turn
 
 _MOST_KEPT = 5_000  # tools, so that naming many skills does not fill the memory
@@ -44,6 +44,25 @@ class SkillSource:
         """The skill of exactly this name, also a disabled one: calling it says so."""
         skill = await self._library.find(name)
         return None if skill is None else self._tool(skill)
+
+    async def page(self, after: str, limit: int) -> Sequence[Tool]:
+        """The next listed skills by name."""
+        return self._tools(await self._library.page(limit, after, listed=True))
+
+    async def search(self, query: str, limit: int) -> Matches:
+        """The listed skills nearest to a query, however little they fit."""
+        found = await self._library.search(query, limit, 0.0)
+        matches = tuple(Match(self._tool(one.skill), one.fit) for one in found if one.score > 0)
+        return Matches(matches, self._library.gap)
+
+    async def listed(self, name: str) -> Tool | None:
+        """The listed skill of exactly this name."""
+        tool = await self.find(name)
+        return tool if tool is not None and tool.skill.state.listed else None
+
+    async def names(self) -> Sequence[str]:
+        """The names of all listed skills, sorted."""
+        return await self._library.names()
 
     def _tools(self, skills: Iterable[Skill]) -> list[AnyTool]:
         return [self._tool(skill) for skill in skills]

@@ -16,7 +16,10 @@ from bench.growth.homes import make_home
 
 SIZES = (0, 100, 5_000, 50_000)
 CALLS = 1_000_000
-STEPS = ("open", "first search", "next search", "list", "stats", "find by name")
+STEPS = (
+    *("open", "first search", "next search", "list", "stats", "find by name"),
+    *("search_tools", "describe_tool", "tool page"),
+)
 
 
 def bench(

@@ -11,6 +11,7 @@ from typing import Any
 from acquired_skills.commands.show import PAGE, listing
 from acquired_skills.lifecycle.library import SkillLibrary
 from engine import Engine
+from engine.contract.turn import Turn
 from sandbox.contract import Protections
 
 REQUEST = "please merge the weekly invoice of my patient"
@@ -29,6 +30,12 @@ class _NoSandbox:
 
     async def aclose(self) -> None:
         pass
+
+
+async def _called(engine: Engine, tool: str, **arguments: str) -> None:
+    result = await engine.call(tool, arguments, Turn(use_tool_search_flow=True))
+    if not result.success:
+        raise RuntimeError(result.error)
 
 
 async def probe(home: str) -> dict[str, float]:
@@ -51,6 +58,10 @@ async def probe(home: str) -> dict[str, float]:
         await timed("stats", lambda: library.stats(limit=PAGE))
         name = str(rows[0]["name"]) if rows else "none_of_them"
         await timed("find by name", lambda: library.find(name))
+        await timed("search_tools", lambda: _called(engine, "search_tools", query=REQUEST))
+        described = name if rows else "execute"
+        await timed("describe_tool", lambda: _called(engine, "describe_tool", name=described))
+        await timed("tool page", lambda: engine.tool_page(limit=PAGE))
         found["rows"] = len(rows)
         found["found"] = sum(tool.spec.category == "skill" for tool in listed.tools)
         found["chroma"] = "chromadb" in sys.modules

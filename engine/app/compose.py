@@ -49,7 +49,7 @@ from engine.stores.key_ledger import KeyLedger
 from engine.stores.workspace import FolderWorkspace
 from engine.turn.assembly import Assembly
 from engine.turn.discovery import Discovery, DiscoverySource
-from engine.turn.names import names_of_turn
+from engine.turn.look_up import LookUp
 from sandbox.contract import Sandbox, SandboxError
 
 T = TypeVar("T")
@@ -166,7 +166,7 @@ async def compose(
         clock,
         chains=chains,
         failures=failures,
-        offered=names_of_turn(lambda: registry.sources, assembly),
+        offered=LookUp(assembly, lambda: registry.sources),
         doors=(agents, AnnotationLog(), registries.tools, Access()),
         guards=guards,
         keyed=KeyedCalls(await asyncio.to_thread(KeyLedger, records, databases.lock, clock)),

@@ -38,6 +38,7 @@ from engine.stores.failure_log import FailureLog
 from engine.turn.active_list import ActiveList
 from engine.turn.agent_turn import turn_of
 from engine.turn.discovery import Discovery
+from engine.turn.paging import PAGE, ToolPage, tool_page, tool_pages
 from engine.turn.resolver import TurnTools, turn_of_agent, turn_of_user
 from sandbox.contract import Sandbox
 
@@ -161,6 +162,20 @@ class Engine:
         """
         turn = await self._turns.bounded(context if query is None else replace(context or Turn(), query=query))
         return await self._house.assembly.active_list(self._house.registry.sources, turn)
+
+    async def tool_page(self, context: Turn | None = None, after: str = "", limit: int = PAGE) -> ToolPage:
+        """A page of `list_tools`: the first has everything but acquired skills, each the next of these by name.
+
+        after: `next` of the page before. limit: skills on the page, at most.
+        """
+        turn = await self._turns.bounded(context)
+        return await tool_page(self._house.assembly, self._house.registry.sources, turn, after, limit)
+
+    async def tool_pages(self, context: Turn | None = None) -> AsyncIterator[ActiveList]:
+        """The parts of `list_tools`, for callers that need not hold all acquired skills at once."""
+        turn = await self._turns.bounded(context)
+        async for listed in tool_pages(self._house.assembly, self._house.registry.sources, turn):
+            yield listed
 
     async def describe_tool(self, name: str, turn: Turn | None = None) -> ToolSpec:
         """The tool of this name that may be called in the turn, a deferred one, too. Raises ToolFailure, naming the

@@ -4,6 +4,7 @@ Cross-cutting behaviour (filter, prefix, approve, observe) is a small wrapper ar
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from engine.contract.context import CallContext
@@ -68,4 +69,44 @@ class ToolSource(Protocol):
 
     async def find(self, name: str) -> Tool | None:
         """The tool of exactly this name or alias, whether or not it is on this turn's list."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A tool found for a query. fit: how likely it is that it is of use, from 0 to 1; comparable between sources."""
+
+    tool: Tool
+    fit: float
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """What a source found for a query, best first. gap: what could not be searched, and why; "" for nothing."""
+
+    found: tuple[Match, ...] = ()
+    gap: str = ""
+
+
+@runtime_checkable
+class PagedSource(ToolSource, Protocol):
+    """A source with so many tools that a caller reads them a page at a time, or only those it asks for.
+
+    The methods below cover the tools that `tools` gives without a query. None of these tools has an alias.
+    """
+
+    async def page(self, after: str, limit: int) -> Sequence[Tool]:
+        """The next tools by name, `limit` at most; fewer only at the end. after: the last name of the page before."""
+        ...
+
+    async def search(self, query: str, limit: int) -> Matches:
+        """The tools nearest to a query."""
+        ...
+
+    async def listed(self, name: str) -> Tool | None:
+        """The tool of exactly this name."""
+        ...
+
+    async def names(self) -> Sequence[str]:
+        """The names of all of them, sorted."""
         ...

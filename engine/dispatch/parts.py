@@ -1,7 +1,7 @@
 """`Parts`: what a pipeline is made of, and what it tells others."""
 
 import secrets
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -9,6 +9,7 @@ from engine.contract.context import Clock
 from engine.contract.failure import FailureClass
 from engine.contract.guard import Guard
 from engine.contract.result import ToolCall, ToolResult
+from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
 from engine.dispatch.bind import BindContext
 from engine.dispatch.cap import OutputCap
@@ -50,6 +51,18 @@ class CallIds:
         return self._drawn.pop()
 
 
+class Offered(Protocol):
+    """The tools on a turn's list, by name or alias (`engine.turn.look_up`)."""
+
+    async def specs(self, turn: Turn, names: Collection[str]) -> Mapping[str, ToolSpec]:
+        """Those of these names that are on the list."""
+        ...
+
+    async def nearest(self, turn: Turn, name: str) -> list[str]:
+        """The names most like this one, best first."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What a pipeline is made of. Only registry, bind and clock have no sensible default.
@@ -57,7 +70,7 @@ class Parts:
     chains: None runs without fallbacks. failures: None keeps no log of failures.
     doors: who may call the tool at all; asked before its arguments are looked at. guards: each may refuse a call whose
         arguments are valid. Both are asked in this order, and hear how those they admitted have ended.
-    offered: the names of the tools of a turn, which alone are named to a model that asks for one there is not, or whose
+    offered: looks up the tools of a turn, which alone are named to a model that asks for one there is not, or whose
         call failed; None: all that the turn's user and agent may call.
     keyed: makes a call with a key happen once; None runs it as any other.
     observers: each is told of every call and its result, once, in the event loop: be quick. What one raises is
@@ -71,7 +84,7 @@ class Parts:
     failures: FailureSink | None = None
     doors: Sequence[Guard] = ()
     guards: Sequence[Guard] = ()
-    offered: Callable[[Turn], Awaitable[Collection[str]]] | None = None
+    offered: Offered | None = None
     keyed: KeyedCalls | None = None
     observers: Sequence[Observer] = ()
     retrier: Retrier = field(default_factory=Retrier)

@@ -26,10 +26,9 @@ from engine.policy.access import DENIED, denial, no_module, why_not
 from engine.policy.gate import GateRefused
 from engine.policy.risk import risk_of
 from engine.recovery.advise import REPLAN, advise
-from engine.recovery.chain import may_fall_back
+from engine.recovery.chain import Alternative, may_fall_back
 from engine.recovery.classify import Facts, classify
 from engine.recovery.retry import settle
-from engine.registry.nearest import nearest
 
 _log = logging.getLogger("knackbox.dispatch")
 
@@ -164,13 +163,15 @@ class Pipeline:
 
     async def _nearest(self, name: str, turn: Turn) -> list[str]:
         """The names of this turn's tools that are most like this one."""
-        offered = await self._offered(turn)
-        if offered is None:
+        if self._parts.offered is None:
             return await self._registry.nearest(name, turn=turn, may_know=lambda spec: not why_not(spec, turn))
-        return await asyncio.to_thread(nearest, name, offered)
+        return await self._parts.offered.nearest(turn, name)
 
-    async def _offered(self, turn: Turn) -> Collection[str] | None:
-        return await self._parts.offered(turn) if self._parts.offered is not None else None
+    async def _offered(self, turn: Turn, alternatives: Sequence[Alternative]) -> Collection[str] | None:
+        """Those of the alternatives that the turn offers; None where that is not to be looked at."""
+        if self._parts.offered is None or not alternatives:
+            return None
+        return await self._parts.offered.specs(turn, {each.tool for each in alternatives})
 
     def _can_replan(self, turn: Turn) -> bool:
         tool = self._registry.find_static(REPLAN)
@@ -212,7 +213,7 @@ class Pipeline:
         name = flight.spec.name if flight.spec is not None else flight.name
         chains = self._parts.chains if may_fall_back(failure) else None
         alternatives = await self._house_threads.run(partial(chains.alternatives, name)) if chains is not None else ()
-        offered = await self._offered(turn) if alternatives else None
+        offered = await self._offered(turn, alternatives)
         suggestion = ""
         if chains is not None:
             suggestion = await self._house_threads.run(partial(chains.suggestion, name, call.arguments, offered))

@@ -21,7 +21,7 @@ from engine.turn.active_list import (
     static_tools,
 )
 from engine.turn.availability import Dropped, Tools, enabled, offerable
-from engine.turn.gather import SOURCE_TIMEOUT_S, gather
+from engine.turn.gather import SOURCE_TIMEOUT_S, Ask, every_tool, gather
 
 _SPLITS = 64  # answers of sources whose parts are kept
 _BASES = 8  # sets of static tools: with and without the tools of discovery, and what changes while an engine runs
@@ -79,14 +79,15 @@ class Assembly:
         self._splits: OrderedDict[int, tuple[Sequence[Tool], Offered]] = OrderedDict()
         self._bases: OrderedDict[tuple[int, ...], _Base] = OrderedDict()
 
-    async def active_list(self, sources: Sequence[ToolSource], turn: Turn) -> ActiveList:
+    async def active_list(self, sources: Sequence[ToolSource], turn: Turn, ask: Ask = every_tool) -> ActiveList:
         """The tools of a turn, and what was left out and why. Never raises for what a source does.
 
         The sources see the turn, so the one of acquired skills offers those that fit the query, or all without one.
+        ask: gets the tools of one source, for a caller that wants only some of them.
         """
         if (looking := self._look_again()) is not None:
             self._configure(await looking)
-        gathered = await gather(sources, turn, timeout_s=self._timeout_s)
+        gathered = await gather(sources, turn, ask=ask, timeout_s=self._timeout_s)
         parts = [self._split(answer) for answer in gathered.answers]
         base = self._base(tuple(part.static for part in parts))
         kind = replace(turn, query=None)

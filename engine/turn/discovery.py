@@ -5,22 +5,27 @@ pipeline runs the tool it names, with that tool's deadline, policy and audit.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import merge
+from math import inf
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from engine.contract.context import CallContext
+from engine.contract.context import CallContext, Produced
 from engine.contract.failure import ToolFailure
 from engine.contract.result import ToolCall
-from engine.contract.source import Tool, ToolSource
-from engine.contract.spec import Annotations, ToolSpec
+from engine.contract.source import PagedSource, Tool, ToolSource
+from engine.contract.spec import Annotations, Origin, ToolSpec
 from engine.contract.turn import Turn
 from engine.formats.spec_json import spec_to_json
 from engine.registry.decorate import tool
-from engine.registry.nearest import nearest
 from engine.registry.static import StaticSource
 from engine.turn.assembly import Assembly
 from engine.turn.availability import DISCOVERY
+from engine.turn.look_up import LookUp, everything
+from engine.turn.paging import tool_page
 
 if TYPE_CHECKING:
     from engine.stores.embedder import Embedder
@@ -29,10 +34,25 @@ if TYPE_CHECKING:
 SOURCE = "discovery"
 _READS = Annotations(read_only=True, idempotent=True)
 _MOST_FOUND = 50
+_MOST_LOOKED_AT = 1_000  # found tools, of which the turn may call none
+_PAGE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Tools, and what to know about them. next: the `after` of the following page. gap: what was not searched."""
+
+    specs: Sequence[ToolSpec]
+    next: str = ""
+    gap: str = ""
 
 
 class Discovery:
-    """Everything a turn may call, and an index over it that is brought up to date when it is asked."""
+    """Everything a turn may call, found, looked up or listed a page at a time.
+
+    Tools of a `PagedSource` are never read all at once: it searches them itself. Over the others there is an index,
+    which is brought up to date when it is asked.
+    """
 
     def __init__(
         self,
@@ -44,34 +64,70 @@ class Discovery:
         self._sources = sources
         self._assembly = assembly
         self._embedder = embedder
+        self._look_up = LookUp(assembly, sources)
         self._index: ToolIndex | None = None
         self._lock = asyncio.Lock()
 
-    async def allowed(self, turn: Turn) -> dict[str, ToolSpec]:
-        """What may be called in this turn, by name: deferred tools and every listed skill among it."""
-        everything = replace(turn, query=None, include_deferred_tools=True, use_tool_search_flow=False)
-        listed = await self._assembly.active_list(self._sources(), everything)
-        return {each.spec.name: each.spec for each in listed.tools}
-
-    async def search(self, query: str, turn: Turn, limit: int) -> list[ToolSpec]:
-        """The tools nearest to the query, best first; without one all of them, by name."""
-        specs = await self.allowed(turn)
-        if not query.strip():
-            return [specs[name] for name in sorted(specs)]
+    async def search(self, query: str, turn: Turn, limit: int) -> Listing:
+        """The tools nearest to the query, best first."""
+        wanted = limit
+        while True:
+            found = await self._candidates(query, turn, wanted)
+            if found.is_enough(limit, wanted) or wanted >= _MOST_LOOKED_AT:
+                break
+            wanted *= 5  # the turn may not call some of those that were found
         async with self._lock:
-            ranked = await asyncio.to_thread(self._ranked, query, list(specs.values()), limit)
-        return [specs[name] for name in ranked]
+            static = await asyncio.to_thread(self._ranked, query, list(found.others.values()), limit)
+        best = _merged(static, *found.rankings)[:limit]
+        specs = {**found.others, **found.acquired}
+        return Listing([specs[name] for name in best if name in specs], gap="; ".join(found.gaps))
+
+    async def page(self, turn: Turn, after: str = "") -> Listing:
+        """The next of all tools, each page by name. after: `next` of the page before."""
+        found: list[ToolSpec] = []
+        while True:
+            page = await tool_page(self._assembly, self._sources(), everything(turn), after, _PAGE)
+            found += [tool.spec for tool in page.listed.tools]
+            after = page.next
+            if not after or len(found) >= _PAGE:
+                return Listing(sorted(found, key=lambda spec: spec.name), after)
+
+    async def look_up(self, names: Collection[str], turn: Turn) -> dict[str, ToolSpec]:
+        """Those of these names that are of tools that may be called in this turn."""
+        return await self._look_up.specs(everything(turn), names)
 
     async def describe(self, name: str, turn: Turn) -> ToolSpec:
         """The tool of this name. Raises ToolFailure, naming the nearest, when the turn has none."""
-        specs = await self.allowed(turn)
-        if name not in specs:
-            near = await asyncio.to_thread(nearest, name, set(specs), 3)
+        spec = (await self.look_up([name], turn)).get(name)
+        if spec is None:
+            near = await self._look_up.nearest(everything(turn), name)
             hint = f" Nearest: {', '.join(near)}." if near else ""
             raise ToolFailure(f"There is no tool called {name!r} for you.{hint}", reason="unknown_tool")
-        return specs[name]
+        return spec
 
-    def _ranked(self, query: str, specs: Sequence[ToolSpec], limit: int) -> list[str]:
+    async def _candidates(self, query: str, turn: Turn, limit: int) -> "_Candidates":
+        """What paged sources find, `limit` of each at most, and all tools of the others."""
+        found = _Candidates()
+
+        async def ask(source: ToolSource, turn: Turn) -> Sequence[Tool]:
+            if not isinstance(source, PagedSource):
+                return await source.tools(turn)
+            matches = await source.search(query, limit)
+            found.rankings.append([(one.tool.spec.name, one.fit) for one in matches.found])
+            found.looked_at.append(len(matches.found))
+            found.gaps.extend([matches.gap] if matches.gap else [])
+            return [one.tool for one in matches.found]
+
+        listed = await self._assembly.active_list(self._sources(), everything(turn), ask)
+        names = {name for ranking in found.rankings for name, _ in ranking}
+        for tool_ in listed.tools:
+            spec = tool_.spec
+            of_paged = spec.name in names and spec.origin is not Origin.STATIC  # else it shadows one of them
+            (found.acquired if of_paged else found.others)[spec.name] = spec
+        found.rankings[:] = [[one for one in ranking if one[0] in found.acquired] for ranking in found.rankings]
+        return found
+
+    def _ranked(self, query: str, specs: Sequence[ToolSpec], limit: int) -> list[tuple[str, float]]:
         if self._index is None:
             from engine.turn.tool_index import ToolIndex  # noqa: PLC0415 -- numpy, which listing tools does not need
 
@@ -79,16 +135,55 @@ class Discovery:
         return self._index.ranked(query, specs, limit)
 
 
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """What a query is to be answered from.
+
+    rankings: what each paged source found of tools that the turn may call, with how well these fit. acquired: their
+    specs. others: the specs of all other tools. looked_at: how many each paged source found.
+    """
+
+    rankings: list[list[tuple[str, float]]] = field(default_factory=list)
+    acquired: dict[str, ToolSpec] = field(default_factory=dict)
+    others: dict[str, ToolSpec] = field(default_factory=dict)
+    looked_at: list[int] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
+
+    def is_enough(self, limit: int, wanted: int) -> bool:
+        """Whether there are as many as the caller wants, or the sources have no more."""
+        return len(self.acquired) >= limit or all(found < wanted for found in self.looked_at)
+
+
+def _merged(*ranked: Sequence[tuple[str, float]]) -> list[str]:
+    """Rankings as one by how well their tools fit, each in its own order."""
+    keyed: list[list[tuple[float, str]]] = []
+    for each in ranked:
+        least = inf
+        keyed.append([(-(least := min(least, fit)), name) for name, fit in each])
+    return list(dict.fromkeys(name for _, name in merge(*keyed, key=itemgetter(0))))
+
+
 @tool(category=DISCOVERY, annotations=_READS, tier="low")
-async def search_tools(ctx: CallContext, query: str = "", limit: int = 10) -> list[dict[str, str]]:
+async def search_tools(
+    ctx: CallContext, query: str = "", limit: int = 10, after: str = ""
+) -> Produced[list[dict[str, str]]]:
     """Find tools by what they do. Gives names and short descriptions, the best first; without a query all of them.
 
     Args:
         query: What you want to do, in a few words.
         limit: How many to give for a query.
+        after: Without a query, where to go on when there are more tools than one answer holds.
     """
-    found = await ctx.need(Discovery).search(query, ctx.turn, max(1, min(limit, _MOST_FOUND)))
-    return [{"name": spec.name, "description": spec.summary} for spec in found]
+    discovery = ctx.need(Discovery)
+    if query.strip():
+        found = await discovery.search(query, ctx.turn, max(1, min(limit, _MOST_FOUND)))
+    else:
+        found = await discovery.page(ctx.turn, after)
+    value = [{"name": spec.name, "description": spec.summary} for spec in found.specs]
+    remarks = [f"Not searched: {found.gap}."] if found.gap else []
+    if found.next:
+        remarks.append(f"There are more tools: search with a query, or go on with `after` set to {found.next!r}.")
+    return Produced(value, "\n".join([json.dumps(value, ensure_ascii=False), *remarks]) if remarks else None)
 
 
 @tool(category=DISCOVERY, annotations=_READS, tier="low")

@@ -15,7 +15,7 @@ class ToolIndex:
     def __init__(self, embedder: Embedder) -> None:
         self._index = HybridIndex(MemoryVectors(embedder.dimensions), embedder)
 
-    def ranked(self, query: str, specs: Sequence[ToolSpec], limit: int) -> list[str]:
-        """The names of the tools nearest to the query, best first, at most `limit`."""
+    def ranked(self, query: str, specs: Sequence[ToolSpec], limit: int) -> list[tuple[str, float]]:
+        """The names of the tools nearest to the query, best first, at most `limit`, each with its `Ranked.fit`."""
         self._index.load([tool_document(spec.name, spec.description, spec.parameters) for spec in specs])
-        return [found.id for found in self._index.search(query, limit) if found.score > 0]
+        return [(found.id, found.fit) for found in self._index.search(query, limit) if found.score > 0]

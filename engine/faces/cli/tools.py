@@ -1,5 +1,6 @@
 """`knackbox tools`: what a turn would offer, and with --why what it would not, and for what reason."""
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +14,7 @@ from engine.faces.cli.spinner import working
 from engine.faces.cli.tables import print_table
 from engine.formats.spec_json import spec_to_json
 from engine.turn.active_list import ActiveList
+from engine.turn.paging import ToolPage
 
 SHOWN = ("name", "description", "parameters", "origin", "category", "version", "annotations")
 
@@ -31,23 +33,28 @@ def tools(
     permission: Annotated[
         PermissionLevel, typer.Option("--permission", help="Those of a user with this permission.")
     ] = "owner",
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many learned skills at most.")] = 100,
+    after: Annotated[str, typer.Option("--after", metavar="NAME", help="Go on after the skill of this name.")] = "",
     why: Annotated[bool, typer.Option("--why", help="Show also what is left out, and why.")] = False,
     agent: Agent = None,
     as_json: Json = False,
 ) -> None:
     """The tools of a turn, in the order a model gets them."""
 
-    async def work(engine: Engine) -> ActiveList:
+    async def work(engine: Engine) -> ToolPage:
         allowed = engine.resolve_allow_list(allow_list) if allow_list else None
         turn = Turn(permission=permission, allowed=allowed)
-        return await engine.list_tools(await engine.turn_of(agent, turn) if agent else turn, query)
+        bounded = await engine.turn_of(agent, turn) if agent else turn
+        return await engine.tool_page(replace(bounded, query=query), after, limit)
 
     with working("listing the tools"):
-        found = with_engine(ctx, work)
+        page = with_engine(ctx, work)
     if wants_json(ctx, as_json):
-        emit_json(as_object(found, why=why))
-        return
-    show(found, why=why)
+        emit_json(as_object(page.listed, why=why))
+    else:
+        show(page.listed, why=why)
+    if page.next:
+        say(f"{limit} learned skills are shown; `--after {page.next}` shows the next, `--limit` more of them.")
 
 
 def as_object(found: ActiveList, *, why: bool) -> dict[str, Any]:

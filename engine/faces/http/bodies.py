@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool
 from engine.contract.spec import Band
 from engine.contract.turn import Turn
 from engine.faces.http.tokens import Caller
+from engine.turn.paging import PAGE
 
 Format = Literal["openai", "openai-responses", "anthropic", "gemini", "mcp", "spec"]
 Name = Annotated[str, Field(min_length=1, max_length=400)]
@@ -34,6 +35,8 @@ class ListOptions(Closed):
     use_tool_search_flow: bool = False
     band: Band = Field("GREEN", description="How careful to be; it can only tighten what the server is set to.")
     format: Format = "spec"
+    after: str = Field("", max_length=400, description="`next` of the page before; nothing for the first page.")
+    limit: int = Field(PAGE, ge=1, le=PAGE, description="Learned skills on a page, at most; a query has one page.")
 
     def turn_of(self, caller: Caller) -> Turn:
         return Turn(
@@ -128,10 +131,11 @@ class ModuleList(BaseModel):
 
 
 class ToolList(BaseModel):
-    """Tools in the format that was asked for."""
+    """Tools in the format that was asked for. next: what to ask for the following page with; "" for the last."""
 
     format: Format
     tools: list[dict[str, Any]]
+    next: str
 
 
 class CallAnswer(BaseModel):

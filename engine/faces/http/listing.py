@@ -30,13 +30,13 @@ def tool_routes(served: Served) -> APIRouter:
 
     @routes.get("", response_model=ToolList, responses=problems(422))
     async def tools(options: Annotated[ListOptions, Query()], caller: Who) -> Response:
-        """The tools of a turn, in an order that stays the same from turn to turn."""
-        specs = await served.engine.get_active_tool_definitions(options.turn_of(caller))
+        """The tools of a turn, in an order that stays the same from turn to turn; many skills come in pages."""
+        page = await served.engine.tool_page(options.turn_of(caller), options.after, options.limit)
         try:
-            shown = FORMATS[options.format](specs)
+            shown = FORMATS[options.format]([tool.spec for tool in page.listed.tools])
         except FormatError as error:
             raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
-        return Json({"format": options.format, "tools": shown})
+        return Json({"format": options.format, "tools": shown, "next": page.next})
 
     @routes.get("/{name}", response_model=dict[str, Any], responses=problems(404, 422))
     async def tool(name: Annotated[str, Path(max_length=400)], caller: Who) -> Response:

@@ -1,5 +1,6 @@
 """Routes of the module protocol: this engine as a module of another, and the modules it knows itself (MOD-5)."""
 
+from collections.abc import AsyncIterator
 from dataclasses import asdict
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -84,13 +85,17 @@ class ModuleFace:
                 "required_permission": spec.required_permission,
                 "annotations": asdict(spec.annotations),
             }
-            for spec in (await self._tools(caller)).get(self._own, [])
+            async for module, spec in self._tools(caller)
+            if module == self._own
         ]
         return {"module_name": self._own, "description": _DESCRIPTION, "tools": tools}
 
     async def modules(self, caller: Caller) -> list[dict[str, Any]]:
         """Ourselves first, each with the tools this caller may call. Why one is not reachable is for admins."""
-        turn, tools = Turn(**who(caller)), await self._tools(caller)
+        turn = Turn(**who(caller))
+        names: dict[str, list[str]] = {}
+        async for module, spec in self._tools(caller):
+            names.setdefault(module, []).append(spec.name)
         allowed = modules_of_guest(turn, self._engine.settings.modules)
         admin = user_rank(caller.permission) >= user_rank("admin")
         mine: dict[str, Any] = {
@@ -111,7 +116,7 @@ class ModuleFace:
             for state in self._engine.modules.states()
             if allowed is None or state.name in allowed
         ]
-        return [{**each, "tools": [spec.name for spec in tools.get(each["name"], [])]} for each in [mine, *theirs]]
+        return [{**each, "tools": names.get(each["name"], [])} for each in [mine, *theirs]]
 
     async def call(self, caller: Caller, module: str, tool: str, body: ExecuteBody, request: Request) -> Response:
         """One call by the protocol."""
@@ -128,14 +133,13 @@ class ModuleFace:
         refuse_if_busy(result)
         return answered(body.tool_name, result)
 
-    async def _tools(self, caller: Caller) -> dict[str, list[ToolSpec]]:
-        """What the caller may call, by module."""
+    async def _tools(self, caller: Caller) -> AsyncIterator[tuple[str, ToolSpec]]:
+        """What the caller may call, each with its module."""
         others = self._others()
-        by_module: dict[str, list[ToolSpec]] = {}
-        for spec in await self._engine.get_active_tool_definitions(Turn(**who(caller))):
-            module = spec.name.partition(".")[0]
-            by_module.setdefault(module if module in others else self._own, []).append(spec)
-        return by_module
+        async for listed in self._engine.tool_pages(Turn(**who(caller))):
+            for tool in listed.tools:
+                module = tool.spec.name.partition(".")[0]
+                yield module if module in others else self._own, tool.spec
 
     def _others(self) -> set[str]:
         return {state.name for state in self._engine.modules.states()}

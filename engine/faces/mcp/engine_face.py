@@ -48,8 +48,10 @@ class EngineFace:
         self._changes = changes
         self._files = LinkedFiles(FolderWorkspace(engine.settings.workspace or engine.services.home.workspace))
 
-    async def list_tools(self) -> ListToolsResult:
-        return ListToolsResult(tools=tools_to_mcp_format(await self._engine.get_active_tool_definitions(self._turn)))
+    async def list_tools(self, cursor: str = "") -> ListToolsResult:
+        page = await self._engine.tool_page(self._turn, cursor)
+        tools = tools_to_mcp_format(tool.spec for tool in page.listed.tools)
+        return ListToolsResult(tools=tools, next_cursor=page.next or None)
 
     async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
         relay = ProgressRelay(context.session.report_progress)

@@ -26,7 +26,9 @@ Context = ServerRequestContext[dict[str, object]]
 class Face(Protocol):
     """What answers the requests of a client, such as an open engine (`engine.faces.mcp.engine_face`)."""
 
-    async def list_tools(self) -> ListToolsResult: ...
+    async def list_tools(self, cursor: str = "") -> ListToolsResult:
+        """One page. cursor: `next_cursor` of the page before."""
+        ...
 
     async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
         """Call one tool. Never raises for what the tool did."""

@@ -46,8 +46,9 @@ def build_server(open_face: OpenFace) -> tuple[Server[dict[str, object]], Openin
     clients = Clients(bus)
     opening = Opening(lambda: open_face(clients))
 
-    async def list_tools(_: Context, params: PaginatedRequestParams | None) -> ListToolsResult:  # noqa: ARG001 -- one page
-        return await (await opening.face()).list_tools()
+    async def list_tools(_: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+        cursor = params.cursor if params is not None else None
+        return await (await opening.face()).list_tools(cursor or "")
 
     async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
         return await (await opening.face()).call_tool(context, params)

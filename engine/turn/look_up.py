@@ -1,0 +1,69 @@
+"""Looking tools of a turn up by name, without reading the tools of a `PagedSource` that nobody asked for."""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from engine.contract.source import PagedSource, Tool, ToolSource
+from engine.contract.spec import ToolSpec
+from engine.contract.turn import Turn
+from engine.registry.nearest import nearest
+from engine.turn.active_list import ActiveList
+from engine.turn.assembly import Assembly
+
+_OVER = 5  # times as many near names are looked up as are wanted: the turn may not call some of them
+
+
+def everything(turn: Turn) -> Turn:
+    """The turn, with deferred tools and every listed skill."""
+    return replace(turn, query=None, include_deferred_tools=True, use_tool_search_flow=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LookUp:
+    """The tools on a turn's list, by name or alias. sources: asked for at each look-up.
+
+    A turn with the tool search flow stands for what search can find.
+    """
+
+    assembly: Assembly
+    sources: Callable[[], Sequence[ToolSource]]
+
+    async def specs(self, turn: Turn, names: Collection[str]) -> dict[str, ToolSpec]:
+        """Those of these names and aliases that are on the list."""
+
+        async def ask(source: ToolSource, turn: Turn) -> Sequence[Tool]:
+            if not isinstance(source, PagedSource) or turn.query:
+                return await source.tools(turn)
+            found = [await source.listed(name) for name in sorted(names)]
+            return [tool for tool in found if tool is not None]
+
+        listed = await self.assembly.active_list(self.sources(), _of(turn), ask)
+        return {called: spec for called, spec in _called(listed) if called in names}
+
+    async def nearest(self, turn: Turn, name: str, limit: int = 3) -> list[str]:
+        """The names and aliases most like this one, best first."""
+        known: set[str] = set()
+
+        async def ask(source: ToolSource, turn: Turn) -> Sequence[Tool]:
+            if not isinstance(source, PagedSource) or turn.query:
+                return await source.tools(turn)
+            known.update(await source.names())
+            return ()
+
+        listed = await self.assembly.active_list(self.sources(), _of(turn), ask)
+        known |= {called for called, _ in _called(listed)}
+        near = await asyncio.to_thread(nearest, name, known, limit * _OVER)
+        allowed = await self.specs(turn, near)
+        return [each for each in near if each in allowed][:limit]
+
+
+def _of(turn: Turn) -> Turn:
+    return everything(turn) if turn.use_tool_search_flow else turn
+
+
+def _called(listed: ActiveList) -> Iterator[tuple[str, ToolSpec]]:
+    """Every tool by its name and its aliases."""
+    for tool in listed.tools:
+        for name in (*tool.spec.aliases, tool.spec.name):
+            yield name, tool.spec

@@ -1,0 +1,73 @@
+"""`tool_page`: the list of a turn without a query, a page at a time, so that nobody has to hold every skill."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from heapq import nsmallest
+
+from engine.contract.source import PagedSource, Tool, ToolSource
+from engine.contract.spec import Origin
+from engine.contract.turn import Turn
+from engine.turn.active_list import ActiveList
+from engine.turn.assembly import Assembly
+
+PAGE = 1_000  # acquired tools of one page, where a caller does not say
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPage:
+    """Some of a list. next: what to ask for the following page with; "" when this is the last one."""
+
+    listed: ActiveList
+    next: str = ""
+
+
+async def tool_page(
+    assembly: Assembly, sources: Sequence[ToolSource], turn: Turn, after: str = "", limit: int = PAGE
+) -> ToolPage:
+    """One page: the first has all tools that do not come from a `PagedSource`, every page the next of those that do.
+
+    A list that fits on one page is the turn's list. A turn with a query, or with the tool search flow, has one page.
+
+    Args:
+        after: `next` of the page before; "" for the first.
+        limit: tools of paged sources to look at; the page has fewer where the turn may not call some of them.
+    """
+    if turn.query or turn.use_tool_search_flow:
+        return ToolPage(ActiveList(()) if after else await assembly.active_list(sources, turn))
+    paged = {source.name: source for source in sources if isinstance(source, PagedSource)}
+    read: dict[str, list[Tool]] = {name: [] for name in paged}
+
+    async def ask(source: ToolSource, turn: Turn) -> Sequence[Tool]:
+        if source.name not in paged:
+            return await source.tools(turn)
+        read[source.name] += await paged[source.name].page(after, limit)
+        return read[source.name]
+
+    listed = await assembly.active_list(sources, turn, ask)
+    there = {tool.spec.name for tools in read.values() for tool in tools}
+    names = set(nsmallest(limit, there))  # beyond these one source may have names that another did not get to
+    more = len(there) > len(names) or any(len(tools) >= limit for tools in read.values())
+
+    def is_here(name: str, origin: Origin | None = None) -> bool:
+        if origin is Origin.STATIC or name not in there:
+            return not after
+        return name in names
+
+    tools = tuple(tool for tool in listed.tools if is_here(tool.spec.name, tool.spec.origin))
+    dropped = tuple(each for each in listed.dropped if is_here(each.name))
+    if after:  # of a name that a static tool has, too, the first page told what became of that one
+        dropped = tuple({each.name: each for each in dropped}.values())
+    return ToolPage(ActiveList(tools, dropped, listed.failed), max(names) if more else "")
+
+
+async def tool_pages(
+    assembly: Assembly, sources: Sequence[ToolSource], turn: Turn, limit: int = PAGE
+) -> AsyncIterator[ActiveList]:
+    """All pages, one after the other."""
+    after = ""
+    while True:
+        page = await tool_page(assembly, sources, turn, after, limit)
+        yield page.listed
+        after = page.next
+        if not after:
+            return
