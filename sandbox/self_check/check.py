@@ -1,4 +1,4 @@
-"""What one check of `sandbox.self_check` is made of."""
+"""What a check of `sandbox.self_check` consists of."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -7,16 +7,16 @@ from sandbox.contract import Job, Language, Outcome, Sandbox, SandboxError
 
 
 class Broken(Exception):
-    """The sandbox does not do what the contract says; the message says what was seen."""
+    """The sandbox violates the contract; the message says what was observed."""
 
 
 class Missing(Exception):
-    """The check cannot be made here, through no fault of the sandbox; the message says why."""
+    """The check cannot be made on this machine, through no fault of the sandbox; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """run: raises Broken, Missing, or what the sandbox raised."""
+    """A named check. `run` raises Broken, Missing, or what the sandbox raised."""
 
     group: str
     name: str
@@ -24,13 +24,13 @@ class Check:
 
 
 def require(holds: bool, seen: object) -> None:
-    """Raises Broken with what was seen instead."""
+    """Check a condition. Raises Broken with what was observed instead."""
     if not holds:
         raise Broken(f"seen: {seen}"[:600])
 
 
 async def run(sandbox: Sandbox, job: Job) -> Outcome:
-    """Run a job; a language other than Python that is not there is Missing, not a failure."""
+    """Run a job. Raises Missing when the machine lacks its language, unless that is Python."""
     try:
         return await sandbox.run(job)
     except SandboxError as problem:

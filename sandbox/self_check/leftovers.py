@@ -1,4 +1,4 @@
-"""Checks that a job which is cancelled or over is gone, with all it started, and has left nothing on the host."""
+"""Checks that a cancelled or finished job is gone, with everything it started, and has left nothing on the host."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from sandbox.self_check.check import Check, require
 _DEADLINE_S = 10.0
 _LOOK_EVERY_S = 0.02
 _JOBS = 12
-# Started in the job's tree, and found from the host by its last argument.
+# Started in the job's process tree, and found from the host by its last argument.
 _DAEMON = """
 import os, sys, time
 if os.fork() == 0:
@@ -32,7 +32,7 @@ _AFTER = ((End.OK, "'over'"), (End.TIMEOUT, "time.sleep(60)"), (End.KILLED, "os.
 
 
 def _marked(mark: str) -> list[str]:
-    """Processes of this machine that carry the mark, a box's, too."""
+    """Return the processes of this machine with the mark, including those in boxes."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -93,11 +93,11 @@ async def _many_at_once_are_all_served(sandbox: Sandbox) -> None:
 
 
 async def _nothing_is_left_on_the_host(sandbox: Sandbox) -> None:
-    """After as many jobs as a pool may need to settle, as many more change nothing."""
+    """Run enough jobs for a pool to settle, then check that as many more change nothing."""
     await _some_jobs(sandbox)
     before = dict(_host())
     await _some_jobs(sandbox)
-    # A pool refills in the background: its boxes come and go for a moment.
+    # A pool refills in the background, so its boxes come and go for a moment.
     await _until(lambda: dict(_host()).items() <= before.items(), f"{before} became {dict(_host())}")
 
 

@@ -27,7 +27,7 @@ if os.fork() == 0:
 _, status = os.wait()
 os.waitstatus_to_exitcode(status)
 """
-# Inherited, reopened through /proc, and handed to another program: none of them is the process that was asked.
+# Inherited, reopened through /proc, and passed to another program: none of these processes is the one that was asked.
 _CHILD_REPORTS = """
 import json, os, struct, subprocess, sys
 text = json.dumps({'end': 'ok', 'exit_code': 0, 'value': 'forged'}).encode()
@@ -76,7 +76,7 @@ with ThreadPoolExecutor(100) as pool:
     reached = list(pool.map(lambda n: together.wait(20), range(100)))
 len(set(reached))
 """
-# What is refused is tried again: process 1 may have no processor just then, but it must have one in the end.
+# What is refused is tried again: process 1 may not be scheduled just then, but eventually has to be.
 _ORPHANS = """
 import os, time
 def fork():

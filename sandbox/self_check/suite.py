@@ -1,8 +1,8 @@
-"""The contract of a sandbox as one suite: every backend passes it, and anybody can run it on his own machine.
+"""The contract of a sandbox as a test suite that every backend passes, and that anybody can run on their machine.
 
-Small named checks of what `sandbox.contract` promises, then every attempt of `sandbox.self_check.attempts` except those
-that exhaust a resource, which have checks of their own here. A box that does not hide the host is given nothing that
-could damage it. Standard library and this package only.
+It runs small named checks of what `sandbox.contract` promises, then every attempt of `sandbox.self_check.attempts`
+except those that exhaust a resource, which have checks of their own here. A box that does not hide the host gets
+nothing that could damage it. Imports only the standard library and this package.
 """
 
 import asyncio
@@ -22,17 +22,17 @@ from sandbox.self_check.check import Broken, Check, Missing
 _CHECK_WAIT_S = 60.0
 _FAMILY_WAIT_S = 300.0
 ESCAPES = "escapes"
-# Groups of checks that would use up the machine, or leave processes on it, were there nothing around the job.
+# Groups of checks that would exhaust the machine, or leave processes on it, without any isolation.
 DAMAGING = frozenset({"limits", "ends", "leftovers"})
-_FAMILIES = tuple(family for family in Family if family is not Family.EXHAUSTION)  # the limits have checks of their own
+_FAMILIES = tuple(family for family in Family if family is not Family.EXHAUSTION)  # limits have their own checks
 _NOTHING_HOLDS = "nothing keeps it from doing damage"
-_SHOWN = 5  # attempts that worked, named one by one in a finding
+_SHOWN = 5  # successful attempts that a finding names
 
 CHECKS: tuple[Check, ...] = (*values.CHECKS, *programs.CHECKS, *ends.CHECKS, *leftovers.CHECKS)
 
 
 class Verdict(StrEnum):
-    """What became of a check."""
+    """The result of a check."""
 
     HOLDS = "holds"
     FAILS = "fails"
@@ -41,7 +41,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check. detail: of a failure what was seen, of a skipped check why."""
+    """A check and its result. `detail` says what was observed for a failure, and why for a skipped check."""
 
     group: str
     name: str
@@ -57,9 +57,12 @@ OnResult = Callable[[Finding], None]
 
 
 async def self_check(sandbox: Sandbox, *, on_result: OnResult | None = None, escapes: bool = True) -> list[Finding]:
-    """Put the sandbox through every check, one after the other; one failure never hides another.
+    """Run every check on the sandbox, one after another; no failure hides another.
 
-    on_result: told each finding as it comes. escapes: also make the attempts of `sandbox.self_check.attempts`.
+    Args:
+        sandbox: The sandbox.
+        on_result: Called with each finding.
+        escapes: Whether to make the attempts of `sandbox.self_check.attempts`.
     """
     findings: list[Finding] = []
 
@@ -98,7 +101,7 @@ async def _guarded(group: str, name: str, seconds: float, work: Awaitable[None])
         return Finding(group, name, Verdict.FAILS, f"the box failed: {problem}")
     except TimeoutError:
         return Finding(group, name, Verdict.FAILS, f"not over after {seconds:g} s")
-    except Exception as problem:  # noqa: BLE001  (somebody else's backend is on trial: whatever it raises is the finding)
+    except Exception as problem:  # noqa: BLE001  (whatever a third-party backend raises is the finding)
         return Finding(group, name, Verdict.FAILS, f"{type(problem).__name__}: {problem}")
     return Finding(group, name, Verdict.HOLDS)
 

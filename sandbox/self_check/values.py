@@ -1,4 +1,4 @@
-"""Checks of what goes in and what comes out: values, streams, files, languages, randomness."""
+"""Checks of a job's inputs and outputs: values, streams, files, languages, randomness."""
 
 import json
 import os
@@ -114,7 +114,7 @@ def _filled(folder: str, name: str, text: str) -> Path:
 
 
 def _given_away(folder: Path, sandbox: Sandbox) -> int:
-    """Whose it is now: somebody's this backend can work for."""
+    """Change the owner to a user this backend can work for; return the user id."""
     owner = workspace_owner(sandbox.name)
     for path in (folder, *folder.iterdir()):
         os.chown(path, owner, -1)

@@ -1,7 +1,7 @@
-"""What one attempt to get out of a box, or to spoil it for others, is made of. Data only.
+"""The description of an attempt to escape from a box, or to harm other boxes. Data only.
 
-An attempt says itself when it worked, by `worked()` in its code, or is seen to have worked: the host's secret comes
-back, or something on the host is no longer as it was. See `sandbox.self_check.attempts.trial` for how it is judged.
+An attempt reports its own success by calling `worked()`, or is seen to have succeeded: the host's secret is in its
+output, or something on the host has changed. `sandbox.self_check.attempts.trial` judges it.
 """
 
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from enum import StrEnum
 from sandbox.contract import End, Language, Limits, Writes
 
 NAMESPACE = frozenset({"namespace"})
-# Those that put our filter on the job, have a process 1 of ours between it and the host, and a root and /proc of the
-# box's own.
+# Backends that apply our filter to the job, have our process 1 between it and the host, and give the box its own root
+# and /proc.
 FILTERED = frozenset({"namespace", "docker"})
 MB = 1 << 20
-# Small, so that an attempt to use everything up is over soon; Node alone needs a dozen threads.
+# Small, so that an attempt to exhaust them is soon over; Node alone needs a dozen threads.
 LIMITS = Limits(
     wall_s=10,
     cpu_s=5,
@@ -26,18 +26,20 @@ LIMITS = Limits(
     output_bytes=4 * MB,
 )
 
-# Said by code that got what it wanted. Never in a job's text as a whole, so that echoing the code does not say it.
+# Printed by code that got what it wanted. Not part of any job's text as a whole, so that echoing the code does not
+# print it.
 WORKED = "escape-worked"
 # The same, for what a job writes where it may write anything: it counts in the outcome's fields, not in its streams.
 FORGED = "answer-forged"
-# Said by code that holds what it has and waits, so that the host can be looked at meanwhile.
+# Printed by code that keeps what it got and waits, so that the host can be checked meanwhile.
 HOLDING = "holding-it-now"
 
-# Said last by an attempt in Bash or Node, which has no exception that would tell a refusal from a slip in its own text.
+# Printed last by an attempt in Bash or Node, which has no exception to distinguish a refusal from a bug in its own
+# text.
 TRIED = "tried-to-its-end"
 
-# Stands before the code of an attempt in Python. `reach` is for calls that fail in any case: an answer that is neither
-# a refusal nor "no such call" shows that the kernel looked at the arguments.
+# Prepended to the code of a Python attempt. `reach` is for calls that fail in any case: an error that is neither a
+# refusal nor "no such call" shows that the kernel has checked the arguments.
 _PYTHON = """
 import ctypes, errno, fcntl, glob, mmap, os, resource, signal, socket, struct, subprocess, sys, threading, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -91,7 +93,7 @@ POSTLUDES = {
 
 
 class Family(StrEnum):
-    """What an attempt goes for."""
+    """What an attempt targets."""
 
     KERNEL = "kernel surface"
     IDENTITY = "identity and privileges"
@@ -112,19 +114,22 @@ class Family(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One thing tried from inside a box.
+    """One thing to try from inside a box.
 
-    code: of the job; ``@NAME@`` stands for something on the host, see `sandbox.self_check.attempts.stage.Stage.names`.
-    why: why it fails, in a line.
-    ends: how the job may end when it failed. raises: exceptions beside OSError that mean
-        "refused"; "*" for whatever the code says of its own end.
-    only: names of the backends this holds for; empty: for all.
-    machine: the architecture whose system call numbers or instructions the code has; "" for any.
-    workspace: how the box may write the stage's workspace; None: it sees none.
-    beside: another box, with a secret of its own, runs meanwhile; it must not be disturbed.
-    then: Python for a second, fresh box after the first; what it says is judged.
-    harmless: does no damage even where it works.
-    wall: harmless, and where it works nothing else should be tried: the box hides nothing of the host.
+    Attributes:
+        code: Of the job. ``@NAME@`` is replaced by something on the host, see
+            `sandbox.self_check.attempts.stage.Stage.names`.
+        why: Why it fails, in a line.
+        ends: How the job may end after a failed attempt.
+        raises: Exceptions other than OSError that mean "refused"; "*" for any.
+        only: Names of the backends it is for; empty for all.
+        machine: The architecture of its system call numbers or instructions; "" for any.
+        workspace: How the box may write to the stage's workspace; None without one.
+        beside: Whether another box, with its own secret, runs meanwhile and must not be disturbed.
+        then: Python code for a second, fresh box; its output is judged.
+        harmless: Whether it does no damage even if it succeeds.
+        wall: Whether nothing else may be tried after it has succeeded, because the box hides nothing of the host. Such
+            attempts are harmless.
     """
 
     family: Family

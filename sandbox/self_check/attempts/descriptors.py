@@ -1,4 +1,4 @@
-"""Attempts with descriptors that were open before the job came."""
+"""Attempts with descriptors that were open before the job started."""
 
 from sandbox.contract import Language
 from sandbox.self_check.attempts.attempt import FILTERED, Attempt, Family
@@ -86,7 +86,7 @@ ATTEMPTS = tuple(
         code,
         why,
         harmless=looks,
-        # A container's engine may hand its worker a socket; what counts there is where it leads.
+        # A container's engine may give its worker a socket; there, what counts is where it leads.
         only=frozenset() if looks else FILTERED,
     )
     for attempt, code, why, looks in _ROWS

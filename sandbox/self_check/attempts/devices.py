@@ -1,4 +1,4 @@
-"""Attempts on devices: those of the machine, and those the box has."""
+"""Attempts on devices, both the machine's and the box's."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Attempts to learn of the host by the environment, the user database, the clock of others, and what is imported."""
+"""Attempts to learn about the host from the environment, the user database, timing, and imported modules."""
 
 from sandbox.contract import Language
 from sandbox.self_check.attempts.attempt import Attempt, Family

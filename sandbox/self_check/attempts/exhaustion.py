@@ -1,4 +1,4 @@
-"""Attempts to use up time, disk, output, processes and files, each in several ways."""
+"""Attempts to exhaust time, disk, output, processes and files, each in several ways."""
 
 from sandbox.contract import End, Language, Limits
 from sandbox.self_check.attempts.attempt import LIMITS, MB, Attempt, Family

@@ -1,4 +1,4 @@
-"""Attempts with files: links, races, special files, descriptors opened anew, what is mounted and where."""
+"""Attempts with files: links, races, special files, reopened descriptors, and mounts."""
 
 from sandbox.contract import Language
 from sandbox.self_check.attempts.attempt import FILTERED, NAMESPACE, Attempt, Family
@@ -119,7 +119,7 @@ refused(lambda: os.splice(a, os.open('/usr/planted-@MARK@', os.O_WRONLY | os.O_C
 """, _READ_ONLY),
 )  # fmt: skip
 
-# A "dirty pipe" (CVE-2022-0847) wrote into pages of files that are open for reading alone.
+# A "dirty pipe" (CVE-2022-0847) wrote to pages of files opened read-only.
 _DIRTY_PIPE = """
 path = '/etc/passwd'; before = open(path, 'rb').read(8)
 a, b = os.pipe()
@@ -131,7 +131,7 @@ os.splice(f, b, 1, offset_src=0)
 os.write(b, b'X')
 if open(path, 'rb').read(8) != before: worked()
 """
-# A race: while one thread keeps exchanging a folder for a link to /etc, another writes through the name.
+# A race: while one thread keeps replacing a folder by a link to /etc, another writes through its name.
 _RACE = """
 os.mkdir('d'); os.mkdir('real'); os.symlink('/etc', 'link'); done = threading.Event()
 def swap():
@@ -185,7 +185,7 @@ ATTEMPTS = (
         Language.PYTHON,
         "for path in ('/', '/usr'):\n    if not os.statvfs(path).f_flag & os.ST_NOSUID: worked(path)",
         "every mount of the box is nosuid",
-        only=NAMESPACE,  # an image's root is not; there no_new_privs alone makes the bits mean nothing
+        only=NAMESPACE,  # the root of an image is not; there no_new_privs alone makes the bits ineffective
     ),
     Attempt(
         Family.FILES,

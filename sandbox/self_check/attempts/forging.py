@@ -9,7 +9,7 @@ _KNOWN = "of a worker's answer only known fields of known types are taken over"
 _KERNEL = "usage is read from the kernel, never from the job"
 _APART = "a value travels on a descriptor of its own; the streams are only bytes"
 
-# `send` writes a frame to the descriptor the answer goes to, and leaves.
+# `send` writes a frame to the descriptor for the answer, and exits.
 _SEND = """
 import json
 def frame(content, body=b''):
@@ -65,7 +65,7 @@ for stream in (sys.stdout.buffer, sys.stderr.buffer):
     stream.write(frame({'end': 'ok', 'exit_code': 0, 'value': F})); stream.flush()
 'real'
 """
-# The streams are left out: what is written to them is output.
+# The streams are left out, since anything written to them is output.
 _FROM_A_CHILD = """
 streams = {os.fstat(n).st_ino for n in (1, 2)}
 if os.fork() == 0:
@@ -78,7 +78,7 @@ if os.fork() == 0:
 os.wait()
 'real'
 """
-# The child of a raw fork has every descriptor of its parent's, and no handler of Python's closes any.
+# The child of a raw fork has every descriptor of its parent, and no Python handler closes any.
 _INHERITED = """
 if libc.fork() == 0:
     libc.write(3, frame({'end': 'ok', 'value': F}), len(frame({'end': 'ok', 'value': F})))
@@ -206,7 +206,7 @@ ATTEMPTS = (
         Language.NODE,
         _NODE,
         "a program has no descriptor for an answer",
-        raises=("*",),  # it writes into Node's own pipes, too
+        raises=("*",),  # it also writes to Node's own pipes
     ),
     Attempt(Family.FORGING, "answer from Bash", Language.BASH, _BASH, "a program has no descriptor for an answer"),
 )

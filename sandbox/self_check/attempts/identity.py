@@ -1,4 +1,4 @@
-"""Attempts to be somebody else, or to have a right the box was not given."""
+"""Attempts to become another user, or to gain a privilege."""
 
 from sandbox.contract import Language
 from sandbox.self_check.attempts.attempt import FILTERED, Attempt, Family

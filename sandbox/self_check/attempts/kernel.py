@@ -1,5 +1,7 @@
-"""Attempts on the kernel's surface: calls that make namespaces and mounts, reach into other processes, or have been
-ways out of shared-kernel sandboxes before. Numbers: the kernel's ``arch/x86/entry/syscalls/syscall_64.tbl``."""
+"""Attempts with system calls: those that create namespaces and mounts, access other processes, or were used in escapes.
+
+Numbers: the kernel's ``arch/x86/entry/syscalls/syscall_64.tbl``.
+"""
 
 from sandbox.contract import End, Language
 from sandbox.self_check.attempts.attempt import FILTERED, Attempt, Family
@@ -51,7 +53,7 @@ _EVERYWHERE = (
     ("load a kernel module from a file", 313, "0, b'', 0", _NO_CAPABILITY),
     ("unload a kernel module", 176, "b'knackbox_absent', 2048", _NO_CAPABILITY),
     ("load another kernel", 246, "0, 0, 0, 0", _NO_CAPABILITY),
-    ("restart the machine", 169, "1, 2, 3, 0", _NO_CAPABILITY),  # with magic numbers no kernel takes
+    ("restart the machine", 169, "1, 2, 3, 0", _NO_CAPABILITY),  # with magic numbers no kernel accepts
     ("swap to a file of its own", 167, "b'/tmp/absent', 0", _NO_CAPABILITY),
     ("account for processes in a file", 163, "b'/tmp/absent'", _NO_CAPABILITY),
     ("set a quota", 179, "0x800008, b'/dev/absent', 0, 0", _NO_CAPABILITY),
@@ -103,7 +105,7 @@ address = ctypes.addressof(ctypes.c_char.from_buffer(page))
 if ctypes.CFUNCTYPE(ctypes.c_int)(address)() > 0:
     worked()
 """
-# A filter whose one instruction allows everything; then a call that ours refuses.
+# A filter with a single instruction that allows everything, then a call that ours refuses.
 _FILTER_OF_ITS_OWN = """
 class Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_char_p)]

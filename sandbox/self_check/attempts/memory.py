@@ -1,5 +1,4 @@
-"""Attempts to hold more memory than was given, in plain sight or where no process is charged for it; and to use up what
-the kernel keeps per user."""
+"""Attempts to hold more memory than allowed, openly or where no process is charged for it, or use up per-user limits."""
 
 from sandbox.contract import End, Language, Limits
 from sandbox.self_check.attempts.attempt import FILTERED, MB, Attempt, Family
@@ -12,11 +11,11 @@ _SMALL = Limits(wall_s=10, cpu_s=8, memory_bytes=64 * MB, processes=32, open_fil
 _NODE_SMALL = Limits(wall_s=20, cpu_s=15, memory_bytes=128 * MB)
 
 _MEMORY_ENDS = (End.MEMORY,)
-# Refused, or ended by the limit: either is well, only to hold more than was given is not.
+# Refused, or ended by the limit: both are fine, as long as no more than allowed is held.
 _REFUSED_OR = (End.MEMORY, End.ERROR, End.OK, End.PROCESSES, End.FILES, End.DISK, End.FILE_SIZE, End.TIMEOUT)
 
-# `stash` counts what is held, and says so where it is more than memory, disk and what a backend keeps for itself, for
-# longer than anybody looks away.
+# `stash` counts what is held, and reports success when it exceeds memory, disk and the backend's overhead for longer
+# than the pause between two checks.
 HELD_BYTES = 192 * MB
 _STASH = f"""
 LIMIT = {HELD_BYTES}

@@ -1,12 +1,12 @@
-"""Attempts on another box that runs at the same time: its secrets, its sockets, its processes, its share."""
+"""Attempts on another box that runs at the same time: its secrets, its sockets, its processes, its resources."""
 
 from dataclasses import replace
 
 from sandbox.contract import End, Language
 from sandbox.self_check.attempts.attempt import FILTERED, LIMITS, Attempt, Family
 
-# What runs beside: it holds a secret in every place a job may have one, listens everywhere, and ticks. It says
-# "touched" when anybody comes, or a signal does.
+# The other box: it keeps a secret in every place a job may have one, listens everywhere, and ticks. It prints "touched"
+# when anybody connects, or a signal arrives.
 NEIGHBOUR = """
 import os, selectors, signal, socket, sys, time
 secret = os.environ['SECRET']

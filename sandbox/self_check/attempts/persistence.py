@@ -1,4 +1,4 @@
-"""Attempts to leave something behind that a later box would find."""
+"""Attempts to leave something behind for a later box."""
 
 from sandbox.contract import Language
 from sandbox.self_check.attempts.attempt import FILTERED, Attempt, Family

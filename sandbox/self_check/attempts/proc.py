@@ -10,7 +10,7 @@ _NO_SYS = "there is no /sys in the box, or all but the control groups is masked"
 
 _BYSTANDER = "see a process of the host"
 
-# Looks for the secret alone: what else a process has is nobody's business.
+# Searches only for the secret, and reports nothing else of other processes.
 _EVERY = """
 begins = '@BEGINS@'[::-1].encode()
 for path in glob.glob('/proc/[0-9]*/{name}'):
@@ -19,7 +19,7 @@ for path in glob.glob('/proc/[0-9]*/{name}'):
     except OSError: pass
 """
 
-# harmless: they only look
+# harmless: they only read
 _LOOKS = (
     ("read the environment of every process", _EVERY.format(name="environ"), _OWN_PIDS),
     ("read the command line of every process", _EVERY.format(name="cmdline"), _OWN_PIDS),

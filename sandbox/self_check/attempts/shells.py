@@ -1,4 +1,4 @@
-"""The host as seen from Bash and Node: the same walls, whatever the language."""
+"""Attempts from Bash and Node: the isolation must not depend on the language."""
 
 from sandbox.contract import Language, Limits
 from sandbox.self_check.attempts.attempt import FILTERED, LIMITS, Attempt, Family
@@ -67,7 +67,7 @@ _NODE = (
 _HARMFUL = frozenset({"write into the system", "mount", "make a device", "loosen the kernel", "signal the host"})
 _NODE_LIMITS = Limits(wall_s=10, cpu_s=5)  # a second V8 in a thread reserves as much again
 _OWN_FILTER = frozenset({"have a capability"})
-_OWN_PROC = frozenset({"be without a filter", "read every environment"})  # they read /proc of more than themselves
+_OWN_PROC = frozenset({"be without a filter", "read every environment"})  # they read /proc of other processes, too
 
 
 def _of(language: Language, rows: tuple[tuple[str, str, str], ...]) -> tuple[Attempt, ...]:

@@ -1,4 +1,4 @@
-"""Attempts over sockets of every kind."""
+"""Attempts over all kinds of sockets."""
 
 from sandbox.contract import Language
 from sandbox.self_check.attempts.attempt import FILTERED, Attempt, Family

@@ -1,5 +1,7 @@
-"""What stands on the host while attempts are made: a secret, servers, a bystander, a workspace; and how to see that one
-of them was read, reached or touched."""
+"""`Stage`: the targets on the host while attempts are made, and checks whether one was read, reached or changed.
+
+The targets are a secret, servers, a bystander process and a workspace.
+"""
 
 import ctypes
 import os
@@ -16,27 +18,29 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-# The code of an attempt knows the beginning, to look for it in memory; what follows comes from nowhere but the host.
+# Attempts know the beginning, to search memory for it; the rest is known only to the host.
 CANARY_BEGINS = "kbx-canary-"
 _VARIABLE = "KNACKBOX_STAGE_SECRET"
-_PLACES = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108  (looked at, never written)
+_PLACES = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108  (read, never written)
 _FACTS = ("hostname", "domainname", "core_pattern", "modprobe", "randomize_va_space")
 _WORKSPACE_MODE = 0o755
 _IN_CREATE = 0x100
-_SOMEBODY = 65_533  # no account is given so high a number; whose it is does not matter, but that it is not root's
-_REFUSES_ROOTS = frozenset({"docker", "landlock"})  # no job of theirs runs as root, or as root's in disguise
+_SOMEBODY = 65_533  # no account has so high a number; it only matters that it is not root's
+_REFUSES_ROOTS = frozenset({"docker", "landlock"})  # their jobs never run as root, not even as a mapped root
 
 
 def workspace_owner(backend: str) -> int:
-    """The user a workspace is given to: ourselves, or an ordinary user where the backend takes none of root's."""
+    """Return the user a workspace is given to: this one, or an ordinary user if the backend accepts none of root's."""
     return _SOMEBODY if os.getuid() == 0 and backend in _REFUSES_ROOTS else os.getuid()
 
 
 class Stage:
-    """A context manager. Nothing on it is worth anything, and all of it is gone afterwards.
+    """A context manager that sets up the targets, which are worthless, and removes them afterwards.
 
-    root: a folder of its own below the temporary folder. secret: what must never come back from a box.
-    backend: the name of the one that is tried.
+    Attributes:
+        root: Its own folder below the temporary folder.
+        secret: What must never come back from a box.
+        backend: The name of the backend under test.
     """
 
     def __init__(self, backend: str = "") -> None:
@@ -80,7 +84,7 @@ class Stage:
         return self.root / "workspace"
 
     def names(self) -> dict[str, str]:
-        """What ``@NAME@`` in the code of an attempt stands for."""
+        """Return what replaces ``@NAME@`` in the code of an attempt."""
         return {
             "CANARY": str(self.canary),
             "ROOT": str(self.root),
@@ -94,7 +98,7 @@ class Stage:
         }
 
     def restore(self) -> None:
-        """Put the workspace back as it was."""
+        """Restore the workspace."""
         (self.workspace / "file").write_text("")
         kept = {"link", "up", "server", "log", "file"}
         for path in self.workspace.iterdir():
@@ -105,7 +109,7 @@ class Stage:
                     path.unlink()
 
     def damage(self) -> list[str]:
-        """What is not as it should be, one line each. Cheap; also while an attempt runs."""
+        """Return what is not as it should be, one line each. Fast, and usable while an attempt runs."""
         return [*self._touched(), *self._visited(), *self._planted(), *self._held_up()]
 
     def _touched(self) -> Iterator[str]:
@@ -148,7 +152,7 @@ class Stage:
                 yield f"{path.name} in the workspace has a set-id bit"
 
     def _held_up(self) -> Iterator[str]:
-        """Things the host must still be able to do."""
+        """Yield what the host should still be able to do but cannot."""
         libc = ctypes.CDLL(None, use_errno=True)
         watch = libc.inotify_init1(os.O_CLOEXEC)
         if watch < 0:
@@ -202,7 +206,7 @@ class Stage:
         stack.callback(self.restore)
 
     def _start_bystander(self) -> subprocess.Popen[bytes]:
-        """A process that sleeps, with the secret in its environment and on its command line."""
+        """Start a process that sleeps, with the secret in its environment and on its command line."""
         command = [sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()", self.secret]
         return subprocess.Popen(command, stdin=subprocess.PIPE, env={_VARIABLE: self.secret})
 

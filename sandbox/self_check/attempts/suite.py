@@ -1,4 +1,4 @@
-"""All attempts, and those that a backend on this machine is put through."""
+"""All attempts, and a selection for a backend on this machine."""
 
 import platform
 
@@ -22,7 +22,7 @@ from sandbox.self_check.attempts import (
 )
 from sandbox.self_check.attempts.attempt import Attempt
 
-# The families that only look come first, those that use things up last.
+# Families that only read come first, those that exhaust resources last.
 ALL: tuple[Attempt, ...] = (
     *environment.ATTEMPTS,
     *proc.ATTEMPTS,
@@ -44,6 +44,6 @@ ALL: tuple[Attempt, ...] = (
 
 
 def attempts_on(backend: str) -> tuple[Attempt, ...]:
-    """Attempts that can be made on a backend of this name, on this machine."""
+    """Return the attempts for a backend of this name on this machine."""
     machine = platform.machine()
     return tuple(attempt for attempt in ALL if attempt.applies(backend, machine))

@@ -1,4 +1,4 @@
-"""Put one attempt to a sandbox and judge it."""
+"""Makes one attempt on a sandbox and judges it."""
 
 import asyncio
 import builtins
@@ -17,14 +17,17 @@ from sandbox.self_check.attempts.stage import CANARY_BEGINS, Stage
 _PLACEHOLDER = re.compile("@([A-Z0-9_]+)@")
 _WAIT_S = 30.0
 _MAX_EXIT_CODE, _MAX_SIGNAL = 255, 64
-# What a machine this code runs on could at most have used, however many processors it has.
+# The most that a machine could have used, however many processors it has.
 _MAX_CPU_SHARE = 1024
 _TICK = b"tick"
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """How an attempt went. wrong: why it does not count as failed, one line each; empty: the box held."""
+    """The result of an attempt.
+
+    `wrong` says, one line each, why it did not fail as it should; empty if the box held.
+    """
 
     attempt: Attempt
     wrong: tuple[str, ...]
@@ -35,7 +38,7 @@ class Trial:
 
 
 async def put(sandbox: Sandbox, attempt: Attempt, stage: Stage) -> Trial:
-    """Make the attempt and look at what came of it. Raises SandboxError when the box could not be made."""
+    """Make the attempt and judge it. Raises SandboxError when the box could not be made."""
     try:
         if attempt.beside:
             wrong = await _beside_a_neighbour(sandbox, attempt, stage)
@@ -60,7 +63,7 @@ async def _make(sandbox: Sandbox, attempt: Attempt, stage: Stage) -> list[str]:
 
 
 async def _run(sandbox: Sandbox, job: Job, stage: Stage) -> tuple[Outcome | None, list[str]]:
-    """The outcome and the damage seen while the code held on; without an outcome once that was seen."""
+    """Return the outcome, and the damage seen while the code held on; None for the outcome once damage was seen."""
     holding = asyncio.Event()
     tail = b""
 
@@ -82,7 +85,7 @@ async def _run(sandbox: Sandbox, job: Job, stage: Stage) -> tuple[Outcome | None
 
 
 async def _beside_a_neighbour(sandbox: Sandbox, attempt: Attempt, stage: Stage) -> list[str]:
-    """The attempt, while another box with the same secret works on; then whether that one still does."""
+    """Make the attempt while another box with the same secret works, then check whether that box still does."""
     ticks = asyncio.Condition()
     seen = bytearray()
 
@@ -116,7 +119,7 @@ async def _beside_a_neighbour(sandbox: Sandbox, attempt: Attempt, stage: Stage) 
 
 
 async def _first(neighbour: "asyncio.Future[Outcome]", waiting: Coroutine[Any, Any, None]) -> None:
-    """Wait; raises EOFError when the neighbour ended before."""
+    """Wait for something. Raises EOFError when the other box ended before."""
     task = asyncio.ensure_future(waiting)
     try:
         await asyncio.wait((neighbour, task), return_when=asyncio.FIRST_COMPLETED)
@@ -144,7 +147,7 @@ def _job(attempt: Attempt, language: Language, code: str, stage: Stage) -> Job:
 
 
 def judge(attempt: Attempt, outcome: Outcome) -> list[str]:
-    """Everything in an outcome that says the attempt did not fail as it should."""
+    """Return everything in an outcome that shows that the attempt did not fail as it should."""
     told = _all_text(outcome)
     wrong = list(_malformed(outcome))
     if WORKED in told:
@@ -178,7 +181,7 @@ def _last_line(outcome: Outcome) -> str:
 
 
 def _was_tried(attempt: Attempt, outcome: Outcome, told: str) -> bool:
-    """Whether the code got as far as being refused, and did not end of a slip in its own text."""
+    """Whether the code got as far as being refused, instead of failing because of a bug in its own text."""
     if "*" in attempt.raises or End.OK not in attempt.ends:
         return True
     if attempt.language is not Language.PYTHON:
@@ -191,7 +194,7 @@ def _was_tried(attempt: Attempt, outcome: Outcome, told: str) -> bool:
 
 
 def _malformed(outcome: Outcome) -> Iterator[str]:
-    """What no outcome of any job may be, whatever its code says about itself."""
+    """Yield what no outcome of any job may be, whatever its code reports."""
     if outcome.exit_code is not None and not 0 <= outcome.exit_code <= _MAX_EXIT_CODE:
         yield f"the exit code is {outcome.exit_code}"
     if outcome.signal is not None and not 0 < outcome.signal <= _MAX_SIGNAL:

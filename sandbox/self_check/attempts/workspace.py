@@ -1,4 +1,4 @@
-"""Attempts on, and through, a folder of the host that the box may write."""
+"""Attempts on, and through, a folder of the host that the box may write to."""
 
 from sandbox.contract import End, Language, Writes
 from sandbox.self_check.attempts.attempt import FILTERED, NAMESPACE, Attempt, Family
@@ -10,7 +10,7 @@ _SERVERS = "a job that sees a workspace has no Unix sockets of its own that coul
 _INSIDE = "the workspace is a mount of its own: above it there is only the box's root"
 _HELD = "the host must be able to open its files while a job runs"
 
-# (what, code, why, whether it only looks, whether it is for a backend with our own filter)
+# (what, code, why, whether it only reads, whether it is for a backend with our own filter)
 _ROWS = (
     ("follow a link in it that points to the host", "print(open('link').read())", _INSIDE, True, False),
     ("climb out of it by a link", "print(open('up@CANARY@').read())", _INSIDE, True, False),
@@ -147,7 +147,7 @@ f = os.open('file', os.O_RDONLY); m = os.open('file', os.O_RDWR); os.write(m, b'
 
 
 def _only(writes: Writes, code: str) -> frozenset[str]:
-    """Docker copies no workspace, and mounts it without flags: there no_new_privs and no right to devices must do."""
+    """Docker copies no workspace and mounts it without flags, so no_new_privs and the device rules have to suffice."""
     return NAMESPACE if writes is Writes.COPY or "statvfs" in code else FILTERED
 
 
