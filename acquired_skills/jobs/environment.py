@@ -4,7 +4,7 @@ import importlib.metadata
 from collections.abc import Iterable
 
 from sandbox.contract import Connection, Destination
-from sandbox.egress.addresses import Kind
+from sandbox.egress.addresses import AddressKind
 
 # What the gate, and calls that convert types, import in the box, where an environment hides the engine's own packages.
 HARNESS_PACKAGES = ("pydantic", "pytest")
@@ -43,6 +43,6 @@ def told(connections: Iterable[Connection]) -> str:
     refused = list(dict.fromkeys(f"{one.destination} ({one.reason})" for one in connections if not one.allowed))
     if not refused:
         return ""
-    private = any(text.endswith(f"{kind})") for text in refused for kind in Kind)
+    private = any(text.endswith(f"{kind})") for text in refused for kind in AddressKind)
     more = f" and {len(refused) - _MOST_SHOWN} more" if len(refused) > _MOST_SHOWN else ""
     return f"Connections that were refused: {', '.join(refused[:_MOST_SHOWN])}{more}.{_PRIVATE if private else ''}"

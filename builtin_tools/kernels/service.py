@@ -42,7 +42,7 @@ class Kernels:
             if self._sessions is None:
                 if self._closed:
                     raise not_configured("The kernels are closed: the engine is shutting down.")
-                if not callable(getattr(self._sandbox, "keep", None)):
+                if not callable(getattr(self._sandbox, "run_service", None)):
                     raise not_configured(
                         f"Kernels are not offered by the sandbox {self._sandbox.name}; call without stateful."
                     )

@@ -17,12 +17,12 @@ from sandbox.docker.client import Client
 from sandbox.docker.config import DockerConfig, Shape, creation, refuse_unsupported
 from sandbox.docker.container import Container, dismiss, launch
 from sandbox.docker.inlets import Inlets, sweep
-from sandbox.docker.kept import KeptJob
-from sandbox.docker.owner import Owner, is_left_over
+from sandbox.docker.owner import ContainerOwner, is_left_over
 from sandbox.docker.pool import Pool
-from sandbox.docker.running import NotTaken, RunningJob
+from sandbox.docker.running import ContainerJob, NotTaken
+from sandbox.docker.service_job import ServiceJob
 from sandbox.fair_slots import FairSlots
-from sandbox.line import Line
+from sandbox.service_handle import ServiceHandle
 from sandbox.wire import request
 from sandbox.wire.end_reasons import settle
 
@@ -43,7 +43,7 @@ class DockerSandbox:
         self._config = config or DockerConfig()
         # A job occupies one thread while it runs; the others create and remove containers.
         self._client = Client(self._config.url, 2 * self._config.max_boxes + 4)
-        self._owner = Owner.this_process()
+        self._owner = ContainerOwner.this_process()
         self._pools: OrderedDict[Shape, Pool] = OrderedDict()
         self._slots = FairSlots(self._config.max_boxes, self._config.max_queue)
         self._info: asyncio.Task[dict[str, Any]] | None = None
@@ -67,9 +67,9 @@ class DockerSandbox:
         """Run one job in a fresh container. Raises SandboxError for failures the code is not to blame for."""
         self._refuse(job)
         async with self._slots.slot(job.agent):
-            return await self._put(job, (), lambda container: RunningJob(self._client, container, job, on_output))
+            return await self._put(job, (), lambda container: ContainerJob(self._client, container, job, on_output))
 
-    async def keep(self, job: Job, line: Line) -> Outcome:
+    async def run_service(self, job: Job, handle: ServiceHandle) -> Outcome:
         """Run a job that is a server until it ends, or until this is cancelled, which kills its container.
 
         It takes no slot, since it may run for hours: whoever starts such jobs must limit their number. Raises
@@ -77,21 +77,21 @@ class DockerSandbox:
         """
         self._refuse(job)
         try:
-            inlets = Inlets(len(line.ports))
+            inlets = Inlets(len(handle.ports))
         except OSError as problem:
             raise SandboxError(
                 f"There is no place for the sockets of a container: {problem}.",
                 remedy="Set XDG_RUNTIME_DIR or TMPDIR to a folder that can be written.",
             ) from None
 
-        def attached(container: Container) -> RunningJob:
-            running = KeptJob(self._client, container, job, inlets, line.ports)
-            line.attach(running)
-            line.opened([inlets.folder()])
+        def attached(container: Container) -> ContainerJob:
+            running = ServiceJob(self._client, container, job, inlets, handle.ports)
+            handle.attach(running)
+            handle.opened([inlets.folder()])
             return running
 
         with inlets:
-            return await self._put(job, line.ports, attached)
+            return await self._put(job, handle.ports, attached)
 
     async def report(self) -> Protections:
         """Return what is enforced, as found in a container of this configuration.
@@ -151,7 +151,7 @@ class DockerSandbox:
                 remedy="Use an engine on this machine for jobs with a workspace.",
             )
 
-    async def _put(self, job: Job, inlets: Sequence[int], run_in: Callable[[Container], RunningJob]) -> Outcome:
+    async def _put(self, job: Job, inlets: Sequence[int], run_in: Callable[[Container], ContainerJob]) -> Outcome:
         """Offer the job to one container after another, until one accepts it."""
         shape = Shape.of(job.limits, job.preload, job.workspace)
         task = asyncio.current_task()
@@ -177,7 +177,7 @@ class DockerSandbox:
         pool: Pool,
         job: Job,
         inlets: Sequence[int],
-        run_in: Callable[[Container], RunningJob],
+        run_in: Callable[[Container], ContainerJob],
     ) -> Outcome:
         try:
             header, body = request.build(job, container.programs, inlets=inlets)

@@ -17,7 +17,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class ContainerOwner:
     """This process, in a form other processes understand. `name` is `<pid>.<boot id>.<random>`."""
 
     name: str
@@ -25,7 +25,7 @@ class Owner:
     started: str
 
     @classmethod
-    def this_process(cls) -> "Owner":
+    def this_process(cls) -> "ContainerOwner":
         boot = _BOOT_ID.read_text().strip()
         name = f"{os.getpid()}.{boot}.{secrets.token_hex(8)}"
         return cls(name, _pid_namespace(), _started(os.getpid()))
@@ -35,7 +35,7 @@ class Owner:
         return {OWNER: self.name, SPACE: self.pid_namespace, STARTED: self.started}
 
 
-def is_left_over(container: Mapping[str, Any], us: Owner) -> bool:
+def is_left_over(container: Mapping[str, Any], us: ContainerOwner) -> bool:
     """Whether the owner of this container, as the engine lists it, is dead.
 
     Only when that is certain: an owner on another machine, or in another pid namespace, may be alive.

@@ -11,7 +11,7 @@ from enum import StrEnum
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-class Kind(StrEnum):
+class AddressKind(StrEnum):
     """The kind of an address, as named in a refusal."""
 
     PUBLIC = "public"
@@ -31,47 +31,50 @@ class Kind(StrEnum):
 _V4 = tuple(
     (ipaddress.IPv4Network(network), kind)
     for network, kind in (
-        ("0.0.0.0/8", Kind.UNSPECIFIED),
-        ("10.0.0.0/8", Kind.PRIVATE),
-        ("100.64.0.0/10", Kind.CARRIER),
-        ("127.0.0.0/8", Kind.LOOPBACK),
-        ("168.63.129.16/32", Kind.CLOUD_HOST),  # Azure's WireServer: a public number that never leaves the machine
-        ("169.254.0.0/16", Kind.LINK_LOCAL),  # 169.254.169.254 serves cloud credentials
-        ("172.16.0.0/12", Kind.PRIVATE),
-        ("192.0.0.0/24", Kind.RESERVED),
-        ("192.0.2.0/24", Kind.DOCUMENTATION),
-        ("192.88.99.0/24", Kind.RELAY),
-        ("192.168.0.0/16", Kind.PRIVATE),
-        ("198.18.0.0/15", Kind.BENCHMARK),
-        ("198.51.100.0/24", Kind.DOCUMENTATION),
-        ("203.0.113.0/24", Kind.DOCUMENTATION),
-        ("224.0.0.0/4", Kind.MULTICAST),
-        ("240.0.0.0/4", Kind.RESERVED),
+        ("0.0.0.0/8", AddressKind.UNSPECIFIED),
+        ("10.0.0.0/8", AddressKind.PRIVATE),
+        ("100.64.0.0/10", AddressKind.CARRIER),
+        ("127.0.0.0/8", AddressKind.LOOPBACK),
+        (
+            "168.63.129.16/32",
+            AddressKind.CLOUD_HOST,
+        ),  # Azure's WireServer: a public number that never leaves the machine
+        ("169.254.0.0/16", AddressKind.LINK_LOCAL),  # 169.254.169.254 serves cloud credentials
+        ("172.16.0.0/12", AddressKind.PRIVATE),
+        ("192.0.0.0/24", AddressKind.RESERVED),
+        ("192.0.2.0/24", AddressKind.DOCUMENTATION),
+        ("192.88.99.0/24", AddressKind.RELAY),
+        ("192.168.0.0/16", AddressKind.PRIVATE),
+        ("198.18.0.0/15", AddressKind.BENCHMARK),
+        ("198.51.100.0/24", AddressKind.DOCUMENTATION),
+        ("203.0.113.0/24", AddressKind.DOCUMENTATION),
+        ("224.0.0.0/4", AddressKind.MULTICAST),
+        ("240.0.0.0/4", AddressKind.RESERVED),
     )
 )
 _V6 = tuple(
     (ipaddress.IPv6Network(network), kind)
     for network, kind in (
-        ("::/128", Kind.UNSPECIFIED),
-        ("::1/128", Kind.LOOPBACK),
-        ("fc00::/7", Kind.PRIVATE),
-        ("fec0::/10", Kind.PRIVATE),
-        ("fe80::/10", Kind.LINK_LOCAL),
-        ("ff00::/8", Kind.MULTICAST),
-        ("64:ff9b:1::/48", Kind.PRIVATE),  # NAT64 for local use (RFC 8215): its target is unknown
-        ("2001:db8::/32", Kind.DOCUMENTATION),
-        ("3fff::/20", Kind.DOCUMENTATION),
-        ("2001:2::/48", Kind.BENCHMARK),
-        ("2001::/32", Kind.RELAY),  # Teredo
-        ("2001::/23", Kind.RESERVED),
-        ("2002::/16", Kind.RELAY),  # 6to4
+        ("::/128", AddressKind.UNSPECIFIED),
+        ("::1/128", AddressKind.LOOPBACK),
+        ("fc00::/7", AddressKind.PRIVATE),
+        ("fec0::/10", AddressKind.PRIVATE),
+        ("fe80::/10", AddressKind.LINK_LOCAL),
+        ("ff00::/8", AddressKind.MULTICAST),
+        ("64:ff9b:1::/48", AddressKind.PRIVATE),  # NAT64 for local use (RFC 8215): its target is unknown
+        ("2001:db8::/32", AddressKind.DOCUMENTATION),
+        ("3fff::/20", AddressKind.DOCUMENTATION),
+        ("2001:2::/48", AddressKind.BENCHMARK),
+        ("2001::/32", AddressKind.RELAY),  # Teredo
+        ("2001::/23", AddressKind.RESERVED),
+        ("2002::/16", AddressKind.RELAY),  # 6to4
     )
 )
 _V6_PUBLIC = ipaddress.IPv6Network("2000::/3")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # what DNS64 returns for a public name on an IPv6-only host (RFC 6052)
 _V4_BITS = 0xFFFFFFFF
 # Where a user's own hosts may be: listing the host is enough to reach it there.
-_OF_HOSTS = frozenset({Kind.LOOPBACK, Kind.PRIVATE, Kind.CARRIER})
+_OF_HOSTS = frozenset({AddressKind.LOOPBACK, AddressKind.PRIVATE, AddressKind.CARRIER})
 
 
 def parse(text: str) -> Address:
@@ -88,21 +91,21 @@ def plain(address: Address) -> Address:
     return mapped or address
 
 
-def kind_of(address: Address) -> Kind:
+def kind_of(address: Address) -> AddressKind:
     """Return the kind of an address, or of the IPv4 address it contains."""
     address = plain(address)
     if isinstance(address, ipaddress.IPv4Address):
-        return next((kind for network, kind in _V4 if address in network), Kind.PUBLIC)
+        return next((kind for network, kind in _V4 if address in network), AddressKind.PUBLIC)
     if address.scope_id is not None:
-        return Kind.LINK_LOCAL
+        return AddressKind.LINK_LOCAL
     if address in _NAT64:
         return kind_of(ipaddress.IPv4Address(int(address) & _V4_BITS))
     kind = next((kind for network, kind in _V6 if address in network), None)
     if kind is None:
-        return Kind.PUBLIC if address in _V6_PUBLIC else Kind.RESERVED
+        return AddressKind.PUBLIC if address in _V6_PUBLIC else AddressKind.RESERVED
     return kind
 
 
-def may_be_a_listed_host(kind: Kind) -> bool:
+def may_be_a_listed_host(kind: AddressKind) -> bool:
     """Whether a host the operator lists by name may have such an address; others must be listed by address."""
     return kind in _OF_HOSTS

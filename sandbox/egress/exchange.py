@@ -10,7 +10,7 @@ from sandbox.egress import heads
 from sandbox.egress.addresses import Address
 from sandbox.egress.journal import Journal
 from sandbox.egress.relay import ENDED, Relay, reset_on_close
-from sandbox.egress.resolve import Refused, Resolver, Unresolved, pin
+from sandbox.egress.resolve import NameUnresolved, Refused, Resolver, pin
 from sandbox.egress.rules import EgressRules, canonical_host
 from sandbox.egress.stray import NOT_LISTED
 
@@ -60,7 +60,7 @@ class Exchange:
     async def _straight(self, destination: Destination) -> None:
         try:
             outside, address = await self._dial(destination)
-        except (Refused, Unresolved, OSError):
+        except (Refused, NameUnresolved, OSError):
             reset_on_close(self._inside)  # to the program it looks like a host that hangs up
             return
         await self._carry(destination, outside, address)
@@ -82,7 +82,7 @@ class Exchange:
             return
         try:
             outside, address = await self._dial(destination)
-        except (Refused, Unresolved, OSError) as problem:
+        except (Refused, NameUnresolved, OSError) as problem:
             status = _FORBIDDEN if isinstance(problem, Refused) else _BAD_GATEWAY
             await self._say_no(status, f"no connection to {destination}: {problem}")
             return
@@ -91,7 +91,7 @@ class Exchange:
         else:
             await self._carry(destination, outside, address, request.head + rest, rewrite=True)
 
-    async def _read_request(self) -> tuple[heads.Request | None, bytes]:
+    async def _read_request(self) -> tuple[heads.ProxyRequest | None, bytes]:
         """Return the request, and what came after its head. None when the client left without one. Raises BadHead."""
         data = bytearray()
         try:
@@ -120,7 +120,7 @@ class Exchange:
         """Connect to a pinned address. A failure is in the journal by the time it is raised."""
         try:
             addresses = await pin(destination, self._rules, self._resolver)
-        except (Refused, Unresolved) as problem:
+        except (Refused, NameUnresolved) as problem:
             self._note(destination, allowed=False, reason=str(problem))
             raise
         except asyncio.CancelledError:

@@ -39,7 +39,7 @@ class BadHead(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ProxyRequest:
     """A request. `tunnel` is true for CONNECT. `head` is what to send to the destination; empty for a tunnel."""
 
     destination: Destination
@@ -47,7 +47,7 @@ class Request:
     head: bytes = b""
 
 
-def parse_request(head: bytes) -> Request:
+def parse_request(head: bytes) -> ProxyRequest:
     """Parse a head without the empty line that ends it. Raises BadHead."""
     first, *lines = head.split(b"\r\n")
     matched = _REQUEST.fullmatch(first)
@@ -56,7 +56,7 @@ def parse_request(head: bytes) -> Request:
     method, target = matched.groups()
     fields = [_field(line) for line in lines]
     if method == b"CONNECT":
-        return Request(_destination(target.decode()), tunnel=True)
+        return ProxyRequest(_destination(target.decode()), tunnel=True)
     absolute = _ABSOLUTE.fullmatch(target)
     if not absolute:
         raise BadHead("This is a proxy: it takes CONNECT host:port, or a request for an http:// address.")
@@ -64,7 +64,7 @@ def parse_request(head: bytes) -> Request:
     destination = _destination(authority if re.search(r":\d+$", authority) else f"{authority}:80")
     line = f"{method.decode()} {path if path.startswith('/') else '/' + path} HTTP/1.1\r\nHost: {authority}\r\n"
     kept = _without_hops(fields, also=frozenset({b"host"}))
-    return Request(destination, tunnel=False, head=line.encode() + _joined(kept))
+    return ProxyRequest(destination, tunnel=False, head=line.encode() + _joined(kept))
 
 
 class ResponseRewriter:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from sandbox.contract import Destination
-from sandbox.egress.addresses import Address, Kind, kind_of, parse
+from sandbox.egress.addresses import Address, AddressKind, kind_of, parse
 from sandbox.egress.rules import EgressRules
 
 _THREADS = 8  # our own, so that slow lookups of a job block no one else's threads
@@ -18,7 +18,7 @@ class Refused(Exception):
     """Policy forbids the connection; the message says why."""
 
 
-class Unresolved(Exception):
+class NameUnresolved(Exception):
     """The name has no address, or the lookup timed out."""
 
 
@@ -53,12 +53,12 @@ async def pin(destination: Destination, rules: EgressRules, resolver: Resolver) 
 
     One forbidden address refuses the whole answer: a public name that also has a private address is either an attack or
     a mistake, and it is unknown which address a client would use. `destination` is canonical. Raises Refused,
-    Unresolved.
+    NameUnresolved.
     """
     answers = _literal(destination) or await _look_up(destination, rules, resolver)
     for address in answers:
         objection = rules.objection(destination.host, address)
-        if not objection and kind_of(address) is Kind.PUBLIC and _is_this_machine(address):
+        if not objection and kind_of(address) is AddressKind.PUBLIC and _is_this_machine(address):
             listed = {destination.host, address.compressed} & rules.allow_private
             objection = "" if listed else "it is this machine's own address"
         if objection:
@@ -78,15 +78,15 @@ async def _look_up(destination: Destination, rules: EgressRules, resolver: Resol
         async with asyncio.timeout(rules.resolve_s):
             answers = await resolver(destination.host, destination.port)
     except TimeoutError:
-        raise Unresolved(f"{destination.host} was not resolved within {rules.resolve_s:g} s") from None
+        raise NameUnresolved(f"{destination.host} was not resolved within {rules.resolve_s:g} s") from None
     except (OSError, UnicodeError) as problem:
-        raise Unresolved(f"{destination.host} does not resolve: {problem}") from None
+        raise NameUnresolved(f"{destination.host} does not resolve: {problem}") from None
     try:
         parsed = tuple(dict.fromkeys(parse(answer) for answer in answers))
     except ValueError as problem:
         raise Refused(f"{destination.host} has an answer that is no address: {problem}") from None
     if not parsed:
-        raise Unresolved(f"{destination.host} has no address")
+        raise NameUnresolved(f"{destination.host} has no address")
     if len(parsed) > _MAX_ANSWERS:
         raise Refused(f"{destination.host} has {len(parsed)} addresses, over {_MAX_ANSWERS}")
     return parsed

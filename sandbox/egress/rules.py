@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sandbox.contract import Destination, SandboxError
-from sandbox.egress.addresses import Address, Kind, kind_of, may_be_a_listed_host, parse, plain
+from sandbox.egress.addresses import Address, AddressKind, kind_of, may_be_a_listed_host, parse, plain
 
 MAX_DESTINATIONS = 32
 _MAX_NAME = 253  # RFC 1035, without the final dot
@@ -44,7 +44,7 @@ class EgressRules:
     def objection(self, host: str, address: Address) -> str:
         """Return why `host` (canonical) may not be reached at `address`; "" when it may."""
         kind = kind_of(address)
-        if kind is Kind.PUBLIC or plain(address).compressed in self.allow_private:
+        if kind is AddressKind.PUBLIC or plain(address).compressed in self.allow_private:
             return ""
         if host in self.allow_private and may_be_a_listed_host(kind):
             return ""
@@ -82,8 +82,8 @@ def _can_be_connected_to(host: str) -> bool:
     except ValueError:
         return True
     kind = kind_of(address)
-    needs_zone = kind is Kind.LINK_LOCAL and isinstance(address, ipaddress.IPv6Address)
-    return kind not in (Kind.UNSPECIFIED, Kind.MULTICAST, Kind.RESERVED) and not needs_zone
+    needs_zone = kind is AddressKind.LINK_LOCAL and isinstance(address, ipaddress.IPv6Address)
+    return kind not in (AddressKind.UNSPECIFIED, AddressKind.MULTICAST, AddressKind.RESERVED) and not needs_zone
 
 
 def canonical_destination(destination: Destination) -> Destination:

@@ -15,7 +15,7 @@ from sandbox.environments.installer import OnProgress
 from sandbox.fair_slots import FairSlots
 from sandbox.forkserver.one_job import to_its_end
 from sandbox.forkserver.pool import TemplateKey, Templates, Wear
-from sandbox.forkserver.running import RunningJob
+from sandbox.forkserver.running import ForkedJob
 from sandbox.forkserver.server import ForkedBox, ForkServer, TemplateLost, could_not_start
 from sandbox.wire.end_reasons import settle
 from sandbox.wire.programs import Programs, find_programs, own_packages
@@ -114,7 +114,7 @@ class ForkedSandbox:
         job: Job,
         environment: Environment | None,
         asked: tuple[dict[str, object], bytes],
-        begin: Callable[[ForkedBox], RunningJob],
+        begin: Callable[[ForkedBox], ForkedJob],
     ) -> Outcome:
         """Run a job in a fresh box and return once the box is gone. `begin` creates the running job of a box."""
         try:
@@ -127,7 +127,7 @@ class ForkedSandbox:
         job: Job,
         environment: Environment | None,
         asked: tuple[dict[str, object], bytes],
-        begin: Callable[[ForkedBox], RunningJob],
+        begin: Callable[[ForkedBox], ForkedJob],
     ) -> Outcome:
         async with self._using(job.preload, environment) as server:
             tree = await self._open_workspace(server, job)

@@ -81,5 +81,5 @@ def launch(program: Program, config: Mapping[str, Any]) -> tuple[subprocess.Pope
     )
     template_there.close()
     supervisor_there.close()
-    orders.say(supervisor, {"source": _SOURCE, "supervisor": program.supervisor, **config})
+    orders.send(supervisor, {"source": _SOURCE, "supervisor": program.supervisor, **config})
     return process, supervisor, template

@@ -6,7 +6,7 @@ Whatever happens in between, the box is killed and waited for.
 import asyncio
 
 from sandbox.contract import End, Outcome
-from sandbox.forkserver.running import RunningJob
+from sandbox.forkserver.running import ForkedJob
 from sandbox.forkserver.server import ForkedBox, ForkServer
 
 _BACKSTOP_S = 5.0  # process 1 of the box enforces the wall clock; this applies when it cannot
@@ -15,7 +15,7 @@ _REFILL_AFTER_S = 0.01  # a short job ends before the next box is forked, so the
 
 
 async def to_its_end(
-    server: ForkServer, box: ForkedBox, running: RunningJob, asked: tuple[dict[str, object], bytes, int]
+    server: ForkServer, box: ForkedBox, running: ForkedJob, asked: tuple[dict[str, object], bytes, int]
 ) -> Outcome:
     """Run the job and return its outcome. Raises SandboxError.
 

@@ -12,13 +12,13 @@ from typing import Any
 MAX_BYTES = 1 << 16
 
 
-def say(where: socket.socket, message: Mapping[str, Any], descriptors: Sequence[int] = ()) -> None:
+def send(where: socket.socket, message: Mapping[str, Any], descriptors: Sequence[int] = ()) -> None:
     """Send a message. Does nothing when the other side is gone: the next read returns the end of the stream."""
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         socket.send_fds(where, [json.dumps(message).encode()], descriptors)
 
 
-def hear(where: socket.socket) -> dict[str, Any] | None:
+def receive(where: socket.socket) -> dict[str, Any] | None:
     """Return the next message; None when the other side is gone."""
     try:
         data = where.recv(MAX_BYTES)

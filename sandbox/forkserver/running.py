@@ -1,4 +1,4 @@
-"""`RunningJob`: one job in one forked box, seen from the engine.
+"""`ForkedJob`: one job in one forked box, seen from the engine.
 
 Sends the job, reads its output and awaits its answer.
 """
@@ -32,7 +32,7 @@ def _decoded(text: bytes) -> dict[str, Any]:
     return said
 
 
-class RunningJob:
+class ForkedJob:
     """One job in a box, which cannot be used again. Create it inside a running loop, and always close it."""
 
     def __init__(

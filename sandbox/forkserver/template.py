@@ -37,12 +37,12 @@ class TemplateLoop:
         missing = self.prepare()
         gc.collect()
         gc.freeze()  # a collection in a fork must not touch, and so copy, the template's pages
-        orders.say(self._control, {"op": "ready", "missing": missing})
+        orders.send(self._control, {"op": "ready", "missing": missing})
         self._poller.register(self._control, select.POLLIN)
         while True:
             for descriptor, _ in self._poller.poll():
                 if descriptor == self._control.fileno():
-                    order = orders.hear(self._control)
+                    order = orders.receive(self._control)
                     if order is None:
                         return
                     self._obey(order)
@@ -81,7 +81,7 @@ class TemplateLoop:
             try:
                 self._fork(order["id"])
             except OSError as problem:
-                orders.say(self._control, {"op": "failed", "id": order["id"], "error": str(problem)})
+                orders.send(self._control, {"op": "failed", "id": order["id"], "error": str(problem)})
         elif order["op"] == "kill":
             for pidfd, (box_id, _) in list(self._boxes.items()):
                 if box_id == order["id"]:
@@ -97,7 +97,7 @@ class TemplateLoop:
         opened += group.descriptors if group else ()
         try:
             self.fork_box(box_id, (theirs.fileno(), out_write, err_write), group)
-            orders.say(self._control, {"op": "box", "id": box_id}, [ours.fileno(), out_read, err_read])
+            orders.send(self._control, {"op": "box", "id": box_id}, [ours.fileno(), out_read, err_read])
         finally:
             ours.detach()
             theirs.detach()
@@ -112,7 +112,7 @@ class TemplateLoop:
         self.clean_up(box_id, status)
         if self._groups:
             self._groups.remove(box_id)
-        orders.say(self._control, {"op": "gone", "id": box_id})
+        orders.send(self._control, {"op": "gone", "id": box_id})
 
 
 def keep_only(given: tuple[int, ...], group: cgroups.Group | None) -> cgroups.Group | None:

@@ -15,19 +15,19 @@ from jupyter_client.connect import KernelConnectionInfo
 from sandbox.contract import Job, Outcome
 from sandbox.kernels import program
 from sandbox.kernels.spec import KernelDied, KernelSpec
-from sandbox.line import Line
+from sandbox.service_handle import ServiceHandle
 from sandbox.wire.paths import INLET_NAME
 
 _KEY_BYTES = 32
 
 
-class Keeper(Protocol):
+class ServiceSandbox(Protocol):
     """A sandbox that can run a job which is a server."""
 
-    async def keep(self, job: Job, line: Line) -> Outcome: ...
+    async def run_service(self, job: Job, handle: ServiceHandle) -> Outcome: ...
 
 
-class Place:
+class SocketFolder:
     """Where clients find a kernel's sockets. It stays the same when the kernel is replaced by another one.
 
     It is a folder that only exists as a descriptor of this process, so there is nothing to remove, and only processes
@@ -58,27 +58,29 @@ class Place:
 class BoxedKernel:
     """A kernel in a box. Belongs to the event loop it was started in."""
 
-    def __init__(self, line: Line, ended: "asyncio.Task[Outcome]", place: Place, key: str) -> None:
-        self._line = line
+    def __init__(self, handle: ServiceHandle, ended: "asyncio.Task[Outcome]", place: SocketFolder, key: str) -> None:
+        self._handle = handle
         self._place = place
         self.ended = ended
         """Done once the box is gone: its outcome, or the SandboxError that kept it from running."""
         self.key = key
 
     @classmethod
-    async def start(cls, keeper: Keeper, spec: KernelSpec, *, place: Place | None = None, key: str = "") -> Self:
+    async def start(
+        cls, sandbox: ServiceSandbox, spec: KernelSpec, *, place: SocketFolder | None = None, key: str = ""
+    ) -> Self:
         """Start a kernel in a new box. Clients may connect at once, and get answers when it is up. Raises SandboxError.
 
         `place` and `key` are those of a kernel that this one replaces, whose clients then need not reconnect.
         """
         key = key or secrets.token_hex(_KEY_BYTES)
-        line = Line(tuple(program.PORTS.values()))
-        ended = asyncio.ensure_future(keeper.keep(program.job(spec, key), line))
-        kernel = cls(line, ended, place or Place(), key)
+        handle = ServiceHandle(tuple(program.PORTS.values()))
+        ended = asyncio.ensure_future(sandbox.run_service(program.job(spec, key), handle))
+        kernel = cls(handle, ended, place or SocketFolder(), key)
         try:
-            await asyncio.wait((ended, line.folder), return_when=asyncio.FIRST_COMPLETED)
-            if line.folder.done():
-                kernel._place.show(line.folder.result())
+            await asyncio.wait((ended, handle.folder), return_when=asyncio.FIRST_COMPLETED)
+            if handle.folder.done():
+                kernel._place.show(handle.folder.result())
                 return kernel
         except BaseException:
             await kernel.kill()
@@ -115,11 +117,11 @@ class BoxedKernel:
         self.signal(signal.SIGINT)
 
     def signal(self, number: int) -> None:
-        self._line.signal(number)
+        self._handle.signal(number)
 
     async def signalled(self) -> None:
         """Wait until every signal has reached the kernel: later requests are not hit by any of them."""
-        await self._line.signalled()
+        await self._handle.signalled()
 
     async def gone(self) -> None:
         """Wait until it has ended, for any reason."""
@@ -128,12 +130,12 @@ class BoxedKernel:
     async def kill(self) -> None:
         """Kill everything in the box; returns once the box is gone."""
         self.ended.cancel()
-        self._line.close()
+        self._handle.close()
         await asyncio.wait((self.ended,))
 
     def forget(self) -> None:
         """Release its place; clients cannot connect again."""
-        self._line.close()
+        self._handle.close()
         self._place.close()
 
 

@@ -138,11 +138,11 @@ class App(IPKernelApp):
 
 def main() -> None:
     """Serve until shut down."""
-    wish = json.loads(sys.argv.pop(1))
+    connection = json.loads(sys.argv.pop(1))
     # A glibc arena for each of eight threads is hundreds of MiB of address space, which the memory limit counts.
     ctypes.CDLL(None).mallopt(_M_ARENA_MAX, _ARENAS)
     config = Config()
-    config.Session.key = wish["key"].encode()
+    config.Session.key = connection["key"].encode()
     # The C library that Jupyter prefers crashes when memory is refused, where Python's own raises.
     config.Session.packer = config.Session.unpacker = "json"
     config.HistoryManager.enabled = False  # a file in the box that nobody would read
@@ -153,7 +153,7 @@ def main() -> None:
         transport="tcp",
         ip="127.0.0.1",
         log_level=logging.CRITICAL,
-        **{f"{name}_port": port for name, port in wish["ports"].items()},
+        **{f"{name}_port": port for name, port in connection["ports"].items()},
     )
     sys.modules["debugpy"] = None  # type: ignore[assignment]  # its debugger takes 120 modules, and ports of its own
     app.initialize([])

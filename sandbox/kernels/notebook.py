@@ -75,8 +75,8 @@ def written(notebook: NotebookNode) -> bytes:
 def language_of(notebook: NotebookNode) -> str:
     """Return the language in its metadata; Python by default."""
     meta = notebook.metadata
-    told = meta.get("kernelspec", {}).get("language") or meta.get("language_info", {}).get("name")
-    return str(told or "python")
+    language = meta.get("kernelspec", {}).get("language") or meta.get("language_info", {}).get("name")
+    return str(language or "python")
 
 
 async def run(

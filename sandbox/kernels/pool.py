@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from sandbox.contract import Busy, SandboxError
-from sandbox.kernels.boxed import Keeper
+from sandbox.kernels.boxed import ServiceSandbox
 from sandbox.kernels.memory import memory_of
 from sandbox.kernels.outputs import OnStream
 from sandbox.kernels.ready import Live, Ready
-from sandbox.kernels.session import Session, both, reason, told
+from sandbox.kernels.session import Session, both, reason, with_loss
 from sandbox.kernels.spec import Cell, CellLimits, KernelSpec, KernelState, Occupied, TooManyKernels
 
 _TELL_FOR_S = 86_400.0  # an agent that did not return within a day is not told what it has lost
@@ -47,9 +47,9 @@ class PoolConfig:
 class KernelPool:
     """The kernels of all agents. For one event loop. Always close it."""
 
-    def __init__(self, keeper: Keeper, config: PoolConfig | None = None) -> None:
+    def __init__(self, sandbox: ServiceSandbox, config: PoolConfig | None = None) -> None:
         self._config = config or PoolConfig()
-        self._ready = Ready(keeper, self._config.warm, self._config.warm_specs)
+        self._ready = Ready(sandbox, self._config.warm, self._config.warm_specs)
         self._sessions: dict[tuple[str, str], Session] = {}
         self._owed: dict[tuple[str, str], str] = {}
         self._culler: asyncio.Task[None] | None = None
@@ -107,7 +107,7 @@ class KernelPool:
                 cell = await self._cell(agent, session, code, limits or CellLimits(), on_stream)
                 # There is no await between this and the caller's block, nor after it, so delivery is atomic.
                 lost, session.lost = session.lost, ""
-            yield told(cell, lost)
+            yield with_loss(cell, lost)
             lost = ""
         finally:
             session.lost = both(lost, session.lost)

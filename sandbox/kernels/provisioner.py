@@ -14,8 +14,8 @@ from jupyter_client.provisioning.provisioner_base import KernelProvisionerBase
 from traitlets import Bool, Enum, Float, Integer, Unicode
 
 from sandbox.contract import Mount, SandboxError, Writes
-from sandbox.kernels.boxed import BoxedKernel, Place, code_of
-from sandbox.kernels.host import Walls, shared
+from sandbox.kernels.boxed import BoxedKernel, SocketFolder, code_of
+from sandbox.kernels.sandbox_thread import KernelBackendConfig, shared
 from sandbox.kernels.spec import KernelSpec
 
 _ALIVE = 0  # the signal that only checks
@@ -43,9 +43,9 @@ class KnackboxProvisioner(KernelProvisionerBase):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        self._host = shared(Walls(self.backend, self.image, self.runtime, self.engine_url))
+        self._host = shared(KernelBackendConfig(self.backend, self.image, self.runtime, self.engine_url))
         self._kernel: BoxedKernel | None = None
-        self._place = Place()
+        self._place = SocketFolder()
         self._key = ""
 
     @property
@@ -85,12 +85,12 @@ class KnackboxProvisioner(KernelProvisionerBase):
         """Do nothing: where the kernel listens is known only once its box exists."""
         return {**kwargs, "cmd": [], "env": {}}
 
-    async def launch_kernel(self, cmd: list[str], **told: Any) -> KernelConnectionInfo:
+    async def launch_kernel(self, cmd: list[str], **arguments: Any) -> KernelConnectionInfo:
         """Start the kernel. One that replaces another is found at the same place with the same key.
 
         Raises SandboxError.
         """
-        spec = self._spec(told.get("cwd"))
+        spec = self._spec(arguments.get("cwd"))
         work = BoxedKernel.start(self._host.sandbox, spec, place=self._place, key=self._key)
         self._kernel = await self._host.do(work)
         self._key = self._kernel.key

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import zmq.asyncio
 
-from sandbox.kernels.boxed import BoxedKernel, Keeper
+from sandbox.kernels.boxed import BoxedKernel, ServiceSandbox
 from sandbox.kernels.spec import KernelSpec
 from sandbox.kernels.talk import Talk
 
@@ -29,9 +29,9 @@ class Live:
 class Ready:
     """Keeps kernels ready. For one event loop. Always close it."""
 
-    def __init__(self, keeper: Keeper, warm: int, warm_specs: int) -> None:
+    def __init__(self, sandbox: ServiceSandbox, warm: int, warm_specs: int) -> None:
         """`warm` is the number of ready kernels per spec, `warm_specs` the number of most recently used specs."""
-        self._keeper = keeper
+        self._sandbox = sandbox
         self._warm = warm
         self._warm_specs = warm_specs
         self._context = zmq.asyncio.Context()
@@ -58,7 +58,7 @@ class Ready:
 
     async def start(self, spec: KernelSpec) -> Live:
         """Start a new kernel. Raises SandboxError."""
-        kernel = await BoxedKernel.start(self._keeper, spec)
+        kernel = await BoxedKernel.start(self._sandbox, spec)
         try:
             return Live(kernel, await Talk.with_ready(kernel, self._context))
         except BaseException:

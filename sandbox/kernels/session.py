@@ -54,7 +54,7 @@ def both(before: str, now: str) -> str:
     return f"{before}; then {now}" if before and now else before or now
 
 
-def told(cell: Cell, lost: str) -> Cell:
+def with_loss(cell: Cell, lost: str) -> Cell:
     """Return the cell with this loss reported in it."""
     return replace(cell, state_lost=_BEFORE + lost + _AFTER if lost else "")
 

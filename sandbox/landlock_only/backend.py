@@ -25,11 +25,11 @@ from sandbox.contract import (
 )
 from sandbox.forkserver.backend import ForkedConfig, ForkedSandbox
 from sandbox.forkserver.pool import TemplateKey
-from sandbox.forkserver.running import RunningJob
+from sandbox.forkserver.running import ForkedJob
 from sandbox.forkserver.server import ForkServer
 from sandbox.landlock_only import machine, probe
 from sandbox.landlock_only.template_config import LandlockTemplateConfig, program
-from sandbox.line import Line
+from sandbox.service_handle import ServiceHandle
 from sandbox.wire import request
 
 
@@ -76,11 +76,11 @@ class LandlockSandbox(ForkedSandbox):
             await self._started(job.preload, environment)
             async with self._slots.slot(job.agent):
                 outcome = await self._in_a_box(
-                    job, environment, (header, body), lambda box: RunningJob(box, job, on_output)
+                    job, environment, (header, body), lambda box: ForkedJob(box, job, on_output)
                 )
         return _settle_disk(job, outcome)
 
-    async def keep(self, job: Job, line: Line) -> Outcome:  # noqa: ARG002  (a refused method keeps its signature)
+    async def run_service(self, job: Job, handle: ServiceHandle) -> Outcome:  # noqa: ARG002  (a refused method keeps its signature)
         """Refused: the port of a server would be a port of the host's loopback. Raises SandboxError."""
         raise SandboxError("There are no kernels at the landlock level.", remedy="Use the namespace backend.")
 

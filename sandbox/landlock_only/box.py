@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from sandbox import worker
 from sandbox.landlock_only import confine, places, rules
-from sandbox.landlock_only.family import Family, die_with_parent, end_on_sigterm
+from sandbox.landlock_only.family import ProcessFamily, die_with_parent, end_on_sigterm
 from sandbox.landlock_only.watch import FamilyWatch
 from sandbox.linux import answer, attend, landlock, syscalls
 from sandbox.linux.cgroups import Group
@@ -28,7 +28,7 @@ _OWN_PROC = ("status", "stat", "statm", "maps", "smaps", "cmdline", "comm", "lim
 
 
 @dataclass(frozen=True)
-class BoxPlan:
+class LandlockBoxPlan:
     """What all boxes of a template share.
 
     Attributes:
@@ -47,7 +47,7 @@ class BoxPlan:
     first_uid: int
     uids: int
     template: int
-    filters: confine.Filters
+    filters: confine.LandlockFilters
 
     def user_of(self, box_id: int) -> tuple[int, int]:
         """Return (uid, gid) for a job without a workspace."""
@@ -57,22 +57,24 @@ class BoxPlan:
         return uid, uid
 
 
-def main(plan: BoxPlan, channel: socket.socket, streams: tuple[int, int], box_id: int, group: Group | None) -> NoReturn:
+def main(
+    plan: LandlockBoxPlan, channel: socket.socket, streams: tuple[int, int], box_id: int, group: Group | None
+) -> NoReturn:
     """Run one job and exit. Never returns. Leaves its folder empty; the template removes it.
 
     `streams`: stdout and stderr.
     """
-    started, family, running, place = False, None, None, places.Place(f"{plan.base}/{box_id}")
+    started, family, running, place = False, None, None, places.JobFolder(f"{plan.base}/{box_id}")
     try:
         end_on_sigterm()
         die_with_parent(plan.template, signal.SIGTERM)
         if group:
             group.join()
-        family = Family.found()
+        family = ProcessFamily.found()
         place.make(*plan.user_of(box_id))
         ruleset = rules.of_worker(plan.landlock_abi, plan.readable, (place.work, place.tmp, *_EVERYBODYS_DEVICES))
         watch = FamilyWatch(place.root, group)
-        running = confine.start(confine.Confinement(plan.filters, ruleset), *streams)
+        running = confine.start(confine.LandlockConfinement(plan.filters, ruleset), *streams)
         frame, workspace = frames.receive(channel)
         header = frames.header_of(frame)
         _settle_user(header, plan, box_id, workspace, place)
@@ -112,7 +114,9 @@ def _body_of(frame: bytes) -> bytes:
     return frame[size + worker.unpack_head(frame[:size])[0] :]
 
 
-def _settle_user(header: worker.Message, plan: BoxPlan, box_id: int, workspace: int, place: places.Place) -> None:
+def _settle_user(
+    header: worker.Message, plan: LandlockBoxPlan, box_id: int, workspace: int, place: places.JobFolder
+) -> None:
     """Choose the job's user. Never root.
 
     There are no id-mapped mounts here, so only its owner can work in a workspace. `nobodys` is set in the header when
@@ -136,7 +140,7 @@ def _allow(ruleset: int, pid: int, workspace: int, abi_to_write: int) -> None:
         landlock.allow(ruleset, f"/proc/self/fd/{workspace}", access)
 
 
-def _relocate(header: worker.Message, place: places.Place, workspace: int) -> None:
+def _relocate(header: worker.Message, place: places.JobFolder, workspace: int) -> None:
     """Replace the paths of a box with its own root by paths of this machine. Raises OSError."""
     before = header["folder"]
     header["tmp"] = place.tmp
@@ -158,7 +162,7 @@ def _relocate(header: worker.Message, place: places.Place, workspace: int) -> No
     limits["file_size_bytes"] = min(limits["file_size_bytes"], limits["disk_bytes"])
 
 
-def _conclude(header: worker.Message, ended: attend.Ended, watch: FamilyWatch) -> tuple[worker.Message, bytes]:
+def _conclude(header: worker.Message, ended: attend.WorkerEnd, watch: FamilyWatch) -> tuple[worker.Message, bytes]:
     """Return the answer, with a limit that was found exceeded only at the end: a full disk stops no job here."""
     over = watch.over_at_the_end()
     said, body = answer.conclude(header, ended, watch)

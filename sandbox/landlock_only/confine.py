@@ -26,7 +26,7 @@ _LEEWAY = 64  # tasks the same user may start elsewhere in the meantime
 
 
 @dataclass(frozen=True)
-class Filters:
+class LandlockFilters:
     """Assembled seccomp filters.
 
     Attributes:
@@ -41,10 +41,10 @@ class Filters:
 
 
 @dataclass(frozen=True)
-class Confinement:
+class LandlockConfinement:
     """What a worker is confined with. The creator of `rules` adds the job's paths to it until it hands the job over."""
 
-    filters: Filters
+    filters: LandlockFilters
     rules: int
 
 
@@ -58,7 +58,7 @@ def become(uid: int, gid: int) -> None:
     syscalls.drop_capabilities()
 
 
-def start(confinement: Confinement, out: int, err: int) -> WorkerProcess:
+def start(confinement: LandlockConfinement, out: int, err: int) -> WorkerProcess:
     """Fork the worker. Afterwards the output descriptors belong to the child alone."""
     job_read, job_write = os.pipe2(os.O_CLOEXEC)
     results = ResultChannel()
@@ -73,7 +73,7 @@ def start(confinement: Confinement, out: int, err: int) -> WorkerProcess:
     return WorkerProcess(pid, job_write, results)
 
 
-def _become_worker(confinement: Confinement, given: tuple[int, ...], parent: int) -> NoReturn:
+def _become_worker(confinement: LandlockConfinement, given: tuple[int, ...], parent: int) -> NoReturn:
     """Become the worker, in the child. Never returns."""
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""`Family`: a process and everything it starts, killed with one call, as `kill(-1)` does in a pid namespace.
+"""`ProcessFamily`: a process and everything it starts, killed with one call, as `kill(-1)` does in a pid namespace.
 
 Landlock's signal scope lets a process signal only processes restricted by the same rules or by rules nested in them. So
 a process that restricts itself and then calls ``kill(-1)`` reaches its descendants and nobody else, even those that
@@ -19,7 +19,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _AGAIN_S = 0.001
 
 
-class Family:
+class ProcessFamily:
     """Belongs to its head, the process that called `found`; forks of the head must not use it."""
 
     def __init__(self, head: int) -> None:

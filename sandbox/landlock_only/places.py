@@ -26,7 +26,7 @@ _ALL_RIGHTS, _TO_LOOK = 0o700, 0o500
 
 
 @dataclass(frozen=True)
-class Place:
+class JobFolder:
     """The folder of one job. All paths are absolute."""
 
     root: str

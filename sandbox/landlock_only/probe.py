@@ -17,11 +17,11 @@ import os, socket, sys
 sys.path.insert(0, sys.argv[1])
 uid = int(sys.argv[2])
 from sandbox.landlock_only import filters, rules
-from sandbox.landlock_only.family import Family
+from sandbox.landlock_only.family import ProcessFamily
 from sandbox.linux import landlock, seccomp, syscalls
 layer = "landlock"
 try:
-    Family.found()
+    ProcessFamily.found()
     layer = "unprivileged user"
     if uid >= 0:
         syscalls.drop_bounding_set()

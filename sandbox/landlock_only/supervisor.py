@@ -13,7 +13,7 @@ from typing import Any
 
 from sandbox.forkserver import open_files, orders
 from sandbox.landlock_only import places, template
-from sandbox.landlock_only.family import Family, die_with_parent, end_on_sigterm
+from sandbox.landlock_only.family import ProcessFamily, die_with_parent, end_on_sigterm
 from sandbox.linux import cgroups
 
 _TEMPLATE_ENDS_MS = 3000
@@ -31,17 +31,17 @@ def main(ours: socket.socket, theirs: socket.socket, wanted: dict[str, Any]) -> 
     try:
         open_files.ensure_enough()
     except OSError as problem:
-        orders.say(theirs, {"op": "broken", "error": str(problem), "remedy": open_files.REMEDY})
+        orders.send(theirs, {"op": "broken", "error": str(problem), "remedy": open_files.REMEDY})
         return
     try:
-        family = Family.found()
+        family = ProcessFamily.found()
         base, _lock = places.make_base(wanted["folder"], for_others=wanted["first_uid"] >= 0)
     except OSError as problem:
-        orders.say(theirs, {"op": "broken", "error": str(problem)})
+        orders.send(theirs, {"op": "broken", "error": str(problem)})
         return
     groups = cgroups.of_this_process()
     try:
-        plan = template.TemplatePlan(
+        plan = template.LandlockTemplatePlan(
             source=wanted["source"],
             preload=tuple(wanted["preload"]),
             packages=tuple(wanted["packages"]),
@@ -62,7 +62,10 @@ def main(ours: socket.socket, theirs: socket.socket, wanted: dict[str, Any]) -> 
 
 
 def _start_template(
-    plan: template.TemplatePlan, groups: cgroups.Groups | None, control: socket.socket, not_for_it: socket.socket
+    plan: template.LandlockTemplatePlan,
+    groups: cgroups.Groups | None,
+    control: socket.socket,
+    not_for_it: socket.socket,
 ) -> int:
     parent = os.getpid()
     pid = os.fork()
@@ -72,11 +75,11 @@ def _start_template(
         end_on_sigterm()
         die_with_parent(parent, signal.SIGTERM)
         not_for_it.close()
-        template.run(plan, control, groups, Family.found())
+        template.run(plan, control, groups, ProcessFamily.found())
     except EOFError:
         pass
     except BaseException as problem:  # noqa: BLE001  (any failure is reported to the engine)
-        orders.say(control, {"op": "broken", "error": f"{type(problem).__name__}: {problem}"})
+        orders.send(control, {"op": "broken", "error": f"{type(problem).__name__}: {problem}"})
     finally:
         os._exit(0)
 
@@ -89,7 +92,7 @@ def _serve(control: socket.socket, template_pid: int) -> None:
     poller.register(ended, select.POLLIN)
     while True:
         ready = [descriptor for descriptor, _ in poller.poll()]
-        order = None if ended in ready else orders.hear(control)
+        order = None if ended in ready else orders.receive(control)
         if order is None:
             break
         if order["op"] != "open":  # a pulse is not needed: boxes join their groups without it
@@ -97,9 +100,9 @@ def _serve(control: socket.socket, template_pid: int) -> None:
         try:
             folder = _open_workspace(order["path"])
         except OSError as problem:
-            orders.say(control, {"op": "failed", "id": order["id"], "error": str(problem)})
+            orders.send(control, {"op": "failed", "id": order["id"], "error": str(problem)})
         else:
-            orders.say(control, {"op": "mount", "id": order["id"]}, [folder])
+            orders.send(control, {"op": "mount", "id": order["id"]}, [folder])
             os.close(folder)
     # It ends its boxes and removes their folders, even if this process is killed meanwhile.
     with contextlib.suppress(ProcessLookupError):

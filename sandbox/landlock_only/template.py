@@ -14,7 +14,7 @@ from typing import NoReturn
 from sandbox.forkserver import preload
 from sandbox.forkserver.template import BOX_BROKE, TemplateLoop, keep_only
 from sandbox.landlock_only import box, confine, filters, places
-from sandbox.landlock_only.family import Family, fork_told_to_end
+from sandbox.landlock_only.family import ProcessFamily, fork_told_to_end
 from sandbox.landlock_only.watch import descendants
 from sandbox.linux import cgroups, landlock, seccomp
 
@@ -22,10 +22,10 @@ _SWEEPS = 100
 
 
 @dataclass(frozen=True)
-class TemplatePlan:
+class LandlockTemplatePlan:
     """What a template is made from. `source` is the folder Knackbox was imported from, which no job sees.
 
-    For the rest see `box.BoxPlan`.
+    For the rest see `box.LandlockBoxPlan`.
     """
 
     source: str
@@ -38,12 +38,12 @@ class TemplatePlan:
     uids: int
 
 
-class Template(TemplateLoop):
+class LandlockTemplate(TemplateLoop):
     """A template whose boxes are ordinary processes without privileges."""
 
     kill_signal = signal.SIGTERM  # a box ends its family, then itself
 
-    def __init__(self, plan: TemplatePlan, control: socket.socket, groups: cgroups.Groups | None) -> None:
+    def __init__(self, plan: LandlockTemplatePlan, control: socket.socket, groups: cgroups.Groups | None) -> None:
         super().__init__(control, groups)
         self._plan = plan
 
@@ -54,14 +54,14 @@ class Template(TemplateLoop):
         os.environ.update(PATH=":".join(self._plan.path), LANG="C.UTF-8", OPENBLAS_NUM_THREADS="1")
         sys.dont_write_bytecode = True
         missing = preload.for_template(self._plan.preload, self._plan.packages)
-        self._box_plan = box.BoxPlan(
+        self._box_plan = box.LandlockBoxPlan(
             base=self._plan.base,
             readable=self._plan.readable,
             landlock_abi=landlock.abi(),
             first_uid=self._plan.first_uid,
             uids=self._plan.uids,
             template=os.getpid(),
-            filters=confine.Filters(seccomp.program(), filters.without_namespaces(), filters.with_own_files()),
+            filters=confine.LandlockFilters(seccomp.program(), filters.without_namespaces(), filters.with_own_files()),
         )
         return missing
 
@@ -102,11 +102,13 @@ class Template(TemplateLoop):
         raise OSError("the processes of a box that was killed could not be ended one by one")
 
 
-def run(plan: TemplatePlan, control: socket.socket, groups: cgroups.Groups | None, family: Family) -> None:
+def run(
+    plan: LandlockTemplatePlan, control: socket.socket, groups: cgroups.Groups | None, family: ProcessFamily
+) -> None:
     """Serve, then kill the family, whatever happened."""
     try:
         try:
-            Template(plan, control, groups).serve()
+            LandlockTemplate(plan, control, groups).serve()
         finally:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
     finally:  # also when the signal arrived just then

@@ -8,7 +8,7 @@ import signal
 import stat
 
 from sandbox import worker
-from sandbox.linux.attend import Ended
+from sandbox.linux.attend import WorkerEnd
 from sandbox.linux.watch import TreeWatch
 from sandbox.wire.report import parse_report
 
@@ -22,7 +22,7 @@ _END_BY_SIGNAL: dict[int, str] = {
 
 
 def conclude(
-    header: worker.Message, ended: Ended, watch: TreeWatch, changes: tuple[list[worker.Message], bytes] = ([], b"")
+    header: worker.Message, ended: WorkerEnd, watch: TreeWatch, changes: tuple[list[worker.Message], bytes] = ([], b"")
 ) -> tuple[worker.Message, bytes]:
     """Return the header and the body of the answer's frame.
 
@@ -54,7 +54,7 @@ def conclude(
     return answer, files + changed
 
 
-def _own_answer(ended: Ended, header: worker.Message) -> worker.Message:
+def _own_answer(ended: WorkerEnd, header: worker.Message) -> worker.Message:
     """Return the worker's report, when it sent one and exited normally; otherwise what its exit status says."""
     exit_code = os.waitstatus_to_exitcode(ended.status)
     if exit_code < 0:

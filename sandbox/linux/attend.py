@@ -21,7 +21,7 @@ _READ = 1 << 16
 
 
 @dataclass(frozen=True)
-class Ended:
+class WorkerEnd:
     """How the worker ended, and what the box had used.
 
     Attributes:
@@ -39,7 +39,7 @@ class Ended:
 
 def attend(
     running: WorkerProcess, channel: socket.socket, wall_s: float, watch: TreeWatch, *, patient: bool = False
-) -> Ended:
+) -> WorkerEnd:
     """Wait until the worker and everything it started are killed, or permanently stopped.
 
     Raises EOFError when the engine is gone. A worker that has reported and had no other processes is only stopped, and
@@ -58,14 +58,14 @@ def attend(
     with contextlib.suppress(ProcessLookupError):  # every other process of the box: daemons of the job end with it
         os.kill(-1, signal.SIGKILL if used is None else signal.SIGSTOP)
     if used is not None:
-        return Ended("", 0, bytes(results.received), used)
+        return WorkerEnd("", 0, bytes(results.received), used)
     answered = results.complete
     status = _reap(running.pid)
     results.drain()
-    return Ended(reason, 0 if answered and not reason else status, bytes(results.received), watch.used_by_all())
+    return WorkerEnd(reason, 0 if answered and not reason else status, bytes(results.received), watch.used_by_all())
 
 
-def rehearse(watch: TreeWatch, limits: worker.Message, worker_pid: int) -> Ended:
+def rehearse(watch: TreeWatch, limits: worker.Message, worker_pid: int) -> WorkerEnd:
     """Simulate the most common end, for a worker that has not begun."""
     watch.begin(limits, worker_pid)
     results, theirs = of_this_process()
@@ -77,7 +77,7 @@ def rehearse(watch: TreeWatch, limits: worker.Message, worker_pid: int) -> Ended
     results.drain()
     os.close(os.pidfd_open(worker_pid))
     results.close()
-    return Ended("", 0, bytes(results.received), watch.used_alone(worker_pid) or Used(0.0, 0))
+    return WorkerEnd("", 0, bytes(results.received), watch.used_alone(worker_pid) or Used(0.0, 0))
 
 
 def _wait(running: WorkerProcess, channel: socket.socket, deadline: float, watch: TreeWatch, *, patient: bool) -> str:

@@ -13,11 +13,11 @@ from sandbox.egress.journal import OnConnection
 from sandbox.egress.resolve import Resolver, SystemResolver
 from sandbox.forkserver.backend import ForkedConfig, ForkedSandbox
 from sandbox.forkserver.pool import TemplateKey
-from sandbox.forkserver.running import RunningJob
+from sandbox.forkserver.running import ForkedJob
 from sandbox.forkserver.server import ForkedBox, ForkServer
-from sandbox.line import Line
 from sandbox.namespace import probe
 from sandbox.namespace.template_config import PROGRAM, NamespaceTemplateConfig
+from sandbox.service_handle import ServiceHandle
 from sandbox.wire import request
 
 # Host user ids no distribution assigns (see systemd's "Users, Groups, UIDs and GIDs": above its container range).
@@ -72,23 +72,23 @@ class NamespaceSandbox(ForkedSandbox):
                 async with self._way_out(egress) as gateway:
                     way_out = gateway.open if gateway else None
                     outcome = await self._in_a_box(
-                        job, environment, asked, lambda box: RunningJob(box, job, on_output, way_out)
+                        job, environment, asked, lambda box: ForkedJob(box, job, on_output, way_out)
                     )
                 return replace(outcome, connections=gateway.connections) if gateway else outcome
 
-    async def keep(self, job: Job, line: Line) -> Outcome:
+    async def run_service(self, job: Job, handle: ServiceHandle) -> Outcome:
         """Run a job that is a server until it ends, or until this is cancelled, which kills its box.
 
         It takes no slot, since it may run for hours: whoever starts such jobs must limit their number. Raises
-        SandboxError, also for a job with egress: the only line into its box must not be taken for egress.
+        SandboxError, also for a job with egress: its only connection must not be taken for egress.
         """
         if job.egress:
-            raise SandboxError("A job with a line into its box has no egress.", remedy="Leave the destinations out.")
-        asked = request.build(job, self._programs_for(job), inlets=line.ports)
+            raise SandboxError("A job that is a server has no egress.", remedy="Leave the destinations out.")
+        asked = request.build(job, self._programs_for(job), inlets=handle.ports)
 
-        def begin(box: ForkedBox) -> RunningJob:
-            running = RunningJob(box, job, None, line.opened)
-            line.attach(running)
+        def begin(box: ForkedBox) -> ForkedJob:
+            running = ForkedJob(box, job, None, handle.opened)
+            handle.attach(running)
             return running
 
         with await self._environment(job.requirements) as environment:

@@ -39,7 +39,7 @@ _PSEUDO_TERMINALS = "newinstance,ptmxmode=0666,mode=0620,max=64"  # their number
 
 
 @dataclass(frozen=True)
-class BoxPlan:
+class NamespaceBoxPlan:
     """What all boxes of a template share.
 
     Attributes:
@@ -47,11 +47,11 @@ class BoxPlan:
         landlock_abi: The version of Landlock; 0 without.
     """
 
-    filters: confine.Filters
+    filters: confine.NamespaceFilters
     landlock_abi: int
 
 
-def main(plan: BoxPlan, channel: socket.socket, given: tuple[int, int, int], group: Group | None) -> NoReturn:
+def main(plan: NamespaceBoxPlan, channel: socket.socket, given: tuple[int, int, int], group: Group | None) -> NoReturn:
     """Run one job and exit. Never returns.
 
     Args:
@@ -69,7 +69,9 @@ def main(plan: BoxPlan, channel: socket.socket, given: tuple[int, int, int], gro
         rules = landlock.ruleset(plan.landlock_abi, _WRITABLE) if plan.landlock_abi else -1
         watch = TreeWatch(rootfs.BOX, group)
         with _killed_first(score):
-            running = confine.start(confine.Confinement(plan.filters, plan.landlock_abi, rules, group), out, err)
+            running = confine.start(
+                confine.NamespaceConfinement(plan.filters, plan.landlock_abi, rules, group), out, err
+            )
         if group:
             group.stay_out()
         if not confine.readable(channel.fileno()):

@@ -24,7 +24,7 @@ _HIGH = 64  # above every descriptor that is about to get its number
 
 
 @dataclass(frozen=True)
-class Filters:
+class NamespaceFilters:
     """Assembled seccomp filters: one for every worker, and an additional one for a worker that sees a workspace."""
 
     always: bytes
@@ -32,7 +32,7 @@ class Filters:
 
 
 @dataclass(frozen=True)
-class Confinement:
+class NamespaceConfinement:
     """What a worker is confined with.
 
     Attributes:
@@ -42,13 +42,13 @@ class Confinement:
         group: The control group of the worker and everything it starts.
     """
 
-    filters: Filters
+    filters: NamespaceFilters
     landlock_abi: int
     rules: int
     group: Group | None
 
 
-def start(confinement: Confinement, out: int, err: int) -> WorkerProcess:
+def start(confinement: NamespaceConfinement, out: int, err: int) -> WorkerProcess:
     """Fork the worker. Afterwards the given descriptors belong to the child alone."""
     job_read, job_write = os.pipe2(os.O_CLOEXEC)
     results = ResultChannel()
@@ -63,7 +63,7 @@ def start(confinement: Confinement, out: int, err: int) -> WorkerProcess:
     return WorkerProcess(pid, job_write, results)
 
 
-def _become(confinement: Confinement, given: tuple[int, ...]) -> NoReturn:
+def _become(confinement: NamespaceConfinement, given: tuple[int, ...]) -> NoReturn:
     """Become the worker, in the child. Never returns."""
     result = given[_RESULT_FD]
     try:

@@ -53,7 +53,7 @@ def open_all(ports: list[int], channel: socket.socket) -> "Carrier":
 
 
 @dataclass(slots=True)
-class _Flow:
+class _Direction:
     """One direction of a connection. Nothing more is read until `left`, which has been read, is written."""
 
     source: socket.socket
@@ -67,7 +67,9 @@ class Carrier:
 
     def __init__(self, listening: dict[int, tuple[socket.socket, int]]) -> None:
         self._listening = listening
-        self._flows: dict[int, tuple[_Flow, _Flow]] = {}  # descriptor -> the flows it is the source and the sink of
+        self._flows: dict[
+            int, tuple[_Direction, _Direction]
+        ] = {}  # descriptor -> the flows it is the source and the sink of
         self._early: list[tuple[socket.socket, int]] = []  # accepted before the job listened
         self._poller = select.epoll()
 
@@ -111,7 +113,7 @@ class Carrier:
             return False
         ours.setblocking(False)
         ours.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        inward, outward = _Flow(theirs, ours, None), _Flow(ours, theirs, Meter())
+        inward, outward = _Direction(theirs, ours, None), _Direction(ours, theirs, Meter())
         self._flows[theirs.fileno()] = (inward, outward)
         self._flows[ours.fileno()] = (outward, inward)
         for end in (theirs, ours):
@@ -128,7 +130,7 @@ class Carrier:
         except OSError:
             self._part(reads)
 
-    def _pull(self, flow: _Flow) -> None:
+    def _pull(self, flow: _Direction) -> None:
         """Read from the source.
 
         Raises OSError, also at the end of the stream once everything before it has been forwarded.
@@ -142,14 +144,14 @@ class Carrier:
         flow.left = memoryview(data)
         self._push(flow)
 
-    def _push(self, flow: _Flow) -> None:
+    def _push(self, flow: _Direction) -> None:
         waited = len(flow.left)
         with contextlib.suppress(BlockingIOError):
             flow.left = flow.left[flow.sink.send(flow.left) :]
         if flow.left or waited:
             self._listen_for(flow)
 
-    def _listen_for(self, flow: _Flow) -> None:
+    def _listen_for(self, flow: _Direction) -> None:
         for end in (flow.source, flow.sink):
             reads, writes = self._flows[end.fileno()]
             # Edge-triggered while nothing may be read yet, as a hang-up would otherwise be reported again and again.
@@ -157,7 +159,7 @@ class Carrier:
             wanted |= _WRITABLE if writes.left else 0
             self._poller.modify(end, wanted)
 
-    def _part(self, flow: _Flow) -> None:
+    def _part(self, flow: _Direction) -> None:
         for end in (flow.source, flow.sink):
             self._poller.unregister(end)
             del self._flows[end.fileno()]

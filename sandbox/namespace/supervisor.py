@@ -16,7 +16,7 @@ from sandbox.forkserver import open_files, orders
 from sandbox.linux import cgroups, syscalls
 from sandbox.namespace import rootfs
 from sandbox.namespace.pulse import Pulse
-from sandbox.namespace.template import Template, TemplatePlan
+from sandbox.namespace.template import NamespaceTemplate, NamespaceTemplatePlan
 
 _OVERFLOW_MAP = 4_294_967_295  # length of the identity map of the initial user namespace
 
@@ -33,11 +33,11 @@ def main(ours: socket.socket, theirs: socket.socket, wanted: dict[str, Any]) -> 
     try:
         open_files.ensure_enough()
     except OSError as problem:
-        orders.say(theirs, {"op": "broken", "error": str(problem), "remedy": open_files.REMEDY})
+        orders.send(theirs, {"op": "broken", "error": str(problem), "remedy": open_files.REMEDY})
         return
     try:
         box_uid = _enter_namespaces(wanted["box_uid"])
-        plan = TemplatePlan(
+        plan = NamespaceTemplatePlan(
             root=rootfs.RootPlan(tuple(wanted["packages"])),
             preload=tuple(wanted["preload"]),
             box_uid=box_uid,
@@ -46,7 +46,7 @@ def main(ours: socket.socket, theirs: socket.socket, wanted: dict[str, Any]) -> 
         groups = cgroups.of_this_process()
         template = _start_template(plan, groups, theirs, ours)
     except OSError as problem:
-        orders.say(theirs, {"op": "broken", "error": str(problem)})
+        orders.send(theirs, {"op": "broken", "error": str(problem)})
         return
     theirs.close()
     _serve(ours, template, box_uid, Pulse(cgroups.find() if groups else None))
@@ -92,7 +92,7 @@ def _outside(uid: int) -> int:
 
 
 def _start_template(
-    plan: TemplatePlan, groups: cgroups.Groups | None, control: socket.socket, not_for_it: socket.socket
+    plan: NamespaceTemplatePlan, groups: cgroups.Groups | None, control: socket.socket, not_for_it: socket.socket
 ) -> int:
     pid = os.fork()
     if pid:
@@ -100,9 +100,9 @@ def _start_template(
     try:
         syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
         not_for_it.close()
-        Template(plan, control, groups).serve()
+        NamespaceTemplate(plan, control, groups).serve()
     except BaseException as problem:  # noqa: BLE001  (any failure is reported to the engine)
-        orders.say(control, {"op": "broken", "error": f"{type(problem).__name__}: {problem}"})
+        orders.send(control, {"op": "broken", "error": f"{type(problem).__name__}: {problem}"})
     finally:
         os._exit(0)
 
@@ -121,7 +121,7 @@ def _serve(control: socket.socket, template: int, box_uid: int, pulse: Pulse) ->
             break
         if not ready:
             continue
-        order = orders.hear(control)
+        order = orders.receive(control)
         if order is None:
             break
         if order["op"] == "pulse":
@@ -130,9 +130,9 @@ def _serve(control: socket.socket, template: int, box_uid: int, pulse: Pulse) ->
         try:
             tree = _open_workspace(order["path"], writable=order["writable"], box_uid=box_uid, id_maps=id_maps)
         except OSError as problem:
-            orders.say(control, {"op": "failed", "id": order["id"], "error": str(problem)})
+            orders.send(control, {"op": "failed", "id": order["id"], "error": str(problem)})
         else:
-            orders.say(control, {"op": "mount", "id": order["id"]}, [tree])
+            orders.send(control, {"op": "mount", "id": order["id"]}, [tree])
             os.close(tree)
     with contextlib.suppress(ProcessLookupError):
         os.kill(template, signal.SIGKILL)

@@ -26,7 +26,7 @@ _NEW = (
 
 
 @dataclass(frozen=True)
-class TemplatePlan:
+class NamespaceTemplatePlan:
     """What a template is made from.
 
     Attributes:
@@ -42,10 +42,10 @@ class TemplatePlan:
     path: tuple[str, ...]
 
 
-class Template(TemplateLoop):
+class NamespaceTemplate(TemplateLoop):
     """A template whose boxes have namespaces of their own."""
 
-    def __init__(self, plan: TemplatePlan, control: socket.socket, groups: cgroups.Groups | None) -> None:
+    def __init__(self, plan: NamespaceTemplatePlan, control: socket.socket, groups: cgroups.Groups | None) -> None:
         super().__init__(control, groups)
         self._plan = plan
 
@@ -56,8 +56,8 @@ class Template(TemplateLoop):
         os.environ.clear()
         os.environ.update(PATH=":".join(self._plan.path), HOME=paths.TMP, LANG="C.UTF-8", OPENBLAS_NUM_THREADS="1")
         missing = preload.for_template(self._plan.preload, self._plan.root.shown_packages())
-        filters = confine.Filters(seccomp.program(rootfs.BOX_ID), seccomp.program_for_a_workspace())
-        self._box_plan = box.BoxPlan(filters, landlock.abi())
+        filters = confine.NamespaceFilters(seccomp.program(rootfs.BOX_ID), seccomp.program_for_a_workspace())
+        self._box_plan = box.NamespaceBoxPlan(filters, landlock.abi())
         sys.dont_write_bytecode = True
         return missing
 

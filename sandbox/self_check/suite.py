@@ -66,26 +66,26 @@ async def self_check(sandbox: Sandbox, *, on_result: OnResult | None = None, esc
     """
     findings: list[Finding] = []
 
-    def told(finding: Finding) -> None:
+    def report(finding: Finding) -> None:
         findings.append(finding)
         if on_result is not None:
             on_result(finding)
 
     with Stage(sandbox.name) as stage:
         attempts = attempts_on(sandbox.name)
-        walls = await _escapes(sandbox, stage, "the walls", [each for each in attempts if each.wall])
-        told(walls)
+        isolation = await _escapes(sandbox, stage, "isolation", [each for each in attempts if each.wall])
+        report(isolation)
         for check in CHECKS:
-            if walls.failed and check.group in DAMAGING:
-                told(Finding(check.group, check.name, Verdict.SKIPPED, _NOTHING_HOLDS))
+            if isolation.failed and check.group in DAMAGING:
+                report(Finding(check.group, check.name, Verdict.SKIPPED, _NOTHING_HOLDS))
             else:
-                told(await _guarded(check.group, check.name, _CHECK_WAIT_S, check.run(sandbox)))
+                report(await _guarded(check.group, check.name, _CHECK_WAIT_S, check.run(sandbox)))
         for family in _FAMILIES if escapes else ():
             of_family = [each for each in attempts if each.family is family and not each.wall]
-            if walls.failed:
-                told(Finding(ESCAPES, family, Verdict.SKIPPED, _NOTHING_HOLDS))
+            if isolation.failed:
+                report(Finding(ESCAPES, family, Verdict.SKIPPED, _NOTHING_HOLDS))
             else:
-                told(await _escapes(sandbox, stage, family, of_family))
+                report(await _escapes(sandbox, stage, family, of_family))
     return findings
 
 

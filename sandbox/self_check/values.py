@@ -46,7 +46,7 @@ async def _printing_is_not_answering(sandbox: Sandbox) -> None:
     require(outcome.value == "real" and b"forged" in outcome.stdout, outcome)
 
 
-async def _an_exception_is_told(sandbox: Sandbox) -> None:
+async def _an_exception_is_reported(sandbox: Sandbox) -> None:
     outcome = await sandbox.run(Job(code="def f():\n    raise ValueError('no such colour')\nf()"))
     error = outcome.error
     require(outcome.end is End.ERROR and outcome.exit_code == 1 and error is not None, outcome)
@@ -196,7 +196,7 @@ CHECKS = (
     Check("values", "a function returns its value", _a_function_returns_its_value),
     Check("values", "a script returns its last expression", _a_script_returns_its_last_expression),
     Check("values", "printing is not answering", _printing_is_not_answering),
-    Check("values", "an exception is told", _an_exception_is_told),
+    Check("values", "an exception is reported", _an_exception_is_reported),
     Check("values", "exit codes come back", _exit_codes_come_back),
     Check("streams", "streams are kept apart, byte for byte", _streams_are_kept_apart),
     Check("streams", "output streams while the job runs", _output_streams_while_the_job_runs),

@@ -148,19 +148,19 @@ def _job(attempt: Attempt, language: Language, code: str, stage: Stage) -> Job:
 
 def judge(attempt: Attempt, outcome: Outcome) -> list[str]:
     """Return everything in an outcome that shows that the attempt did not fail as it should."""
-    told = _all_text(outcome)
+    text = _all_text(outcome)
     wrong = list(_malformed(outcome))
-    if WORKED in told:
-        line = next((line for line in told.splitlines() if WORKED in line), "")
+    if WORKED in text:
+        line = next((line for line in text.splitlines() if WORKED in line), "")
         wrong.append(f"it worked: {line.partition(WORKED)[2].strip()[:200]}")
-    if CANARY_BEGINS in told:
+    if CANARY_BEGINS in text:
         wrong.append("a secret of the host or of a neighbour came back")
     if FORGED in f"{outcome.value!r} {outcome.error!r} {outcome.files!r}":
         wrong.append("a forged answer was taken for one")
     if outcome.end not in attempt.ends:
         ends = " or ".join(attempt.ends)
         wrong.append(f"it ended with {outcome.end} instead of {ends}: {_last_line(outcome)}")
-    elif not _was_tried(attempt, outcome, told):
+    elif not _was_tried(attempt, outcome, text):
         wrong.append(f"the attempt itself is wrong: {_last_line(outcome)}")
     return wrong
 
@@ -180,12 +180,12 @@ def _last_line(outcome: Outcome) -> str:
     return (said.strip().splitlines() or [""])[-1][:200]
 
 
-def _was_tried(attempt: Attempt, outcome: Outcome, told: str) -> bool:
+def _was_tried(attempt: Attempt, outcome: Outcome, text: str) -> bool:
     """Whether the code got as far as being refused, instead of failing because of a bug in its own text."""
     if "*" in attempt.raises or End.OK not in attempt.ends:
         return True
     if attempt.language is not Language.PYTHON:
-        return TRIED in told
+        return TRIED in text
     if outcome.end is not End.ERROR or outcome.error is None:
         return True
     kind = outcome.error.type

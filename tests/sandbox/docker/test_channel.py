@@ -16,7 +16,7 @@ from sandbox.docker import bundle
 from sandbox.docker.channel import Demultiplexer
 from sandbox.docker.config import Shape
 from sandbox.docker.frames import Frame, ProtocolError
-from sandbox.docker.owner import OWNER, Owner, is_left_over
+from sandbox.docker.owner import OWNER, ContainerOwner, is_left_over
 
 pytestmark = pytest.mark.spec("BOX-9")
 FRAMES = st.lists(
@@ -68,31 +68,31 @@ def test_a_container_is_given_nothing_but_the_standard_library_and_our_own_modul
 
 
 class TestLeftovers:
-    def labelled(self, owner: Owner, state: str = "running") -> dict[str, object]:
+    def labelled(self, owner: ContainerOwner, state: str = "running") -> dict[str, object]:
         return {"Id": "x", "State": state, "Labels": owner.labels}
 
-    def other(self, *, pid: int, started: str, space: str = "", boot: str = "") -> Owner:
-        us = Owner.this_process()
-        return Owner(f"{pid}.{boot or us.name.split('.')[1]}.abc", space or us.pid_namespace, started)
+    def other(self, *, pid: int, started: str, space: str = "", boot: str = "") -> ContainerOwner:
+        us = ContainerOwner.this_process()
+        return ContainerOwner(f"{pid}.{boot or us.name.split('.')[1]}.abc", space or us.pid_namespace, started)
 
     def test_our_own_and_those_of_a_living_engine_are_kept(self) -> None:
-        us, alive = Owner.this_process(), Owner.this_process()
+        us, alive = ContainerOwner.this_process(), ContainerOwner.this_process()
         assert alive.name != us.name
         assert not is_left_over(self.labelled(us), us)
         assert not is_left_over(self.labelled(alive), us)
         assert not is_left_over({"Id": "x", "State": "exited", "Labels": {}}, us)
 
     def test_that_of_a_process_id_used_anew_is_left_over(self) -> None:
-        assert is_left_over(self.labelled(self.other(pid=os.getpid(), started="1")), Owner.this_process())
-        assert is_left_over(self.labelled(self.other(pid=2**22 + 1, started="1")), Owner.this_process())
+        assert is_left_over(self.labelled(self.other(pid=os.getpid(), started="1")), ContainerOwner.this_process())
+        assert is_left_over(self.labelled(self.other(pid=2**22 + 1, started="1")), ContainerOwner.this_process())
 
     def test_what_cannot_be_known_is_kept_unless_it_has_ended(self) -> None:
         for elsewhere in (
             self.other(pid=2**22 + 1, started="1", boot="another-machine"),
             self.other(pid=2**22 + 1, started="1", space="pid:[1]"),
         ):
-            assert not is_left_over(self.labelled(elsewhere), Owner.this_process())
-            assert is_left_over(self.labelled(elsewhere, "exited"), Owner.this_process())
+            assert not is_left_over(self.labelled(elsewhere), ContainerOwner.this_process())
+            assert is_left_over(self.labelled(elsewhere, "exited"), ContainerOwner.this_process())
 
 
 def test_shapes_are_equal_when_their_containers_would_be(tmp_path: Path) -> None:
@@ -100,4 +100,4 @@ def test_shapes_are_equal_when_their_containers_would_be(tmp_path: Path) -> None
     one = Shape.of(Limits(wall_s=1), ("b", "a"), Mount(tmp_path))
     assert one == Shape.of(Limits(wall_s=2, cpu_s=3), ("a", "b", "a"), Mount(tmp_path / "link"))
     assert one != Shape.of(Limits(processes=3), ("a", "b"), Mount(tmp_path))
-    assert Owner.this_process().labels[OWNER].count(".") == 2
+    assert ContainerOwner.this_process().labels[OWNER].count(".") == 2

@@ -202,9 +202,9 @@ import os, signal
 from sandbox.contract import Limits
 from sandbox.docker.client import Client
 from sandbox.docker.config import DockerConfig, Shape, creation
-from sandbox.docker.owner import Owner
+from sandbox.docker.owner import ContainerOwner
 
-owner = Owner.this_process()
+owner = ContainerOwner.this_process()
 Client("", 1).create(creation(DockerConfig(), Shape.of(Limits()), owner.labels))
 print(owner.name, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from sandbox.docker import inlets
 from sandbox.docker.flows import WINDOW, Flows
 from sandbox.docker.frames import Frame, ProtocolError
-from sandbox.docker.inside.inlets import Inlets as Ways
+from sandbox.docker.inside.connector import Connector as Ways
 from sandbox.wire.paths import INLET_NAME
 
 pytestmark = [pytest.mark.spec("KERN-1", "BOX-9")]

@@ -28,7 +28,7 @@ from sandbox.kernels.boxed import BoxedKernel
 from sandbox.kernels.pool import KernelPool, PoolConfig
 from sandbox.kernels.spec import CellLimits, KernelDied, KernelSpec
 from sandbox.kernels.talk import Talk
-from sandbox.line import Line
+from sandbox.service_handle import ServiceHandle
 from tests.sandbox.docker.test_containers import engine, ours, until
 from tests.sandbox.kernels.starting import Start, starting
 from tests.sandbox.test_cleanup import marked, wait_until
@@ -290,12 +290,12 @@ class TestEnds:
             assert (await pool.run("ann", "print('here')", limits=PATIENT)).stdout == "here\n"
 
     async def test_what_containers_have_not_is_refused_by_name(self, box: DockerSandbox) -> None:
-        line = Line([61001])
+        handle = ServiceHandle([61001])
         with pytest.raises(Unsupported, match="egress"):
-            await box.keep(Job(code="1", egress=(Destination("example.com", 443),)), line)
+            await box.run_service(Job(code="1", egress=(Destination("example.com", 443),)), handle)
         with pytest.raises(SandboxError, match="limit"):
-            await box.keep(Job(code="1", limits=Limits(wall_s=0)), line)
-        line.close()
+            await box.run_service(Job(code="1", limits=Limits(wall_s=0)), handle)
+        handle.close()
 
     async def test_an_image_without_ipykernel_says_what_to_install(self) -> None:
         name = f"knackbox-bare-{os.getpid()}"

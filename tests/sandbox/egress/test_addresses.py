@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.egress.addresses import Kind, kind_of, parse
+from sandbox.egress.addresses import AddressKind, kind_of, parse
 
 pytestmark = pytest.mark.spec("BOX-10")
 
@@ -68,7 +68,7 @@ NOT_PUBLIC = [
 
 @pytest.mark.parametrize("text", NOT_PUBLIC)
 def test_it_is_not_public(text: str) -> None:
-    assert kind_of(parse(text)) is not Kind.PUBLIC
+    assert kind_of(parse(text)) is not AddressKind.PUBLIC
 
 
 @pytest.mark.parametrize(
@@ -76,12 +76,12 @@ def test_it_is_not_public(text: str) -> None:
     ["1.1.1.1", "8.8.8.8", "93.184.216.34", "172.32.0.1", "2606:4700::1111", "2a00:1450::1", "64:ff9b::808:808"],
 )
 def test_it_is_public(text: str) -> None:
-    assert kind_of(parse(text)) is Kind.PUBLIC
+    assert kind_of(parse(text)) is AddressKind.PUBLIC
 
 
 @given(st.ip_addresses(v=4))
 def test_what_is_public_is_so_by_the_standard_library_too(address: ipaddress.IPv4Address) -> None:
-    if kind_of(address) is Kind.PUBLIC:
+    if kind_of(address) is AddressKind.PUBLIC:
         assert address.is_global
         assert not address.is_multicast
 
@@ -93,7 +93,7 @@ _NETWORKS = st.sampled_from(
 
 @given(_NETWORKS.flatmap(lambda network: st.ip_addresses(network=network)))
 def test_only_global_unicast_is_public_in_ipv6(address: ipaddress.IPv6Address) -> None:
-    if kind_of(address) is not Kind.PUBLIC:
+    if kind_of(address) is not AddressKind.PUBLIC:
         return
     embedded = address.ipv4_mapped or (
         ipaddress.IPv4Address(int(address) & 0xFFFFFFFF) if address in ipaddress.IPv6Network("64:ff9b::/96") else None

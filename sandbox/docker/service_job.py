@@ -1,4 +1,4 @@
-"""`KeptJob`: a job that is a server in a container, seen from the engine. Carries its connections and signals.
+"""`ServiceJob`: a job that is a server in a container, seen from the engine. Carries its connections and signals.
 
 It has a thread of its own, so that its clients are served while the event loop is blocked, and because it may run for
 hours, for which it must not occupy a thread of the client.
@@ -21,14 +21,14 @@ from sandbox.docker.container import Container
 from sandbox.docker.flows import Flows
 from sandbox.docker.frames import Frame, ProtocolError
 from sandbox.docker.inlets import Inlets
-from sandbox.docker.running import RunningJob
+from sandbox.docker.running import ContainerJob
 
 _READ = 4096
 _MOST = 64  # simultaneous connections
 _ACCEPT_PAUSE_S = 0.05
 
 
-class KeptJob(RunningJob):
+class ServiceJob(ContainerJob):
     """A running server. Create it inside a running loop.
 
     `ports` of the container's loopback are in the order of the inlets.

@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 
 from sandbox.docker.backend import DockerSandbox
 from sandbox.docker.config import DockerConfig
-from sandbox.kernels.boxed import Keeper
+from sandbox.kernels.boxed import ServiceSandbox
 from sandbox.namespace.backend import NamespaceSandbox
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Walls:
+class KernelBackendConfig:
     """The backend kernels run in.
 
     Attributes:
@@ -34,7 +34,7 @@ class Walls:
     runtime: str = ""
     engine_url: str = ""
 
-    def build(self) -> Keeper:
+    def build(self) -> ServiceSandbox:
         """Create a sandbox of this kind; nothing is started yet."""
         if self.backend == "docker":
             image = self.image or DockerConfig().image
@@ -42,13 +42,13 @@ class Walls:
         return NamespaceSandbox()
 
 
-class Host:
+class SandboxThread:
     """A sandbox in a thread of its own. Starts at once and ends with this process, which also ends its boxes."""
 
-    def __init__(self, walls: Walls) -> None:
+    def __init__(self, config: KernelBackendConfig) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="knackbox-kernels", daemon=True)
-        self.sandbox = walls.build()
+        self.sandbox = config.build()
         self._thread.start()
 
     async def do(self, work: Coroutine[Any, Any, T]) -> T:
@@ -61,6 +61,6 @@ class Host:
 
 
 @functools.cache
-def shared(walls: Walls) -> Host:
+def shared(config: KernelBackendConfig) -> SandboxThread:
     """Return this process's host for a config. Jupyter creates provisioners itself, so they share it this way."""
-    return Host(walls)
+    return SandboxThread(config)

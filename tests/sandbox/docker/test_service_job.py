@@ -21,8 +21,8 @@ from sandbox.docker.container import Container
 from sandbox.docker.flows import WINDOW
 from sandbox.docker.frames import Frame, Frames
 from sandbox.docker.inlets import Inlets
-from sandbox.docker.kept import KeptJob
 from sandbox.docker.running import NotTaken
+from sandbox.docker.service_job import ServiceJob
 from sandbox.wire.paths import INLET_NAME
 
 pytestmark = [pytest.mark.spec("KERN-1", "BOX-9")]
@@ -37,7 +37,7 @@ class Far:
         self.inlets = Inlets(1)
         self._folder = self.inlets.folder()
         container = Container("none", Shape.of(Limits()), Channel(self._theirs, None), {})
-        self.job = KeptJob(Client(f"unix://{runtime}/no-engine", 1), container, Job(), self.inlets, (61001,))
+        self.job = ServiceJob(Client(f"unix://{runtime}/no-engine", 1), container, Job(), self.inlets, (61001,))
         self.running = asyncio.ensure_future(self.job.outcome({}, b""))
         self.clients: list[socket.socket] = []
         self._frames = Frames()

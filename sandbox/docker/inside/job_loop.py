@@ -14,16 +14,16 @@ from sandbox.docker.flows import Flows
 from sandbox.docker.frames import Frame, Frames
 from sandbox.docker.inside import counters
 from sandbox.docker.inside.confine import Confined
-from sandbox.docker.inside.inlets import Inlets
+from sandbox.docker.inside.connector import Connector
 from sandbox.docker.inside.outbox import Outbox
-from sandbox.linux.attend import Ended, wake_on_child
+from sandbox.linux.attend import WorkerEnd, wake_on_child
 from sandbox.linux.watch import Used
 
 _FIRST_LOOK_S, _LAST_PAUSE_S, _RESTING_PAUSE_S = 0.01, 0.05, 0.4
 _READ = 1 << 16
 
 
-class Keeper:
+class JobLoop:
     """One job. `orders` ends when the engine is gone. `inlets` are the job's ports the engine connects to."""
 
     def __init__(self, running: Confined, orders: int, outbox: Outbox, inlets: list[int]) -> None:
@@ -37,11 +37,11 @@ class Keeper:
         self._poller = select.poll()
         self._ordered = Frames()
         self._flows = Flows(self._poller, outbox.put, metered=False)
-        self._inlets = Inlets(self._poller, self._flows, inlets)
+        self._inlets = Connector(self._poller, self._flows, inlets)
         self._last_pause_s = _RESTING_PAUSE_S if inlets else _LAST_PAUSE_S  # a server may be idle for hours
         self._woken = wake_on_child()
 
-    def attend(self, limits: worker.Message, watch: counters.ContainerWatch) -> Ended:
+    def run(self, limits: worker.Message, watch: counters.ContainerWatch) -> WorkerEnd:
         """Wait until the job and everything it started are killed. Raises EOFError when the engine is gone."""
         for descriptor in (self._orders, self._results.fileno(), self._woken):
             self._poller.register(descriptor, select.POLLIN)
@@ -62,7 +62,7 @@ class Keeper:
             killed = os.WTERMSIG(self._status) == signal.SIGKILL
             reason = "memory" if killed and counters.out_of_memory_kills() else ""
         status = 0 if self._results.complete and not reason else self._status or 0
-        return Ended(reason, status, bytes(self._results.received), self._used(used, watch))
+        return WorkerEnd(reason, status, bytes(self._results.received), self._used(used, watch))
 
     @staticmethod
     def _used(alone: Used | None, watch: counters.ContainerWatch) -> Used:

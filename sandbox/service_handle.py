@@ -1,4 +1,4 @@
-"""`Line`: the connection to a long-running job that is a server: its sockets, and signals to it. For every backend."""
+"""`ServiceHandle`: the sockets of a long-running job that is a server, and signals to it. For every backend."""
 
 import asyncio
 import os
@@ -14,8 +14,8 @@ class Signalled(Protocol):
     async def signalled(self) -> None: ...
 
 
-class Line:
-    """The line to one job. For the event loop the job runs in. Always close it."""
+class ServiceHandle:
+    """The handle of one job. For the event loop the job runs in. Always close it."""
 
     def __init__(self, ports: Sequence[int]) -> None:
         """`ports` of the box's loopback are those the job will listen on."""
