@@ -80,7 +80,7 @@ class DockerSandbox:
             inlets = Inlets(len(handle.ports))
         except OSError as problem:
             raise SandboxError(
-                f"There is no place for the sockets of a container: {problem}.",
+                f"The sockets of a container could not be created: {problem}.",
                 remedy="Set XDG_RUNTIME_DIR or TMPDIR to a folder that can be written.",
             ) from None
 
@@ -225,7 +225,7 @@ class DockerSandbox:
             await self._in_background(container)
             first = missing[0]
             raise SandboxError(
-                f"Nothing is run: a container here lacks '{first.name}' ({first.detail}).", remedy=first.remedy
+                f"Nothing was run: a container here lacks '{first.name}' ({first.detail}).", remedy=first.remedy
             )
         return container
 

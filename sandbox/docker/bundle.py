@@ -23,7 +23,7 @@ import importlib.abc, importlib.util, json, os, select, struct, sys
 if sys.version_info < {MINIMUM_PYTHON}:
     sys.exit("this image has Python %d.%d, which is too old" % sys.version_info[:2])
 if not select.select([0], [], [], {_BOOT_WAIT_S})[0]:
-    sys.exit("nobody came")  # the engine died between making the container and speaking to it
+    sys.exit("no connection from the engine")  # the engine died between making the container and speaking to it
 orders = os.fdopen(0, "rb", buffering=0)
 def take(size):
     data = bytearray()

@@ -102,9 +102,11 @@ def refuse_unsupported(job: Job) -> None:
     if job.egress:
         raise Unsupported("The docker backend has no egress proxy: its containers have no network.", remedy=remedy)
     if job.requirements:
-        raise Unsupported("The docker backend does not make environments: the image has what it has.", remedy=remedy)
+        raise Unsupported(
+            "The docker backend makes no environments: a job has the packages of its image.", remedy=remedy
+        )
     if job.workspace is not None and job.workspace.writes is Writes.COPY:
-        raise Unsupported("The docker backend cannot keep a job's writes apart from its workspace.", remedy=remedy)
+        raise Unsupported("The docker backend has no copy-on-write workspaces.", remedy=remedy)
 
 
 def user_for(workspace: Mount | None) -> tuple[int, int]:

@@ -55,7 +55,9 @@ def _ready(channel: Channel, wait_s: float) -> dict[str, Any]:
     except ProtocolError as problem:
         raise SandboxError(f"The container answers with {problem}: the image's Python is not one.") from None
     if not frames:
-        raise SandboxError(f"The container ended before it was ready: {channel.stderr or 'it said nothing'}.")
+        raise SandboxError(
+            f"The container ended before it was ready: {channel.stderr or 'it wrote nothing to stderr'}."
+        )
     header = frames[0].header
     if "ready" not in header:
         raise SandboxError(f"The container could not be made ready: {header.get('failed', header)}.")

@@ -133,7 +133,7 @@ def _pip_settings(environ: Mapping[str, str]) -> dict[str, str]:
             detail = str(problem).splitlines()[0]
             raise SandboxError(
                 f"pip's configuration {path} cannot be read ({detail}), so it is not known where packages come from.",
-                remedy="`pip config debug` shows the files; mend or remove this one.",
+                remedy="`pip config debug` shows the files; fix or remove this one.",
             ) from problem
         for section in ("global", "install"):
             if parser.has_section(section):

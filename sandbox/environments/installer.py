@@ -94,7 +94,9 @@ def _command(
     try:
         program = os.fspath(find_uv_bin())
     except FileNotFoundError:
-        raise SandboxError("uv, which installs what a job requires, is not there.", remedy="pip install uv.") from None
+        raise SandboxError(
+            "uv, which installs the requirements of jobs, is missing.", remedy="pip install uv."
+        ) from None
     python = getattr(sys, "_base_executable", sys.executable)  # what boxes run
     return [
         *(python, "-I", "-S", "-B", "-c", _BOOTSTRAP, _SOURCE),

@@ -185,6 +185,6 @@ class ForkedSandbox:
         if missing:
             first = missing[0]
             raise SandboxError(
-                f"Nothing is run: this machine does not give the box '{first.name}' ({first.detail}).",
+                f"Nothing was run: this machine does not provide '{first.name}' ({first.detail}).",
                 remedy=first.remedy or "See `knackbox doctor`.",
             )

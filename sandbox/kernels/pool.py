@@ -217,9 +217,7 @@ class KernelPool:
         session = self._sessions.get((agent, name))
         if session is not None:
             if spec is not None and session.spec != spec:
-                raise SandboxError(
-                    f"The kernel {name!r} was started otherwise.", remedy="Stop it, or use another name."
-                )
+                raise SandboxError(f"The kernel {name!r} has a different spec.", remedy="Stop it, or use another name.")
             return session
         session = self._sessions[agent, name] = Session(spec or KernelSpec(), self._owed.pop((agent, name), ""))
         return session

@@ -82,7 +82,7 @@ class LandlockSandbox(ForkedSandbox):
 
     async def run_service(self, job: Job, handle: ServiceHandle) -> Outcome:  # noqa: ARG002  (a refused method keeps its signature)
         """Refused: the port of a server would be a port of the host's loopback. Raises SandboxError."""
-        raise SandboxError("There are no kernels at the landlock level.", remedy="Use the namespace backend.")
+        raise SandboxError("The landlock backend cannot run kernels.", remedy="Use the namespace backend.")
 
     async def _open_workspace(self, server: ForkServer, job: Job) -> int:
         if job.workspace is not None:
@@ -147,11 +147,11 @@ def _must_be_possible(job: Job) -> None:
     """Refuse what this backend cannot do. Raises Unsupported."""
     if job.egress:
         raise Unsupported(
-            "The landlock level has no network at all, and the job wants to connect.",
+            "The landlock backend has no network, and the job lists destinations.",
             remedy="Use the namespace backend.",
         )
     if job.workspace is not None and job.workspace.writes is Writes.COPY:
         raise Unsupported(
-            "The landlock level cannot show a copy-on-write workspace.",
+            "The landlock backend has no copy-on-write workspaces.",
             remedy="Use the namespace backend, or write through to a copy of the folder.",
         )

@@ -75,7 +75,7 @@ def _must_be_possible(job: Job) -> None:
     """Refuse destinations, which could not be enforced, and packages, which would be missing. Raises Unsupported."""
     remedy = "Run it in the namespace sandbox: leave --unsafe-no-sandbox out."
     if job.egress:
-        raise Unsupported("Without a sandbox nothing holds a job to the destinations it lists.", remedy=remedy)
+        raise Unsupported("Without a sandbox the destinations of a job cannot be enforced.", remedy=remedy)
     if job.requirements:
         raise Unsupported("Without a sandbox no environment is made for the packages a job requires.", remedy=remedy)
 

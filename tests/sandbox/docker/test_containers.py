@@ -342,5 +342,5 @@ class TestRefused:
 
         monkeypatch.setattr("sandbox.docker.backend.creation", writable)
         async with DockerSandbox() as box:
-            with pytest.raises(SandboxError, match=r"Nothing is run.*read-only root"):
+            with pytest.raises(SandboxError, match=r"Nothing was run.*read-only root"):
                 await box.run(Job(code="1"))
