@@ -13,7 +13,7 @@ from sandbox.egress import rules
 from sandbox.environments.environments import Environment, Environments, EnvironmentsConfig
 from sandbox.environments.installer import OnProgress
 from sandbox.fair_slots import FairSlots
-from sandbox.forkserver.one_job import to_its_end
+from sandbox.forkserver.one_job import run_to_end
 from sandbox.forkserver.pool import TemplateKey, Templates, Wear
 from sandbox.forkserver.running import ForkedJob
 from sandbox.forkserver.server import ForkedBox, ForkServer, TemplateLost, could_not_start
@@ -133,7 +133,7 @@ class ForkedSandbox:
             tree = await self._open_workspace(server, job)
             try:
                 box = await server.acquire()
-                return settle(job, await to_its_end(server, box, begin(box), (*asked, tree)))
+                return settle(job, await run_to_end(server, box, begin(box), (*asked, tree)))
             finally:
                 if tree >= 0:
                     os.close(tree)

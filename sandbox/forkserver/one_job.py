@@ -14,7 +14,7 @@ _GONE_WAIT_S = 5.0
 _REFILL_AFTER_S = 0.01  # a short job ends before the next box is forked, so the two do not compete for a core
 
 
-async def to_its_end(
+async def run_to_end(
     server: ForkServer, box: ForkedBox, running: ForkedJob, asked: tuple[dict[str, object], bytes, int]
 ) -> Outcome:
     """Run the job and return its outcome. Raises SandboxError.

@@ -90,7 +90,7 @@ class Templates:
                 yield server
             finally:
                 server.jobs -= 1
-                await self._bury_retired()
+                await self._close_retired()
         finally:
             self._in_use[key] -= 1
             if not self._in_use[key]:
@@ -126,7 +126,7 @@ class Templates:
     def _worn_out(self, server: ForkServer) -> bool:
         return server.hung or server.forks >= self._wear.forks or server.age_s >= self._wear.seconds
 
-    async def _bury_retired(self) -> None:
+    async def _close_retired(self) -> None:
         """Close each replaced template whose last job has ended."""
         idle = [entry for entry in self._retired if entry.server is None or not entry.server.jobs]
         for entry in idle:

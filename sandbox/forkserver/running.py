@@ -71,7 +71,7 @@ class ForkedJob:
                 await self._loop.sock_sendall(channel, memoryview(frame)[done:])
         except OSError as problem:
             raise SandboxError(f"The box ended before its job: {problem}.") from None
-        self._loop.add_reader(channel, self._hear)
+        self._loop.add_reader(channel, self._on_readable)
         self._loop.add_reader(self._box.stdout, self._read, "stdout", self._box.stdout)
         self._loop.add_reader(self._box.stderr, self._read, "stderr", self._box.stderr)
 
@@ -123,7 +123,7 @@ class ForkedJob:
                 self._loop.remove_reader(descriptor)
         self._box.close()
 
-    def _hear(self) -> None:
+    def _on_readable(self) -> None:
         try:
             data = self._receive()
         except BlockingIOError:

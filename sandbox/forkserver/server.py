@@ -252,11 +252,11 @@ class ForkServer:
             if not data:
                 self._die("it was killed")
                 return
-            self._hear(json.loads(data), descriptors)
+            self._handle(json.loads(data), descriptors)
             if self.dead:
                 return
 
-    def _hear(self, message: dict[str, Any], descriptors: list[int]) -> None:
+    def _handle(self, message: dict[str, Any], descriptors: list[int]) -> None:
         kind = message["op"]
         if kind == "ready" and self._ready is not None:
             if not self._ready.done():

@@ -45,9 +45,9 @@ class TemplateLoop:
                     order = orders.receive(self._control)
                     if order is None:
                         return
-                    self._obey(order)
+                    self._carry_out(order)
                 else:
-                    self._bury(descriptor)
+                    self._reap_box(descriptor)
 
     def prepare(self) -> list[str]:
         """Do once what all boxes share; return the modules that could not be preloaded."""
@@ -76,7 +76,7 @@ class TemplateLoop:
         """Return the first processes of all boxes that have not ended."""
         return {pid for _, pid in self._boxes.values()}
 
-    def _obey(self, order: dict[str, Any]) -> None:
+    def _carry_out(self, order: dict[str, Any]) -> None:
         if order["op"] == "fork":
             try:
                 self._fork(order["id"])
@@ -104,7 +104,7 @@ class TemplateLoop:
             for descriptor in opened:
                 os.close(descriptor)
 
-    def _bury(self, pidfd: int) -> None:
+    def _reap_box(self, pidfd: int) -> None:
         self._poller.unregister(pidfd)
         box_id, pid = self._boxes.pop(pidfd)
         _, status = os.waitpid(pid, 0)

@@ -100,7 +100,7 @@ def _wait(running: WorkerProcess, channel: socket.socket, deadline: float, watch
         if exited in events or results.complete:
             break
         if channel.fileno() in events:
-            reason = _obey(_order(channel), running.pid, channel)
+            reason = _carry_out(_order(channel), running.pid, channel)
             continue
         # On a schedule rather than when idle: a job can cause events all the time.
         now = time.monotonic()
@@ -135,7 +135,7 @@ def reap_orphans(worker_pid: int) -> None:
             os.waitpid(ended.si_pid, 0)
 
 
-def _obey(order: worker.Message, worker_pid: int, channel: socket.socket) -> str:
+def _carry_out(order: worker.Message, worker_pid: int, channel: socket.socket) -> str:
     """Carry out an order; return a reason to end the job, or "" for a signal, which goes to the worker's process group.
 
     A signal is acknowledged once sent, so that a later request to the job is not hit by it.

@@ -64,20 +64,20 @@ async def _ends(way: _Way, sandbox: Sandbox) -> None:
     require(way.end.value in outcome.usage.limits_hit, f"limits_hit is {outcome.usage.limits_hit}")
 
 
-async def _a_survived_limit_is_named(sandbox: Sandbox) -> None:
+async def _a_caught_limit_is_reported(sandbox: Sandbox) -> None:
     code = "try: open('f', 'wb').write(bytes(30 << 20))\nexcept OSError: pass\n'went on'"
     outcome = await sandbox.run(Job(code=code, limits=Limits(disk_bytes=10 * _MB)))
     require(outcome.ok and outcome.value == "went on" and "disk" in outcome.usage.limits_hit, outcome)
 
 
-async def _an_endless_printer_is_kept_small(sandbox: Sandbox) -> None:
+async def _endless_output_is_truncated(sandbox: Sandbox) -> None:
     limits = Limits(output_bytes=8 * _MB, capture_bytes=10_000)
     outcome = await sandbox.run(Job(code="while True: print('x' * 10_000)", limits=limits))
     require(outcome.end is End.OUTPUT and len(outcome.stdout) <= 10_000 + 100, len(outcome.stdout))
     require(outcome.stdout_dropped > 7 * _MB, outcome.stdout_dropped)
 
 
-async def _usage_is_that_of_the_whole_tree(sandbox: Sandbox) -> None:
+async def _usage_covers_all_processes(sandbox: Sandbox) -> None:
     code = (
         "import os, time\nif os.fork() == 0:\n    x = bytearray(60 << 20)\n    end = time.process_time() + 0.3\n"
         "    while time.process_time() < end: pass\n    os._exit(0)\nos.wait()"
@@ -96,8 +96,8 @@ CHECKS = (
         Check("limits", f"{way.end}: {way.language}, way {number}", partial(_ends, way))
         for number, way in enumerate(_WAYS, 1)
     ),
-    Check("limits", "one that was survived is named", _a_survived_limit_is_named),
-    Check("limits", "an endless printer is kept small", _an_endless_printer_is_kept_small),
-    Check("limits", "usage is that of the whole tree", _usage_is_that_of_the_whole_tree),
+    Check("limits", "a limit whose error was caught is reported", _a_caught_limit_is_reported),
+    Check("limits", "endless output is truncated", _endless_output_is_truncated),
+    Check("limits", "usage covers all processes", _usage_covers_all_processes),
     Check("ends", "a job that kills itself", _a_job_that_kills_itself_says_so),
 )

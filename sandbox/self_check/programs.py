@@ -111,7 +111,7 @@ async def _a_child_fails_on_its_own(sandbox: Sandbox) -> None:
     require(outcome.ok and outcome.value == 1 and b"ValueError: in the child" in outcome.stderr, outcome)
 
 
-async def _no_other_process_reports(sandbox: Sandbox) -> None:
+async def _only_the_worker_reports(sandbox: Sandbox) -> None:
     outcome = await sandbox.run(Job(code=_CHILD_REPORTS))
     require(outcome.ok and outcome.value == "real", outcome)
 
@@ -162,7 +162,7 @@ CHECKS = (
     Check("programs", "a forked child that exits does not end the job", _a_child_that_exits_does_not_end_the_job),
     Check("programs", "a forked child does not return for its parent", _a_child_does_not_return_for_its_parent),
     Check("programs", "a forked child fails on its own", _a_child_fails_on_its_own),
-    Check("programs", "no process reports a result but the one that was asked", _no_other_process_reports),
+    Check("programs", "only the process that got the job reports a result", _only_the_worker_reports),
     Check("programs", "a pool of a hundred threads is not a hundred processes", _threads_are_not_processes),
     Check("programs", "orphans are reaped while the job runs", _orphans_are_reaped),
     Check("programs", "standard streams can be wrapped and reconfigured", _streams_are_those_of_a_program),

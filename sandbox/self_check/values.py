@@ -40,7 +40,7 @@ async def _a_script_returns_its_last_expression(sandbox: Sandbox) -> None:
     require(outcome.ok and outcome.value == 6 * 7, outcome)
 
 
-async def _printing_is_not_answering(sandbox: Sandbox) -> None:
+async def _printed_text_is_not_a_result(sandbox: Sandbox) -> None:
     forged = json.dumps({"end": "ok", "value": "forged"})
     outcome = await sandbox.run(Job(code=f"print({forged!r})\n'real'"))
     require(outcome.value == "real" and b"forged" in outcome.stdout, outcome)
@@ -74,7 +74,7 @@ async def _output_streams_while_the_job_runs(sandbox: Sandbox) -> None:
     require(b"".join(seen) == outcome.stdout == b"0\n1\n2\n", seen)
 
 
-async def _only_head_and_tail_are_kept(sandbox: Sandbox) -> None:
+async def _head_and_tail_are_kept(sandbox: Sandbox) -> None:
     job = Job(code="import os\nos.write(1, b'a' * 600 + b'b' * 10_000 + b'c' * 600)", limits=Limits(capture_bytes=1000))
     outcome = await sandbox.run(job)
     kept = outcome.stdout
@@ -91,7 +91,7 @@ async def _files_go_in_and_out(sandbox: Sandbox) -> None:
     require(outcome.ok and dict(outcome.files) == {"out/b": b"1\xff\0"}, outcome)
 
 
-async def _what_is_no_plain_file_stays(sandbox: Sandbox) -> None:
+async def _only_plain_files_are_collected(sandbox: Sandbox) -> None:
     code = "import os\nos.mkfifo('p'); os.mkdir('d'); open('f', 'w')"
     code += "\nos.symlink('/etc/passwd', 'l'); os.symlink('..', 'u')"
     outcome = await sandbox.run(Job(code=code, collect=("p", "d", "l", "u/etc/passwd", "f")))
@@ -195,16 +195,16 @@ async def _a_workspace_can_be_copied(sandbox: Sandbox) -> None:
 CHECKS = (
     Check("values", "a function returns its value", _a_function_returns_its_value),
     Check("values", "a script returns its last expression", _a_script_returns_its_last_expression),
-    Check("values", "printing is not answering", _printing_is_not_answering),
+    Check("values", "printed text is not a result", _printed_text_is_not_a_result),
     Check("values", "an exception is reported", _an_exception_is_reported),
     Check("values", "exit codes come back", _exit_codes_come_back),
     Check("streams", "streams are kept apart, byte for byte", _streams_are_kept_apart),
     Check("streams", "output streams while the job runs", _output_streams_while_the_job_runs),
-    Check("streams", "of long output head and tail are kept", _only_head_and_tail_are_kept),
+    Check("streams", "the head and tail of long output are kept", _head_and_tail_are_kept),
     Check("files", "files go in and out", _files_go_in_and_out),
-    Check("files", "what is no plain file stays", _what_is_no_plain_file_stays),
+    Check("files", "only plain files are collected", _only_plain_files_are_collected),
     Check("files", "a path that leaves the folder is refused", _a_path_that_leaves_the_folder_is_refused),
-    Check("files", "a workspace is shared, and its owner's", _a_workspace_is_shared),
+    Check("files", "a workspace is shared with its owner", _a_workspace_is_shared),
     Check("files", "a workspace can be read-only", _a_workspace_can_be_read_only),
     Check("files", "a workspace can be copied", _a_workspace_can_be_copied),
     *(

@@ -80,7 +80,7 @@ class JobLoop:
             again = self._inlets.try_again()
             events = dict(self._poller.poll((wait if again is None else min(wait, again)) * 1000))
             if self._orders in events:
-                self._obey()
+                self._carry_out()
             channel = self._results.fileno()
             if channel in events and not self._results.drain() and events[channel] & select.POLLHUP:
                 self._poller.unregister(channel)
@@ -103,7 +103,7 @@ class JobLoop:
                 pause = min(self._last_pause_s if watch.resting else _LAST_PAUSE_S, pause * 2)
                 look_at = now + pause
 
-    def _obey(self) -> None:
+    def _carry_out(self) -> None:
         """Process the engine's messages to a running job: data for its ports, or a signal for its process group.
 
         A signal is acknowledged once sent, so that a later request to the job is not hit by it. Raises EOFError.
