@@ -5,7 +5,6 @@ It is forked before the job arrives, so that no job waits for the fork.
 
 import contextlib
 import fcntl
-import json
 import os
 import signal
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from sandbox import worker
 from sandbox.landlock_only.family import die_with_parent
 from sandbox.linux import landlock, seccomp, syscalls
 from sandbox.linux.readings import data_in_use
-from sandbox.linux.worker_process import WorkerProcess
+from sandbox.linux.worker_process import WorkerProcess, take_stdin, wait_for_job
 from sandbox.wire.results import ResultChannel
 
 _RESULT_FD, _JOB_FD, _RULES_FD = 3, 4, 5
@@ -87,7 +86,7 @@ def _become_worker(confinement: LandlockConfinement, given: tuple[int, ...], par
         die_with_parent(parent, signal.SIGKILL)
         worker.rehearse()
         in_use = data_in_use()
-        job, body = _wait_for_job()
+        job, body = wait_for_job(_JOB_FD)
         # A user id reserved for this job has no processes but this one and its parent.
         others = 1 if job["nobodys"] else _tasks_of_the_machine() + _LEEWAY
         become(*job["user"])
@@ -120,23 +119,8 @@ def _tasks_of_the_machine() -> int:
         return _NO_LIMIT
 
 
-def _wait_for_job() -> tuple[worker.Message, bytes]:
-    with os.fdopen(_JOB_FD, "rb") as source:
-        head = source.read(worker.HEADER.size)
-        if not head:
-            os._exit(0)  # its parent ended without a job
-        header_length, body_length = worker.unpack_head(head)
-        job: worker.Message = json.loads(source.read(header_length))
-        return job, source.read(body_length)
-
-
 def _take_stdin(folder: str, body: bytes, size: int) -> bytes:
     """Make the end of the body readable as descriptor 0; return the rest, the job's files."""
     if not size:
         return body
-    descriptor = os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o600)
-    worker.write_all(descriptor, body[-size:])
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    os.dup2(descriptor, 0)
-    os.close(descriptor)
-    return body[:-size]
+    return take_stdin(os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o600), body, size)

@@ -1,6 +1,10 @@
-"""`WorkerProcess`: the confined process that waits for a job and runs it. Standard library only."""
+"""`WorkerProcess`: the confined process that waits for a job and runs it. Standard library only.
+
+The functions are what it does itself, in each backend.
+"""
 
 import contextlib
+import json
 import os
 from dataclasses import dataclass
 
@@ -27,3 +31,26 @@ class WorkerProcess:
         with contextlib.suppress(BrokenPipeError):  # it died while waiting: its exit status says how
             worker.write_all(self.job, frame)
         os.close(self.job)
+
+
+def wait_for_job(descriptor: int) -> tuple[worker.Message, bytes]:
+    """In the worker: return the header and the body of its job. Exits when the parent ends without one."""
+    with os.fdopen(descriptor, "rb") as source:
+        head = source.read(worker.HEADER.size)
+        if not head:
+            os._exit(0)
+        header_length, body_length = worker.unpack_head(head)
+        header: worker.Message = json.loads(source.read(header_length))
+        return header, source.read(body_length)
+
+
+def take_stdin(scratch: int, body: bytes, size: int) -> bytes:
+    """In the worker: make the end of the body readable as descriptor 0; return the rest, the job's files.
+
+    `scratch` is the descriptor of an unnamed file, which is closed.
+    """
+    worker.write_all(scratch, body[-size:])
+    os.lseek(scratch, 0, os.SEEK_SET)
+    os.dup2(scratch, 0)
+    os.close(scratch)
+    return body[:-size]

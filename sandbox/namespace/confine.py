@@ -5,7 +5,6 @@ Process 1 forks it before the job arrives, so that no job waits for the confinem
 
 import contextlib
 import fcntl
-import json
 import os
 import select
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from sandbox import worker
 from sandbox.linux import landlock, seccomp, syscalls
 from sandbox.linux.cgroups import Group
 from sandbox.linux.readings import data_in_use
-from sandbox.linux.worker_process import WorkerProcess
+from sandbox.linux.worker_process import WorkerProcess, take_stdin, wait_for_job
 from sandbox.wire import paths
 from sandbox.wire.results import ResultChannel
 
@@ -86,7 +85,7 @@ def _become(confinement: NamespaceConfinement, given: tuple[int, ...]) -> NoRetu
         if not readable(_JOB_FD):  # otherwise somebody already waits
             worker.rehearse()
         in_use = data_in_use()
-        job, body = _wait_for_job()
+        job, body = wait_for_job(_JOB_FD)
         if job["mount"]:
             seccomp.apply(confinement.filters.with_workspace)
         if rules >= 0:
@@ -110,23 +109,8 @@ def readable(descriptor: int, wait_s: float = 0.0) -> bool:
     return bool(poller.poll(wait_s * 1000))
 
 
-def _wait_for_job() -> tuple[worker.Message, bytes]:
-    with os.fdopen(_JOB_FD, "rb") as source:
-        head = source.read(worker.HEADER.size)
-        if not head:
-            os._exit(0)  # process 1 ended without a job
-        header_length, body_length = worker.unpack_head(head)
-        job: worker.Message = json.loads(source.read(header_length))
-        return job, source.read(body_length)
-
-
 def _take_stdin(body: bytes, size: int) -> bytes:
     """Make the end of the body readable as descriptor 0; return the rest, the job's files."""
     if not size:
         return body
-    descriptor = os.open(paths.TMP, os.O_TMPFILE | os.O_RDWR, 0o600)
-    worker.write_all(descriptor, body[-size:])
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    os.dup2(descriptor, 0)
-    os.close(descriptor)
-    return body[:-size]
+    return take_stdin(os.open(paths.TMP, os.O_TMPFILE | os.O_RDWR, 0o600), body, size)

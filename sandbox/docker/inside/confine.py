@@ -9,7 +9,6 @@ only.
 import contextlib
 import errno
 import fcntl
-import json
 import os
 import resource
 import struct
@@ -20,6 +19,7 @@ from typing import NoReturn
 from sandbox import worker
 from sandbox.linux import landlock, seccomp, syscalls
 from sandbox.linux.readings import data_in_use
+from sandbox.linux.worker_process import take_stdin, wait_for_job
 from sandbox.wire.results import ResultChannel
 
 TMP, WORK, SHM = "/tmp", "/work", "/dev/shm"  # noqa: S108  (in the container)
@@ -108,7 +108,7 @@ def _become(given: tuple[int, ...], rules: int, filter_: bytes) -> NoReturn:
             landlock.restrict(_JOB_FD + 1)
         worker.rehearse()
         in_use = data_in_use()
-        job, body = _wait_for_job()
+        job, body = wait_for_job(_JOB_FD)
         if job["mount"] and seccomp.supported():
             seccomp.apply(seccomp.program_for_a_workspace())
         if job["mount"] and rules >= 0:
@@ -130,26 +130,11 @@ def _set_limits(limits: worker.Message, data_in_use: int) -> None:
     worker.set_limits(limits, data_in_use=data_in_use, processes_in_use=1)
 
 
-def _wait_for_job() -> tuple[worker.Message, bytes]:
-    with os.fdopen(_JOB_FD, "rb") as source:
-        head = source.read(worker.HEADER.size)
-        if not head:
-            os._exit(0)  # process 1 ended without a job
-        header_length, body_length = worker.unpack_head(head)
-        job: worker.Message = json.loads(source.read(header_length))
-        return job, source.read(body_length)
-
-
 def _take_stdin(body: bytes, size: int) -> bytes:
     """Make the end of the body readable as descriptor 0; return the rest, the job's files."""
     if not size:
         return body
-    descriptor = _unnamed_file()
-    worker.write_all(descriptor, body[-size:])
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    os.dup2(descriptor, 0)
-    os.close(descriptor)
-    return body[:-size]
+    return take_stdin(_unnamed_file(), body, size)
 
 
 def _unnamed_file() -> int:
