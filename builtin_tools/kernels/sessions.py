@@ -19,7 +19,7 @@ from builtin_tools.kernels.variables import EXPRESSION, WALL_S, Overview, overvi
 from engine.app.settings import KernelSettings
 from engine.stores.workspace import FolderWorkspace
 from sandbox.contract import Mount, SandboxError
-from sandbox.kernels.boxed import ServiceSandbox
+from sandbox.kernels.boxed import ServerSandbox
 from sandbox.kernels.outputs import OnStream
 from sandbox.kernels.pool import KernelPool, PoolConfig
 from sandbox.kernels.spec import Cell, CellLimits, KernelSpec
@@ -45,7 +45,7 @@ class NoKernel(LookupError):
 class Sessions:
     """For one event loop. Close it always."""
 
-    def __init__(self, keeper: ServiceSandbox, settings: KernelSettings) -> None:
+    def __init__(self, keeper: ServerSandbox, settings: KernelSettings) -> None:
         self._settings = settings
         config = PoolConfig(settings.most, settings.per_agent, settings.warm, idle_s=settings.idle_s)
         self._pool = KernelPool(keeper, config)

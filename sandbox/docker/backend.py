@@ -16,10 +16,10 @@ from sandbox.docker import protections
 from sandbox.docker.client import Client
 from sandbox.docker.config import DockerConfig, Shape, creation, refuse_unsupported
 from sandbox.docker.container import Container, dismiss, launch
-from sandbox.docker.inlets import Inlets, sweep
+from sandbox.docker.inlets import KernelSockets, sweep
 from sandbox.docker.owner import ContainerOwner, is_left_over
 from sandbox.docker.pool import Pool
-from sandbox.docker.running import ContainerJob, NotTaken
+from sandbox.docker.running import NotTaken, RunningContainerJob
 from sandbox.docker.service_job import ServiceJob
 from sandbox.fair_slots import FairSlots
 from sandbox.service_handle import ServiceHandle
@@ -67,7 +67,9 @@ class DockerSandbox:
         """Run one job in a fresh container. Raises SandboxError for failures the code is not to blame for."""
         self._refuse(job)
         async with self._slots.slot(job.agent):
-            return await self._put(job, (), lambda container: ContainerJob(self._client, container, job, on_output))
+            return await self._put(
+                job, (), lambda container: RunningContainerJob(self._client, container, job, on_output)
+            )
 
     async def run_service(self, job: Job, handle: ServiceHandle) -> Outcome:
         """Run a job that is a server until it ends, or until this is cancelled, which kills its container.
@@ -77,14 +79,14 @@ class DockerSandbox:
         """
         self._refuse(job)
         try:
-            inlets = Inlets(len(handle.ports))
+            inlets = KernelSockets(len(handle.ports))
         except OSError as problem:
             raise SandboxError(
                 f"The sockets of a container could not be created: {problem}.",
                 remedy="Set XDG_RUNTIME_DIR or TMPDIR to a folder that can be written.",
             ) from None
 
-        def attached(container: Container) -> ContainerJob:
+        def attached(container: Container) -> RunningContainerJob:
             running = ServiceJob(self._client, container, job, inlets, handle.ports)
             handle.attach(running)
             handle.opened([inlets.folder()])
@@ -151,7 +153,9 @@ class DockerSandbox:
                 remedy="Use an engine on this machine for jobs with a workspace.",
             )
 
-    async def _put(self, job: Job, inlets: Sequence[int], run_in: Callable[[Container], ContainerJob]) -> Outcome:
+    async def _put(
+        self, job: Job, inlets: Sequence[int], run_in: Callable[[Container], RunningContainerJob]
+    ) -> Outcome:
         """Offer the job to one container after another, until one accepts it."""
         shape = Shape.of(job.limits, job.preload, job.workspace)
         task = asyncio.current_task()
@@ -177,7 +181,7 @@ class DockerSandbox:
         pool: Pool,
         job: Job,
         inlets: Sequence[int],
-        run_in: Callable[[Container], ContainerJob],
+        run_in: Callable[[Container], RunningContainerJob],
     ) -> Outcome:
         try:
             header, body = request.build(job, container.programs, inlets=inlets)

@@ -29,7 +29,7 @@ Put = Callable[[dict[str, Any], bytes], None]
 
 
 @dataclass(slots=True)
-class _Flow:
+class _FlowState:
     """One connection.
 
     Attributes:
@@ -56,8 +56,8 @@ class Flows:
         self._poller = poller
         self._put = put
         self._metered = metered
-        self._flows: dict[int, _Flow] = {}
-        self._by_descriptor: dict[int, _Flow] = {}
+        self._flows: dict[int, _FlowState] = {}
+        self._by_descriptor: dict[int, _FlowState] = {}
         self._may_be_idle = 0
 
     def __len__(self) -> int:
@@ -68,7 +68,7 @@ class Flows:
 
     def begin(self, number: int) -> None:
         """Create a flow; data for it is kept until it has a socket."""
-        self._flows[number] = _Flow(number, meter=Meter() if self._metered else None)
+        self._flows[number] = _FlowState(number, meter=Meter() if self._metered else None)
         self._may_be_idle += _LATE
 
     def connect(self, number: int, end: socket.socket) -> None:
@@ -147,7 +147,7 @@ class Flows:
         self._flows.clear()
         self._by_descriptor.clear()
 
-    def _pull(self, flow: _Flow) -> bool:
+    def _pull(self, flow: _FlowState) -> bool:
         """Read from the socket; return whether there was data."""
         if flow.end is None or flow.ending or not flow.credit:
             return False
@@ -164,7 +164,7 @@ class Flows:
         self._put({"flow": flow.number}, data)
         return True
 
-    def _push(self, flow: _Flow) -> None:
+    def _push(self, flow: _FlowState) -> None:
         if flow.end is not None and flow.left:
             try:
                 done = flow.end.send(flow.left)
@@ -181,7 +181,7 @@ class Flows:
         if flow.ending and (not flow.left or flow.end is None):
             self._part(flow)
 
-    def _part(self, flow: _Flow) -> None:
+    def _part(self, flow: _FlowState) -> None:
         del self._flows[flow.number]
         if flow.end is not None:
             if flow.listens:

@@ -22,7 +22,7 @@ _PREFIX = "knackbox-inlets-"
 _BACKLOG = 16
 
 
-class Inlets:
+class KernelSockets:
     """The listening sockets, in the order of the ports.
 
     A context manager; raises OSError when they cannot be created.

@@ -1,4 +1,4 @@
-"""`ContainerJob`: one job in one container, seen from the engine.
+"""`RunningContainerJob`: one job in one container, seen from the engine.
 
 Sends the job, reads its output and awaits its answer.
 """
@@ -21,7 +21,7 @@ class NotTaken(SandboxError):
     """The container ended before it accepted the job, so the job may be offered to another one."""
 
 
-class ContainerJob:
+class RunningContainerJob:
     """One job in a container, which cannot be used again. The caller ends the container."""
 
     def __init__(self, client: Client, container: Container, job: Job, on_output: OnOutput | None) -> None:

@@ -20,21 +20,23 @@ from sandbox.docker.client import Client
 from sandbox.docker.container import Container
 from sandbox.docker.flows import Flows
 from sandbox.docker.frames import Frame, ProtocolError
-from sandbox.docker.inlets import Inlets
-from sandbox.docker.running import ContainerJob
+from sandbox.docker.inlets import KernelSockets
+from sandbox.docker.running import RunningContainerJob
 
 _READ = 4096
 _MOST = 64  # simultaneous connections
 _ACCEPT_PAUSE_S = 0.05
 
 
-class ServiceJob(ContainerJob):
+class ServiceJob(RunningContainerJob):
     """A running server. Create it inside a running loop.
 
     `ports` of the container's loopback are in the order of the inlets.
     """
 
-    def __init__(self, client: Client, container: Container, job: Job, inlets: Inlets, ports: tuple[int, ...]) -> None:
+    def __init__(
+        self, client: Client, container: Container, job: Job, inlets: KernelSockets, ports: tuple[int, ...]
+    ) -> None:
         super().__init__(client, container, job, None)
         self._loop = asyncio.get_running_loop()
         self._listening = {end.fileno(): (end, port) for end, port in zip(inlets.listening, ports, strict=True)}

@@ -10,7 +10,7 @@ from sandbox.egress import heads
 from sandbox.egress.addresses import Address
 from sandbox.egress.journal import Journal
 from sandbox.egress.relay import ENDED, Relay, reset_on_close
-from sandbox.egress.resolve import NameUnresolved, Refused, Resolver, pin
+from sandbox.egress.resolve import NameNotResolved, Refused, Resolver, pin
 from sandbox.egress.rules import EgressRules, canonical_host
 from sandbox.egress.stray import NOT_LISTED
 
@@ -60,7 +60,7 @@ class Exchange:
     async def _straight(self, destination: Destination) -> None:
         try:
             outside, address = await self._dial(destination)
-        except (Refused, NameUnresolved, OSError):
+        except (Refused, NameNotResolved, OSError):
             reset_on_close(self._inside)  # to the program it looks like a host that hangs up
             return
         await self._carry(destination, outside, address)
@@ -82,7 +82,7 @@ class Exchange:
             return
         try:
             outside, address = await self._dial(destination)
-        except (Refused, NameUnresolved, OSError) as problem:
+        except (Refused, NameNotResolved, OSError) as problem:
             status = _FORBIDDEN if isinstance(problem, Refused) else _BAD_GATEWAY
             await self._say_no(status, f"no connection to {destination}: {problem}")
             return
@@ -120,7 +120,7 @@ class Exchange:
         """Connect to a pinned address. A failure is in the journal by the time it is raised."""
         try:
             addresses = await pin(destination, self._rules, self._resolver)
-        except (Refused, NameUnresolved) as problem:
+        except (Refused, NameNotResolved) as problem:
             self._note(destination, allowed=False, reason=str(problem))
             raise
         except asyncio.CancelledError:

@@ -18,7 +18,7 @@ class Refused(Exception):
     """Policy forbids the connection; the message says why."""
 
 
-class NameUnresolved(Exception):
+class NameNotResolved(Exception):
     """The name has no address, or the lookup timed out."""
 
 
@@ -53,7 +53,7 @@ async def pin(destination: Destination, rules: EgressRules, resolver: Resolver) 
 
     One forbidden address refuses the whole answer: a public name that also has a private address is either an attack or
     a mistake, and it is unknown which address a client would use. `destination` is canonical. Raises Refused,
-    NameUnresolved.
+    NameNotResolved.
     """
     answers = _literal(destination) or await _look_up(destination, rules, resolver)
     for address in answers:
@@ -78,15 +78,15 @@ async def _look_up(destination: Destination, rules: EgressRules, resolver: Resol
         async with asyncio.timeout(rules.resolve_s):
             answers = await resolver(destination.host, destination.port)
     except TimeoutError:
-        raise NameUnresolved(f"{destination.host} was not resolved within {rules.resolve_s:g} s") from None
+        raise NameNotResolved(f"{destination.host} was not resolved within {rules.resolve_s:g} s") from None
     except (OSError, UnicodeError) as problem:
-        raise NameUnresolved(f"{destination.host} does not resolve: {problem}") from None
+        raise NameNotResolved(f"{destination.host} does not resolve: {problem}") from None
     try:
         parsed = tuple(dict.fromkeys(parse(answer) for answer in answers))
     except ValueError as problem:
         raise Refused(f"{destination.host} has an answer that is no address: {problem}") from None
     if not parsed:
-        raise NameUnresolved(f"{destination.host} has no address")
+        raise NameNotResolved(f"{destination.host} has no address")
     if len(parsed) > _MAX_ANSWERS:
         raise Refused(f"{destination.host} has {len(parsed)} addresses, over {_MAX_ANSWERS}")
     return parsed

@@ -41,7 +41,7 @@ class Wear:
 
 
 @dataclass(slots=True)
-class _Entry:
+class _TemplateSlot:
     task: asyncio.Task[ForkServer]
     lease: Lease | None
 
@@ -70,9 +70,9 @@ class Templates:
     def __init__(self, wear: Wear, start: Callable[[TemplateKey], Awaitable[ForkServer]]) -> None:
         self._wear = wear
         self._start = start
-        self._entries: OrderedDict[TemplateKey, _Entry] = OrderedDict()
+        self._entries: OrderedDict[TemplateKey, _TemplateSlot] = OrderedDict()
         self._in_use: Counter[TemplateKey] = Counter()
-        self._retired: list[_Entry] = []
+        self._retired: list[_TemplateSlot] = []
         self._closed = False
 
     @contextlib.asynccontextmanager
@@ -119,7 +119,7 @@ class Templates:
             entry = None
         if entry is None:
             task = asyncio.ensure_future(self._start(key))
-            entry = self._entries[key] = _Entry(task, lend() if lend else None)
+            entry = self._entries[key] = _TemplateSlot(task, lend() if lend else None)
         self._entries.move_to_end(key)
         return await asyncio.shield(entry.task)
 

@@ -21,13 +21,13 @@ from sandbox.wire.paths import INLET_NAME
 _KEY_BYTES = 32
 
 
-class ServiceSandbox(Protocol):
+class ServerSandbox(Protocol):
     """A sandbox that can run a job which is a server."""
 
     async def run_service(self, job: Job, handle: ServiceHandle) -> Outcome: ...
 
 
-class SocketFolder:
+class SocketLocation:
     """Where clients find a kernel's sockets. It stays the same when the kernel is replaced by another one.
 
     It is a folder that only exists as a descriptor of this process, so there is nothing to remove, and only processes
@@ -58,7 +58,7 @@ class SocketFolder:
 class BoxedKernel:
     """A kernel in a box. Belongs to the event loop it was started in."""
 
-    def __init__(self, handle: ServiceHandle, ended: "asyncio.Task[Outcome]", place: SocketFolder, key: str) -> None:
+    def __init__(self, handle: ServiceHandle, ended: "asyncio.Task[Outcome]", place: SocketLocation, key: str) -> None:
         self._handle = handle
         self._place = place
         self.ended = ended
@@ -67,7 +67,7 @@ class BoxedKernel:
 
     @classmethod
     async def start(
-        cls, sandbox: ServiceSandbox, spec: KernelSpec, *, place: SocketFolder | None = None, key: str = ""
+        cls, sandbox: ServerSandbox, spec: KernelSpec, *, place: SocketLocation | None = None, key: str = ""
     ) -> Self:
         """Start a kernel in a new box. Clients may connect at once, and get answers when it is up. Raises SandboxError.
 
@@ -76,7 +76,7 @@ class BoxedKernel:
         key = key or secrets.token_hex(_KEY_BYTES)
         handle = ServiceHandle(tuple(program.PORTS.values()))
         ended = asyncio.ensure_future(sandbox.run_service(program.job(spec, key), handle))
-        kernel = cls(handle, ended, place or SocketFolder(), key)
+        kernel = cls(handle, ended, place or SocketLocation(), key)
         try:
             await asyncio.wait((ended, handle.folder), return_when=asyncio.FIRST_COMPLETED)
             if handle.folder.done():

@@ -12,7 +12,7 @@ _MOST_PROCESSES = 1000
 
 
 def memory_of(place: str) -> int | None:
-    """Return the resident bytes of all processes of the box whose sockets are at `place` (`SocketFolder.path`).
+    """Return the resident bytes of all processes of the box whose sockets are at `place` (`SocketLocation.path`).
 
     Memory shared with their template counts in each of them.
     """

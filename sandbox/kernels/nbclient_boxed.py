@@ -27,7 +27,7 @@ _MALFORMED = (LookupError, TypeError, ValueError, AttributeError, nbformat.Valid
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownOutput:
     """One output of the running cell, for display.
 
     Attributes:
@@ -39,10 +39,10 @@ class Shown:
     text: str
 
 
-OnOutput = Callable[[Shown], None]
+OnOutput = Callable[[ShownOutput], None]
 
 
-class Broken(Exception):
+class KernelRejected(Exception):
     """A kernel was given up for its messages: too many of them (`flood`), or malformed ones."""
 
     def __init__(self, why: str, *, flood: bool) -> None:
@@ -51,7 +51,7 @@ class Broken(Exception):
 
 
 class BoxedClient(NotebookClient):
-    """Runs one notebook once. Raises what nbclient raises, SandboxError when no kernel starts, and Broken."""
+    """Runs one notebook once. Raises what nbclient raises, SandboxError when no kernel starts, and KernelRejected."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class BoxedClient(NotebookClient):
         self._notebook_bytes += size
         if self._cell_bytes > _CELL_BYTES or self._notebook_bytes > _NOTEBOOK_BYTES:
             most = min(_CELL_BYTES, _NOTEBOOK_BYTES - (self._notebook_bytes - self._cell_bytes))
-            self._give_up(Broken(f"its outputs are over {most >> 20} MiB", flood=True))
+            self._give_up(KernelRejected(f"its outputs are over {most >> 20} MiB", flood=True))
             return None
         try:
             shown = _shown(msg)
@@ -162,8 +162,10 @@ class BoxedClient(NotebookClient):
             self.task_poll_for_reply.cancel()
 
 
-def _unheard_of(error: Exception) -> Broken:
-    return Broken(f"its kernel sent what is no message of Jupyter's ({type(error).__name__}: {error})", flood=False)
+def _unheard_of(error: Exception) -> KernelRejected:
+    return KernelRejected(
+        f"its kernel sent what is no message of Jupyter's ({type(error).__name__}: {error})", flood=False
+    )
 
 
 def _size_of(msg: Mapping[str, Any]) -> int:
@@ -182,20 +184,20 @@ def _size_of(msg: Mapping[str, Any]) -> int:
     return size
 
 
-def _shown(msg: Mapping[str, Any]) -> Shown | None:
+def _shown(msg: Mapping[str, Any]) -> ShownOutput | None:
     """Return the output of a message. Raises one of `_MALFORMED`."""
     content = msg["content"]
     match msg["msg_type"]:
         case "stream":
             if content["name"] not in {"stdout", "stderr"}:
                 raise ValueError("a stream that is neither stdout nor stderr")
-            return Shown(content["name"], _text(content["text"]))
+            return ShownOutput(content["name"], _text(content["text"]))
         case "execute_result" | "display_data" | "update_display_data" as kind:
             data = content["data"]
             text = _text(data["text/plain"]) if "text/plain" in data else ", ".join(f"[{_text(name)}]" for name in data)
-            return Shown("result" if kind == "execute_result" else "display", text)
+            return ShownOutput("result" if kind == "execute_result" else "display", text)
         case "error":
-            return Shown("error", "\n".join(content["traceback"]) or f"{content['ename']}: {content['evalue']}")
+            return ShownOutput("error", "\n".join(content["traceback"]) or f"{content['ename']}: {content['evalue']}")
     return None
 
 

@@ -9,7 +9,7 @@ import nbformat
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
-from sandbox.kernels.nbclient_boxed import BoxedClient, Broken, OnOutput
+from sandbox.kernels.nbclient_boxed import BoxedClient, KernelRejected, OnOutput
 
 Ending = Literal["ok", "error", "timeout", "output", "died"]
 _WORDS = 300  # characters of a reason
@@ -21,7 +21,7 @@ class NotANotebook(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class NotebookRun:
     """The result of a run. The outputs are in the notebook.
 
     Attributes:
@@ -87,7 +87,7 @@ async def run(
     allow_errors: bool,
     on_cell: Callable[[int], None],
     on_output: OnOutput,
-) -> Ran:
+) -> NotebookRun:
     """Run every code cell in a new kernel, and write the outputs into the notebook.
 
     Errors of the code are never raised.
@@ -116,11 +116,11 @@ async def run(
         ending, why = "timeout", f"it took longer than {timeout_s:g} s"
     except DeadKernelError:
         ending, why = "died", f"its kernel died: {client.last_words}"
-    except Broken as broken:
+    except KernelRejected as broken:
         ending, why = ("output" if broken.flood else "died"), str(broken)
     finally:
         _join_streams(notebook)
-    return Ran(
+    return NotebookRun(
         ending,
         client.code_cells_executed,
         None if ending == "ok" else client.at,

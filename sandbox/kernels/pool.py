@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from sandbox.contract import Busy, SandboxError
-from sandbox.kernels.boxed import ServiceSandbox
+from sandbox.kernels.boxed import ServerSandbox
 from sandbox.kernels.memory import memory_of
 from sandbox.kernels.outputs import OnStream
 from sandbox.kernels.ready import Live, Ready
@@ -47,7 +47,7 @@ class PoolConfig:
 class KernelPool:
     """The kernels of all agents. For one event loop. Always close it."""
 
-    def __init__(self, sandbox: ServiceSandbox, config: PoolConfig | None = None) -> None:
+    def __init__(self, sandbox: ServerSandbox, config: PoolConfig | None = None) -> None:
         self._config = config or PoolConfig()
         self._ready = Ready(sandbox, self._config.warm, self._config.warm_specs)
         self._sessions: dict[tuple[str, str], Session] = {}

@@ -14,7 +14,7 @@ from jupyter_client.provisioning.provisioner_base import KernelProvisionerBase
 from traitlets import Bool, Enum, Float, Integer, Unicode
 
 from sandbox.contract import Mount, SandboxError, Writes
-from sandbox.kernels.boxed import BoxedKernel, SocketFolder, code_of
+from sandbox.kernels.boxed import BoxedKernel, SocketLocation, code_of
 from sandbox.kernels.sandbox_thread import KernelBackendConfig, shared
 from sandbox.kernels.spec import KernelSpec
 
@@ -45,7 +45,7 @@ class KnackboxProvisioner(KernelProvisionerBase):
         super().__init__(**given)
         self._host = shared(KernelBackendConfig(self.backend, self.image, self.runtime, self.engine_url))
         self._kernel: BoxedKernel | None = None
-        self._place = SocketFolder()
+        self._place = SocketLocation()
         self._key = ""
 
     @property

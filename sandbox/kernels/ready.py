@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import zmq.asyncio
 
-from sandbox.kernels.boxed import BoxedKernel, ServiceSandbox
+from sandbox.kernels.boxed import BoxedKernel, ServerSandbox
 from sandbox.kernels.spec import KernelSpec
 from sandbox.kernels.talk import Talk
 
@@ -29,7 +29,7 @@ class Live:
 class Ready:
     """Keeps kernels ready. For one event loop. Always close it."""
 
-    def __init__(self, sandbox: ServiceSandbox, warm: int, warm_specs: int) -> None:
+    def __init__(self, sandbox: ServerSandbox, warm: int, warm_specs: int) -> None:
         """`warm` is the number of ready kernels per spec, `warm_specs` the number of most recently used specs."""
         self._sandbox = sandbox
         self._warm = warm

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from sandbox.docker.backend import DockerSandbox
 from sandbox.docker.config import DockerConfig
-from sandbox.kernels.boxed import ServiceSandbox
+from sandbox.kernels.boxed import ServerSandbox
 from sandbox.namespace.backend import NamespaceSandbox
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ class KernelBackendConfig:
     runtime: str = ""
     engine_url: str = ""
 
-    def build(self) -> ServiceSandbox:
+    def build(self) -> ServerSandbox:
         """Create a sandbox of this kind; nothing is started yet."""
         if self.backend == "docker":
             image = self.image or DockerConfig().image

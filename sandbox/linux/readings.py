@@ -21,7 +21,7 @@ _SHARED_NAMES = (b"/dev/zero (deleted)", b"[anon_shmem:")  # names of shared map
 _OFFSET, _INODE, _NAME = 2, 4, 5  # fields of a line of /proc/<pid>/maps
 
 
-class ProcessMemory(NamedTuple):
+class MemoryReading(NamedTuple):
     """The memory of a process, in bytes.
 
     Attributes:
@@ -37,7 +37,7 @@ class ProcessMemory(NamedTuple):
     threads: int
 
 
-class ProcessCpu(NamedTuple):
+class CpuReading(NamedTuple):
     """The CPU time of a process, in seconds.
 
     Attributes:
@@ -76,15 +76,15 @@ def data_in_use() -> dict[str, int]:
     return {"python": status_bytes("self/status", b"VmData:"), "node": _V8_RESERVES, "bash": _STACKS}
 
 
-def memory(pid: str) -> ProcessMemory:
+def memory(pid: str) -> MemoryReading:
     """Return the memory in its status file. A page shared by several processes counts for each of them."""
     status = read(f"{pid}/status")
     own = sum(_field_bytes(status, field) for field in (b"RssAnon:", b"VmPTE:", b"VmSwap:"))
     threads = _field(status, b"\nThreads:")
-    return ProcessMemory(own, _field_bytes(status, b"RssShmem:"), _field_bytes(status, b"VmSize:"), threads)
+    return MemoryReading(own, _field_bytes(status, b"RssShmem:"), _field_bytes(status, b"VmSize:"), threads)
 
 
-def proportional(pid: str) -> ProcessMemory:
+def proportional(pid: str) -> MemoryReading:
     """Return the memory with each shared page divided among the processes that share it, or in full where unknown."""
     plain = memory(pid)
     rollup = read(f"{pid}/smaps_rollup")
@@ -92,7 +92,7 @@ def proportional(pid: str) -> ProcessMemory:
         return plain
     own = sum(_field_bytes(rollup, field) for field in (b"Pss_Anon:", b"SwapPss:"))
     own += status_bytes(f"{pid}/status", b"VmPTE:")
-    return ProcessMemory(own, _field_bytes(rollup, b"Pss_Shmem:"), plain.mapped, plain.threads)
+    return MemoryReading(own, _field_bytes(rollup, b"Pss_Shmem:"), plain.mapped, plain.threads)
 
 
 def shared_mappings(pids: Iterable[str]) -> int:
@@ -111,14 +111,14 @@ def shared_mappings(pids: Iterable[str]) -> int:
     return sum(sizes.values())
 
 
-def cpu(pid: str) -> ProcessCpu | None:
+def cpu(pid: str) -> CpuReading | None:
     """Return what a process has used; None when it is gone."""
     fields = read(f"{pid}/stat").rpartition(b")")[2].split()
     if not fields:
         return None
     own = int(fields[_UTIME]) + int(fields[_STIME])
     children = int(fields[_CUTIME]) + int(fields[_CSTIME])
-    return ProcessCpu(own / _TICKS, children / _TICKS, fields[_STARTED])
+    return CpuReading(own / _TICKS, children / _TICKS, fields[_STARTED])
 
 
 def cpu_clock_s(pid: int) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sandbox.contract import Job, Language, Outcome, Sandbox, SandboxError
 
 
-class Broken(Exception):
+class CheckFailed(Exception):
     """The sandbox violates the contract; the message says what was observed."""
 
 
@@ -16,7 +16,7 @@ class Missing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A named check. `run` raises Broken, Missing, or what the sandbox raised."""
+    """A named check. `run` raises CheckFailed, Missing, or what the sandbox raised."""
 
     group: str
     name: str
@@ -24,9 +24,9 @@ class Check:
 
 
 def require(holds: bool, seen: object) -> None:
-    """Check a condition. Raises Broken with what was observed instead."""
+    """Check a condition. Raises CheckFailed with what was observed instead."""
     if not holds:
-        raise Broken(f"seen: {seen}"[:600])
+        raise CheckFailed(f"seen: {seen}"[:600])
 
 
 async def run(sandbox: Sandbox, job: Job) -> Outcome:

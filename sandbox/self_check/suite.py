@@ -13,18 +13,20 @@ from enum import StrEnum
 
 from sandbox.contract import Sandbox, SandboxError
 from sandbox.self_check import ends, leftovers, programs, values
-from sandbox.self_check.attempts.attempt import Attempt, Family
+from sandbox.self_check.attempts.attempt import Attempt, AttemptFamily
 from sandbox.self_check.attempts.stage import Stage
 from sandbox.self_check.attempts.suite import attempts_on
 from sandbox.self_check.attempts.trial import Trial, put
-from sandbox.self_check.check import Broken, Check, Missing
+from sandbox.self_check.check import Check, CheckFailed, Missing
 
 _CHECK_WAIT_S = 60.0
 _FAMILY_WAIT_S = 300.0
 ESCAPES = "escapes"
 # Groups of checks that would exhaust the machine, or leave processes on it, without any isolation.
 DAMAGING = frozenset({"limits", "ends", "leftovers"})
-_FAMILIES = tuple(family for family in Family if family is not Family.EXHAUSTION)  # limits have their own checks
+_FAMILIES = tuple(
+    family for family in AttemptFamily if family is not AttemptFamily.EXHAUSTION
+)  # limits have their own checks
 _NOTHING_HOLDS = "nothing keeps it from doing damage"
 _SHOWN = 5  # successful attempts that a finding names
 
@@ -95,7 +97,7 @@ async def _guarded(group: str, name: str, seconds: float, work: Awaitable[None])
             await work
     except Missing as reason:
         return Finding(group, name, Verdict.SKIPPED, str(reason))
-    except Broken as problem:
+    except CheckFailed as problem:
         return Finding(group, name, Verdict.FAILS, str(problem))
     except SandboxError as problem:
         return Finding(group, name, Verdict.FAILS, f"the box failed: {problem}")
@@ -117,7 +119,7 @@ async def _escapes(sandbox: Sandbox, stage: Stage, name: str, attempts: Sequence
         if worked:
             shown = "; ".join(f"{trial.attempt.attempt}: {trial.wrong[0]}" for trial in worked[:_SHOWN])
             more = f"; and {len(worked) - _SHOWN} more" if len(worked) > _SHOWN else ""
-            raise Broken(f"{len(worked)} of {len(trials)} attempts did not fail as they should: {shown}{more}")
+            raise CheckFailed(f"{len(worked)} of {len(trials)} attempts did not fail as they should: {shown}{more}")
         if not trials:
             raise Missing("none of them is for this backend")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from sandbox.contract import Call, End, Job, Language, Limits, Mount, Sandbox, SandboxError, Unsupported, Writes
 from sandbox.self_check.attempts.stage import workspace_owner
-from sandbox.self_check.check import Broken, Check, Missing, require, run
+from sandbox.self_check.check import Check, CheckFailed, Missing, require, run
 
 _ECHO = b"def echo(value):\n    return value\n"
 _VALUE: dict[str, Any] = {
@@ -105,7 +105,7 @@ async def _a_path_that_leaves_the_folder_is_refused(sandbox: Sandbox) -> None:
         except SandboxError as refusal:
             require(not refusal.may_have_started, refusal)
         else:
-            raise Broken(f"a file at {path!r} was accepted: {outcome}")
+            raise CheckFailed(f"a file at {path!r} was accepted: {outcome}")
 
 
 def _filled(folder: str, name: str, text: str) -> Path:

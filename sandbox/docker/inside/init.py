@@ -16,7 +16,7 @@ from typing import NoReturn, Protocol
 
 from sandbox import worker
 from sandbox.docker.inside import confine, counters, facts
-from sandbox.docker.inside.job_loop import JobLoop
+from sandbox.docker.inside.job_supervisor import JobSupervisor
 from sandbox.docker.inside.outbox import Outbox
 from sandbox.linux import answer
 
@@ -52,7 +52,7 @@ def main(preload: list[str], orders: Orders) -> NoReturn:
             worker.pack({**header, "limits": {**limits, "processes": _UNBOUND, "threads": _UNBOUND}}, body)
         )
         watch.begin(limits, running.pid, confine.WORK if header["mount"] == "through" else "")
-        ended = JobLoop(running, _ORDERS, outbox, header["inlets"]).run(limits, watch)
+        ended = JobSupervisor(running, _ORDERS, outbox, header["inlets"]).run(limits, watch)
         said, files = answer.conclude(header, ended, watch)
         outbox.put({"answer": said, "key": key}, files)
         outbox.drain(_ORDERS, _SEND_WAIT_S)

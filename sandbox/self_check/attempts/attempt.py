@@ -92,7 +92,7 @@ POSTLUDES = {
 }
 
 
-class Family(StrEnum):
+class AttemptFamily(StrEnum):
     """What an attempt targets."""
 
     KERNEL = "kernel surface"
@@ -132,7 +132,7 @@ class Attempt:
             attempts are harmless.
     """
 
-    family: Family
+    family: AttemptFamily
     attempt: str
     language: Language
     code: str

@@ -1,7 +1,7 @@
 """Attempts with descriptors that were open before the job started."""
 
 from sandbox.contract import Language
-from sandbox.self_check.attempts.attempt import FILTERED, Attempt, Family
+from sandbox.self_check.attempts.attempt import FILTERED, Attempt, AttemptFamily
 
 _FEW = "the worker closes everything but its streams and the channel of its result before it becomes the job"
 
@@ -80,7 +80,7 @@ os._exit(0)
 
 ATTEMPTS = tuple(
     Attempt(
-        Family.DESCRIPTORS,
+        AttemptFamily.DESCRIPTORS,
         attempt,
         Language.PYTHON,
         code,

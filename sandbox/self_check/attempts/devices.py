@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from sandbox.contract import Language
-from sandbox.self_check.attempts.attempt import LIMITS, NAMESPACE, Attempt, Family
+from sandbox.self_check.attempts.attempt import LIMITS, NAMESPACE, Attempt, AttemptFamily
 
 _ABSENT = "the box's /dev holds null, zero, full, random, urandom, tty and its own pseudo-terminals, and no more"
 _NO_NODES = "making a device needs CAP_MKNOD over the machine, and the box's file systems are mounted nodev"
@@ -75,9 +75,9 @@ if len(held) > 64: worked(len(held))
 """
 
 ATTEMPTS = (
-    *(Attempt(Family.DEVICES, attempt, Language.PYTHON, code, why) for attempt, code, why in _ROWS),
+    *(Attempt(AttemptFamily.DEVICES, attempt, Language.PYTHON, code, why) for attempt, code, why in _ROWS),
     Attempt(
-        Family.DEVICES,
+        AttemptFamily.DEVICES,
         "take many of the machine's pseudo-terminals",
         Language.PYTHON,
         _EVERY_TERMINAL,

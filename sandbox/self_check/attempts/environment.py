@@ -1,7 +1,7 @@
 """Attempts to learn about the host from the environment, the user database, timing, and imported modules."""
 
 from sandbox.contract import Language
-from sandbox.self_check.attempts.attempt import Attempt, Family
+from sandbox.self_check.attempts.attempt import Attempt, AttemptFamily
 
 _MADE = "the environment is made for the job, from nothing"
 _ETC = "the box's /etc is made for it, and knows root and the box's user"
@@ -63,5 +63,6 @@ except OSError: pass
 )  # fmt: skip
 
 ATTEMPTS = tuple(
-    Attempt(Family.ENVIRONMENT, attempt, Language.PYTHON, code, why, harmless=True) for attempt, code, why in _ROWS
+    Attempt(AttemptFamily.ENVIRONMENT, attempt, Language.PYTHON, code, why, harmless=True)
+    for attempt, code, why in _ROWS
 )

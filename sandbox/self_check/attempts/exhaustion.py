@@ -1,7 +1,7 @@
 """Attempts to exhaust time, disk, output, processes and files, each in several ways."""
 
 from sandbox.contract import End, Language, Limits
-from sandbox.self_check.attempts.attempt import LIMITS, MB, Attempt, Family
+from sandbox.self_check.attempts.attempt import LIMITS, MB, Attempt, AttemptFamily
 
 PYTHON, NODE, BASH = Language.PYTHON, Language.NODE, Language.BASH
 _WHOLE = "the CPU time of the whole tree is counted, of ended processes, too"
@@ -139,7 +139,7 @@ def _ways(
     rows: tuple[tuple[str, Language, str], ...], end: tuple[End, ...], limits: Limits, why: str
 ) -> tuple[Attempt, ...]:
     return tuple(
-        Attempt(Family.EXHAUSTION, attempt, language, code, why, ends=end, limits=limits)
+        Attempt(AttemptFamily.EXHAUSTION, attempt, language, code, why, ends=end, limits=limits)
         for attempt, language, code in rows
     )
 
@@ -149,12 +149,12 @@ _FEW_FILES = Limits(wall_s=20, memory_bytes=256 * MB, open_files=48)
 
 ATTEMPTS = (
     *(
-        Attempt(Family.EXHAUSTION, attempt, language, code, why, ends=(End.CPU,), limits=_CPU)
+        Attempt(AttemptFamily.EXHAUSTION, attempt, language, code, why, ends=(End.CPU,), limits=_CPU)
         for attempt, language, code, why in _CPU_WAYS
     ),
     *_ways(_WALL_WAYS, (End.TIMEOUT,), _WALL, _CLOCK),
     *(
-        Attempt(Family.EXHAUSTION, attempt, language, code, _DISK, ends=ends, limits=LIMITS)
+        Attempt(AttemptFamily.EXHAUSTION, attempt, language, code, _DISK, ends=ends, limits=LIMITS)
         for attempt, language, code, ends in _DISK_WAYS
     ),
     *_ways(_OUTPUT_WAYS, (End.OUTPUT,), _PRINT, _OUTPUT),

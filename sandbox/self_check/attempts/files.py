@@ -1,7 +1,7 @@
 """Attempts with files: links, races, special files, reopened descriptors, and mounts."""
 
 from sandbox.contract import Language
-from sandbox.self_check.attempts.attempt import FILTERED, NAMESPACE, Attempt, Family
+from sandbox.self_check.attempts.attempt import FILTERED, NAMESPACE, Attempt, AttemptFamily
 
 _NOT_THERE = "the host's folders are not in the box's root, whatever name leads to them"
 _READ_ONLY = "the root and everything shown in it are mounted read-only, and Landlock refuses writing once more"
@@ -164,7 +164,7 @@ def _backends(attempt: str) -> frozenset[str]:
 ATTEMPTS = (
     *(
         Attempt(
-            Family.FILES,
+            AttemptFamily.FILES,
             attempt,
             Language.PYTHON,
             code,
@@ -176,11 +176,11 @@ ATTEMPTS = (
         for attempt, code, why in _LOOKS
     ),
     *(
-        Attempt(Family.FILES, attempt, Language.PYTHON, code, why, only=_backends(attempt))
+        Attempt(AttemptFamily.FILES, attempt, Language.PYTHON, code, why, only=_backends(attempt))
         for attempt, code, why in _CHANGES
     ),
     Attempt(
-        Family.FILES,
+        AttemptFamily.FILES,
         "run a program from where set-id bits count",
         Language.PYTHON,
         "for path in ('/', '/usr'):\n    if not os.statvfs(path).f_flag & os.ST_NOSUID: worked(path)",
@@ -188,14 +188,14 @@ ATTEMPTS = (
         only=NAMESPACE,  # the root of an image is not; there no_new_privs alone makes the bits ineffective
     ),
     Attempt(
-        Family.FILES,
+        AttemptFamily.FILES,
         "write into pages of a file it may only read",
         Language.PYTHON,
         _DIRTY_PIPE,
         "kernels since 5.16.11 clear the flag of a spliced page; older ones are not to be used",
     ),
     Attempt(
-        Family.FILES,
+        AttemptFamily.FILES,
         "race a folder against a link to /etc",
         Language.PYTHON,
         _RACE,

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from sandbox.contract import End, Language, Limits
-from sandbox.self_check.attempts.attempt import FILTERED, LIMITS, Attempt, Family
+from sandbox.self_check.attempts.attempt import FILTERED, LIMITS, Attempt, AttemptFamily
 
 _KNOWN = "of a worker's answer only known fields of known types are taken over"
 _KERNEL = "usage is read from the kernel, never from the job"
@@ -124,33 +124,33 @@ _CLOCK = Limits(wall_s=0.5, cpu_s=5, memory_bytes=LIMITS.memory_bytes)
 
 ATTEMPTS = (
     *(
-        Attempt(Family.FORGING, attempt, Language.PYTHON, _SEND + code, why, raises=("*",), only=FILTERED)
+        Attempt(AttemptFamily.FORGING, attempt, Language.PYTHON, _SEND + code, why, raises=("*",), only=FILTERED)
         for attempt, code, why in _ANSWERS
     ),
-    Attempt(Family.FORGING, "print what looks like an answer", Language.PYTHON, _SEND + _PRINTED, _APART),
+    Attempt(AttemptFamily.FORGING, "print what looks like an answer", Language.PYTHON, _SEND + _PRINTED, _APART),
     Attempt(
-        Family.FORGING,
+        AttemptFamily.FORGING,
         "write an answer to every descriptor of others",
         Language.PYTHON,
         _SEND + _FROM_A_CHILD,
         "the channel is a socket, which cannot be opened through /proc",
     ),
     Attempt(
-        Family.FORGING,
+        AttemptFamily.FORGING,
         "answer from the child of a raw fork",
         Language.PYTHON,
         _SEND + _INHERITED,
         "the kernel names the sender, and only the worker's word counts",
     ),
     Attempt(
-        Family.FORGING,
+        AttemptFamily.FORGING,
         "have another program answer",
         Language.PYTHON,
         _SEND + _HANDED_ON,
         "the kernel names the sender, and only the worker's word counts",
     ),
     Attempt(
-        Family.FORGING,
+        AttemptFamily.FORGING,
         "keep process 1 from its clock with a flood of answers",
         Language.PYTHON,
         _FLOOD,
@@ -159,7 +159,7 @@ ATTEMPTS = (
         limits=replace(_CLOCK, wall_s=8, cpu_s=1, processes=16),
     ),
     Attempt(
-        Family.FORGING,
+        AttemptFamily.FORGING,
         "write another answer from a daemon after the job has answered",
         Language.PYTHON,
         _SEND + _LATE,
@@ -167,7 +167,7 @@ ATTEMPTS = (
         only=FILTERED,
     ),
     Attempt(
-        Family.FORGING,
+        AttemptFamily.FORGING,
         "fail with an exception that fails to be shown",
         Language.PYTHON,
         _SEND + _HANDLER,
@@ -175,7 +175,7 @@ ATTEMPTS = (
         raises=("Loud", "KeyboardInterrupt"),
     ),
     Attempt(
-        Family.FORGING,
+        AttemptFamily.FORGING,
         "answer nothing and keep the descriptor open",
         Language.PYTHON,
         "time.sleep(20)",
@@ -184,7 +184,7 @@ ATTEMPTS = (
         limits=_CLOCK,
     ),
     Attempt(
-        Family.FORGING,
+        AttemptFamily.FORGING,
         "close every descriptor and stay",
         Language.PYTHON,
         "os.closerange(0, 256)\ntime.sleep(20)",
@@ -193,7 +193,7 @@ ATTEMPTS = (
         limits=_CLOCK,
     ),
     Attempt(
-        Family.FORGING,
+        AttemptFamily.FORGING,
         "leave with success before the job is done",
         Language.PYTHON,
         "os._exit(0)",
@@ -201,12 +201,14 @@ ATTEMPTS = (
         ends=(End.OK, End.ERROR),
     ),
     Attempt(
-        Family.FORGING,
+        AttemptFamily.FORGING,
         "answer from Node",
         Language.NODE,
         _NODE,
         "a program has no descriptor for an answer",
         raises=("*",),  # it also writes to Node's own pipes
     ),
-    Attempt(Family.FORGING, "answer from Bash", Language.BASH, _BASH, "a program has no descriptor for an answer"),
+    Attempt(
+        AttemptFamily.FORGING, "answer from Bash", Language.BASH, _BASH, "a program has no descriptor for an answer"
+    ),
 )

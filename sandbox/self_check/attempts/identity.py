@@ -1,7 +1,7 @@
 """Attempts to become another user, or to gain a privilege."""
 
 from sandbox.contract import Language
-from sandbox.self_check.attempts.attempt import FILTERED, Attempt, Family
+from sandbox.self_check.attempts.attempt import FILTERED, Attempt, AttemptFamily
 
 _BOUNDING = "have a capability in its bounding set"
 _NO_SETUID = "without CAP_SETUID and CAP_SETGID nobody changes into an id that is not already his"
@@ -81,7 +81,7 @@ refused(lambda: call(149, address, 64 << 20))
 
 ATTEMPTS = tuple(
     Attempt(
-        Family.IDENTITY,
+        AttemptFamily.IDENTITY,
         attempt,
         Language.PYTHON,
         code,

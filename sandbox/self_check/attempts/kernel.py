@@ -4,7 +4,7 @@ Numbers: the kernel's ``arch/x86/entry/syscalls/syscall_64.tbl``.
 """
 
 from sandbox.contract import End, Language
-from sandbox.self_check.attempts.attempt import FILTERED, Attempt, Family
+from sandbox.self_check.attempts.attempt import FILTERED, Attempt, AttemptFamily
 
 _NO_CAPABILITY = "the box has no capability, and seccomp refuses the call before the kernel looks"
 _NO_NAMESPACES = "seccomp refuses every flag that makes a namespace: within a new one all capabilities would be back"
@@ -133,7 +133,7 @@ if subprocess.run([sys.executable, "-c", code]).returncode == 1:
 def _call(rows: tuple[tuple[str, int, str, str], ...], only: frozenset[str]) -> tuple[Attempt, ...]:
     return tuple(
         Attempt(
-            Family.KERNEL,
+            AttemptFamily.KERNEL,
             attempt,
             Language.PYTHON,
             f"reach({number}, {arguments})",
@@ -149,7 +149,7 @@ ATTEMPTS = (
     *_call(_EVERYWHERE, frozenset()),
     *_call(_OWN_FILTER, FILTERED),
     Attempt(
-        Family.KERNEL,
+        AttemptFamily.KERNEL,
         "make a 32-bit call, past the numbers the filter knows",
         Language.PYTHON,
         _INT_80,
@@ -159,7 +159,7 @@ ATTEMPTS = (
         machine="x86_64",
     ),
     Attempt(
-        Family.KERNEL,
+        AttemptFamily.KERNEL,
         "put a filter of its own over ours that allows everything",
         Language.PYTHON,
         _FILTER_OF_ITS_OWN,
@@ -167,7 +167,7 @@ ATTEMPTS = (
         machine="x86_64",
     ),
     Attempt(
-        Family.KERNEL,
+        AttemptFamily.KERNEL,
         "make a refused call from a thread",
         Language.PYTHON,
         _LATE_THREAD,
@@ -175,7 +175,7 @@ ATTEMPTS = (
         machine="x86_64",
     ),
     Attempt(
-        Family.KERNEL,
+        AttemptFamily.KERNEL,
         "make a refused call from another program",
         Language.PYTHON,
         _AFTER_EXEC,

@@ -1,7 +1,7 @@
 """Attempts to hold more memory than allowed, openly or where no process is charged for it, or use up per-user limits."""
 
 from sandbox.contract import End, Language, Limits
-from sandbox.self_check.attempts.attempt import FILTERED, MB, Attempt, Family
+from sandbox.self_check.attempts.attempt import FILTERED, MB, Attempt, AttemptFamily
 
 PYTHON, NODE, BASH = Language.PYTHON, Language.NODE, Language.BASH
 _TREE = "the memory of all processes of the box is counted together, however it is held"
@@ -204,11 +204,11 @@ hold()
 
 ATTEMPTS = (
     *(
-        Attempt(Family.EXHAUSTION, attempt, PYTHON, code, _TREE, ends=ends, limits=_SMALL)
+        Attempt(AttemptFamily.EXHAUSTION, attempt, PYTHON, code, _TREE, ends=ends, limits=_SMALL)
         for attempt, code, ends in _MEMORY
     ),
     Attempt(
-        Family.EXHAUSTION,
+        AttemptFamily.EXHAUSTION,
         "hold objects in Node without end",
         NODE,
         "const a = []; while (true) a.push(new Array(1e6).fill(1))",
@@ -217,7 +217,7 @@ ATTEMPTS = (
         limits=_NODE_SMALL,
     ),
     Attempt(
-        Family.EXHAUSTION,
+        AttemptFamily.EXHAUSTION,
         "hold buffers in Node without end",
         NODE,
         "const a = []; setInterval(() => a.push(Buffer.alloc(8e6, 1)), 1)",
@@ -226,7 +226,7 @@ ATTEMPTS = (
         limits=_NODE_SMALL,
     ),
     Attempt(
-        Family.EXHAUSTION,
+        AttemptFamily.EXHAUSTION,
         "hold text in Bash without end",
         BASH,
         "x=x; while :; do x=$x$x; done",
@@ -235,11 +235,11 @@ ATTEMPTS = (
         limits=_SMALL,
     ),
     *(
-        Attempt(Family.EXHAUSTION, attempt, PYTHON, _STASH + code, why, ends=_REFUSED_OR, limits=_SMALL)
+        Attempt(AttemptFamily.EXHAUSTION, attempt, PYTHON, _STASH + code, why, ends=_REFUSED_OR, limits=_SMALL)
         for attempt, code, why in _HIDDEN
     ),
     *(
-        Attempt(Family.EXHAUSTION, attempt, PYTHON, code, why, ends=(End.OK, End.ERROR), only=FILTERED)
+        Attempt(AttemptFamily.EXHAUSTION, attempt, PYTHON, code, why, ends=(End.OK, End.ERROR), only=FILTERED)
         for attempt, code, why in _HOST
     ),
 )

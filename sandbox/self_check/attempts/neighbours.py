@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from sandbox.contract import End, Language
-from sandbox.self_check.attempts.attempt import FILTERED, LIMITS, Attempt, Family
+from sandbox.self_check.attempts.attempt import FILTERED, LIMITS, Attempt, AttemptFamily
 
 # The other box: it keeps a secret in every place a job may have one, listens everywhere, and ticks. It prints "touched"
 # when anybody connects, or a signal arrives.
@@ -118,12 +118,12 @@ _SHARE = (
 
 ATTEMPTS = (
     *(
-        Attempt(Family.NEIGHBOURS, attempt, Language.PYTHON, code, why, beside=True, only=FILTERED)
+        Attempt(AttemptFamily.NEIGHBOURS, attempt, Language.PYTHON, code, why, beside=True, only=FILTERED)
         for attempt, code, why in _ROWS
     ),
     *(
         Attempt(
-            Family.NEIGHBOURS,
+            AttemptFamily.NEIGHBOURS,
             attempt,
             Language.PYTHON,
             code,

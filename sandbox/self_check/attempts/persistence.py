@@ -1,7 +1,7 @@
 """Attempts to leave something behind for a later box."""
 
 from sandbox.contract import Language
-from sandbox.self_check.attempts.attempt import FILTERED, Attempt, Family
+from sandbox.self_check.attempts.attempt import FILTERED, Attempt, AttemptFamily
 
 _ENDS = "all a box may write is a tmpfs of its own, which ends with it"
 _FRESH = "every box is forked afresh from a template that never runs a job"
@@ -74,11 +74,13 @@ _FILTER = (
 
 ATTEMPTS = (
     *(
-        Attempt(Family.PERSISTENCE, attempt, Language.PYTHON, first, why, then=then)
+        Attempt(AttemptFamily.PERSISTENCE, attempt, Language.PYTHON, first, why, then=then)
         for attempt, first, then, why in _ROWS
     ),
     *(
-        Attempt(Family.PERSISTENCE, attempt, Language.PYTHON, first, why, then=then, only=FILTERED, machine="x86_64")
+        Attempt(
+            AttemptFamily.PERSISTENCE, attempt, Language.PYTHON, first, why, then=then, only=FILTERED, machine="x86_64"
+        )
         for attempt, first, then, why in _FILTER
     ),
 )

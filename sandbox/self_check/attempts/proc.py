@@ -1,7 +1,7 @@
 """Attempts through /proc, /sys and the control groups."""
 
 from sandbox.contract import Language
-from sandbox.self_check.attempts.attempt import FILTERED, Attempt, Family
+from sandbox.self_check.attempts.attempt import FILTERED, Attempt, AttemptFamily
 
 _OWN_PIDS = "proc shows the box's own pid namespace"
 _NOT_DUMPABLE = "process 1 may not be inspected, and has nothing of the host: it lives in the same minimal root"
@@ -123,12 +123,15 @@ _WRITE = "f = os.open('{path}', os.O_WRONLY)\nos.write(f, b'{text}')\nworked()"
 
 ATTEMPTS = (
     *(
-        Attempt(Family.PROC, attempt, Language.PYTHON, code, why, harmless=True, wall=attempt == _BYSTANDER)
+        Attempt(AttemptFamily.PROC, attempt, Language.PYTHON, code, why, harmless=True, wall=attempt == _BYSTANDER)
         for attempt, code, why in _LOOKS
     ),
-    *(Attempt(Family.PROC, attempt, Language.PYTHON, code, why, only=FILTERED) for attempt, code, why in _CHANGES),
     *(
-        Attempt(Family.PROC, attempt, Language.PYTHON, _WRITE.format(path=path, text=text), _READ_ONLY)
+        Attempt(AttemptFamily.PROC, attempt, Language.PYTHON, code, why, only=FILTERED)
+        for attempt, code, why in _CHANGES
+    ),
+    *(
+        Attempt(AttemptFamily.PROC, attempt, Language.PYTHON, _WRITE.format(path=path, text=text), _READ_ONLY)
         for attempt, path, text in _WRITES
     ),
 )

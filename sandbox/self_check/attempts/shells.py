@@ -1,7 +1,7 @@
 """Attempts from Bash and Node: the isolation must not depend on the language."""
 
 from sandbox.contract import Language, Limits
-from sandbox.self_check.attempts.attempt import FILTERED, LIMITS, Attempt, Family
+from sandbox.self_check.attempts.attempt import FILTERED, LIMITS, Attempt, AttemptFamily
 
 _ROOT = "the root is the box's, whatever runs in it"
 _CONFINED = "confinement is put on before the interpreter starts, and outlives exec"
@@ -73,7 +73,7 @@ _OWN_PROC = frozenset({"be without a filter", "read every environment"})  # they
 def _of(language: Language, rows: tuple[tuple[str, str, str], ...]) -> tuple[Attempt, ...]:
     return tuple(
         Attempt(
-            Family.SHELLS,
+            AttemptFamily.SHELLS,
             f"{attempt} ({language})",
             language,
             code,

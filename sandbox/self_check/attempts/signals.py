@@ -1,7 +1,7 @@
 """Attempts to stop, delay or kill what watches over the box, and processes of the host."""
 
 from sandbox.contract import End, Language, Limits
-from sandbox.self_check.attempts.attempt import FILTERED, LIMITS, Attempt, Family
+from sandbox.self_check.attempts.attempt import FILTERED, LIMITS, Attempt, AttemptFamily
 
 _OWN_PIDS = "a pid of the host means nothing in the box's pid namespace"
 _INIT = "process 1 of a pid namespace takes no signal from within that it has no handler for, not even SIGKILL"
@@ -68,14 +68,14 @@ call(223, timer.value, 0, struct.pack('4q', 0, 0, 0, 1000000), 0)
 )
 
 ATTEMPTS = (
-    *(Attempt(Family.SIGNALS, attempt, Language.PYTHON, code, why) for attempt, code, why in _ROWS),
+    *(Attempt(AttemptFamily.SIGNALS, attempt, Language.PYTHON, code, why) for attempt, code, why in _ROWS),
     *(
-        Attempt(Family.SIGNALS, attempt, Language.PYTHON, code, why, only=FILTERED, machine="x86_64")
+        Attempt(AttemptFamily.SIGNALS, attempt, Language.PYTHON, code, why, only=FILTERED, machine="x86_64")
         for attempt, code, why in _PROCESS_1
     ),
     *(
         Attempt(
-            Family.SIGNALS,
+            AttemptFamily.SIGNALS,
             attempt,
             Language.PYTHON,
             f"try:\n    {code.strip().replace(chr(10), chr(10) + '    ')}\nexcept OSError: pass\ntime.sleep(20)",
@@ -88,7 +88,7 @@ ATTEMPTS = (
         for attempt, code in _SURVIVES
     ),
     Attempt(
-        Family.SIGNALS,
+        AttemptFamily.SIGNALS,
         "kill everything there is",
         Language.PYTHON,
         "os.kill(-1, 9)",
@@ -98,7 +98,7 @@ ATTEMPTS = (
         only=FILTERED,
     ),
     Attempt(
-        Family.SIGNALS,
+        AttemptFamily.SIGNALS,
         "be deaf to every signal and live on",
         Language.PYTHON,
         "for n in range(1, 65):\n    try: signal.signal(n, signal.SIG_IGN)\n    except (OSError, ValueError): pass\n"
@@ -108,7 +108,7 @@ ATTEMPTS = (
         limits=_CLOCK,
     ),
     Attempt(
-        Family.SIGNALS,
+        AttemptFamily.SIGNALS,
         "live on in a stopped process",
         Language.PYTHON,
         "os.kill(os.getpid(), 19)\nworked()",
@@ -117,7 +117,7 @@ ATTEMPTS = (
         limits=_CLOCK,
     ),
     Attempt(
-        Family.SIGNALS,
+        AttemptFamily.SIGNALS,
         "live on in a daemon that forks without end",
         Language.PYTHON,
         "if os.fork() == 0:\n    os.setsid()\n    while True:\n        if os.fork(): os._exit(0)\ntime.sleep(20)",

@@ -1,7 +1,7 @@
 """Attempts over all kinds of sockets."""
 
 from sandbox.contract import Language
-from sandbox.self_check.attempts.attempt import FILTERED, Attempt, Family
+from sandbox.self_check.attempts.attempt import FILTERED, Attempt, AttemptFamily
 
 _OWN_LOOPBACK = "the box has a network namespace: its loopback is its own"
 _NO_ROUTE = "the box's network namespace has loopback and no other interface, so no route"
@@ -111,10 +111,13 @@ worked()
 )  # fmt: skip
 
 ATTEMPTS = (
-    *(Attempt(Family.SOCKETS, attempt, Language.PYTHON, code, why, harmless=True) for attempt, code, why in _HARMLESS),
+    *(
+        Attempt(AttemptFamily.SOCKETS, attempt, Language.PYTHON, code, why, harmless=True)
+        for attempt, code, why in _HARMLESS
+    ),
     *(
         Attempt(
-            Family.SOCKETS,
+            AttemptFamily.SOCKETS,
             f"open {what}",
             Language.PYTHON,
             f"if libc.socket({family}, {kind}, {protocol}) >= 0: worked()",
@@ -124,7 +127,9 @@ ATTEMPTS = (
         for what, family, kind, protocol, everywhere in _KINDS
     ),
     *(
-        Attempt(Family.SOCKETS, attempt, Language.PYTHON, code, why, only=frozenset() if everywhere else FILTERED)
+        Attempt(
+            AttemptFamily.SOCKETS, attempt, Language.PYTHON, code, why, only=frozenset() if everywhere else FILTERED
+        )
         for attempt, code, why, everywhere in _MISUSES
     ),
 )

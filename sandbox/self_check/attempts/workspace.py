@@ -1,7 +1,7 @@
 """Attempts on, and through, a folder of the host that the box may write to."""
 
 from sandbox.contract import End, Language, Writes
-from sandbox.self_check.attempts.attempt import FILTERED, NAMESPACE, Attempt, Family
+from sandbox.self_check.attempts.attempt import FILTERED, NAMESPACE, Attempt, AttemptFamily
 
 _RIGHTS = "seccomp refuses every mode that would give its owner's rights to whoever runs the file on the host"
 _DEVICES = "making a device needs CAP_MKNOD, and seccomp refuses the mode"
@@ -153,7 +153,7 @@ def _only(writes: Writes, code: str) -> frozenset[str]:
 
 ATTEMPTS = tuple(
     Attempt(
-        Family.WORKSPACE,
+        AttemptFamily.WORKSPACE,
         attempt,
         Language.PYTHON,
         code,

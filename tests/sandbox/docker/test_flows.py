@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from sandbox.docker import inlets
 from sandbox.docker.flows import WINDOW, Flows
 from sandbox.docker.frames import Frame, ProtocolError
-from sandbox.docker.inside.connector import Connector as Ways
+from sandbox.docker.inside.job_connections import JobConnections as Ways
 from sandbox.wire.paths import INLET_NAME
 
 pytestmark = [pytest.mark.spec("KERN-1", "BOX-9")]
@@ -242,7 +242,7 @@ class TestSockets:
         return tmp_path
 
     def test_they_are_this_users_alone_and_gone_when_closed(self, base: Path) -> None:
-        with inlets.Inlets(5) as ways:
+        with inlets.KernelSockets(5) as ways:
             (folder,) = base.iterdir()
             assert stat.S_IMODE(folder.stat().st_mode) == 0o700
             assert {path.name for path in folder.iterdir()} == {f"{INLET_NAME}-{index}" for index in range(1, 6)}
@@ -261,14 +261,14 @@ class TestSockets:
         long = tmp_path / ("x" * 200)
         long.mkdir()
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(long))
-        with inlets.Inlets(1):
+        with inlets.KernelSockets(1):
             assert len(list(long.iterdir())) == 1
         assert not list(long.iterdir())
 
     @pytest.mark.parametrize("end", ["kill -9", "exit"])
     def test_those_of_a_process_that_is_gone_are_removed(self, base: Path, end: str) -> None:
         code = (
-            "import sys; from sandbox.docker.inlets import Inlets; ways = Inlets(5); print(flush=True); "
+            "import sys; from sandbox.docker.inlets import KernelSockets; ways = KernelSockets(5); print(flush=True); "
             "sys.stdin.readline()"
         )
         other = subprocess.Popen(

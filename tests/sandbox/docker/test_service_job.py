@@ -20,7 +20,7 @@ from sandbox.docker.config import Shape
 from sandbox.docker.container import Container
 from sandbox.docker.flows import WINDOW
 from sandbox.docker.frames import Frame, Frames
-from sandbox.docker.inlets import Inlets
+from sandbox.docker.inlets import KernelSockets
 from sandbox.docker.running import NotTaken
 from sandbox.docker.service_job import ServiceJob
 from sandbox.wire.paths import INLET_NAME
@@ -34,7 +34,7 @@ class Far:
 
     def __init__(self, runtime: Path) -> None:
         self.stream, self._theirs = socket.socketpair()
-        self.inlets = Inlets(1)
+        self.inlets = KernelSockets(1)
         self._folder = self.inlets.folder()
         container = Container("none", Shape.of(Limits()), Channel(self._theirs, None), {})
         self.job = ServiceJob(Client(f"unix://{runtime}/no-engine", 1), container, Job(), self.inlets, (61001,))

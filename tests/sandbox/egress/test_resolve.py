@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sandbox.contract import Destination
 from sandbox.egress.addresses import AddressKind, kind_of, parse
-from sandbox.egress.resolve import NameUnresolved, Refused, SystemResolver, pin
+from sandbox.egress.resolve import NameNotResolved, Refused, SystemResolver, pin
 from sandbox.egress.rules import EgressRules
 from tests.sandbox.egress.parts import Names
 from tests.sandbox.egress.test_addresses import NOT_PUBLIC
@@ -58,7 +58,7 @@ async def test_each_look_up_is_judged_anew() -> None:
 
 @pytest.mark.parametrize("answers", [["not an address"], ["127.1"], ["8.8.8.8", "0x7f.1"], ["8.8.8.8"] * 0])
 async def test_an_answer_that_is_no_address_is_not_guessed_at(answers: list[str]) -> None:
-    with pytest.raises((Refused, NameUnresolved)):
+    with pytest.raises((Refused, NameNotResolved)):
         await _pinned(*answers)
 
 
@@ -76,7 +76,7 @@ async def test_a_literal_address_is_judged_without_a_look_up() -> None:
 
 
 async def test_a_name_without_an_address_says_so() -> None:
-    with pytest.raises(NameUnresolved, match="does not resolve"):
+    with pytest.raises(NameNotResolved, match="does not resolve"):
         await pin(API, RULES, Names())
 
 
@@ -85,7 +85,7 @@ async def test_a_resolver_that_never_answers_is_given_up() -> None:
         await asyncio.Event().wait()
         return []
 
-    with pytest.raises(NameUnresolved, match="within"):
+    with pytest.raises(NameNotResolved, match="within"):
         await pin(API, EgressRules(resolve_s=0.01), silent)
 
 
@@ -96,7 +96,7 @@ async def test_the_system_resolver_knows_localhost_and_it_is_refused() -> None:
         with pytest.raises(Refused, match="loopback"):
             await pin(Destination("localhost", 80), RULES, resolver)
         for number in ("2130706433", "127.1", "0x7f.0.0.1"):  # what getaddrinfo takes for an address
-            with pytest.raises((Refused, NameUnresolved)):
+            with pytest.raises((Refused, NameNotResolved)):
                 await pin(Destination(number, 80), RULES, resolver)
     finally:
         resolver.close()

@@ -3,7 +3,7 @@
 import pytest
 
 from sandbox.namespace.backend import NamespaceSandbox
-from sandbox.self_check.attempts.attempt import Attempt, Family
+from sandbox.self_check.attempts.attempt import Attempt, AttemptFamily
 from sandbox.self_check.attempts.stage import Stage
 from sandbox.self_check.attempts.suite import ALL, attempts_on
 from sandbox.self_check.attempts.trial import put
@@ -26,4 +26,4 @@ def test_every_attempt_has_a_name_of_its_own_and_says_why_it_fails() -> None:
 
 
 def test_no_family_is_empty() -> None:
-    assert {attempt.family for attempt in ALL} == set(Family)
+    assert {attempt.family for attempt in ALL} == set(AttemptFamily)

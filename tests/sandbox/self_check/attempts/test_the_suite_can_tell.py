@@ -6,13 +6,13 @@ import pytest
 
 from sandbox.contract import CodeError, End, Job, Language, OnOutput, Outcome, Protections, Usage
 from sandbox.self_check import DAMAGING, ESCAPES, Finding, Verdict, self_check
-from sandbox.self_check.attempts.attempt import FORGED, WORKED, Attempt, Family
+from sandbox.self_check.attempts.attempt import FORGED, WORKED, Attempt, AttemptFamily
 from sandbox.self_check.attempts.stage import Stage
 from sandbox.self_check.attempts.suite import ALL
 from sandbox.self_check.attempts.trial import judge, put
 from sandbox.unsafe import UnsafeSandbox
 
-ANY = Attempt(Family.FILES, "anything", Language.PYTHON, "", "")
+ANY = Attempt(AttemptFamily.FILES, "anything", Language.PYTHON, "", "")
 ERROR = CodeError("PermissionError", "refused", "")
 
 # Attempts that only look, and must succeed where there is nothing between the code and the host.
@@ -74,7 +74,7 @@ def test_a_refusal_is_a_refusal(outcome: Outcome) -> None:
 
 
 def test_a_row_for_another_backend_or_machine_is_left_out() -> None:
-    row = Attempt(Family.KERNEL, "x", Language.PYTHON, "", "", only=frozenset({"namespace"}), machine="x86_64")
+    row = Attempt(AttemptFamily.KERNEL, "x", Language.PYTHON, "", "", only=frozenset({"namespace"}), machine="x86_64")
     assert row.applies("namespace", "x86_64")
     assert not row.applies("docker", "x86_64")
     assert not row.applies("namespace", "aarch64")

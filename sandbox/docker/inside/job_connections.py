@@ -15,7 +15,7 @@ _LOOPBACK = "127.0.0.1"
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.002, 0.05  # between attempts to connect to a job that does not listen yet
 
 
-class Connector:
+class JobConnections:
     """Connects, and retries until the job listens or the engine gives up. Never waits."""
 
     def __init__(self, poller: select.poll, flows: Flows, ports: list[int]) -> None:

@@ -14,7 +14,7 @@ from sandbox.docker.flows import Flows
 from sandbox.docker.frames import Frame, Frames
 from sandbox.docker.inside import counters
 from sandbox.docker.inside.confine import Confined
-from sandbox.docker.inside.connector import Connector
+from sandbox.docker.inside.job_connections import JobConnections
 from sandbox.docker.inside.outbox import Outbox
 from sandbox.linux.attend import WorkerEnd, wake_on_child
 from sandbox.linux.watch import Used
@@ -23,7 +23,7 @@ _FIRST_LOOK_S, _LAST_PAUSE_S, _RESTING_PAUSE_S = 0.01, 0.05, 0.4
 _READ = 1 << 16
 
 
-class JobLoop:
+class JobSupervisor:
     """One job. `orders` ends when the engine is gone. `inlets` are the job's ports the engine connects to."""
 
     def __init__(self, running: Confined, orders: int, outbox: Outbox, inlets: list[int]) -> None:
@@ -37,7 +37,7 @@ class JobLoop:
         self._poller = select.poll()
         self._ordered = Frames()
         self._flows = Flows(self._poller, outbox.put, metered=False)
-        self._inlets = Connector(self._poller, self._flows, inlets)
+        self._inlets = JobConnections(self._poller, self._flows, inlets)
         self._last_pause_s = _RESTING_PAUSE_S if inlets else _LAST_PAUSE_S  # a server may be idle for hours
         self._woken = wake_on_child()
 
