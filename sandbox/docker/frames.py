@@ -47,8 +47,10 @@ class Frames:
 
 
 def _object(text: bytearray) -> dict[str, Any]:
-    if too_many_nodes(bytes(text), 2 * MAX_NODES):  # the worker's own count leaves room for what is around the value
-        raise ProtocolError("a header of too many values to be read")
+    if too_many_nodes(
+        bytes(text), 2 * MAX_NODES
+    ):  # twice the worker's own limit leaves room for what surrounds the value
+        raise ProtocolError("a header with too many values")
     try:
         header = json.loads(text)
     except (ValueError, RecursionError) as problem:

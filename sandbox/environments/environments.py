@@ -142,14 +142,14 @@ class Environments:
             from sandbox.environments.requirements import key_of, normalise  # noqa: PLC0415 -- packaging, for few jobs
 
             normalised = normalise(requirements)
-            known = normalised, key_of(normalised, *self._kind_here())
+            known = normalised, key_of(normalised, *self._interpreter_and_installer())
             if len(self._known) >= _MAX_REMEMBERED:
                 self._known.clear()
             self._known[requirements] = known
         return known
 
-    def _kind_here(self) -> tuple[str, str]:
-        """What decides, besides the requirements, what an environment holds: interpreter and installer."""
+    def _interpreter_and_installer(self) -> tuple[str, str]:
+        """Return what else than the requirements determines an environment: the interpreter and the installer."""
         if self._kind is None:
             from sandbox.environments.requirements import installer_series, this_interpreter  # noqa: PLC0415 -- same
 
@@ -209,7 +209,7 @@ class Environments:
         staging = await _to_its_end(self._shelf.stage, key)
         try:
             await install(wanted, staging, bounds, indexes_here, on_progress)
-            await _to_its_end(self._shelf.publish, key, staging, wanted, *self._kind_here())
+            await _to_its_end(self._shelf.publish, key, staging, wanted, *self._interpreter_and_installer())
         finally:
             await _to_its_end(shutil.rmtree, staging, ignore_errors=True)
 

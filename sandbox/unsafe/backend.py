@@ -42,7 +42,7 @@ from sandbox.wire.report import parse_report
 WARNING = "NO SANDBOX: this code runs with your own rights (--unsafe-no-sandbox)."
 _LOG = logging.getLogger("knackbox.sandbox")
 _READ = 1 << 16
-_MOST_ANSWER = worker.MAX_VALUE_BYTES + (1 << 20)  # with an error and what is around them
+_MOST_ANSWER = worker.MAX_VALUE_BYTES + (1 << 20)  # with an error and the other fields
 
 
 class UnsafeSandbox:
@@ -158,7 +158,7 @@ def _write_frame(descriptor: int, header: dict[str, Any], body: bytes) -> None:
 
 
 def _read_all(descriptor: int) -> bytes:
-    """Up to the end; of more than an answer can have, the beginning. All of it is read, so that the writer ends."""
+    """Read to the end, but keep no more than an answer can have. Reads everything, so that the writer can exit."""
     with os.fdopen(descriptor, "rb") as source:
         answer = source.read(_MOST_ANSWER)
         while source.read(_READ):
@@ -191,8 +191,8 @@ async def _pump(
 
 
 def _report_in(answer: bytes) -> worker.Message:
-    """What the worker reports; {} for none. Raises SandboxError for more than the worker itself would report."""
-    if too_many_nodes(answer, 2 * MAX_NODES):  # the worker's own count leaves room for what is around the value
+    """Return the worker's report, {} without one. Raises SandboxError for more values than a worker would send."""
+    if too_many_nodes(answer, 2 * MAX_NODES):  # twice the worker's own limit leaves room for what surrounds the value
         raise SandboxError("The job's answer has too many values to be read.", may_have_started=True)
     return parse_report(answer) or {}
 
