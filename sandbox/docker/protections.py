@@ -51,7 +51,7 @@ def _required(facts: Mapping[str, Any], info: Mapping[str, Any]) -> list[Protect
             "nothing else writable",
             not volumes,
             f"it can write {', '.join(volumes)}",
-            "Use an image without VOLUME: what a job leaves there is not bounded.",
+            "Use an image without VOLUME: what a job leaves there is not limited.",
         ),
         _held("no capabilities", facts["capabilities"] == 0, f"it has {facts['capabilities']:#x}"),
         _held("no new privileges", facts["no_new_privileges"], "a set-uid program would get its rights"),
@@ -69,14 +69,14 @@ def _held(name: str, holds: bool, detail: str, remedy: str = "") -> Protection:
 
 def _seccomp(facts: Mapping[str, Any], *, own_kernel: bool) -> Protection:
     if own_kernel:
-        return Protection("seccomp", State.NOT_NEEDED, False, "the runtime answers system calls in a kernel of its own")
+        return Protection("seccomp", State.NOT_NEEDED, False, "the runtime handles system calls in its own kernel")
     if facts["worker_seccomp"] == _FILTERED:
         return Protection("seccomp", State.ENFORCED, required=True)
     return Protection(
         "seccomp",
         State.ABSENT,
         True,
-        "no filter is on the job's process",
+        "the job's process has no filter",
         "Run the engine with its default seccomp profile (not seccomp=unconfined).",
     )
 

@@ -52,11 +52,11 @@ class SandboxThread:
         self._thread.start()
 
     async def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the host's loop. Cancelling this cancels it there."""
+        """Run a coroutine in the thread's loop. Cancelling this cancels it there."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def tell(self, callback: "functools.partial[None]") -> None:
-        """Call it soon in the host's loop."""
+        """Call it soon in the thread's loop."""
         self._loop.call_soon_threadsafe(callback)
 
 

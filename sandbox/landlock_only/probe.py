@@ -52,10 +52,10 @@ _TRY_WAIT_S = 20
 _AS_A_USER = "Start Knackbox as an ordinary user instead of root."
 _WITHOUT = {
     "user namespace": "a job's user is a user of this machine, and so are the files it may open",
-    "pid namespace": "one process table: a job can find out that a pid exists, but open nothing of it and signal none",
-    "mount namespace": "one file tree: of a path it knows a job can read size and times, never content or names; "
-    "/tmp and /dev/shm are not its own, and both are closed to it; so are pseudo-terminals",
-    "network namespace": "one network: no socket can be made at all, so there is no loopback either",
+    "pid namespace": "one process table: a job can see which pids exist, but cannot open or signal them",
+    "mount namespace": "one file tree: a job can read the size and times of a path it knows, but no content or names; "
+    "it cannot use /tmp, /dev/shm and pseudo-terminals, which are shared",
+    "network namespace": "one network: no sockets can be created, so there is no loopback either",
     "ipc namespace": "System V and POSIX queues are shared with the machine, so those calls are refused",
     "uts namespace": "the host's name can be read",
     "cgroup namespace": "the machine's groups are the job's, and it can open none of their files",
@@ -93,7 +93,7 @@ def _as_tried(item: Protection, broken: dict[str, str]) -> Protection:
 def _landlock(version: int) -> Protection:
     if version >= rules.MINIMUM_ABI:
         return Protection("landlock", State.ENFORCED, True, f"ABI {version}: files, TCP, signals, abstract sockets")
-    why = f"ABI {version} cannot keep a job's signals to itself" if version else "this kernel has none"
+    why = f"ABI {version} cannot restrict a job's signals" if version else "this kernel has none"
     remedy = "Linux 6.12 or newer with landlock in its lsm= list, or the namespace or docker backend."
     return Protection("landlock", State.ABSENT, True, why, remedy)
 
@@ -101,27 +101,25 @@ def _landlock(version: int) -> Protection:
 def _user() -> Protection:
     name = "unprivileged user"
     if os.geteuid() != 0:
-        own = (
-            "jobs run as you; files of yours outside the allow-list are closed, and their modes, owners and times fixed"
-        )
+        own = "jobs run as you; your files outside the allow-list can be neither opened nor changed"
         return Protection(name, State.ENFORCED, True, own)
     if not machine.own_uids():
         return Protection(name, State.ABSENT, True, "root of a user namespace that maps nobody else", _AS_A_USER)
-    return Protection(name, State.ENFORCED, True, "each job a user id of its own; with a workspace, that of its owner")
+    return Protection(name, State.ENFORCED, True, "each job has its own user id, or that of its workspace's owner")
 
 
 def _interpreter() -> Protection:
     name = "readable interpreter"
     if machine.interpreter(for_others=os.geteuid() == 0) is not None:
         return Protection(name, State.ENFORCED, required=True)
-    why = f"{sys.base_prefix} is closed to other users, and so to the jobs of root"
+    why = f"{sys.base_prefix} is closed to other users, as which root's jobs run"
     return Protection(
         name, State.ABSENT, True, why, f"Install Python below /usr, or {_AS_A_USER[0].lower()}{_AS_A_USER[1:]}"
     )
 
 
 def _simple() -> list[Protection]:
-    nproc = "processes of root's jobs are counted by the kernel, those of an ordinary user by looking"
+    nproc = "processes of root's jobs are counted by the kernel, those of an ordinary user by polling"
     end = "one call reaches the whole tree (a Landlock domain with a signal scope, under a child subreaper)"
     return [
         Protection("no capabilities", State.ENFORCED, required=True),
@@ -133,9 +131,7 @@ def _simple() -> list[Protection]:
 
 def _absent() -> list[Protection]:
     use = "The namespace backend has it."
-    disk = (
-        "files are on the host's disk; the private folder is measured by looking, and no file is larger than the limit"
-    )
+    disk = "files are on the host's disk; the private folder is measured by polling, and no file may exceed the limit"
     return [
         *(Protection(name, State.ABSENT, False, why, use) for name, why in _WITHOUT.items()),
         Protection("disk of its own", State.ABSENT, False, disk, use),

@@ -24,6 +24,6 @@ def control_group() -> Protection:
     layout = cgroups.find()
     if layout is not None:
         return Protection("cgroup", State.ENFORCED, required=False, detail=f"version {layout.version}, one per box")
-    why = "no writable memory controller; rlimits bind processes, and process 1 of the box bounds the tree"
+    why = "no writable memory controller; rlimits limit single processes, and process 1 of the box limits the tree"
     remedy = "Start as root, or inside a delegated group (`systemd-run --user --scope -p Delegate=yes knackbox …`)."
     return Protection("cgroup", State.ABSENT, False, why, remedy)

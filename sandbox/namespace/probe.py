@@ -52,7 +52,7 @@ def _namespaces() -> list[Protection]:
         if code == 0:
             items.append(Protection(f"{name} namespace", State.ENFORCED, required=True))
         else:
-            why = f"the kernel answers {errno.errorcode.get(code, code)} to unshare"
+            why = f"unshare fails with {errno.errorcode.get(code, code)}"
             items.append(Protection(f"{name} namespace", State.ABSENT, True, why, _remedy(code)))
     return items
 
@@ -101,13 +101,13 @@ def _landlock() -> Protection:
     version = landlock.abi()
     if version:
         return Protection("landlock", State.ENFORCED, required=False, detail=f"ABI {version}")
-    why = "this kernel has none; the mount namespace stands alone"
+    why = "this kernel has none; only the mount namespace protects files"
     return Protection("landlock", State.ABSENT, False, why, "Linux 5.13 or newer with landlock in its lsm= list.")
 
 
 def _always() -> list[Protection]:
     root = os.geteuid() == 0
-    user = "boxes run as an unprivileged host user of their own" if root else "boxes run as you, mapped, unprivileged"
+    user = "boxes run as an unprivileged host user" if root else "boxes run as you, mapped, unprivileged"
     return [
         Protection("no capabilities", State.ENFORCED, required=True),
         Protection("no_new_privs", State.ENFORCED, required=True),
