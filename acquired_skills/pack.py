@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from acquired_skills.composed.runs import KeptRuns
 from acquired_skills.find.catalog import Catalog
 from acquired_skills.in_box.effort import Effort
-from acquired_skills.lifecycle.approvals import Allowed
+from acquired_skills.lifecycle.approvals import ApprovalPolicy
 from acquired_skills.lifecycle.learned_requests import LearnedRequests
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.lifecycle.track_record import TrackRecord
@@ -35,9 +35,9 @@ COLLECTION = "skills_active"  # only listed skills, so that no query needs a fil
 
 
 async def open_pack(services: Services) -> Pack:
-    """The skills of this home, reconciled with their folders: a source of tools, and the library to manage them by.
+    """Open the skills of this home, reconciled with their folders: a source of tools, and the library to manage them.
 
-    Raises ConfigError when the folder of the skills, or the key that is to sign them, cannot be used.
+    Raises ConfigError if the folder of the skills, or the configured signing key, cannot be used.
     """
 
     def open_index() -> "StoredIndex":
@@ -61,8 +61,8 @@ async def open_pack(services: Services) -> Pack:
         )
     except OSError as error:
         raise ConfigError(
-            f"{error.filename or services.home.skills}: cannot be used to keep skills in ({error.strerror}). "
-            "Check what lies there and its permissions, or choose another home with --home."
+            f"{error.filename or services.home.skills}: cannot be used to store skills ({error.strerror}). "
+            "Check what is there and its permissions, or choose another home with --home."
         ) from error
     past = await asyncio.to_thread(PastRequests, services.records)
     learned = LearnedRequests(past, on=services.settings.skills.learn_requests)
@@ -83,12 +83,14 @@ async def open_pack(services: Services) -> Pack:
         allowed=frozenset(map(Destination.parse, services.settings.egress.allow)),
         effort=Effort(threshold=services.settings.skills.mutants_noticed),
         updates=services.updates,
-        unasked=Allowed(frozenset(services.settings.skills.packages), services.settings.skills.ask_always),
+        approval_policy=ApprovalPolicy(
+            frozenset(services.settings.skills.packages), services.settings.skills.ask_always
+        ),
     )
     try:
         await library.reconcile()
     except DiskFull as error:
-        log.warning("Skills are offered as the records know them, since they cannot be updated: %s", error)
+        log.warning("Skills are offered as recorded, since the records cannot be updated: %s", error)
     lock = await asyncio.to_thread(EngineLock, services.home.engines)
     runs = await asyncio.to_thread(KeptRuns, services.records, lock, services.clock, lambda: secrets.token_hex(8))
 

@@ -21,9 +21,10 @@ from rich.progress import Progress
 from rich.table import Table
 
 from acquired_skills.in_box.effort import Effort
+from acquired_skills.model.parsed import ParsedProposal
 from acquired_skills.model.proposal import Proposal, SkillRefused
 from acquired_skills.proof.admission import admit
-from acquired_skills.proof.mutation.mutants import mutants
+from acquired_skills.proof.mutation.mutants import make_mutants
 from sandbox.contract import Call, Job, Limits, Sandbox
 from sandbox.namespace.backend import NamespaceSandbox
 
@@ -94,9 +95,9 @@ def tests_of(problem: dict[str, Any]) -> str:
 def variants(source: str, most: int, seed: int) -> list[str]:
     """Sources of some mutants."""
     found = []
-    for index in range(len(mutants(ast.parse(source), most, seed))):
+    for index in range(len(make_mutants(ast.parse(source), most, seed))):
         tree = ast.parse(source)
-        mutants(tree, most, seed)[index].make()
+        make_mutants(tree, most, seed)[index].make()
         found.append(ast.unparse(tree))
     return found
 
@@ -148,7 +149,7 @@ def _calls(node: ast.AST, name: str) -> bool:
 async def _tried(offered: Proposal, box: Sandbox, effort: Effort, seed: int) -> Tried:
     began = time.perf_counter()
     try:
-        admission = await admit(offered, box, seed=seed, effort=effort)
+        admission = await admit(ParsedProposal.parse(offered), box, seed=seed, effort=effort)
     except SkillRefused as refused:
         parts = {problem.part for problem in refused.problems}
         took = time.perf_counter() - began

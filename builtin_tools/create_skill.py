@@ -4,7 +4,7 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from acquired_skills.lifecycle.approvals import asking
+from acquired_skills.lifecycle.approvals import approver
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.model.proposal import DEFAULT_TIMEOUT_S, Proposal, SkillRefused
 from acquired_skills.model.provenance import of_call
@@ -80,7 +80,7 @@ async def create_skill(
     approval: Approval | None = ctx.services.get(Approval)
     ctx.progress("checking the proposal", 0.0)
     try:
-        ask = asking(approval, ctx.call_id, ctx.turn.user)
+        ask = approver(approval, ctx.call_id, ctx.turn.user)
         skill = await library.create(proposal, ctx.progress, ask, agent=ctx.turn.agent_key)
     except SkillRefused as refused:
         raise ToolFailure(str(refused), reason="proposal_refused", may_have_started=False) from refused

@@ -6,11 +6,11 @@ from typing import Any, Literal
 
 from typing_extensions import TypedDict
 
-from acquired_skills.composed.suggest import MOST_CALLS, suggested
+from acquired_skills.composed.suggest import MOST_CALLS, suggest_pipelines
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.model.provenance import in_one_line, of_call
 from acquired_skills.model.skill import Skill, SkillError, SkillState
-from acquired_skills.proof.admission_report import brief
+from acquired_skills.proof.admission_report import report_summary
 from acquired_skills.store.failed_inputs import as_tests, whose
 from acquired_skills.tools.describe import (
     Numbers,
@@ -151,7 +151,7 @@ async def _suggest(ctx: CallContext) -> Produced:
     rows = await asyncio.to_thread(ctx.need(CallLog).recent, MOST_CALLS)
     own = [row for row in rows if user is None or row["user"] == user]
     specs = await ctx.need(Discovery).look_up({row["tool"] for row in own}, ctx.turn)
-    found = await asyncio.to_thread(suggested, own, specs)
+    found = await asyncio.to_thread(suggest_pipelines, own, specs)
     lines = [f"- {' -> '.join(each.tools)}, {each.times} times: {json.dumps(each.pipeline)}" for each in found]
     return Produced([each.value() for each in found], "\n".join(lines) or "No sequence of calls was repeated yet.")
 
@@ -170,7 +170,7 @@ async def _show(library: SkillLibrary, name: str, user: str | None) -> Produced:
     needed = f"\nNeeds {needs(skill)}" if needs(skill) else ""
     origin = f"\nFrom {in_one_line(skill.provenance)}" if skill.provenance else ""
     source = f"Code:\n{value['code']}\n\nTests:\n{value['tests']}"
-    proved = f"\nAdmitted with {brief(skill.admission)}" if brief(skill.admission) else ""
+    proved = f"\nAdmitted with {report_summary(skill.admission)}" if report_summary(skill.admission) else ""
     message = f"{_line(skill)}\nCall: {signature(skill)}{needed}{origin}{proved}\n\n{source}{cases}"
     return Produced(value, message)
 

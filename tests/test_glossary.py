@@ -13,29 +13,19 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGES = ("sandbox", "engine", "acquired_skills", "builtin_tools")
 ROW = re.compile(r"^\| (?P<term>[^|]+) \| (?P<meaning>[^|]+) \| `(?P<path>[\w.]+)` \|$", re.MULTILINE)
 # Names that several modules still define, and the new names that would end it. This list may only become shorter.
-MOST_REPEATED = 28
+MOST_REPEATED = 18
 REPEATED = {
-    "Allowed": "DeclarationRules in acquired_skills",
     "Answer": "ExecuteResponse in http_module, JsonDisplay in kernels/inside, VisionOutput in vision_analysis",
     "Approval": "PendingApproval in http/bodies, ApprovalGuard in policy",
-    "Call": "FunctionCall in sandbox, RunKey in composed",
     "Calls": "CallRunner in dispatch, RunningCalls in http",
-    "Change": "WorkspaceChange in sandbox, PipelineMutation in composed",
     "Check": "ContractCheck in sandbox, DoctorCheck in app, HealthCheck in builtin_tools",
-    "Compared": "DuplicateSearch in doubles, VariantAnswers in variants",
     "Document": "RegistryDocument in file_registry",
     "Entry": "ProvenanceEntry in registry, WorkspaceEntry in stores, CellRecord in kernels/history",
-    "Facts": "FailureFacts in recovery, AdmissionFacts in admission",
-    "From": "ArgumentReference in recovery, ValueReference in composed",
     "Health": "HealthResponse in http/bodies, HealthReport in system_utility",
     "Manifest": "ManifestResponse in http/bodies",
-    "Module": "ModuleInfo in http/bodies, StandInModule in in_box",
     "Output": "RichOutput in sandbox/kernels, OutputPiece in contract/events",
-    "Pipeline": "SkillPipeline in composed",
     "Problem": "HttpProblem in http/answers, LoadProblem in file_registry, ProposalProblem in acquired_skills",
-    "Reconciled": "VectorReconciliation in retrieval, FolderReconciliation in folders",
     "Replanned": "ReplanOutput in builtin_tools",
-    "Run": "LoopRun in agent, TestsRun in admission, PipelineRun in composed",
     "Screen": "NotebookScreen in cli, DemoScreen in demo",
     "Shown": "ShownOutput in nbclient_boxed, CellDisplay in kernels/shown, ShowOutput in manage_skills",
     "Suggestion": "SuggestOutput in manage_skills",

@@ -1,11 +1,13 @@
-"""`knackbox skills …`: what `create_skill` and `manage_skills` do, for people. Entry point of ``knackbox.commands``."""
+"""`knackbox skills …`: the functions of `create_skill` and `manage_skills` for people. Entry point
+``knackbox.commands``.
+"""
 
 import typer
 
 from acquired_skills.commands import compose, maintain, manage, search, show, sign, transfer
 
 app = typer.Typer(
-    help="The acquired skills: list, show, add, compose, search, sign, export, import, and keep them in order.",
+    help="The acquired skills: list, show, add, compose, search, sign, export, import, and verify them.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )

@@ -1,4 +1,4 @@
-"""`knackbox skills compose|suggest`: pipelines of calls as skills, and what on record looks like one."""
+"""`knackbox skills compose|suggest`: composes pipelines of calls, and suggests some from the call log."""
 
 import asyncio
 import json
@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from acquired_skills.commands.shared import count_of, with_skills
 from acquired_skills.composed.admission import DEFAULT_TIMEOUT_S, Composer
-from acquired_skills.composed.pipeline import told
-from acquired_skills.composed.suggest import MOST_CALLS, Suggestion, suggested
+from acquired_skills.composed.pipeline import validation_messages
+from acquired_skills.composed.suggest import MOST_CALLS, Suggestion, suggest_pipelines
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.model.proposal import Proposal, SkillRefused
 from acquired_skills.model.provenance import of_person
@@ -28,7 +28,7 @@ from engine.turn.discovery import Discovery
 
 
 class _File(BaseModel):
-    """What a file for `compose` holds: the arguments of the tool compose_skill."""
+    """The content of a file for `compose`: the arguments of the tool compose_skill."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -42,9 +42,16 @@ class _File(BaseModel):
 
     def proposal(self) -> Proposal:
         program, cases = json.dumps(self.pipeline), json.dumps(self.cases)
-        told = of_person("knackbox skills compose")
+        provenance = of_person("knackbox skills compose")
         return Proposal(
-            self.name, self.description, program, cases, tuple(self.examples), self.breaking, self.timeout_s, told
+            self.name,
+            self.description,
+            program,
+            cases,
+            tuple(self.examples),
+            self.breaking,
+            self.timeout_s,
+            provenance,
         )
 
 
@@ -53,7 +60,9 @@ def compose(
     file: Annotated[str, typer.Argument(metavar="FILE.json", help="name, description, pipeline, cases, examples.")],
     as_json: Json = False,
 ) -> None:
-    """Propose a pipeline of calls as a skill. It is kept when its cases prove it; otherwise all to change is told."""
+    """Propose a pipeline of calls as a skill. It is kept if its cases prove it; otherwise everything to change is
+    reported.
+    """
     proposal = _read(file).proposal()
 
     async def work(engine: Engine) -> Skill | SkillRefused:
@@ -78,15 +87,15 @@ def compose(
 
 def suggest(
     ctx: typer.Context,
-    times: Annotated[int, typer.Option("--times", min=2, help="How often a sequence must have come.")] = 3,
+    times: Annotated[int, typer.Option("--times", min=2, help="How often a sequence must occur.")] = 3,
     as_json: Json = False,
 ) -> None:
-    """Sequences of calls that were repeated, as pipelines to complete. Nothing is composed."""
+    """Suggest pipelines for sequences of calls that recur. Nothing is composed."""
 
     async def work(engine: Engine) -> list[Suggestion]:
         rows = await engine.audit(MOST_CALLS)
         specs = await engine.need(Discovery).look_up({row["tool"] for row in rows}, Turn())
-        return await asyncio.to_thread(suggested, rows, specs, times)
+        return await asyncio.to_thread(suggest_pipelines, rows, specs, times)
 
     with working("reading the calls"):
         found = with_engine(ctx, work)
@@ -94,7 +103,7 @@ def suggest(
         emit_json([each.value() for each in found])
         return
     if not found:
-        say(f"no sequence of calls was repeated {times} times.")
+        say(f"no sequence of calls occurred {times} times.")
     for each in found:
         emit(f"{' -> '.join(each.tools)}, {each.times} times\n{json.dumps(each.pipeline, indent=2)}")
         emit("".join(f"- {note}\n" for note in each.notes))
@@ -107,6 +116,6 @@ def _read(file: str) -> _File:
             raise ConfigError(f"{file}: it is not a JSON object; give name, description, pipeline and cases in one.")
         return _File.model_validate(given)
     except JsonError as error:
-        raise ConfigError(f"{file}: it is not JSON that can be used: {error}.") from error
+        raise ConfigError(f"{file}: it is not valid JSON: {error}.") from error
     except ValidationError as error:
-        raise ConfigError(f"{file}: {' '.join(told(error))}") from error
+        raise ConfigError(f"{file}: {' '.join(validation_messages(error))}") from error

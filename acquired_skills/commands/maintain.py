@@ -1,4 +1,4 @@
-"""`knackbox skills verify|reindex`: folders, records and index in agreement."""
+"""`knackbox skills verify|reindex`: makes folders, records and index agree."""
 
 import asyncio
 from collections import Counter
@@ -7,17 +7,17 @@ import typer
 
 from acquired_skills.commands.shared import with_counts, with_library
 from acquired_skills.lifecycle.library import SkillLibrary
-from acquired_skills.store.reconcile import Reconciled
+from acquired_skills.store.reconcile import ReconcileReport
 from engine.faces.cli.shared import Exit, Json, emit, emit_json, say, wants_json
 
 
 def verify(ctx: typer.Context, as_json: Json = False) -> None:
-    """Read every folder, check its hashes and signature, and make the records agree; tell who signed what.
+    """Read every folder, check its hashes and signature, and make the records agree; report who signed what.
 
-    Ends with 3 when a skill was set aside.
+    Exits with 3 if a skill was set aside.
     """
 
-    async def work(library: SkillLibrary) -> tuple[Reconciled, dict[str, str]]:
+    async def work(library: SkillLibrary) -> tuple[ReconcileReport, dict[str, str]]:
         report = await library.verify()
         return report, {one.name: await asyncio.to_thread(library.store.signer, one) for one in await library.skills()}
 
@@ -26,13 +26,17 @@ def verify(ctx: typer.Context, as_json: Json = False) -> None:
 
 
 def reindex(ctx: typer.Context, as_json: Json = False) -> None:
-    """As `verify`, then build the index of the listed skills anew."""
+    """Verify, then build the index of the listed skills again."""
     report, indexed = with_counts(ctx, "making vectors", lambda library, count: library.reindex(count))
     _reconciled(ctx, as_json, report, indexed)
 
 
 def _reconciled(
-    ctx: typer.Context, as_json: bool, report: Reconciled, indexed: int | None, signers: dict[str, str] | None = None
+    ctx: typer.Context,
+    as_json: bool,
+    report: ReconcileReport,
+    indexed: int | None,
+    signers: dict[str, str] | None = None,
 ) -> None:
     if wants_json(ctx, as_json):
         aside = [{"name": one.name, "reason": one.reason, "kept": str(one.kept)} for one in report.aside]
@@ -53,7 +57,7 @@ def _reconciled(
         for line in report.foreign:
             say(line)
         fine = report.known + len(report.read)
-        counts = f"{fine} skill{' is' if fine == 1 else 's are'} in order, {len(report.read)} rows were written anew"
+        counts = f"{fine} skill{' is' if fine == 1 else 's are'} in order, {len(report.read)} rows were rewritten"
         for key, count in sorted(Counter((signers or {}).values()).items()):
             emit(f"{count} signed by {key}" if key else f"{count} not signed")
         tail = "" if indexed is None else f", {indexed} indexed"

@@ -1,4 +1,4 @@
-"""`knackbox skills add|delete|restore|disable|enable|rollback`: changing what there is."""
+"""`knackbox skills add|delete|restore|disable|enable|rollback`: changes skills."""
 
 import asyncio
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from acquired_skills.commands.shared import Name, count_of, told, with_library, with_person
+from acquired_skills.commands.shared import Name, count_of, report_change, with_approver, with_library
 from acquired_skills.lifecycle.approvals import Ask
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.model.proposal import DEFAULT_TIMEOUT_S, Proposal, SkillRefused
@@ -22,13 +22,13 @@ def add(
     *,
     tests: Annotated[str, typer.Option("--tests", metavar="TESTS.py", help="The pytest module that proves it.")],
     description: Annotated[str, typer.Option("--description", "-d", help="What it does and when to use it.")],
-    name: Annotated[str | None, typer.Option("--name", help="When it is not the file's.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Its name, if not the file's.")] = None,
     example: Annotated[list[str] | None, typer.Option("--example", "-e", help="A request it answers; repeat.")] = None,
     breaking: Annotated[bool, typer.Option("--breaking", help="Need not pass the earlier version's tests.")] = False,
     timeout: Annotated[float, typer.Option("--timeout", help="Seconds one call may take.")] = DEFAULT_TIMEOUT_S,
     as_json: Json = False,
 ) -> None:
-    """Propose a skill. It is kept when its tests prove it in the box; otherwise everything to change is told."""
+    """Propose a skill. It is kept if its tests prove it in the box; otherwise everything to change is reported."""
     proposal = Proposal(
         name or Path(code).stem,
         description,
@@ -46,7 +46,7 @@ def add(
         except SkillRefused as refused:
             return refused
 
-    result = with_person(ctx, "running the tests in a box", work)
+    result = with_approver(ctx, "running the tests in a box", work)
     if isinstance(result, SkillRefused):
         if wants_json(ctx, as_json):
             emit_json({"admitted": False, "problems": [{"part": p.part, "text": p.text} for p in result.problems]})
@@ -60,7 +60,7 @@ def add(
 
 
 def delete(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
-    """Take a skill, or instructions, away; `restore` undoes it."""
+    """Delete a skill or instructions; `restore` undoes it."""
 
     async def work(library: SkillLibrary) -> Skill | None:
         if await library.find(name) is None and library.instructions.has(name):
@@ -69,11 +69,11 @@ def delete(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
         return await library.delete(name)
 
     skill = with_library(ctx, "deleting", work)
-    told(ctx, as_json, skill, f"{name} is deleted; `knackbox skills restore {name}` brings it back.", name)
+    report_change(ctx, as_json, skill, f"{name} is deleted; `knackbox skills restore {name}` brings it back.", name)
 
 
 def restore(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
-    """Bring the last deleted skill, or instructions, of this name back."""
+    """Restore the last deleted skill, or instructions, of this name."""
 
     async def work(library: SkillLibrary) -> Skill | None:
         try:
@@ -86,25 +86,25 @@ def restore(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
 
     skill = with_library(ctx, "restoring", work)
     what = f"version {skill.version} is back ({skill.state})" if skill else "is back (instructions)"
-    told(ctx, as_json, skill, f"{name} {what}.", name)
+    report_change(ctx, as_json, skill, f"{name} {what}.", name)
 
 
 def disable(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
     """Keep a skill, but do not offer it."""
     skill = with_library(ctx, "disabling", lambda library: library.set_state(name, SkillState.DISABLED))
-    told(ctx, as_json, skill, f"{name} is disabled.")
+    report_change(ctx, as_json, skill, f"{name} is disabled.")
 
 
 def enable(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
     """Offer a disabled skill again."""
     skill = with_library(ctx, "enabling", lambda library: library.set_state(name, SkillState.PROBATION))
-    told(ctx, as_json, skill, f"{name} is enabled, in probation.")
+    report_change(ctx, as_json, skill, f"{name} is enabled, in probation.")
 
 
 def rollback(
     ctx: typer.Context,
     name: Name,
-    version: Annotated[int | None, typer.Argument(help="Else the one before the current.")] = None,
+    version: Annotated[int | None, typer.Argument(help="By default the one before the current.")] = None,
     as_json: Json = False,
 ) -> None:
     """Make an earlier version current again, under a new number."""
@@ -113,4 +113,4 @@ def rollback(
         "rolling back",
         lambda library: library.rollback(name, version, in_one_line(of_person("knackbox skills rollback"))),
     )
-    told(ctx, as_json, skill, f"{name} has its earlier code again, as version {skill.version}.")
+    report_change(ctx, as_json, skill, f"{name} has its earlier code again, as version {skill.version}.")

@@ -1,4 +1,4 @@
-"""`knackbox skills search`: what retrieval finds, and why."""
+"""`knackbox skills search`: shows what retrieval finds, and why."""
 
 from typing import Annotated, Any
 
@@ -15,10 +15,10 @@ def search(
     ctx: typer.Context,
     query: Annotated[str, typer.Argument(help="A request, in your own words.")],
     k: Annotated[int | None, typer.Option("-k", min=1, max=1000, help="How many at most.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Show also what does not fit.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also show skills that do not fit.")] = False,
     as_json: Json = False,
 ) -> None:
-    """The skills that retrieval finds for a request, best first, and why."""
+    """Show the skills that retrieval finds for a request, best first, and why."""
 
     async def work(library: SkillLibrary) -> tuple[list[Found], int]:
         return await library.search(query, k, 0.0 if everything else None), len(await library.listed())
@@ -32,7 +32,7 @@ def search(
     elif listed:
         say(f"nothing fits: none of the {listed} listed skills is likely to be of use (--all shows the nearest).")
     else:
-        say("nothing is found: there is no listed skill.")
+        say("nothing found: there is no listed skill.")
 
 
 def _row(one: Found) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def _row(one: Found) -> dict[str, Any]:
 
 def _why(one: Found) -> str:
     reasons = ["its exact name"] if one.named else []
-    reasons.append(f"speaks of {one.covered:.0%} of the request")
+    reasons.append(f"covers {one.covered:.0%} of the request")
     if one.weight < 1:
-        reasons.append(f"weighed {one.weight:.2f} for its failures")
+        reasons.append(f"weighted {one.weight:.2f} for its failures")
     return "; ".join(reasons)

@@ -1,11 +1,11 @@
-"""What the commands of `knackbox skills` share: opening the library, and showing what it says."""
+"""Shared by the commands of `knackbox skills`: opens the library and prints results."""
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
 import typer
 
-from acquired_skills.lifecycle.approvals import Ask, asking
+from acquired_skills.lifecycle.approvals import Ask, approver
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.model.skill import Skill, SkillError, SkillMissing
 from acquired_skills.tools.describe import INSTRUCTIONS, summary
@@ -25,37 +25,37 @@ Name = Annotated[str, typer.Argument(help="The skill, as `knackbox skills list` 
 
 
 def with_library(ctx: typer.Context, label: str, work: Callable[[SkillLibrary], Coroutine[Any, Any, T]]) -> T:
-    """As `with_skills`, for work on the library alone."""
+    """Like `with_skills`, for work on the library alone."""
 
     async def session(library: SkillLibrary, _: Ask | None) -> T:
         return await work(library)
 
-    return with_person(ctx, label, session)
+    return with_approver(ctx, label, session)
 
 
-def with_person(
+def with_approver(
     ctx: typer.Context, label: str, work: Callable[[SkillLibrary, Ask | None], Coroutine[Any, Any, T]]
 ) -> T:
-    """As `with_library`, for work that may ask the person at the terminal to approve what a skill declares."""
+    """Like `with_library`, for work that may ask the person at the terminal to approve what a skill declares."""
 
     async def session(engine: Engine) -> T:
-        return await work(engine.need(SkillLibrary), asked_at_terminal(ctx, engine))
+        return await work(engine.need(SkillLibrary), terminal_approver(ctx, engine))
 
     return with_skills(ctx, label, session)
 
 
-def asked_at_terminal(ctx: typer.Context, engine: Engine) -> Ask | None:
-    """The person at the terminal, about what a skill declares; None where nobody is."""
-    return asking(engine.need(Approval), f"skills {ctx.info_name}", Turn().user)
+def terminal_approver(ctx: typer.Context, engine: Engine) -> Ask | None:
+    """Return a function that asks the person at the terminal; None without a terminal."""
+    return approver(engine.need(Approval), f"skills {ctx.info_name}", Turn().user)
 
 
 def with_skills(ctx: typer.Context, label: str, work: Callable[[Engine], Coroutine[Any, Any, T]]) -> T:
-    """Open the engine, do the work on its skills; what cannot be done ends the command with one clear line."""
+    """Open the engine and do the work on its skills. A failure ends the command with one clear line."""
     return _with_spinner(ctx, label, lambda engine, _: work(engine))
 
 
 def with_counts(ctx: typer.Context, label: str, work: Callable[[SkillLibrary, Count], Coroutine[Any, Any, T]]) -> T:
-    """As `with_library`, for work that says how far it is, which the spinner shows."""
+    """Like `with_library`, for work that reports its progress, which the spinner shows."""
 
     async def session(engine: Engine, spinner: Spinner) -> T:
         return await work(engine.need(SkillLibrary), lambda done, of: spinner.tell(f"{done} of {of}"))
@@ -77,8 +77,8 @@ def _with_spinner(ctx: typer.Context, label: str, work: Callable[[Engine, Spinne
         raise ConfigError(str(error)) from error
 
 
-def told(ctx: typer.Context, as_json: bool, skill: Skill | None, text: str, name: str = "") -> None:
-    """What was done. skill: None for instructions, whose name is `name`."""
+def report_change(ctx: typer.Context, as_json: bool, skill: Skill | None, text: str, name: str = "") -> None:
+    """Print what was done. skill: None for instructions, whose name is `name`."""
     if wants_json(ctx, as_json):
         emit_json(summary(skill) if skill else {"name": name, "state": INSTRUCTIONS})
     else:
@@ -91,6 +91,6 @@ def count_of(number: int, what: str) -> str:
 
 
 def table(rows: Sequence[Mapping[str, Any]], columns: tuple[str, ...]) -> None:
-    """The rows as a table on stdout, each on one line where it fits."""
+    """Print the rows as a table on stdout, each on one line if it fits."""
     cells = [["" if row[c] is None else " ".join(str(row[c]).split()) for c in columns] for row in rows]
     print_table([column.replace("_", " ") for column in columns], cells)

@@ -1,4 +1,4 @@
-"""`knackbox skills list|show|history|stats`: what there is and how it does."""
+"""`knackbox skills list|show|history|stats`: shows skills and their statistics."""
 
 import asyncio
 from typing import Annotated, Any
@@ -9,7 +9,7 @@ from acquired_skills.commands.shared import Name, table, with_library
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.model.provenance import in_one_line
 from acquired_skills.model.skill import Skill
-from acquired_skills.proof.admission_report import lines
+from acquired_skills.proof.admission_report import report_lines
 from acquired_skills.store.failed_inputs import as_tests
 from acquired_skills.tools.describe import (
     Summary,
@@ -27,11 +27,11 @@ from engine.faces.cli.shared import Json, emit, emit_json, say, visible, wants_j
 
 PAGE = 100  # rows
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="How many rows at most.")]
-After = Annotated[str, typer.Option("--after", metavar="NAME", help="Go on after the skill of this name.")]
+After = Annotated[str, typer.Option("--after", metavar="NAME", help="Start after the skill of this name.")]
 
 
 def list_(ctx: typer.Context, limit: Limit = PAGE, after: After = "", as_json: Json = False) -> None:
-    """The skills with their states and how they did, by name."""
+    """List the skills with their states and statistics, by name."""
 
     async def work(library: SkillLibrary) -> tuple[list[Summary], int]:
         return await listing(library, limit, after), await library.count()
@@ -50,7 +50,7 @@ def list_(ctx: typer.Context, limit: Limit = PAGE, after: After = "", as_json: J
 
 
 async def listing(library: SkillLibrary, limit: int, after: str) -> list[Summary]:
-    """One page: skills by name, and after the last of them the instructions."""
+    """Return one page: skills by name, followed by the instructions after the last skill."""
     skills = await library.page(limit, after)
     stats = by_version(await library.stats_of(skills))
     rows = [summary(skill, stats) for skill in skills]
@@ -60,7 +60,7 @@ async def listing(library: SkillLibrary, limit: int, after: str) -> list[Summary
 
 
 def show(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
-    """One skill whole: parameters, code, tests, and what anybody's calls of it failed on."""
+    """Show one skill in full: parameters, code, tests, and the inputs that it failed on."""
 
     async def work(library: SkillLibrary) -> tuple[Skill | None, dict[str, Any], str]:
         if await library.find(name) is None and library.instructions.has(name):
@@ -86,7 +86,7 @@ def show(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
     if needs(skill):
         _tell(f"needs {needs(skill)}")
     _tell("".join(f"- {example}\n" for example in skill.examples))
-    _tell("".join(f"{line}\n" for line in ["# how it was admitted", *lines(skill.admission)]))
+    _tell("".join(f"{line}\n" for line in ["# how it was admitted", *report_lines(skill.admission)]))
     program, tests = skill.files
     _tell(f"# {program}\n{found['code']}\n# {tests}\n{found['tests']}")
     if cases:
@@ -94,12 +94,12 @@ def show(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
 
 
 def _tell(text: str) -> None:
-    """What others wrote, with nothing in it that a terminal would obey."""
+    """Print text from elsewhere without terminal control characters."""
     emit(visible(text))
 
 
 def history(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
-    """The versions kept, the current one last."""
+    """List the kept versions, the current one last."""
     versions = with_library(ctx, "reading the versions", lambda library: library.history(name))
     rows = [
         {"version": v.version, "created": v.created, "tests": v.tests, "description": v.description} for v in versions
@@ -112,12 +112,12 @@ def history(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
 
 def stats(
     ctx: typer.Context,
-    name: Annotated[str | None, typer.Argument(help="One skill; all without it.")] = None,
+    name: Annotated[str | None, typer.Argument(help="One skill; by default all.")] = None,
     limit: Limit = PAGE,
     after: After = "",
     as_json: Json = False,
 ) -> None:
-    """Calls, failures and latency of every version."""
+    """Show calls, failures and latency of every version."""
     found = with_library(ctx, "counting", lambda library: library.stats(name, limit, after))
     rows = [numbers(one) for one in found]
     if wants_json(ctx, as_json):

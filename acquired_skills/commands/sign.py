@@ -1,4 +1,4 @@
-"""`knackbox skills sign`: a key for the skills of a home, and a person's signature under them."""
+"""`knackbox skills sign`: makes the signing key of a home, and signs skills."""
 
 from typing import Annotated
 
@@ -17,12 +17,12 @@ from engine.stores.locks import FileLock
 
 def sign(
     ctx: typer.Context,
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help="Those; all without any.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help="By default all.")] = None,
     *,
-    new_key: Annotated[bool, typer.Option("--new-key", help="Make the key first, when there is none.")] = False,
+    new_key: Annotated[bool, typer.Option("--new-key", help="Make the key first, if there is none.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Sign skills with this home's key, whoever signed them before. What was changed since it was signed is not."""
+    """Sign skills with this home's key, whoever signed them before. Skills changed after signing are refused."""
     home, settings = settings_of(ctx)
     path = key_path(home, settings.skills)
     key = SigningKey(path)
@@ -30,7 +30,7 @@ def sign(
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with FileLock(path.with_name(f"{path.name}.lock")).exclusive():
             if key.exists:
-                fail(f"{path} is there already: move it away for a new one, and keep its public key in `trusted_keys`.")
+                fail(f"{path} exists already: move it away for a new one, and keep its public key in `trusted_keys`.")
             key.make(lambda _: None)
     elif not key.exists:
         fail(f"{path}: there is no key to sign with; --new-key makes one.", Exit.USAGE)

@@ -1,4 +1,4 @@
-"""`knackbox skills export|import`: skills from here to elsewhere and back, in the Agent Skills format."""
+"""`knackbox skills export|import`: exchanges skills in the Agent Skills format."""
 
 import asyncio
 from pathlib import Path
@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from acquired_skills.commands.shared import asked_at_terminal, with_library, with_skills
+from acquired_skills.commands.shared import terminal_approver, with_library, with_skills
 from acquired_skills.composed.admission import Composer
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.model.names import folder_name
 from acquired_skills.model.provenance import of_person
 from acquired_skills.portable.exporting import files_of, zipped
-from acquired_skills.portable.importing import Brought, bring_in
+from acquired_skills.portable.importing import ImportResult, import_skills
 from acquired_skills.store.archive import Files, Unreadable
 from engine.app.engine import Engine
 from engine.contract.turn import Turn
@@ -24,10 +24,12 @@ from engine.stores.atomic import write_atomic
 def export(
     ctx: typer.Context,
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="As `knackbox skills list` shows them.")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="The zip file; else NAME.zip here.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The zip file; by default NAME.zip here.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write skills, their current versions, into a zip file. The same skills make the same bytes."""
+    """Write the current versions of skills into a zip file. The same skills give the same bytes."""
 
     async def work(library: SkillLibrary) -> dict[str, Files]:
         return {
@@ -41,7 +43,7 @@ def export(
         write_atomic(target, zipped(found))
     except OSError as error:
         why = error.strerror or error
-        fail(f"{target} cannot be written ({why}): name a file in a folder that there is.", Exit.USAGE)
+        fail(f"{target} cannot be written ({why}): name a file in an existing folder.", Exit.USAGE)
     if wants_json(ctx, as_json):
         emit_json({"file": str(target), "skills": sorted(found)})
     else:
@@ -54,24 +56,28 @@ def import_(
         list[Path], typer.Argument(metavar="FOLDER|FILE.zip...", help="Agent Skills.", exists=True, readable=True)
     ],
     *,
-    as_text: Annotated[bool, typer.Option("--as-instructions", help="Keep as text, even what has tests.")] = False,
+    as_text: Annotated[bool, typer.Option("--as-instructions", help="Keep as text, even if it has tests.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Take in Agent Skills. One with a function and tests, or a pipeline and cases, has to prove itself here; one
-    without is kept as instructions and never run. Ends with 1 when something was refused, and with 2, before anything
-    is imported, when a file is missing.
+    """Import Agent Skills.
+
+    One with a function and tests, or a pipeline and cases, has to prove itself here. One without is kept as
+    instructions and never run. Exits with 1 if something was refused, and with 2, before anything is imported, if a
+    file is missing.
     """
 
-    async def work(engine: Engine) -> list[Brought]:
-        library, ask = engine.need(SkillLibrary), asked_at_terminal(ctx, engine)
+    async def work(engine: Engine) -> list[ImportResult]:
+        library, ask = engine.need(SkillLibrary), terminal_approver(ctx, engine)
         composer = Composer(library, engine.need(InnerCalls), engine.sandbox, Turn())
-        told = of_person("knackbox skills import")
-        brought: list[Brought] = []
+        provenance = of_person("knackbox skills import")
+        brought: list[ImportResult] = []
         for path in paths:
             try:
-                brought += await bring_in(path, library, composer=composer, provenance=told, ask=ask, as_text=as_text)
+                brought += await import_skills(
+                    path, library, composer=composer, provenance=provenance, ask=ask, as_text=as_text
+                )
             except Unreadable as error:
-                brought.append(Brought(path.name, "refused", 0, str(error)))
+                brought.append(ImportResult(path.name, "refused", 0, str(error)))
         return brought
 
     found = with_skills(ctx, "importing", work)

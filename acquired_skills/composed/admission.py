@@ -1,4 +1,4 @@
-"""The door for composed skills: what a proposal with a pipeline must show before it is kept (SKILL-16)."""
+"""Admits composed skills: what a proposal with a pipeline must prove (SKILL-16)."""
 
 import asyncio
 from collections.abc import Mapping
@@ -6,19 +6,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from acquired_skills.composed.cases import Case, read_cases
-from acquired_skills.composed.checks import Checked, check_pipeline
+from acquired_skills.composed.checks import CheckedPipeline, check_pipeline
 from acquired_skills.composed.output import derived_output
-from acquired_skills.composed.pipeline import BadPipeline, Pipeline, calls_of, read_pipeline
+from acquired_skills.composed.pipeline import ComposedPipeline, InvalidPipeline, calls_of, read_pipeline
 from acquired_skills.composed.proof import Proof, prove
 from acquired_skills.composed.running import StepFailed
 from acquired_skills.jobs.skill_job import job_of
 from acquired_skills.lifecycle.library import SkillLibrary
-from acquired_skills.model.cycles import MOST_NESTED, circle, nested
+from acquired_skills.model.cycles import MOST_NESTED, find_cycle, nesting_depth
 from acquired_skills.model.effects import effects_of
-from acquired_skills.model.output_schema import kept
-from acquired_skills.model.proposal import OTHER_KIND, Problem, Proposal, SkillRefused
+from acquired_skills.model.output_schema import usable_output_schema
+from acquired_skills.model.proposal import OTHER_KIND, Proposal, ProposalProblem, SkillRefused
 from acquired_skills.model.skill import Skill, SkillKind, SkillState
-from acquired_skills.proof.admitted_skill import is_same, sha256
+from acquired_skills.proof.admitted_skill import is_unchanged, sha256
 from acquired_skills.proof.static_checks import check_words
 from engine.contract.spec import ToolSpec
 from engine.contract.strict_json import read_json, write_json
@@ -32,7 +32,7 @@ DEFAULT_TIMEOUT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Composer:
-    """What composing needs. turn: who composes: it may call only what that turn may."""
+    """Composes skills. turn: of the composer, whose permissions limit what the skill may call."""
 
     library: SkillLibrary
     calls: InnerCalls
@@ -40,9 +40,12 @@ class Composer:
     turn: Turn
 
     async def compose(self, proposal: Proposal) -> Skill:
-        """Admit a composed skill. `proposal.code` is the pipeline, `proposal.tests` are the cases, both JSON.
+        """Admit a composed skill. `proposal.code` is the pipeline and `proposal.tests` are the cases, both JSON.
 
-        Raises SkillRefused with everything to change, SkillChanged when another process was faster, SandboxError.
+        Raises:
+            SkillRefused: with everything to change.
+            SkillChanged: another process was faster.
+            SandboxError: no box can run.
         """
         proposal = replace(proposal, description=proposal.description.strip())
         problems = await asyncio.to_thread(check_words, proposal, self.library.static_names())
@@ -58,7 +61,7 @@ class Composer:
         earlier = await self._earlier(proposal, current)
         tools = await self._tools(pipeline)
         checked = await self._checked(proposal, pipeline, tools)
-        proof = await prove(pipeline, cases, earlier, self._run_skill, self.library.noticed)
+        proof = await prove(pipeline, cases, earlier, self._run_skill, self.library.mutation_threshold)
         if proof.problems:
             raise SkillRefused(proposal.name, proof.problems)
         skill = self._skill(
@@ -66,44 +69,48 @@ class Composer:
         )
         returns = derived_output(pipeline, checked.parameters, tools)
         expected = [{"value": case.expect} for case in cases if case.expects]
-        skill = replace(skill, returns=await asyncio.to_thread(kept, returns, expected))
+        skill = replace(skill, returns=await asyncio.to_thread(usable_output_schema, returns, expected))
         return await self.library.publish(skill, proposal, current.version if current else 0)
 
     async def _earlier(self, proposal: Proposal, current: Skill | None) -> list[Case]:
-        """Cases of the version before, which the new one must pass, too."""
+        """Return the cases of the version before, which the new one must pass too."""
         if current is None:
             return []
-        if is_same(current, proposal):
-            same = f"This is version {current.version} already: there is nothing to do."
-            raise SkillRefused(proposal.name, [Problem("version", same)])
+        if is_unchanged(current, proposal):
+            same = f"This is already version {current.version}: there is nothing to do."
+            raise SkillRefused(proposal.name, [ProposalProblem("version", same)])
         if proposal.breaking:
             return []
         if current.kind is not SkillKind.COMPOSED:
             raise SkillRefused(
-                proposal.name, [Problem("version", f"It is a {current.kind} skill so far: {OTHER_KIND}")]
+                proposal.name, [ProposalProblem("version", f"It is a {current.kind} skill so far: {OTHER_KIND}")]
             )
         return read_cases((await self.library.tests(current)).decode())
 
-    async def _tools(self, pipeline: Pipeline) -> dict[str, ToolSpec]:
+    async def _tools(self, pipeline: ComposedPipeline) -> dict[str, ToolSpec]:
         found = {name: await self.calls.find(name, self.turn) for name in calls_of(pipeline)}
         return {name: tool.spec for name, tool in found.items() if tool is not None}
 
-    async def _checked(self, proposal: Proposal, pipeline: Pipeline, tools: Mapping[str, ToolSpec]) -> Checked:
-        """Raises SkillRefused with everything that reading finds."""
+    async def _checked(
+        self, proposal: Proposal, pipeline: ComposedPipeline, tools: Mapping[str, ToolSpec]
+    ) -> CheckedPipeline:
+        """Run the static checks. Raises SkillRefused with every problem."""
         skills = self.library.known
         problems, calls = [], calls_of(pipeline)
-        if way := await asyncio.to_thread(circle, proposal.name, calls, skills):
+        if way := await asyncio.to_thread(find_cycle, proposal.name, calls, skills):
             problems.append(f"It would call itself: {' -> '.join(way)}.")
-        elif await asyncio.to_thread(nested, calls, skills) >= MOST_NESTED:
-            problems.append(f"Composed skills would be nested more than {MOST_NESTED} deep: call what they call.")
+        elif await asyncio.to_thread(nesting_depth, calls, skills) >= MOST_NESTED:
+            problems.append(
+                f"Composed skills would be nested more than {MOST_NESTED} levels deep: call their tools instead."
+            )
         checked = await asyncio.to_thread(check_pipeline, pipeline, tools, self.turn)
         problems += checked.problems
         if problems:
-            raise SkillRefused(proposal.name, [Problem("pipeline", text) for text in problems])
+            raise SkillRefused(proposal.name, [ProposalProblem("pipeline", text) for text in problems])
         return checked
 
     async def _run_skill(self, name: str, arguments: Mapping[str, Any]) -> tuple[Any] | None:
-        """What a skill gives whose code connects to nothing; None for any other tool."""
+        """Return the value of a skill whose code has no destinations; None for any other tool."""
         skill = await self.library.find(name)
         if skill is None or skill.kind is not SkillKind.CODE or skill.destinations:
             return None
@@ -116,8 +123,8 @@ class Composer:
         self,
         *,
         proposal: Proposal,
-        pipeline: Pipeline,
-        checked: Checked,
+        pipeline: ComposedPipeline,
+        checked: CheckedPipeline,
         tools: Mapping[str, ToolSpec],
         cases: list[Case],
         proof: Proof,
@@ -137,21 +144,21 @@ class Composer:
             examples=proposal.examples,
             provenance=dict(proposal.provenance),
             timeout_s=proposal.timeout_s,
-            admission={"mutants": {"met": proof.tried, "killed": proof.noticed, "survived": proof.survived}},
+            admission={"mutants": {"met": proof.tried, "killed": proof.killed, "survived": proof.survived}},
             kind=SkillKind.COMPOSED,
             calls=calls_of(pipeline),
             effects=effects_of(tools.values()).model_dump(mode="json"),
         )
 
 
-def _read(proposal: Proposal, problems: list[Problem]) -> tuple[Pipeline | None, list[Case]]:
+def _read(proposal: Proposal, problems: list[ProposalProblem]) -> tuple[ComposedPipeline | None, list[Case]]:
     pipeline, cases = None, []
     try:
         pipeline = read_pipeline(proposal.code)
-    except BadPipeline as error:
-        problems += [Problem("pipeline", line) for line in error.lines]
+    except InvalidPipeline as error:
+        problems += [ProposalProblem("pipeline", line) for line in error.lines]
     try:
         cases = read_cases(proposal.tests)
-    except BadPipeline as error:
-        problems += [Problem("cases", line) for line in error.lines]
+    except InvalidPipeline as error:
+        problems += [ProposalProblem("cases", line) for line in error.lines]
     return pipeline, cases

@@ -1,19 +1,19 @@
-"""The cases that prove a pipeline: what goes in, what the world is said to answer, what comes out, and what is asked.
+"""Cases that prove a pipeline: arguments, simulated outputs of steps, and the expected output and inputs.
 
     [{"arguments": {"url": "https://example.com"},
-      "steps": {"fetch": {"title": "Example"}},                      outputs in the place of calls
-      "asked": {"fetch": {"url": "https://example.com"}},            what those calls must have been asked
+      "steps": {"fetch": {"title": "Example"}},                      outputs that replace calls
+      "asked": {"fetch": {"url": "https://example.com"}},            expected inputs of those calls
       "expect": "Example"}]
 
-A step is named by its name, or, where it is done several times, by its place (`titles.0.fetch`).
+A step is given by its name or, if it runs several times, by its place (`titles.0.fetch`).
 """
 
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from acquired_skills.composed.mapping import NoMapping, strict
-from acquired_skills.composed.pipeline import BadPipeline, told
+from acquired_skills.composed.mapping import InvalidMapping, read_bounded_json
+from acquired_skills.composed.pipeline import InvalidPipeline, validation_messages
 
 MOST_BYTES = 256 << 10
 MOST_CASES = 50
@@ -22,7 +22,7 @@ _Place = Annotated[str, Field(min_length=1, max_length=300)]
 
 
 class Case(BaseModel):
-    """One run. expect: its output, compared when it is given. asked: inputs of steps, by name or place."""
+    """One run. expect: the expected output, if given. asked: expected inputs of steps, by name or place."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -40,14 +40,14 @@ _CASES = TypeAdapter(Annotated[list[Case], Field(min_length=1, max_length=MOST_C
 
 
 def read_cases(text: str) -> list[Case]:
-    """The cases of a JSON text. Raises BadPipeline."""
+    """Parse the cases of a JSON text. Raises InvalidPipeline."""
     try:
-        cases = _CASES.validate_python(strict(text, MOST_BYTES, DEEPEST_JSON))
-    except NoMapping as error:
-        raise BadPipeline([f"The cases cannot be read: {error}."]) from None
+        cases = _CASES.validate_python(read_bounded_json(text, MOST_BYTES, DEEPEST_JSON))
+    except InvalidMapping as error:
+        raise InvalidPipeline([f"The cases cannot be read: {error}."]) from None
     except ValidationError as error:
-        raise BadPipeline(told(error)) from None
+        raise InvalidPipeline(validation_messages(error)) from None
     empty = [str(number) for number, case in enumerate(cases, 1) if not case.expects and not case.asked]
     if empty:
-        raise BadPipeline([f"Case {', '.join(empty)} asserts nothing: give `expect`, `asked`, or both."])
+        raise InvalidPipeline([f"Case {', '.join(empty)} asserts nothing: give `expect`, `asked`, or both."])
     return cases

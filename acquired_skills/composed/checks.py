@@ -1,27 +1,27 @@
-"""What can be said of a pipeline before it runs: every mapping resolves, types fit, tools exist and may be called.
+"""Checks a pipeline before it runs: references resolve, types fit, and its tools exist and may be called.
 
-A name is visible from the step after it to the end of its block, and in the blocks within: so whatever way a run takes,
-what a step refers to was there before it.
+A name is visible from the step after it to the end of its block, and in the blocks inside. So on any path through the
+pipeline, a step only refers to values that exist.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from acquired_skills.composed.conditions import asked
-from acquired_skills.composed.mapping import From, Mapped, references
+from acquired_skills.composed.conditions import condition_references
+from acquired_skills.composed.mapping import Mapped, Reference, references
 from acquired_skills.composed.pipeline import (
     ARGUMENTS,
     Block,
     BranchStep,
     CallStep,
+    ComposedPipeline,
     MapStep,
-    Pipeline,
     conditioned,
     mapped,
     steps_of,
 )
-from acquired_skills.composed.types import UNKNOWN, Schema, inside, kinds, schema_of, why_not_fit
+from acquired_skills.composed.types import UNKNOWN, Schema, kinds, schema_at, schema_of, why_not_fit
 from acquired_skills.model.input_schema import why_unusable
 from acquired_skills.model.skill import SkillState
 from engine.contract.spec import Origin, ToolSpec
@@ -29,22 +29,24 @@ from engine.contract.turn import Turn
 from engine.policy.access import DISCOVERY_TOOLS, why_not
 from engine.registry.nearest import nearest
 
-RESUME = "resume"  # an argument that every composed skill has: to go on with a run that failed
+RESUME = "resume"  # an argument of every composed skill: resumes a failed run
 LISTED = tuple(state.value for state in SkillState if state.listed)
-NO_STEPS = frozenset({"skills", "control", "discovery"})  # categories of tools that are no steps
+NO_STEPS = frozenset({"skills", "control", "discovery"})  # categories of tools that cannot be steps
 
 
 @dataclass(slots=True)
-class Checked:
-    """parameters: the arguments' JSON Schema. problems: one sentence each, that says what to change."""
+class CheckedPipeline:
+    """parameters: JSON Schema of the arguments. problems: one sentence each that says what to change."""
 
     parameters: Mapping[str, Any] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
 
-def check_pipeline(pipeline: Pipeline, tools: Mapping[str, ToolSpec], turn: Turn) -> Checked:
-    """Everything that reading finds. tools: those there are of the names it calls. turn: who composes it."""
-    checked = Checked()
+def check_pipeline(pipeline: ComposedPipeline, tools: Mapping[str, ToolSpec], turn: Turn) -> CheckedPipeline:
+    """Return everything that can be found without running it. tools: the existing tools that it calls. turn: of the
+    composer.
+    """
+    checked = CheckedPipeline()
     checked.problems += _names(pipeline)
     for step in steps_of(pipeline):
         if isinstance(step, CallStep) and (problem := _callable(step, tools, turn)):
@@ -55,7 +57,7 @@ def check_pipeline(pipeline: Pipeline, tools: Mapping[str, ToolSpec], turn: Turn
         return checked
     properties = parameters.get("properties", {})
     if RESUME in properties:
-        checked.problems.append(f"`{RESUME}` is an argument that every composed skill has: call yours something else.")
+        checked.problems.append(f"`{RESUME}` is an argument of every composed skill: choose another name for yours.")
     used = {each.path[1] for each in _all_references(pipeline) if each.path[0] == ARGUMENTS and len(each.path) > 1}
     whole = any(each.path == (ARGUMENTS,) for each in _all_references(pipeline))
     if unused := [] if whole else sorted(properties.keys() - used):
@@ -66,9 +68,11 @@ def check_pipeline(pipeline: Pipeline, tools: Mapping[str, ToolSpec], turn: Turn
     return checked
 
 
-def derived_parameters(pipeline: Pipeline, tools: Mapping[str, ToolSpec]) -> dict[str, Any]:
-    """The arguments that it refers to, each with what the first tool that takes it as it is says of it; required
-    unless every reference has a default."""
+def derived_parameters(pipeline: ComposedPipeline, tools: Mapping[str, ToolSpec]) -> dict[str, Any]:
+    """Return a schema of the arguments that it refers to.
+
+    Each has the schema of the first tool that takes it unchanged. It is required unless every reference has a default.
+    """
     properties: dict[str, Any] = {}
     required: set[str] = set()
     for each in _all_references(pipeline):
@@ -82,7 +86,7 @@ def derived_parameters(pipeline: Pipeline, tools: Mapping[str, ToolSpec]) -> dic
         if not isinstance(step, CallStep):
             continue
         for name, value in step.inputs.items():
-            if isinstance(value, From) and value.path[0] == ARGUMENTS and len(value.path) == 2:  # noqa: PLR2004
+            if isinstance(value, Reference) and value.path[0] == ARGUMENTS and len(value.path) == 2:  # noqa: PLR2004
                 taken = _properties(tools[step.call].parameters).get(name) if step.call in tools else None
                 known = properties[value.path[1]]
                 if isinstance(taken, Mapping) and known.keys() <= {"default"} and not _refers(taken):
@@ -95,7 +99,7 @@ def derived_parameters(pipeline: Pipeline, tools: Mapping[str, ToolSpec]) -> dic
 
 
 class _Reading:
-    """One way through the blocks, with what is known of the values that are visible."""
+    """Walks through the blocks with the schemas of the visible values."""
 
     def __init__(self, tools: Mapping[str, ToolSpec]) -> None:
         self._tools = tools
@@ -120,7 +124,7 @@ class _Reading:
                 item: Schema = items if isinstance(items, Mapping) else UNKNOWN
                 yield from self.block(step.each, {**scope, step.item: item}, f"{at}.")
             case BranchStep():
-                for each in asked(conditioned(step.condition)):
+                for each in condition_references(conditioned(step.condition)):
                     yield from self._leads(each, scope, f"`if` of {at}")
                 yield from self.block(step.then, scope, f"{at}.then.")
                 if step.otherwise is not None:
@@ -152,27 +156,27 @@ class _Reading:
             yield from self._leads(each, scope, where)
 
     @staticmethod
-    def _leads(each: From, scope: Mapping[str, Schema], where: str) -> Iterator[str]:
+    def _leads(each: Reference, scope: Mapping[str, Schema], where: str) -> Iterator[str]:
         if each.path[0] not in scope:
             yield (
-                f"{where} refers to `{each.pointer[:200]}`, but no `{each.path[0][:80]}` is there at that point; "
-                f"there are: {', '.join(scope)}."
+                f"{where} refers to `{each.pointer[:200]}`, but `{each.path[0][:80]}` is not available there; "
+                f"available: {', '.join(scope)}."
             )
-        elif inside(scope[each.path[0]], each.path[1:]) is None and each.otherwise is None:
-            yield f"{where} refers to `{each.pointer[:200]}`, which is nowhere in what is known of `{each.path[0]}`."
+        elif schema_at(scope[each.path[0]], each.path[1:]) is None and each.otherwise is None:
+            yield f"{where} refers to `{each.pointer[:200]}`, which the schema of `{each.path[0]}` does not have."
 
 
 def _gives(step: CallStep | MapStep | BranchStep) -> Schema:
-    """Tools do not say what they give, so of a call nothing is known."""
+    """Return the schema of a step's output. Nothing is known about a call's."""
     return {"type": "array"} if isinstance(step, MapStep) else UNKNOWN
 
 
-def _names(pipeline: Pipeline) -> Iterator[str]:
+def _names(pipeline: ComposedPipeline) -> Iterator[str]:
     seen = {ARGUMENTS}
     for step in steps_of(pipeline):
         for name in (step.name, *([step.item] if isinstance(step, MapStep) and step.item != "item" else [])):
             if name in seen or name == "item":
-                yield f"Two things are called `{name}`: every step, and what a map calls its item, has its own name."
+                yield f"The name `{name}` is used twice: every step and every map item needs its own name."
             seen.add(name)
 
 
@@ -181,7 +185,7 @@ def _callable(step: CallStep, tools: Mapping[str, ToolSpec], turn: Turn) -> str:
     if spec is None:
         return f"{step.name}: there is no tool or skill called `{step.call[:80]}`."
     if spec.category in NO_STEPS or spec.name in DISCOVERY_TOOLS:
-        return f"{step.name}: `{spec.name}` is not a step: it steers the agent, or changes which tools there are."
+        return f"{step.name}: `{spec.name}` cannot be a step: it controls the agent or the set of tools."
     if spec.name != step.call:
         return f"{step.name}: call `{spec.name}` by its name, not by `{step.call[:80]}`."
     if (state := spec.meta.get("state", LISTED[0])) not in LISTED and spec.origin is not Origin.STATIC:
@@ -190,7 +194,7 @@ def _callable(step: CallStep, tools: Mapping[str, ToolSpec], turn: Turn) -> str:
     return f"{step.name}: `{spec.name}` may not be called: {reason}." if reason else ""
 
 
-def _all_references(block: Block) -> Iterator[From]:
+def _all_references(block: Block) -> Iterator[Reference]:
     yield from references(mapped(block.output))
     for step in block.steps:
         match step:
@@ -201,20 +205,20 @@ def _all_references(block: Block) -> Iterator[From]:
                 yield from references(mapped(step.map))
                 yield from _all_references(step.each)
             case BranchStep():
-                yield from asked(conditioned(step.condition))
+                yield from condition_references(conditioned(step.condition))
                 yield from _all_references(step.then)
                 if step.otherwise is not None:
                     yield from _all_references(step.otherwise)
 
 
 def _properties(schema: Schema) -> Mapping[str, Any]:
-    """Of any tool's parameters: those of modules are others' words."""
+    """Return the properties of a tool's parameters. A module's schema is untrusted."""
     properties = schema.get("properties")
     return properties if isinstance(properties, Mapping) else {}
 
 
 def _refers(schema: Any) -> bool:
-    """Whether it has a `$ref`, which would lead nowhere in another schema."""
+    """Return whether it has a `$ref`, which would not resolve in another schema."""
     if isinstance(schema, Mapping):
         return "$ref" in schema or any(map(_refers, schema.values()))
     return isinstance(schema, list) and any(map(_refers, schema))

@@ -1,13 +1,13 @@
-"""Mappings: where the inputs of a step, and what a pipeline gives, come from. Data, never code.
+"""Mappings: where the inputs of a step and the output of a pipeline come from. They are data, never code.
 
-A JSON value stands for itself, except for objects with one of these keys:
+A JSON value is itself, except objects with one of these keys:
 
-    {"from": "/fetch/items/0/title"}                  a JSON Pointer (RFC 6901) below a name
-    {"from": "/arguments/limit", "default": 10}       with a default where it leads nowhere
-    {"text": ["Dear ", {"from": "/arguments/name"}]}  the parts, one after the other, as text; what is no text as JSON
+    {"from": "/fetch/items/0/title"}                  a JSON Pointer (RFC 6901), which begins with a name
+    {"from": "/arguments/limit", "default": 10}       with a default for a path that does not exist
+    {"text": ["Dear ", {"from": "/arguments/name"}]}  the parts joined as text; other values as JSON
     {"const": {"from": "is not read here"}}           the value as it is
 
-The names are `arguments`, earlier steps, and what a map calls its item.
+The names are `arguments`, earlier steps, and the item name of a map.
 """
 
 import json
@@ -19,15 +19,15 @@ from engine.contract.strict_json import DEEPEST, JsonError, read_json, too_deep
 
 MOST_REFERENCES = 50  # in one mapping
 MOST_POINTER = 500  # characters
-MOST_BYTES = 1 << 20  # of what one mapping, or one step, gives, about
+MOST_BYTES = 1 << 20  # approximate limit of the output of one mapping or one step
 
 
-class NoMapping(ValueError):
-    """A JSON value that is meant as a mapping and is none; says why."""
+class InvalidMapping(ValueError):
+    """A JSON value that is not a valid mapping; says why."""
 
 
-class Unresolved(ValueError):
-    """A mapping that cannot be followed with the values there are; says which and why."""
+class UnresolvedReference(ValueError):
+    """A mapping that cannot be evaluated with these values; says which and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,13 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class From:
-    """path: the name, then keys and indices. otherwise: when the path leads nowhere; None: that is a failure."""
+class Reference:
+    """A reference to an earlier value.
+
+    Attributes:
+        path: the name, then keys and indices.
+        otherwise: the value for a path that does not exist; None makes that a failure.
+    """
 
     path: tuple[str, ...]
     otherwise: Constant | None = None
@@ -62,28 +67,28 @@ class Fields:
     fields: Mapping[str, "Mapped"]
 
 
-Mapped: TypeAlias = Constant | From | Text | Items | Fields
+Mapped: TypeAlias = Constant | Reference | Text | Items | Fields
 
 
 def mapping_of(value: Any) -> Mapped:
-    """The mapping that a JSON value is. Raises NoMapping. The caller bounds its depth."""
+    """Parse a mapping from a JSON value, whose depth the caller has limited. Raises InvalidMapping."""
     mapped = _mapping(value)
     if sum(1 for _ in references(mapped)) > MOST_REFERENCES:
-        raise NoMapping(f"it refers to more than {MOST_REFERENCES} values")
+        raise InvalidMapping(f"it refers to more than {MOST_REFERENCES} values")
     return mapped
 
 
 def pointer_of(text: Any) -> tuple[str, ...]:
-    """Its parts. Raises NoMapping."""
+    """Return the parts of a JSON Pointer. Raises InvalidMapping."""
     if not isinstance(text, str) or not text.startswith("/") or len(text) > MOST_POINTER:
-        raise NoMapping(f"{str(text)[:80]!r} is no JSON Pointer: write it like /arguments/url or /step/items/0")
+        raise InvalidMapping(f"{str(text)[:80]!r} is not a JSON Pointer: write it like /arguments/url or /step/items/0")
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in text[1:].split("/"))
 
 
-def references(mapped: Mapped) -> Iterator[From]:
-    """Every reference in it."""
+def references(mapped: Mapped) -> Iterator[Reference]:
+    """Yield every reference in a mapping."""
     match mapped:
-        case From():
+        case Reference():
             yield mapped
         case Text(inner) | Items(inner):
             for each in inner:
@@ -94,17 +99,19 @@ def references(mapped: Mapped) -> Iterator[From]:
 
 
 def resolve(mapped: Mapped, scope: Mapping[str, Any]) -> Any:
-    """What it gives with these values by name. Raises Unresolved, also for what is too large or too deep."""
+    """Evaluate a mapping with these values by name. Raises UnresolvedReference, also if the value is too large or too
+    deep.
+    """
     value = _resolve(mapped, scope)
     if larger_than(value, MOST_BYTES):
-        raise Unresolved(f"a mapping gives more than {MOST_BYTES >> 10} KiB: pass on less")
-    if too_deep(value):  # step by step they could get as deep as Python cannot go
-        raise Unresolved(f"a mapping gives what is nested more than {DEEPEST} deep")
+        raise UnresolvedReference(f"the value of a mapping is larger than {MOST_BYTES >> 10} KiB: pass on less")
+    if too_deep(value):  # nesting that grows from step to step could exceed Python's recursion limit
+        raise UnresolvedReference(f"the value of a mapping is nested more than {DEEPEST} levels deep")
     return value
 
 
 def follow(path: tuple[str, ...], scope: Mapping[str, Any]) -> Any:
-    """The value at the end of a path. Raises Unresolved."""
+    """Return the value at a path. Raises UnresolvedReference."""
     found: Any = scope
     for number, part in enumerate(path):
         if isinstance(found, Mapping) and part in found:
@@ -112,8 +119,8 @@ def follow(path: tuple[str, ...], scope: Mapping[str, Any]) -> Any:
         elif isinstance(found, list) and part.isdecimal() and len(part) < 10 and int(part) < len(found):  # noqa: PLR2004
             found = found[int(part)]
         else:
-            raise Unresolved(
-                f"{From(path).pointer} leads nowhere: {_what(found)} has no {part[:80]!r}"
+            raise UnresolvedReference(
+                f"{Reference(path).pointer} does not exist: {_what(found)} has no {part[:80]!r}"
                 if number
                 else f"there is no value called {part[:80]!r}"
             )
@@ -121,7 +128,7 @@ def follow(path: tuple[str, ...], scope: Mapping[str, Any]) -> Any:
 
 
 def larger_than(value: Any, most: int) -> bool:
-    """Whether it takes about more bytes than that as JSON; does not take more time than that either."""
+    """Return whether it takes approximately more bytes than this as JSON, in time bounded by that size."""
     left, todo = most, [value]
     while todo and left >= 0:
         each = todo.pop()
@@ -137,14 +144,14 @@ def larger_than(value: Any, most: int) -> bool:
     return left < 0
 
 
-def strict(text: str, most: int, deepest: int) -> Any:
-    """The JSON value of a text. Raises NoMapping."""
+def read_bounded_json(text: str, most: int, deepest: int) -> Any:
+    """Parse a JSON text of bounded size and depth. Raises InvalidMapping."""
     if len(text.encode(errors="replace")) > most:
-        raise NoMapping(f"it is larger than {most >> 10} KiB")
+        raise InvalidMapping(f"it is larger than {most >> 10} KiB")
     try:
         return read_json(text, deepest)
     except JsonError as error:
-        raise NoMapping(str(error)) from None
+        raise InvalidMapping(str(error)) from None
 
 
 def _mapping(value: Any) -> Mapped:
@@ -154,16 +161,16 @@ def _mapping(value: Any) -> Mapped:
         return Constant(value)
     keys = value.keys()
     if keys in ({"from"}, {"from", "default"}):
-        return From(pointer_of(value["from"]), Constant(value["default"]) if "default" in value else None)
+        return Reference(pointer_of(value["from"]), Constant(value["default"]) if "default" in value else None)
     if keys == {"const"}:
         return Constant(value["const"])
     if keys == {"text"}:
         if not isinstance(value["text"], list):
-            raise NoMapping("`text` is a list of parts")
+            raise InvalidMapping("`text` must be a list of parts")
         return Text(tuple(map(_mapping, value["text"])))
     if special := keys & {"from", "const", "text"}:
-        raise NoMapping(
-            f"an object with {min(special)!r} and other keys is neither a mapping nor plain: put it in a `const`"
+        raise InvalidMapping(
+            f"an object with {min(special)!r} and other keys is neither mapping nor plain value: put it in a `const`"
         )
     return Fields({key: _mapping(each) for key, each in value.items()})
 
@@ -172,10 +179,10 @@ def _resolve(mapped: Mapped, scope: Mapping[str, Any]) -> Any:
     match mapped:
         case Constant(value):
             return value
-        case From(path, otherwise):
+        case Reference(path, otherwise):
             try:
                 return follow(path, scope)
-            except Unresolved:
+            except UnresolvedReference:
                 if otherwise is None:
                     raise
                 return otherwise.value
@@ -189,10 +196,10 @@ def _resolve(mapped: Mapped, scope: Mapping[str, Any]) -> Any:
 
 def _text(parts: list[Any]) -> str:
     if larger_than(parts, MOST_BYTES):
-        raise Unresolved(f"a text gets longer than {MOST_BYTES >> 10} KiB: pass on less")
+        raise UnresolvedReference(f"a text is longer than {MOST_BYTES >> 10} KiB: pass on less")
     return "".join(each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in parts)
 
 
 def _what(value: Any) -> str:
-    kinds = ((Mapping, "an object"), (list, "a list"), (str, "a text"))
+    kinds = ((Mapping, "an object"), (list, "a list"), (str, "a string"))
     return next((text for kind, text in kinds if isinstance(value, kind)), json.dumps(value, default=repr)[:80])

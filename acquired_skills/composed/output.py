@@ -1,30 +1,30 @@
-"""The output schema of a pipeline, from those of the tools that it calls."""
+"""Derives the output schema of a pipeline from those of the tools that it calls."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from acquired_skills.composed.mapping import Fields, Mapped
-from acquired_skills.composed.pipeline import ARGUMENTS, Block, BranchStep, CallStep, MapStep, Pipeline, mapped
+from acquired_skills.composed.pipeline import ARGUMENTS, Block, BranchStep, CallStep, ComposedPipeline, MapStep, mapped
 from acquired_skills.composed.types import UNKNOWN, Schema, schema_of
 from engine.contract.spec import ToolSpec
 
 _DEFINITIONS = "#/$defs/"
-_MOST_NODES = 2_000  # of one tool's schema, once its definitions stand where they are referred to
+_MOST_NODES = 2_000  # of one tool's schema, with references replaced by their definitions
 
 
-def derived_output(pipeline: Pipeline, arguments: Schema, tools: Mapping[str, ToolSpec]) -> Schema | None:
-    """The JSON Schema of what it gives; None where nothing is known of it. arguments: their schema."""
-    return _given_by(pipeline, {ARGUMENTS: arguments}, tools) or None
+def derived_output(pipeline: ComposedPipeline, arguments: Schema, tools: Mapping[str, ToolSpec]) -> Schema | None:
+    """Return the JSON Schema of the output; None when nothing is known of it. arguments: their schema."""
+    return _output(pipeline, {ARGUMENTS: arguments}, tools) or None
 
 
-def _given_by(block: Block, visible: Mapping[str, Schema], tools: Mapping[str, ToolSpec]) -> Schema:
+def _output(block: Block, visible: Mapping[str, Schema], tools: Mapping[str, ToolSpec]) -> Schema:
     scope = dict(visible)
     for step in block.steps:
-        scope[step.name] = _given_by_step(step, scope, tools)
+        scope[step.name] = _output_step(step, scope, tools)
     return _closed(mapped(block.output), scope)
 
 
-def _given_by_step(
+def _output_step(
     step: CallStep | MapStep | BranchStep, scope: Mapping[str, Schema], tools: Mapping[str, ToolSpec]
 ) -> Schema:
     match step:
@@ -35,29 +35,29 @@ def _given_by_step(
             given = schema_of(mapped(step.map), scope)
             items = given.get("items") if "prefixItems" not in given else None
             item: Schema = items if isinstance(items, Mapping) else UNKNOWN
-            return {"type": "array", "items": _given_by(step.each, {**scope, step.item: item}, tools)}
+            return {"type": "array", "items": _output(step.each, {**scope, step.item: item}, tools)}
         case BranchStep():
             otherwise: Schema = {"type": "null"}
             if step.otherwise is not None:
-                otherwise = _given_by(step.otherwise, scope, tools)
-            then = _given_by(step.then, scope, tools)
+                otherwise = _output(step.otherwise, scope, tools)
+            then = _output(step.then, scope, tools)
             return {"anyOf": [then, otherwise]} if then and otherwise else UNKNOWN
 
 
 def _closed(output: Mapped, scope: Mapping[str, Schema]) -> Schema:
-    """What a mapping gives. Every field is there: a reference that leads nowhere ends the run."""
+    """Return the schema of a mapping's value. Every field exists: a reference that does not resolve ends the run."""
     if not isinstance(output, Fields):
         return schema_of(output, scope)
     inner = {key: _closed(each, scope) for key, each in output.fields.items()}
     return {"type": "object", "properties": inner, "required": list(inner), "additionalProperties": False}
 
 
-class _TooMuch(Exception):
-    """A definition refers to itself, or all of them together are too large."""
+class _TooLarge(Exception):
+    """A definition refers to itself, or all definitions together are too large."""
 
 
 def _without_references(schema: Schema) -> Schema:
-    """The schema with its definitions in the place of what refers to them, so that its parts can stand alone."""
+    """Return the schema with references replaced by their definitions, so that its parts are valid on their own."""
     definitions = schema.get("$defs")
     room = _MOST_NODES
 
@@ -65,7 +65,7 @@ def _without_references(schema: Schema) -> Schema:
         nonlocal room
         room -= 1
         if room < 0:
-            raise _TooMuch
+            raise _TooLarge
         if isinstance(node, list):
             return [put_in(each, within) for each in node]
         if not isinstance(node, Mapping):
@@ -74,12 +74,12 @@ def _without_references(schema: Schema) -> Schema:
             name = str(node["$ref"]).removeprefix(_DEFINITIONS)
             target = definitions.get(name) if isinstance(definitions, Mapping) else None
             if name in within or len(node) > 1 or not isinstance(target, Mapping):
-                raise _TooMuch
+                raise _TooLarge
             return put_in(target, (*within, name))
         return {key: put_in(each, within) for key, each in node.items()}
 
     try:
         found: Schema = put_in({key: each for key, each in schema.items() if key != "$defs"}, ())
-    except _TooMuch:
+    except _TooLarge:
         return UNKNOWN
     return found

@@ -1,15 +1,17 @@
-"""`Pipeline`: the program of a composed skill: named steps in sequence, each a call, a map over a list, or a branch.
+"""`ComposedPipeline`: the program of a composed skill, a sequence of named steps.
 
-    {"parameters": {...},                                  JSON Schema of its arguments; derived when it is not given
+A step is a call, a map over a list, or a branch:
+
+    {"parameters": {...},                                  JSON Schema of its arguments; derived if missing
      "steps": [{"name": "fetch", "call": "read_page", "inputs": {"url": {"from": "/arguments/url"}}},
                {"name": "titles", "map": {"from": "/fetch/links"}, "as": "link", "most_items": 20, "at_once": 4,
                 "each": {"steps": [...], "output": {...}}},
                {"name": "found", "if": {"less": [0, {"from": "/fetch/count"}]},
                 "then": {"steps": [...], "output": {...}}, "else": {...}}],
-     "output": {"from": "/titles"}}                        `mapping.py` and `conditions.py` say what may stand there
+     "output": {"from": "/titles"}}                        see `mapping.py` and `conditions.py`
 
-A step sees the arguments and the steps before it, in its own block and those around it; never those inside of another
-block, whose `output` is all that leaves it. What a branch without `else` gives when it does not hold is null.
+A step sees the arguments and the steps before it, in its own block and the enclosing ones. It never sees steps inside
+another block; only the block's `output` leaves it. A branch that does not hold and has no `else` gives null.
 """
 
 from collections.abc import Iterator
@@ -18,7 +20,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError
 
 from acquired_skills.composed.conditions import Condition, condition_of
-from acquired_skills.composed.mapping import Mapped, NoMapping, mapping_of, strict
+from acquired_skills.composed.mapping import InvalidMapping, Mapped, mapping_of, read_bounded_json
 
 MOST_BYTES = 64 << 10
 DEEPEST_JSON = 32
@@ -37,14 +39,14 @@ class _Model(BaseModel):
 
 
 class Block(_Model):
-    """Steps one after the other, and what they give."""
+    """A sequence of steps and their output."""
 
     steps: list["Step"] = Field(max_length=MOST_STEPS)
     output: _Mapping
 
 
 class CallStep(_Model):
-    """One call of a tool or a skill, by name."""
+    """A call of a tool or skill by name."""
 
     name: _Name
     call: str = Field(min_length=1, max_length=200)
@@ -52,9 +54,9 @@ class CallStep(_Model):
 
 
 class MapStep(_Model):
-    """A block for each item of a list; what it gives is the list of what they give.
+    """Runs a block for each item of a list. Its output is the list of the blocks' outputs.
 
-    most_items: a longer list is a failure. at_once: blocks that run side by side.
+    most_items: a longer list is a failure. at_once: how many blocks run concurrently.
     """
 
     name: _Name
@@ -66,7 +68,7 @@ class MapStep(_Model):
 
 
 class BranchStep(_Model):
-    """One of two blocks."""
+    """Runs one of two blocks."""
 
     name: _Name
     condition: Annotated[Any, BeforeValidator(condition_of)] = Field(alias="if")
@@ -89,42 +91,42 @@ Step = Annotated[
 ]
 
 
-class Pipeline(Block):
+class ComposedPipeline(Block):
     """parameters: JSON Schema of the arguments object."""
 
     parameters: dict[str, Any] | None = None
 
 
-class BadPipeline(ValueError):
-    """What is wrong with a pipeline or its cases, one line for each thing."""
+class InvalidPipeline(ValueError):
+    """An invalid pipeline or case list. `lines` has one line per problem."""
 
     def __init__(self, lines: list[str]) -> None:
         super().__init__("\n".join(lines))
         self.lines = lines
 
 
-def read_pipeline(text: str) -> Pipeline:
-    """The pipeline of a JSON text. Raises BadPipeline. Whether its mappings lead somewhere is `checks.py`'s."""
+def read_pipeline(text: str) -> ComposedPipeline:
+    """Parse the pipeline of a JSON text. Raises InvalidPipeline. `checks.py` checks its references."""
     try:
-        pipeline = Pipeline.model_validate(strict(text, MOST_BYTES, DEEPEST_JSON))
-    except NoMapping as error:
-        raise BadPipeline([f"The pipeline cannot be read: {error}."]) from None
+        pipeline = ComposedPipeline.model_validate(read_bounded_json(text, MOST_BYTES, DEEPEST_JSON))
+    except InvalidMapping as error:
+        raise InvalidPipeline([f"The pipeline cannot be read: {error}."]) from None
     except ValidationError as error:
-        raise BadPipeline(told(error)) from None
+        raise InvalidPipeline(validation_messages(error)) from None
     lines = []
     if deepest(pipeline) > DEEPEST:
-        lines.append(f"Blocks are nested more than {DEEPEST} deep: make a skill of the inner ones.")
+        lines.append(f"Blocks are nested more than {DEEPEST} levels deep: make a skill of the inner ones.")
     if (count := sum(1 for _ in steps_of(pipeline))) > MOST_STEPS:
         lines.append(f"There are {count} steps: keep it to {MOST_STEPS}, or make skills of some.")
     if not any(isinstance(step, CallStep) for step in steps_of(pipeline)):
         lines.append("It calls nothing: a pipeline has at least one step with `call`.")
     if lines:
-        raise BadPipeline(lines)
+        raise InvalidPipeline(lines)
     return pipeline
 
 
-def told(error: ValidationError, most: int = 5) -> list[str]:
-    """Where and what, the first of it, in words."""
+def validation_messages(error: ValidationError, most: int = 5) -> list[str]:
+    """Format the first validation errors: where and what."""
     lines = []
     for one in error.errors(include_url=False)[:most]:
         where = ".".join(str(part) for part in one["loc"] if part not in ("CallStep", "MapStep", "BranchStep"))
@@ -133,7 +135,7 @@ def told(error: ValidationError, most: int = 5) -> list[str]:
 
 
 def blocks_of(step: CallStep | MapStep | BranchStep) -> list[Block]:
-    """The blocks inside of a step."""
+    """Return the blocks inside a step."""
     match step:
         case MapStep():
             return [step.each]
@@ -143,7 +145,7 @@ def blocks_of(step: CallStep | MapStep | BranchStep) -> list[Block]:
 
 
 def steps_of(block: Block) -> Iterator[CallStep | MapStep | BranchStep]:
-    """Every step in it and in the blocks within."""
+    """Yield every step of a block and of the blocks inside it."""
     for step in block.steps:
         yield step
         for inner in blocks_of(step):
@@ -151,22 +153,22 @@ def steps_of(block: Block) -> Iterator[CallStep | MapStep | BranchStep]:
 
 
 def calls_of(block: Block) -> tuple[str, ...]:
-    """Names of what it calls, sorted."""
+    """Return the names that it calls, sorted."""
     return tuple(sorted({step.call for step in steps_of(block) if isinstance(step, CallStep)}))
 
 
 def deepest(block: Block) -> int:
-    """How deep blocks are nested in it."""
+    """Return the depth of nested blocks."""
     return 1 + max((deepest(inner) for step in block.steps for inner in blocks_of(step)), default=0)
 
 
 def mapped(value: Any) -> Mapped:
-    """For the type checker: what the validators left in a field."""
+    """Return a field's value with its type, which the validators set."""
     found: Mapped = value
     return found
 
 
 def conditioned(value: Any) -> Condition:
-    """The same for a condition."""
+    """Return a condition's field with its type, which the validators set."""
     found: Condition = value
     return found

@@ -1,4 +1,4 @@
-"""`Run`: a pipeline, step by step. What a call is, is its caller's: the engine's dispatch, or the cases' word."""
+"""`PipelineRun`: runs a pipeline step by step. The caller makes the calls: by dispatch, or from a case."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -6,33 +6,36 @@ from dataclasses import dataclass
 from typing import Any
 
 from acquired_skills.composed.conditions import holds
-from acquired_skills.composed.mapping import Constant, Fields, Items, Mapped, Unresolved, larger_than, resolve
+from acquired_skills.composed.mapping import Constant, Fields, Items, Mapped, UnresolvedReference, larger_than, resolve
 from acquired_skills.composed.pipeline import (
     ARGUMENTS,
     Block,
     BranchStep,
     CallStep,
+    ComposedPipeline,
     MapStep,
-    Pipeline,
     conditioned,
     mapped,
 )
 from engine.contract.failure import FailureClass
 
 MOST_CALLS = 500  # of one run
-MOST_BLOCKS = 5_000  # of one run: what maps within maps go through, whether or not anything is called there
-MOST_BYTES = 8 << 20  # of what a map gathers
+MOST_BLOCKS = 5_000  # of one run, whether or not they call anything
+MOST_BYTES = 8 << 20  # of a map's output
 
 # Place (`titles.3.fetch`), the step, its inputs; gives the output. Raises StepFailed.
 Perform = Callable[[str, CallStep, Mapping[str, Any]], Awaitable[Any]]
 
 
 class StepFailed(Exception):
-    """One step did not give what it should.
+    """A step failed.
 
-    place: of the step. tool: what it called, "" for a mapping or a condition. ran: whether it may have had an effect.
-    elsewhere: the fault is not the pipeline's: a policy, a limit or a person said no, or the step's tool failed, whose
-    own call counts against that tool.
+    Attributes:
+        place: of the step.
+        tool: what it called; "" for a mapping or a condition.
+        ran: whether it may have had an effect.
+        elsewhere: the fault is not the pipeline's: a policy, a limit or a person refused, or the step's tool failed,
+            whose own call counts against that tool.
     """
 
     def __init__(
@@ -56,12 +59,13 @@ class StepFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """A small change of a pipeline, to see whether its cases notice (`mutants.py`). step: its name; "" for the output.
+class PipelineMutant:
+    """A small change of a pipeline that its cases should notice (`mutants.py`). step: its name; "" for the output.
 
     left_out: a call is not made, and gives null. blind: nothing is changed, but calls give nonsense. With these two, a
-    mapping that leads nowhere gives null instead of failing, so that only what comes out tells. negated: of a branch.
-    first_only: of a map. swapped: two inputs of a call, or two parts of an output. emptied: an input is null.
+    reference that does not resolve gives null instead of failing, so that only the output counts. negated: a branch's
+    condition. first_only: a map takes one item. swapped: two inputs of a call, or two parts of an output. emptied: an
+    input is null.
     """
 
     how: str
@@ -72,28 +76,31 @@ class Change:
         return self.how == how and self.step == step
 
 
-NO_CHANGE = Change("none", "")
+UNCHANGED = PipelineMutant("none", "")
 
 
-class Run:
-    """One run. Steps are done in order; a map does `at_once` items side by side, and stops at the first failure when
-    those that began have ended: none is cut off, since nobody would know what it did."""
+class PipelineRun:
+    """One run.
 
-    def __init__(self, perform: Perform, change: Change = NO_CHANGE) -> None:
+    Steps run in order. A map runs `at_once` items concurrently, and stops at the first failure once the running ones
+    have ended: none is cancelled, since it would be unknown what it did.
+    """
+
+    def __init__(self, perform: Perform, change: PipelineMutant = UNCHANGED) -> None:
         self._perform = perform
         self._change = change
         self._lenient = change.how in ("left_out", "blind")
         self._calls = 0
         self._blocks = 0
 
-    async def run(self, pipeline: Pipeline, arguments: Mapping[str, Any]) -> Any:
-        """The output. Raises StepFailed."""
+    async def run(self, pipeline: ComposedPipeline, arguments: Mapping[str, Any]) -> Any:
+        """Return the output. Raises StepFailed."""
         return await self._block(pipeline, {ARGUMENTS: dict(arguments)}, "")
 
     async def _block(self, block: Block, visible: Mapping[str, Any], at: str) -> Any:
         self._blocks += 1
         if self._blocks > MOST_BLOCKS:
-            text = f"maps and branches go through more than {MOST_BLOCKS:,} blocks in one run"
+            text = f"maps and branches run more than {MOST_BLOCKS:,} blocks in one run"
             raise StepFailed(at.rstrip("."), text)
         scope = dict(visible)
         for step in block.steps:
@@ -111,10 +118,10 @@ class Run:
                 return await self._map(step, scope, place)
         try:
             chosen = holds(conditioned(step.condition), scope) is not self._change.hits("negated", step.name)
-        except Unresolved as error:
+        except UnresolvedReference as error:
             if self._lenient:
                 return None
-            raise StepFailed(place, f"its condition cannot be told: {error}") from None
+            raise StepFailed(place, f"its condition cannot be evaluated: {error}") from None
         block = step.then if chosen else step.otherwise
         return None if block is None else await self._block(block, scope, f"{place}.{'then' if chosen else 'else'}.")
 
@@ -123,7 +130,7 @@ class Run:
             return None
         self._calls += 1
         if self._calls > MOST_CALLS:
-            raise StepFailed(place, f"this would be call {self._calls} of the run, and {MOST_CALLS} is the most")
+            raise StepFailed(place, f"this would be call {self._calls} of the run, and the limit is {MOST_CALLS}")
         inputs = {name: self._value(mapped(value), scope, place) for name, value in step.inputs.items()}
         if self._change.hits("swapped", step.name):
             one, other = self._change.of
@@ -153,7 +160,7 @@ class Run:
         if failed:
             raise failed[0]
         if larger_than(given, MOST_BYTES):
-            raise StepFailed(place, f"it gathers more than {MOST_BYTES >> 20} MiB")
+            raise StepFailed(place, f"its output is larger than {MOST_BYTES >> 20} MiB")
         return given
 
     def _items(self, step: MapStep, scope: Mapping[str, Any], place: str) -> list[Any]:
@@ -169,7 +176,7 @@ class Run:
     def _value(self, value: Mapped, scope: Mapping[str, Any], place: str) -> Any:
         try:
             return resolve(value, scope)
-        except Unresolved as error:
+        except UnresolvedReference as error:
             if self._lenient:
                 return None
             raise StepFailed(place, str(error)) from None

@@ -1,6 +1,6 @@
-"""`KeptRuns`: what the steps of a composed call gave, kept while it runs, so that it can go on where it stopped.
+"""`KeptRuns`: keeps the outputs of a composed call's steps while it runs, so that it can resume after a failure.
 
-In the records, for the user whose call it was, for a day. A call that succeeds leaves nothing.
+They are in the records for a day, for the user who made the call. A call that succeeds leaves nothing.
 """
 
 import json
@@ -31,7 +31,7 @@ from engine.stores.records import Records
 
 KEPT_H = 24
 MOST_RUNS = 50  # of one user, the latest
-MOST_BYTES = 4 << 20  # of one run's outputs, as JSON; what is over that is not kept
+MOST_BYTES = 4 << 20  # of one run's outputs, as JSON; further outputs are not kept
 
 _SCHEMA = MetaData()
 _RUNS = Table(
@@ -56,12 +56,12 @@ _STEPS = Table(
 
 
 class RunMissing(Exception):
-    """A run that cannot be gone on with; says why."""
+    """A run that cannot be resumed; says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """Whose call of what it is: a run goes on only with the very same."""
+class ComposedCall:
+    """One call of a composed skill. Only the same call can resume a run."""
 
     user: str
     skill: str
@@ -75,7 +75,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class OpenRun:
-    """finished: outputs by place. unsure: places of which nobody knows whether they happened, or what they gave."""
+    """finished: outputs by place. unsure: places whose call may have happened, with an unknown output."""
 
     id: str
     finished: Mapping[str, Any] = field(default_factory=dict)
@@ -83,18 +83,18 @@ class OpenRun:
 
 
 class KeptRuns:
-    """Shared by every process on one home. Every method blocks."""
+    """The runs of one home, shared by its processes. Every method blocks."""
 
     def __init__(self, records: Records, lock: EngineLock, clock: Clock, new_id: Callable[[], str]) -> None:
-        """Makes its tables when they are missing. lock: of this engine; it is closed by `close`."""
+        """Makes missing tables. lock: of this engine; `close` closes it."""
         self._records = records
         self._lock = lock
         self._clock = clock
         self._new_id = new_id
         records.create(_SCHEMA)
 
-    def begin(self, call: Call) -> OpenRun:
-        """A new run."""
+    def begin(self, call: ComposedCall) -> OpenRun:
+        """Begin a new run."""
         run = OpenRun(self._new_id())
         user = digest(call.user)
         row = {"id": run.id, "user": user, "call": call.digest, "since": self._now().isoformat(), "bytes": 0}
@@ -103,19 +103,19 @@ class KeptRuns:
             connection.execute(insert(_RUNS).values(row | {"engine": self._lock.id, "running": True}))
         return run
 
-    def go_on(self, run: str | None, call: Call) -> OpenRun:
-        """The run of this id, else the latest of this call, when it is of this call and stands. Raises RunMissing."""
+    def go_on(self, run: str | None, call: ComposedCall) -> OpenRun:
+        """Resume the run with this id, or else the latest of this call. Raises RunMissing."""
         named = _RUNS.c.call == call.digest if run is None else _RUNS.c.id == run
         latest = select(_RUNS).where(named, _RUNS.c.user == digest(call.user)).order_by(_RUNS.c.since.desc()).limit(1)
         with self._records.begin() as connection:
             self._forget_old(connection, digest(call.user))
             found = connection.execute(latest).one_or_none()
             if found is None:
-                raise RunMissing(
-                    f"there is no run {(run or 'of this call')[:40]!r} of yours any more (they are kept {KEPT_H} h)"
-                )
+                raise RunMissing(f"you have no run {(run or 'of this call')[:40]!r} (runs are kept for {KEPT_H} h)")
             if found.call != call.digest:
-                raise RunMissing("it was of other arguments, or of another version: give those of then, or begin anew")
+                raise RunMissing(
+                    "it has other arguments or is of another version: give the same arguments, or start again"
+                )
             if found.running and self._lock.lives(found.engine):
                 raise RunMissing("it is running")
             connection.execute(update(_RUNS).where(_RUNS.c.id == found.id).values(running=True, engine=self._lock.id))
@@ -124,12 +124,12 @@ class KeptRuns:
         return OpenRun(found.id, finished, frozenset(step.place for step in steps if step.place not in finished))
 
     def started(self, run: OpenRun, place: str) -> None:
-        """This step is about to be called."""
+        """Record that this step is about to be called."""
         with self._records.begin() as connection:
             _put(connection, run.id, place, done=False, output=None)
 
     def finished(self, run: OpenRun, place: str, output: Any) -> None:
-        """What it gave."""
+        """Record the output of a step."""
         text = json.dumps(output)
         of = _RUNS.c.id == run.id
         with self._records.begin() as connection:
@@ -140,17 +140,17 @@ class KeptRuns:
             _put(connection, run.id, place, done=True, output=text if kept else None)
 
     def did_not_happen(self, run: OpenRun, place: str) -> None:
-        """It may be called again."""
+        """Record that this step may be called again."""
         with self._records.begin() as connection:
             connection.execute(delete(_STEPS).where((_STEPS.c.run == run.id) & (_STEPS.c.place == place)))
 
     def stop(self, run: OpenRun) -> None:
-        """It failed, or was cancelled; it can be gone on with."""
+        """Record that the run failed or was cancelled, so that it can be resumed."""
         with self._records.begin() as connection:
             connection.execute(update(_RUNS).where(_RUNS.c.id == run.id).values(running=False))
 
     def forget(self, run: OpenRun) -> None:
-        """It succeeded."""
+        """Delete a run that succeeded."""
         with self._records.begin() as connection:
             _forget(connection, [run.id])
 
@@ -169,7 +169,7 @@ class KeptRuns:
 
 
 def _put(connection: Connection, run: str, place: str, *, done: bool, output: str | None) -> None:
-    # The records' write lock is held, so nobody comes between the two statements.
+    # The records' write lock is held, so no other writer runs between the two statements.
     of = (_STEPS.c.run == run) & (_STEPS.c.place == place)
     if not connection.execute(update(_STEPS).where(of).values(done=done, output=output)).rowcount:
         connection.execute(insert(_STEPS).values(run=run, place=place, done=done, output=output))

@@ -1,4 +1,4 @@
-"""`Steps`: the calls of one run of a composed skill, through the engine's dispatch, each on record as it goes."""
+"""`Steps`: makes the calls of one run of a composed skill through the engine's dispatch, and records each."""
 
 import asyncio
 from collections.abc import Mapping
@@ -18,15 +18,18 @@ from engine.dispatch.inner_calls import InnerCalls
 from engine.policy.access import DENIED, DISCOVERY_TOOLS, denial, why_not
 from engine.recovery.advise import without_fatal_advice
 
-# How a box ends by itself: a skill that ended so has failed, and does nothing any more.
+# Ways in which a box ends on its own: the skill has failed and no longer runs.
 _ENDED = frozenset({"error", "timeout", "cpu", "memory", "output", "disk", "processes", "files", "file_size", "policy"})
 
 
 @dataclass(slots=True)
 class Steps:
-    """repeat: whether steps are to be called again of which nobody knows whether they happened.
+    """The calls of one run.
 
-    side_effects: what all steps did. called: how many were.
+    Attributes:
+        repeat: whether to repeat steps that may have happened already.
+        side_effects: of all steps.
+        called: how many steps were called.
     """
 
     ctx: CallContext
@@ -38,23 +41,23 @@ class Steps:
     called: int = 0
 
     async def __call__(self, place: str, step: CallStep, inputs: Mapping[str, Any], /) -> Any:
-        """What the step gives, or gave before. Raises StepFailed."""
+        """Return the output of a step, from this run or an earlier one. Raises StepFailed."""
         tool = await self.calls.find(step.call, self.ctx.turn)
         if tool is None:
             raise StepFailed(place, f"there is no tool called `{step.call}` any more", tool=step.call)
         spec = tool.spec
-        if spec.category in NO_STEPS or spec.name in DISCOVERY_TOOLS:  # one that took the name later
-            raise StepFailed(place, f"`{spec.name}` is not a step", tool=step.call, elsewhere=True)
+        if spec.category in NO_STEPS or spec.name in DISCOVERY_TOOLS:  # another tool may have taken the name since
+            raise StepFailed(place, f"`{spec.name}` cannot be a step", tool=step.call, elsewhere=True)
         if place in self.run.finished:
-            # The same user may go on through another agent, which is not to read what it may not ask for.
+            # The same user may resume through another agent, which must not read what it may not call.
             if reason := why_not(spec, self.ctx.turn):
                 raise StepFailed(place, denial(spec.name, reason), tool=step.call, reason=DENIED, elsewhere=True)
             return self.run.finished[place]
         if place in self.run.unsure and not spec.replay_safe and not self.repeat:
             raise StepFailed(
                 place,
-                "it was called before, and nobody knows whether that happened, or what it gave. It was not called "
-                "again. Look whether it did; to have it called again, add `repeat: true` to `resume`",
+                "it was called before, and it is unknown whether that succeeded and what it gave. It was not called "
+                "again. Check whether it did; to call it again, add `repeat: true` to `resume`",
                 tool=step.call,
                 reason="may_have_happened",
                 ran=True,
@@ -66,7 +69,7 @@ class Steps:
         if result.success:
             self.side_effects += result.side_effects
             if too_deep(result.output):
-                raise StepFailed(place, "what it gives is nested too deeply to be passed on", tool=step.call, ran=True)
+                raise StepFailed(place, "its output is nested too deeply to be passed on", tool=step.call, ran=True)
             await asyncio.to_thread(self.runs.finished, self.run, place, result.output)
             return result.output
         failure = result.failure or Failure(FailureClass.UNKNOWN, "unexpected")
@@ -74,15 +77,15 @@ class Steps:
             await asyncio.to_thread(self.runs.did_not_happen, self.run, place)
         raise StepFailed(
             place,
-            without_fatal_advice(result.error),  # the whole call gives it, once
+            without_fatal_advice(result.error),  # the whole call adds it once
             tool=step.call,
             failure_class=failure.failure_class,
             reason=failure.reason,
             ran=failure.may_have_started,
-            elsewhere=failure.reason != "invalid_arguments",  # which the mapping made
+            elsewhere=failure.reason != "invalid_arguments",  # these come from the mapping
         )
 
 
 def _surely_failed(spec: ToolSpec, result: ToolResult) -> bool:
-    """Whether the call is over and has nothing it may have done elsewhere: code in a box without a network."""
+    """Return whether the call is over and had no effect elsewhere: code in a box without a network."""
     return spec.origin is Origin.ACQUIRED and "network" not in spec.side_effects and result.audit.end in _ENDED

@@ -1,8 +1,9 @@
-"""What calls on record repeat in the same order, as pipelines to look at. Nothing is composed by itself.
+"""Suggests pipelines from sequences of calls that recur in the call log. Nothing is composed automatically.
 
-The record holds what calls were given, not what they gave. So an input is guessed: the same every time, a constant;
-the same as an earlier step's every time, the same argument; named in what an earlier step did ("created:report.csv"),
-from that step, with the place in its output left to say; anything else an argument.
+The log has the arguments of calls, not their outputs, so inputs are guessed. A value that is always the same becomes a
+constant. A value that always equals an earlier step's input becomes the same argument. A value named in an earlier
+step's side effects ("created:report.csv") comes from that step, with the path left to fill in. Anything else becomes an
+argument.
 """
 
 import json
@@ -18,7 +19,7 @@ from engine.policy.access import DISCOVERY_TOOLS
 
 SESSION_GAP = timedelta(minutes=10)  # a longer pause between two calls begins another session
 LONGEST = 5
-MOST_CALLS = 5_000  # of the record, the latest
+MOST_CALLS = 5_000  # of the log, the latest
 MOST_SUGGESTED = 10
 TO_FILL_IN = "/FILL_IN"
 
@@ -38,7 +39,7 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """One call of the record."""
+    """One call of the log."""
 
     tool: str
     arguments: Mapping[str, Any]
@@ -47,16 +48,21 @@ class _Made:
 
 @dataclass(slots=True)
 class _Found:
-    """A sequence, and where it came."""
+    """A sequence and its occurrences."""
 
     times: list[Sequence[_Made]] = field(default_factory=list)
     ends_at: tuple[int, int] = (-1, -1)  # session, position after the last one counted
 
 
-def suggested(rows: Sequence[Mapping[str, Any]], tools: Mapping[str, ToolSpec], least: int = 3) -> list[Suggestion]:
-    """Those that came at least so often, the most saved calls first. rows: of the call log, the newest first.
+def suggest_pipelines(
+    rows: Sequence[Mapping[str, Any]], tools: Mapping[str, ToolSpec], least: int = 3
+) -> list[Suggestion]:
+    """Return recurring sequences, those that save the most calls first.
 
-    tools: those there are, by name; sequences with others, or with tools that are no steps, are left out.
+    Args:
+        rows: of the call log, newest first.
+        tools: existing tools by name. Sequences with others, or with tools that cannot be steps, are left out.
+        least: how often a sequence must occur.
     """
     found: dict[tuple[str, ...], _Found] = {}
     for number, session in enumerate(_sessions(rows, tools)):
@@ -76,11 +82,11 @@ def suggested(rows: Sequence[Mapping[str, Any]], tools: Mapping[str, ToolSpec], 
 
 
 def _sessions(rows: Sequence[Mapping[str, Any]], tools: Mapping[str, ToolSpec]) -> list[list[_Made]]:
-    """The calls of each user and agent in order, cut at pauses and at what is no step."""
+    """Return the calls of each user and agent in order, split at pauses and at calls that cannot be steps."""
     sessions: list[list[_Made]] = []
     last: dict[tuple[str, str], tuple[datetime, list[_Made]]] = {}
     for row in sorted(rows, key=lambda row: (row["ts"], row["id"])):
-        if not row["success"] or "/" in row["call_id"]:  # a step of a composed skill is in sequence already
+        if not row["success"] or "/" in row["call_id"]:  # a step of a composed skill is already part of a pipeline
             continue
         who, when = (row["user"], row["agent"]), datetime.fromisoformat(row["ts"])
         made = _made(row, tools)
@@ -102,7 +108,7 @@ def _made(row: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> _Made | None
         return None
     try:
         arguments = read_json(row["arguments"])
-    except JsonError:  # cut off: it was long
+    except JsonError:  # truncated in the log
         return None
     return _Made(row["tool"], arguments, tuple(row["side_effects"])) if isinstance(arguments, dict) else None
 
@@ -110,7 +116,7 @@ def _made(row: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> _Made | None
 def _suggestion(names: tuple[str, ...], times: Sequence[Sequence[_Made]]) -> Suggestion:
     steps: list[dict[str, Any]] = []
     notes: list[str] = []
-    taken: dict[str, tuple[int, str]] = {}  # argument -> the first step and input that it is of
+    taken: dict[str, tuple[int, str]] = {}  # argument -> the first step and input with it
     for index, tool in enumerate(names):
         inputs: dict[str, Any] = {}
         for name in sorted(set.intersection(*(set(one[index].arguments) for one in times))):
@@ -120,19 +126,19 @@ def _suggestion(names: tuple[str, ...], times: Sequence[Sequence[_Made]]) -> Sug
                 inputs[name] = values[0] if not isinstance(values[0], dict) else {"const": values[0]}
             elif source is not None:
                 inputs[name] = {"from": f"/{steps[source]['name']}{TO_FILL_IN}"}
-                notes.append(f"`{name}` of step {index + 1} was always what step {source + 1} made: say where it is.")
+                notes.append(f"`{name}` of step {index + 1} was always made by step {source + 1}: fill in its path.")
             else:
                 inputs[name] = {"from": f"/arguments/{_argument(name, index, values, times, taken)}"}
         steps.append({"name": f"{_step_name(tool)}_{index + 1}", "call": tool, "inputs": inputs})
     if any(len(_arguments(step)) for step in steps[1:]):
-        notes.append("What calls gave is not on record: an argument may be an earlier step's output instead.")
+        notes.append("The log has no outputs: an argument may be an earlier step's output instead.")
     return Suggestion(names, len(times), {"steps": steps, "output": {"from": f"/{steps[-1]['name']}"}}, tuple(notes))
 
 
 def _argument(
     name: str, index: int, values: list[Any], times: Sequence[Sequence[_Made]], taken: dict[str, tuple[int, str]]
 ) -> str:
-    """The argument that an input is mapped from: an earlier one that always had the same value, or a new one."""
+    """Return the argument that an input is mapped from: an earlier one that always has the same value, or a new one."""
     for argument, (step, of) in taken.items():
         if [_key(one[step].arguments[of]) for one in times] == [_key(each) for each in values]:
             return argument
@@ -142,7 +148,7 @@ def _argument(
 
 
 def _did(times: Sequence[Sequence[_Made]], index: int, values: list[Any]) -> int | None:
-    """The nearest earlier step whose side effects always name this input's value."""
+    """Return the nearest earlier step whose side effects always name this input's value."""
     for source in range(index - 1, -1, -1):
         pairs = zip(times, values, strict=True)
         if all(isinstance(v, str) and len(v) > 1 and any(v in e for e in one[source].side_effects) for one, v in pairs):

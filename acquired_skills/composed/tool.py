@@ -1,6 +1,6 @@
-"""`ComposedTool`: a composed skill as one tool. Each step is a call of its own, through the engine's dispatch.
+"""`ComposedTool`: a composed skill as one tool. Each step is a call of its own through the engine's dispatch.
 
-Its arguments are the pipeline's and `resume`, which goes on with a run that failed: what is done is not done again.
+Its arguments are the pipeline's and `resume`, which resumes a failed run without repeating finished steps.
 """
 
 import asyncio
@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any
 
 from acquired_skills.composed.checks import RESUME
-from acquired_skills.composed.pipeline import BadPipeline, Pipeline, read_pipeline
-from acquired_skills.composed.running import Run, StepFailed
-from acquired_skills.composed.runs import KEPT_H, Call, KeptRuns, OpenRun, RunMissing
+from acquired_skills.composed.pipeline import ComposedPipeline, InvalidPipeline, read_pipeline
+from acquired_skills.composed.running import PipelineRun, StepFailed
+from acquired_skills.composed.runs import KEPT_H, ComposedCall, KeptRuns, OpenRun, RunMissing
 from acquired_skills.composed.steps import Steps
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.model.effects import Effects
@@ -27,8 +27,8 @@ from engine.dispatch.render import render
 GRACE_S = 2.0
 _RESUME_SCHEMA = {
     "type": "object",
-    "description": "Only to go on with a call that failed: the run it named, else the latest with the same arguments. "
-    "All other arguments as they were. repeat: also what may have happened already.",
+    "description": "Only to resume a failed call: the run it named, else the latest with the same arguments. "
+    "Keep all other arguments. repeat: also repeat steps that may have happened already.",
     "properties": {"run": {"type": "string", "maxLength": 40}, "repeat": {"type": "boolean", "default": False}},
     "additionalProperties": False,
 }
@@ -36,14 +36,14 @@ _RESUME_SCHEMA = {
 
 @dataclass(frozen=True, slots=True)
 class ComposedTool:
-    """A composed skill bound to the library that keeps it."""
+    """A composed skill with its library."""
 
     skill: Skill
     library: SkillLibrary
     spec: ToolSpec
 
     async def run(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
-        """The pipeline's output. Raises ToolFailure, which names the step and says how to go on."""
+        """Return the pipeline's output. Raises ToolFailure, which names the step and says how to resume."""
         if not self.skill.state.listed:
             raise refusal(
                 f"The skill `{self.skill.name}` is {self.skill.state}; nothing was run. Enable it with manage_skills, "
@@ -54,16 +54,16 @@ class ComposedTool:
         resume = arguments.get(RESUME)
         pipeline = await self._pipeline()
         calls, runs = ctx.need(InnerCalls), ctx.need(KeptRuns)
-        run = await self._open(runs, resume, Call(ctx.turn.user, self.skill.name, self.skill.version, own))
+        run = await self._open(runs, resume, ComposedCall(ctx.turn.user, self.skill.name, self.skill.version, own))
         steps = Steps(ctx, calls, runs, run, bool(resume and resume.get("repeat")))
         began = ctx.clock.monotonic()
         try:
-            output = await Run(steps).run(pipeline, own)
+            output = await PipelineRun(steps).run(pipeline, own)
         except StepFailed as error:
             await asyncio.to_thread(runs.stop, run)
             raise await self._failed(ctx, began, own, steps, error) from error
         except BaseException:
-            # Shielded: a cancelled call must not leave a run behind that says it is running.
+            # Shielded: a cancelled call must not leave a run that is marked as running.
             await asyncio.shield(asyncio.to_thread(runs.stop, run))
             raise
         await asyncio.to_thread(runs.forget, run)
@@ -73,30 +73,30 @@ class ComposedTool:
             await self.library.judge(self.skill)
         return Produced(output, render(output)[1], tuple(dict.fromkeys(steps.side_effects)))
 
-    async def _pipeline(self) -> Pipeline:
+    async def _pipeline(self) -> ComposedPipeline:
         try:
             return read_pipeline((await self.library.code(self.skill)).decode())
-        except (SkillDamaged, BadPipeline, UnicodeDecodeError) as damage:
-            text = f"{damage} It was not run; `knackbox skills verify` sets it aside, compose_skill makes it anew."
+        except (SkillDamaged, InvalidPipeline, UnicodeDecodeError) as damage:
+            text = f"{damage} It was not run; `knackbox skills verify` sets it aside, compose_skill makes it again."
             raise refusal(text, "skill_damaged", FailureClass.FATAL) from damage
 
-    async def _open(self, runs: KeptRuns, resume: Mapping[str, Any] | None, call: Call) -> OpenRun:
+    async def _open(self, runs: KeptRuns, resume: Mapping[str, Any] | None, call: ComposedCall) -> OpenRun:
         begin = partial(runs.begin, call) if resume is None else partial(runs.go_on, resume.get("run"), call)
         opening = asyncio.ensure_future(asyncio.to_thread(begin))
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
-            with contextlib.suppress(Exception):  # nobody is left to hear of it
+            with contextlib.suppress(Exception):  # the caller is gone
                 await asyncio.to_thread(runs.stop, await opening)
             raise
         except RunMissing as error:
-            text = f"`{self.skill.name}` cannot go on with that run: {error}. Nothing was run."
+            text = f"`{self.skill.name}` cannot resume that run: {error}. Nothing was run."
             raise refusal(text, "run_missing") from error
 
     async def _failed(
         self, ctx: CallContext, began: float, arguments: Mapping[str, Any], steps: Steps, error: StepFailed
     ) -> ToolFailure:
-        """The failure of the whole. It counts against the skill only where its own mapping is at fault."""
+        """Return the failure of the whole call. It only counts against the skill if its own mapping is at fault."""
         self._log(ctx, began, FailureClass.RETRYABLE if error.elsewhere else error.failure_class)
         quarantined = ""
         if not error.elsewhere:
@@ -106,10 +106,10 @@ class ComposedTool:
         what = f"call of `{error.tool}`, " if error.tool else ""
         done = len(steps.run.finished) + steps.called > 0
         go_on = (
-            f"\nWhat the steps before gave is kept for {KEPT_H} h. To go on from there, call `{self.skill.name}` with "
+            f"\nThe outputs of the steps before are kept for {KEPT_H} h. To resume, call `{self.skill.name}` with "
             f'the same arguments and `{RESUME}`: {{"run": "{steps.run.id}"}}.'
         )
-        # A repeat by the engine would begin at the first step, so a class that asks for one is not passed on.
+        # A retry by the engine would begin at the first step, so a retryable class is not passed on.
         passed_on = error.failure_class
         return ToolFailure(
             f"`{self.skill.name}` stopped at step `{error.place}` ({what}{error.failure_class}, {error.reason}): "
@@ -125,9 +125,9 @@ class ComposedTool:
 
 
 def composed_tool(skill: Skill, library: SkillLibrary) -> ComposedTool:
-    """The tool of a composed skill. What it takes and may do is what its steps did when it was admitted, together.
+    """Return the tool of a composed skill, with the combined effects of its steps at admission.
 
-    Confirmation is left to the steps, which ask with what they are really called with.
+    Steps ask for confirmation themselves, with their actual arguments.
     """
     effects = Effects.model_validate(skill.effects)
     parameters = {**skill.parameters, "properties": {**skill.parameters.get("properties", {}), RESUME: _RESUME_SCHEMA}}

@@ -1,6 +1,6 @@
-"""What is known of a value from its JSON Schema, as far as a pipeline needs it: where a path leads, which types it has.
+"""Infers from JSON Schemas what a pipeline needs to know of a value: where a path leads, and which types it has.
 
-Nothing known is `{}`. Doubt never refuses: only what cannot fit, whatever the value, is called wrong.
+An unknown schema is `{}`. Only what can never fit is reported as an error.
 """
 
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from acquired_skills.composed.mapping import Constant, Fields, From, Items, Mapped, Text
+from acquired_skills.composed.mapping import Constant, Fields, Items, Mapped, Reference, Text
 
 Schema = Mapping[str, Any]
 UNKNOWN: Schema = {}
@@ -24,8 +24,8 @@ _PYTHON: tuple[tuple[type | tuple[type, ...], str], ...] = (
 )
 
 
-def inside(schema: Schema, path: tuple[str, ...]) -> Schema | None:
-    """The schema of what a path leads to; None when it leads nowhere, whatever the value."""
+def schema_at(schema: Schema, path: tuple[str, ...]) -> Schema | None:
+    """Return the schema at a path; None if the path cannot exist."""
     for part in path:
         known = kinds(schema)
         if known is not None and not known & {"object", "array"}:
@@ -46,7 +46,7 @@ def inside(schema: Schema, path: tuple[str, ...]) -> Schema | None:
 
 
 def kinds(schema: Schema) -> frozenset[str] | None:
-    """The JSON types it allows; None when that cannot be told."""
+    """Return the JSON types that it allows; None when unknown."""
     if "const" in schema:
         return frozenset({kind_of(schema["const"])})
     if isinstance(schema.get("enum"), list):
@@ -65,17 +65,17 @@ def kinds(schema: Schema) -> frozenset[str] | None:
 
 
 def kind_of(value: Any) -> str:
-    """The JSON type of a value."""
+    """Return the JSON type of a value."""
     return next((name for python, name in _PYTHON if isinstance(value, python)), "object")
 
 
 def schema_of(mapped: Mapped, scope: Mapping[str, Schema]) -> Schema:
-    """What is known of what a mapping gives."""
+    """Return what is known of a mapping's value."""
     match mapped:
         case Constant(value):
             return {"const": value}
-        case From(path, otherwise):
-            found = inside(scope.get(path[0], UNKNOWN), path[1:]) or UNKNOWN
+        case Reference(path, otherwise):
+            found = schema_at(scope.get(path[0], UNKNOWN), path[1:]) or UNKNOWN
             return {"anyOf": [found, {"const": otherwise.value}]} if otherwise else found
         case Text():
             return {"type": "string"}
@@ -87,7 +87,7 @@ def schema_of(mapped: Mapped, scope: Mapping[str, Schema]) -> Schema:
 
 
 def why_not_fit(mapped: Mapped, scope: Mapping[str, Schema], target: Schema, whole: Schema) -> str:
-    """Why what a mapping gives can never be what a parameter takes; "" when it can. whole: where `target` is from."""
+    """Return why a mapping's value can never fit a parameter; "" if it can. whole: the schema with `target`."""
     if isinstance(mapped, Constant):
         return _invalid(mapped.value, target, whole)
     given, taken = kinds(schema_of(mapped, scope)), kinds(target)
@@ -95,7 +95,7 @@ def why_not_fit(mapped: Mapped, scope: Mapping[str, Schema], target: Schema, who
         return ""
     if "number" in taken:
         taken |= {"integer"}
-    if "number" in given:  # which may be a whole one
+    if "number" in given:  # which may be an integer
         given |= {"integer"}
     return "" if given & taken else f"gives {' or '.join(sorted(given))}, where {' or '.join(sorted(taken))} is taken"
 
@@ -105,7 +105,7 @@ def _invalid(value: Any, target: Schema, whole: Schema) -> str:
     try:
         validator = jsonschema_rs.validator_for({**target, **definitions}, pattern_options=_LINEAR, retriever=_no_fetch)
         error = next(iter(validator.iter_errors(value)), None)
-    except ValueError:  # the tool's own schema cannot be used: each call says so
+    except ValueError:  # the tool's own schema is invalid, which each call reports
         return ""
     return "" if error is None else f"is {str(error.message)[:200]}"
 

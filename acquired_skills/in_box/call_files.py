@@ -1,43 +1,44 @@
-"""In the box: the files around a call, which go with it from one box to the next.
+"""In the box: the files around a call, which are copied with it from one box to the next.
 
-They are those of one folder, in which the tests run and have their temporary folders: at the same path in every box.
+They are the files of one folder, at the same path in every box, in which the tests run and have their temporary
+folders.
 """
 
 import shutil
 from pathlib import Path
 from typing import Any
 
-TEMPORARY = "temporary"  # where pytest makes temporary folders; there or not, by which test came first
+TEMPORARY = "temporary"  # pytest's temporary folders; whether they exist depends on the order of the tests
 MOST_FILES = 100
 MOST_BYTES = 65_536
 
 
-class TooMuch(Exception):
-    """More files, or larger ones, than go with a call."""
+class TooManyFiles(Exception):
+    """More files, or larger ones, than are copied with a call."""
 
 
-def seen(folder: Path) -> dict[str, str | None]:
-    """The files below it, by path, as hexadecimal text; None for a folder. Raises TooMuch."""
+def read_files(folder: Path) -> dict[str, str | None]:
+    """Return the files below a folder by path, as hexadecimal text; None for a folder. Raises TooManyFiles."""
     found: dict[str, str | None] = {}
     left = MOST_BYTES
     for path in sorted(folder.rglob("*")):
         if len(found) >= MOST_FILES:
-            raise TooMuch
+            raise TooManyFiles
         name = str(path.relative_to(folder))
         if path.is_symlink() or name == TEMPORARY:
-            continue  # pytest's own, to the latest of its temporary folders
+            continue  # pytest's link to the latest of its temporary folders
         if path.is_dir():
             found[name] = None
         elif path.is_file():
             left -= path.stat().st_size
             if left < 0:
-                raise TooMuch
+                raise TooManyFiles
             found[name] = path.read_bytes().hex()
     return found
 
 
-def clear(folder: Path) -> None:
-    """Take away what a test left, but not pytest's own, so that the next finds what it would find by itself."""
+def clear_files(folder: Path) -> None:
+    """Remove what a test left, except pytest's temporary folders, so that tests do not depend on each other."""
     for path in folder.iterdir():
         if path.name != TEMPORARY:
             if path.is_dir() and not path.is_symlink():
@@ -46,15 +47,15 @@ def clear(folder: Path) -> None:
                 path.unlink(missing_ok=True)
 
 
-def put(folder: Path, files: dict[str, Any]) -> None:
-    """Make it hold exactly these."""
+def write_files(folder: Path, files: dict[str, Any]) -> None:
+    """Make the folder contain exactly these files."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
-    change(folder, {}, files)
+    apply_changes(folder, {}, files)
 
 
-def change(folder: Path, before: dict[str, Any], after: dict[str, Any]) -> None:
-    """Make of what was there before what is there after."""
+def apply_changes(folder: Path, before: dict[str, Any], after: dict[str, Any]) -> None:
+    """Turn the files `before` into the files `after`."""
     for name in sorted(before.keys() - after.keys(), reverse=True):
         path = _inside(folder, name)
         if path.is_dir():

@@ -1,25 +1,29 @@
-"""How much an admission may cost. Known outside of the box, which says it, and in it, where it is spent."""
+"""`Effort`: the limits of an admission. The engine sets them, and the code in the box observes them."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """Seconds of wall time: one test on a stub, one on the skill, all together.
+    """Limits of one admission; times are wall time in seconds.
 
-    doubles_s: asking other skills what its tests asked it (SKILL-8), in boxes of their own.
-    mutants, mutants_s: how many are made of the code, and the seconds for all of them. threshold: the share of them
-    that the tests must notice (SKILL-6); with 0 none are made.
-    green_runs, green_s: how often the tests are run on the skill at most, and after how many seconds no more (twice is
-    the rule). answers_s: all calls of the tests, made without them (SKILL-7). judge_s: all runs of the tests without
-    the skill. nearby, nearby_s: calls near those of the tests, to tell apart the changes that no test
-    notices, and all the seconds for these.
+    Attributes:
+        stub_test_s, test_s, total_s: one test on a stub, one test on the skill, the whole rehearsal.
+        duplicates_s: asking other skills the calls of the tests (SKILL-8), in their own boxes.
+        mutants, mutants_s: how many mutants are made, and the time for all of them.
+        threshold: the share of mutants that the tests must kill (SKILL-6); with 0, none are made.
+        green_runs, green_s: the most runs of the tests on the skill, and the time after which no run is started. Two
+            runs are always made.
+        answers_s: all calls of the tests, made without the tests (SKILL-7).
+        judge_s: all runs of the tests without the skill.
+        similar_calls, similar_calls_s: calls similar to those of the tests, which tell apart mutants that no test
+            kills, and the time for all of them.
     """
 
     stub_test_s: float = 1.0
     test_s: float = 10.0
     total_s: float = 20.0
-    doubles_s: float = 5.0
+    duplicates_s: float = 5.0
     mutants: int = 100
     mutants_s: float = 5.0
     threshold: float = 0.66
@@ -27,5 +31,5 @@ class Effort:
     green_s: float = 0.3
     answers_s: float = 20.0
     judge_s: float = 30.0
-    nearby: int = 40
-    nearby_s: float = 3.0
+    similar_calls: int = 40
+    similar_calls_s: float = 3.0

@@ -1,4 +1,4 @@
-"""In the box of the tests alone: a module that answers for the skill from a table, with none of its code (SKILL-7)."""
+"""In the box of the tests: a fake module that answers for the skill from a table, without its code (SKILL-7)."""
 
 import ast
 import contextlib
@@ -10,73 +10,76 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from acquired_skills.in_box.call_data import call_of, key_of
-from acquired_skills.in_box.call_files import change
+from acquired_skills.in_box.call_data import call_as_data, call_key
+from acquired_skills.in_box.call_files import apply_changes
 from acquired_skills.in_box.packing import NotPackable, unpacked, unpacked_exception
 
 
-class OutOfReach(BaseException):
-    """A test went for what is not answered here; nothing that a test catches by rights."""
+class UnsupportedAccess(BaseException):
+    """A test used something that the fake does not answer. A BaseException, so that tests do not catch it."""
 
 
-class StandIn:
-    """The module, and the function in it.
+class FakeSkill:
+    """The fake module and its function.
 
-    table: ``answers``, by the key of the call, and ``otherwise``, for all others; without that one, they are kept in
-    `unknown`. reached: what the tests went for that only the skill itself has.
+    Attributes:
+        table: ``answers`` by the key of the call, and ``otherwise``, the answer to all others. Without ``otherwise``,
+            unanswered calls are collected in `unknown`.
+        missed: whether a call was unanswered.
+        reached: the first use of something that only the real skill has.
     """
 
     def __init__(self, name: str, declared: str, folder: Path) -> None:
-        """declared: source of what the skill only declares (`acquired_skills.proof.declarations`)."""
+        """declared: source of the skill's declarations (`acquired_skills.proof.declarations`)."""
         self.table: Mapping[str, Any] = {"answers": {}}
         self.unknown: list[dict[str, Any]] = []
         self.missed = False
         self.reached = ""
         self._folder = folder
-        stand_in = self
+        fake = self
 
         def function(*arguments: Any, **named: Any) -> Any:
             __tracebackhide__ = True
-            return stand_in._answer(arguments, named)
+            return fake._answer(arguments, named)
 
-        class Module(types.ModuleType):
+        class FakeModule(types.ModuleType):
             def __getattr__(self, attribute: str) -> Any:
                 if attribute.startswith("__"):
-                    raise AttributeError(attribute)  # what Python itself asks of modules
-                return _Absent(stand_in, attribute)
+                    raise AttributeError(attribute)  # Python itself looks these up
+                return _Absent(fake, attribute)
 
             def __setattr__(self, attribute: str, value: Any) -> None:
-                stand_in.reach(attribute)
+                fake.reach(attribute)
 
             def __delattr__(self, attribute: str) -> None:
-                stand_in.reach(attribute)
+                fake.reach(attribute)
 
-        self.module = Module(name)
+        self.module = FakeModule(name)
         vars(self.module)["__file__"] = str(folder.parent / "skill" / f"{name}.py")
         sys.modules[name] = self.module
         for node in ast.parse(declared).body:
-            with contextlib.suppress(Exception):  # what needs something that is not here is not here either
-                exec(compile(ast.Module([node], []), f"<{name}>", "exec"), vars(self.module))  # noqa: S102 -- chosen outside
+            with contextlib.suppress(Exception):  # a declaration that needs something missing is left out
+                exec(compile(ast.Module([node], []), f"<{name}>", "exec"), vars(self.module))  # noqa: S102 -- the engine chose it
         function.__name__ = function.__qualname__ = name
         function.__module__ = name
         vars(self.module)[name] = function
 
     def reach(self, attribute: str) -> Any:
         self.reached = self.reached or attribute
-        raise OutOfReach(attribute)
+        raise UnsupportedAccess(attribute)
 
     def _answer(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         __tracebackhide__ = True
-        call = call_of(arguments, named, self.module.__name__, self._folder)
-        answer = None if call is None else self.table["answers"].get(key_of(call))
+        call = call_as_data(arguments, named, self.module.__name__, self._folder)
+        answer = None if call is None else self.table["answers"].get(call_key(call))
         if answer is None:
             answer = self.table.get("otherwise")
         if answer is None and call is None:
-            self.reach("a call with what is no plain data")
+            self.reach("a call with arguments that are not plain data")
         if answer is None:
             self.missed = True
             self.unknown.append(call or {})
-            raise OutOfReach("a call that is not answered")
+            raise UnsupportedAccess("a call without an answer")
         return self._given(answer, call or {}, arguments, named)
 
     def _given(
@@ -88,7 +91,7 @@ class StandIn:
         if "lost" in answer:
             self.reach(answer["lost"])
         if "ended" in answer:
-            raise RuntimeError("the skill ended its process, or took too long")
+            raise RuntimeError("the skill ended its process or took too long")
         try:
             self._spread(answer, call, arguments, named)
             if "itself" in answer:
@@ -104,11 +107,11 @@ class StandIn:
     def _spread(
         self, answer: Mapping[str, Any], call: Mapping[str, Any], arguments: tuple[Any, ...], named: Mapping[str, Any]
     ) -> None:
-        """Do what the skill did beside answering: to its arguments, to the files, and to the standard output."""
+        """Apply the side effects of the skill's call: on its arguments, the files, and the standard output."""
         if "printed" in answer:
             sys.stdout.write(answer["printed"])
         if "files" in answer:
-            change(self._folder, call.get("files", {}), answer["files"])
+            apply_changes(self._folder, call.get("files", {}), answer["files"])
         if "after" in answer:
             for before, after in zip(arguments, answer["after"][0], strict=True):
                 _become(before, unpacked(after, self.module))
@@ -117,18 +120,18 @@ class StandIn:
 
 
 class _Absent:
-    """What only the skill has: it may be imported, and that is all."""
+    """A name that only the real skill has. It can be imported but not used."""
 
-    def __init__(self, stand_in: StandIn, name: str) -> None:
-        vars(self).update(_stand_in=stand_in, _name=name)
+    def __init__(self, fake: FakeSkill, name: str) -> None:
+        vars(self).update(_fake=fake, _name=name)
 
     def __getattr__(self, attribute: str) -> Any:
         if attribute == "__test__" or attribute.startswith(("_pytest", "pytest")):
-            raise AttributeError(attribute)  # pytest looks whether it is a test
-        vars(self)["_stand_in"].reach(vars(self)["_name"])
+            raise AttributeError(attribute)  # pytest checks whether it is a test
+        vars(self)["_fake"].reach(vars(self)["_name"])
 
     def __call__(self, *_: Any, **__: Any) -> Any:
-        vars(self)["_stand_in"].reach(vars(self)["_name"])
+        vars(self)["_fake"].reach(vars(self)["_name"])
 
     __iter__ = __len__ = __getitem__ = __contains__ = __bool__ = __eq__ = __lt__ = __gt__ = __add__ = __radd__ = (
         __call__
@@ -152,7 +155,7 @@ def _become(before: Any, after: Any) -> None:
             vars(before).update(vars(after))
 
 
-def leave_to(folder: Path) -> None:
-    """Be in this folder, made if need be."""
+def enter_folder(folder: Path) -> None:
+    """Change to this folder; make it first if it is missing."""
     folder.mkdir(parents=True, exist_ok=True)
     os.chdir(folder)

@@ -1,8 +1,8 @@
-"""In the box: import a proposed skill, derive its schema, and rehearse its tests on stubs and on itself.
+"""In the box: imports a proposed skill, derives its schema, and rehearses its tests on stubs and on the skill.
 
-`admit` only gathers facts, and the code that they are about may forge them, since it shares a process with what reports
-them. So they speak against a proposal, never for it: what speaks for it is found by `acquired_skills.in_box.judge`.
-The test module sees the skill through a switch, so a fork can put a stub in its place after collection.
+`rehearse` only gathers facts. The code that they are about shares its process and can forge them, so they can only
+count against a proposal. What counts for it comes from `acquired_skills.in_box.judge`. The test module sees the skill
+through a switch, so that a fork can replace it by a stub after collection.
 """
 
 import importlib
@@ -18,18 +18,21 @@ import pytest
 from acquired_skills.in_box.effort import Effort
 from acquired_skills.in_box.runner import MAX_TEXT, OWN, Runner, send, shorten, supervised
 from acquired_skills.in_box.skill_arguments import NotDescribable, describe
-from acquired_skills.in_box.switch import Switch
+from acquired_skills.in_box.switch import StubSwitch
 
 STUBS = ("raises", "none", "sentinel")
 FAILED = ("failed", "timeout", "exited")
 
 
-def admit(name: str, seed: int, effort: dict[str, Any]) -> dict[str, Any]:
-    """Everything found out about the proposal, as JSON.
+def rehearse(name: str, seed: int, effort: dict[str, Any]) -> dict[str, Any]:
+    """Return everything found out about the proposal, as JSON.
 
-    seed: of the random test orders. effort: the fields of `Effort`. Keys beside those of every worker, where it came
-    so far: ``import_error``, ``schema`` or ``schema_error``, and ``returned`` ({unsendable?, typed?, missed, calls,
-    asked}, as the switch and its recorder give them).
+    Keys besides those of every worker, as far as it got: ``import_error``, ``schema`` or ``schema_error``, and
+    ``returned`` ({unsendable?, typed?, missed, calls, asked}, from the switch and its recorder).
+
+    Args:
+        seed: of the random orders of the tests.
+        effort: the fields of `Effort`.
     """
     spend = Effort(**effort)
     deadline = time.monotonic() + spend.total_s
@@ -37,7 +40,7 @@ def admit(name: str, seed: int, effort: dict[str, Any]) -> dict[str, Any]:
 
 
 class Rehearsal(Runner):
-    """Skill and tests in one process."""
+    """Runs the tests and the skill in one process."""
 
     def __init__(self, name: str, sink: int, deadline: float, seed: int, effort: Effort) -> None:
         super().__init__(name, sink, deadline)
@@ -47,7 +50,7 @@ class Rehearsal(Runner):
     def prepare(self) -> bool:
         function = self._import()
         if function is not None:
-            self.switch = Switch(sys.modules[self.name], self.name, function, OWN)
+            self.switch = StubSwitch(sys.modules[self.name], self.name, function, OWN)
         return function is not None
 
     def _import(self) -> Callable[..., Any] | None:
@@ -55,7 +58,7 @@ class Rehearsal(Runner):
             function: Callable[..., Any] = getattr(importlib.import_module(self.name), self.name)
             if not callable(function):
                 raise TypeError(f"`{self.name}` is a {type(function).__name__} after the import, not a function")  # noqa: TRY301
-        except BaseException as problem:  # noqa: BLE001  (whatever the proposal raised is the finding)
+        except BaseException as problem:  # noqa: BLE001  (any exception of the proposal is a finding)
             frames = traceback.format_exception(problem)
             send(self.sink, import_error=shorten("".join(frames[:1] + frames[-3:])), done=True)
             return None
@@ -63,13 +66,16 @@ class Rehearsal(Runner):
             send(self.sink, schema=describe(function))
         except NotDescribable as problem:
             send(self.sink, schema_error=shorten(str(problem)))
-        except Exception as problem:  # noqa: BLE001  (annotations are code of the proposal and may do anything)
+        except Exception as problem:  # noqa: BLE001  (annotations are code of the proposal)
             send(self.sink, schema_error=f"{type(problem).__name__}: {problem}"[:MAX_TEXT])
         return function
 
     def runs(self, items: list[pytest.Item]) -> None:
-        """Each stub in turn, only for the tests that no stub has failed yet; then the skill itself, shuffled: twice,
-        and again while that is cheap."""
+        """Run the tests on the stubs, then on the skill.
+
+        Each stub only gets the tests that no stub has failed yet. On the skill the tests run shuffled, twice, and again
+        while that is cheap.
+        """
         left = [item for item in items if item.nodeid.startswith("skill/")]
         for stub in STUBS:
             results = self.run(stub, left, self.effort.stub_test_s)
@@ -84,24 +90,24 @@ class Rehearsal(Runner):
                 break
 
     def _green(self, items: list[pytest.Item], seed: int) -> bool:
-        """Whether all of them passed."""
+        """Return whether all tests passed."""
         self.seed = seed
         shuffled = list(items)
         random.Random(seed).shuffle(shuffled)  # noqa: S311  (an order, not a secret)
         results = self.run("skill", shuffled, self.effort.test_s)
         return len(results) == len(items) and all(one["outcome"] == "passed" for one in results.values())
 
-    def turn(self, kind: str) -> None:
-        self.switch.turn(kind)
+    def select(self, kind: str) -> None:
+        self.switch.select(kind)
 
-    def before(self, item: pytest.Item) -> None:
+    def before_test(self, item: pytest.Item) -> None:
         if self.switch.stubbed:
-            item.config.option.tbstyle = "no"  # nobody reads why a stub fails, and the text takes 20 ms a test
+            item.config.option.tbstyle = "no"  # the text is not used, and takes 20 ms per test
         self.switch.recorder.test = item.nodeid
 
-    def left(self) -> dict[str, Any]:
+    def final_report(self) -> dict[str, Any]:
         if self.switch.stubbed:
             return {}
         calls = self.switch.recorder
-        told = {**self.switch.returned, "missed": calls.missed, "calls": calls.calls(), "asked": calls.asked()}
-        return {"returned": {**told, "seed": self.seed}}
+        report = {**self.switch.returned, "missed": calls.missed, "calls": calls.calls(), "asked": calls.asked()}
+        return {"returned": {**report, "seed": self.seed}}

@@ -1,10 +1,10 @@
-"""In the box of one program: its answers to calls as data (SKILL-6, SKILL-7).
+"""In the box of one program: its answers to calls, as data (SKILL-6, SKILL-7).
 
-The program is the skill itself, or the skill with one place changed. Nothing in the box says which: its file is the
-only thing in which two of these boxes differ. There are no tests and no pytest here.
+The program is the skill, or a mutant of it. Nothing in the box says which: two of these boxes only differ in the
+program's file. There are no tests and no pytest here.
 
-One process loads and runs the program. Another, which never loads it, hands on what it answers, so that nothing is lost
-when the program ends its process or never returns.
+One process loads and runs the program. Another, which never loads it, forwards its answers, so that none are lost when
+the program ends its process or hangs.
 """
 
 import json
@@ -19,22 +19,27 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from acquired_skills.in_box.call_data import keep_only, performed
+from acquired_skills.in_box.call_data import keep_only, perform_call
 
 HERE = Path(__file__).resolve().parents[2]  # the job's folder
 OWN = HERE / "own"
 ENDED = {"ended": True}
 
 
-class TakesTooLong(BaseException):
-    """A call takes longer than one call may take."""
+class CallTimeout(BaseException):
+    """A call exceeded its time limit."""
 
 
 def answers(name: str, calls: Sequence[Mapping[str, Any]], *, seconds: float, each_s: float) -> dict[str, Any]:
-    """``answers``: one for each call, `ENDED` for a call without one; None when the program cannot be loaded.
-    ``seconds``: wall time they took.
+    """Run a program on calls.
 
-    seconds: for all calls. each_s: for each call, after which `TakesTooLong` is raised in it; 0 for no such limit.
+    Args:
+        seconds: time limit for all calls.
+        each_s: time limit for each call, after which `CallTimeout` is raised in it; 0 for none.
+
+    Returns:
+        ``answers``: one for each call, `ENDED` for a call without one; None when the program cannot be loaded.
+        ``seconds``: the wall time they took.
     """
     sys.dont_write_bytecode = True
     OWN.mkdir(exist_ok=True)
@@ -67,7 +72,7 @@ def _in_fork(
             *lines, pending = (pending + data).split(b"\n")
             found += map(json.loads, lines)
     except ValueError:
-        pass  # the program wrote there itself; what follows is lost
+        pass  # the program wrote to the pipe itself; the rest is lost
     finally:
         os.close(source)
         os.kill(child, signal.SIGKILL)
@@ -86,15 +91,15 @@ def _answer(path: Path, calls: Sequence[Mapping[str, Any]], sink: int, each_s: f
     for call in calls:
         signal.setitimer(signal.ITIMER_REAL, each_s)
         try:
-            answer = performed(function, call, module, OWN)
+            answer = perform_call(function, call, module, OWN)
             signal.setitimer(signal.ITIMER_REAL, 0)
-        except TakesTooLong:  # while the answer was made of the value
+        except CallTimeout:  # raised while the value was packed
             answer = dict(ENDED)
         _send(sink, answer)
 
 
 def _loaded(path: Path) -> types.ModuleType:
-    """The program as a module, loaded as an agent's call loads a skill (`sandbox.worker`)."""
+    """Load the program as a module, in the way a call loads a skill (`sandbox.worker`)."""
     module = types.ModuleType(path.stem)
     module.__file__ = str(path)
     sys.modules[path.stem] = module
@@ -104,7 +109,7 @@ def _loaded(path: Path) -> types.ModuleType:
 
 
 def _too_long(*_: Any) -> None:
-    raise TakesTooLong
+    raise CallTimeout
 
 
 def _send(sink: int, message: Mapping[str, Any]) -> None:

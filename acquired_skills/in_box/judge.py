@@ -1,8 +1,8 @@
-"""In the box: run the tests of a skill without the skill, on tables of answers (SKILL-7).
+"""In the box: runs the tests of a skill without the skill, on tables of answers (SKILL-7).
 
-None of the skill's code is here, so nothing of it can report for the tests. The tables come in an order that only the
-engine knows: those of the skill itself, of its mutants and of stubs look alike but for their answers. So all that the
-tests' own code can say of a run is what it makes of the answers, and that is what a test is for.
+None of the skill's code is here, so it cannot report in place of the tests. The tables come in an order that only the
+engine knows: tables of the skill, of its mutants and of stubs differ in nothing but their answers. So the only thing
+that the tests' code can report about a run is how it reacts to the answers, which is the purpose of a test.
 """
 
 import time
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from acquired_skills.in_box.fake_skill import StandIn
+from acquired_skills.in_box.fake_skill import FakeSkill
 from acquired_skills.in_box.runner import HERE, OWN, Runner, supervised
 
 MOST_UNKNOWN = 200
@@ -28,20 +28,26 @@ def judge(
     seconds: float,
     unchanged: dict[str, Any],
 ) -> dict[str, Any]:
-    """One run for each table, named by its number; ``unknown``: calls that a table without ``otherwise`` lacked.
+    """Run the tests once for each table.
 
-    tables: ``changes`` (answers by key, other than in `unchanged`), ``otherwise`` (for all other calls), ``first``
-    (only up to the first test that does not pass). seed: of what the tests draw by chance. test_s, seconds: for one
-    test, and for all of it.
+    Args:
+        seed: of the random numbers that the tests draw.
+        tables: ``changes`` (answers by key that differ from `unchanged`), ``otherwise`` (for all other calls),
+            ``first`` (stop at the first test that does not pass).
+        test_s, seconds: time limits of one test and of everything.
+
+    Returns:
+        One run for each table, named by its number, and ``unknown``: calls without an answer in a table that has no
+        ``otherwise``.
     """
     deadline = time.monotonic() + seconds
-    given = Given(seed, tables, test_s, unchanged)
+    given = JudgeInput(seed, tables, test_s, unchanged)
     return supervised(lambda sink: Judge(name, sink, deadline, given), deadline)
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """What `judge` is given, by the same names."""
+class JudgeInput:
+    """The arguments of `judge`."""
 
     seed: int
     tables: Sequence[Mapping[str, Any]]
@@ -50,42 +56,42 @@ class Given:
 
 
 class Judge(Runner):
-    """The tests, and a stand-in for the skill."""
+    """Runs the tests with a fake in place of the skill."""
 
-    def __init__(self, name: str, sink: int, deadline: float, given: Given) -> None:
+    def __init__(self, name: str, sink: int, deadline: float, given: JudgeInput) -> None:
         super().__init__(name, sink, deadline)
         self.seed = given.seed
         self.given = given
 
     def prepare(self) -> bool:
         declared = (HERE / "declared.py").read_text()
-        self.stand_in = StandIn(self.name, declared, OWN)
+        self.fake = FakeSkill(self.name, declared, OWN)
         return True
 
     def runs(self, items: list[pytest.Item]) -> None:
         for number in range(len(self.given.tables)):
             self.run(str(number), items, self.given.test_s)
 
-    def turn(self, kind: str) -> None:
+    def select(self, kind: str) -> None:
         table = self.given.tables[int(kind)]
         answers = (
             {} if table.get("otherwise") and not table["changes"] else {**self.given.unchanged, **table["changes"]}
         )
-        self.stand_in.table = {"answers": answers, "otherwise": table.get("otherwise")}
+        self.fake.table = {"answers": answers, "otherwise": table.get("otherwise")}
 
-    def before(self, item: pytest.Item) -> None:
-        item.config.option.tbstyle = "no"  # the text takes 20 ms a test, and there are a hundred runs
-        self.stand_in.missed, self.stand_in.reached = False, ""
+    def before_test(self, item: pytest.Item) -> None:
+        item.config.option.tbstyle = "no"  # the text takes 20 ms per test, and there are a hundred runs
+        self.fake.missed, self.fake.reached = False, ""
 
-    def seen(self, result: dict[str, Any]) -> dict[str, Any]:
-        if self.stand_in.reached:
-            return {**result, "outcome": "reached", "text": self.stand_in.reached[:200]}
-        return {**result, "outcome": "missed"} if self.stand_in.missed else result
+    def annotated(self, result: dict[str, Any]) -> dict[str, Any]:
+        if self.fake.reached:
+            return {**result, "outcome": "reached", "text": self.fake.reached[:200]}
+        return {**result, "outcome": "missed"} if self.fake.missed else result
 
-    def left(self) -> dict[str, Any]:
-        return {"unknown": self.stand_in.unknown[:MOST_UNKNOWN]} if self.stand_in.unknown else {}
+    def final_report(self) -> dict[str, Any]:
+        return {"unknown": self.fake.unknown[:MOST_UNKNOWN]} if self.fake.unknown else {}
 
-    def enough(self, kind: str, results: dict[str, dict[str, Any]]) -> bool:
+    def is_enough(self, kind: str, results: dict[str, dict[str, Any]]) -> bool:
         return bool(self.given.tables[int(kind)].get("first")) and any(
             one["outcome"] in FAILED for one in results.values()
         )

@@ -1,4 +1,4 @@
-"""In the box of one skill: call it as the tests of another one called that (SKILL-8)."""
+"""In the box of one skill: makes the recorded calls of another skill's tests (SKILL-8)."""
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
@@ -9,9 +9,9 @@ from acquired_skills.in_box.skill_arguments import accept, to_json
 
 
 def answers(name: str, plain: bool, calls: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """``value``, or ``raised`` (the type's name), for each call's ``positional`` and ``named`` arguments.
+    """Return ``value`` or ``raised`` (the type's name) for each call's ``positional`` and ``named`` arguments.
 
-    plain: the skill takes and gives JSON as it is.
+    plain: the skill takes and returns plain JSON.
     """
     function = getattr(importlib.import_module(name), name)
     return [_answer(function, plain, call["positional"], call["named"]) for call in calls]
@@ -23,5 +23,5 @@ def _answer(function: Callable[..., Any], plain: bool, positional: list[Any], na
             return {"value": to_json(function(*positional, **named))}
         given = signature(function).bind(*positional, **named).arguments
         return {"value": to_json(function(**accept(function, given)))}
-    except Exception as problem:  # noqa: BLE001 -- whatever it raises is its answer
+    except Exception as problem:  # noqa: BLE001 -- any exception is an answer
         return {"raised": type(problem).__name__}

@@ -1,7 +1,7 @@
-"""In the box: values as JSON that keeps their types, so that a skill and its tests need not share a process.
+"""In the box: packs values as JSON that keeps their types, so that a skill and its tests need not share a process.
 
-Lists, texts and numbers stay as they are; everything else is an object with one key, its kind. Of classes, only those
-of the skill's own module travel, as their fields; whatever a value's class says of itself (`__eq__`, say) stays behind.
+Lists, strings and numbers stay as they are; everything else is an object with one key, its kind. Of classes, only those
+of the skill's own module are packed, as their fields; the methods of a value's class (such as `__eq__`) are not.
 """
 
 import builtins
@@ -33,11 +33,11 @@ _BY_TEXT: dict[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] = {
 
 
 class NotPackable(Exception):
-    """A value that cannot travel."""
+    """A value that cannot be packed."""
 
 
 def packed(value: Any, module: str, depth: int = 0) -> Any:
-    """A value as JSON. module: whose classes may travel. Raises NotPackable."""
+    """Return a value as JSON. module: whose classes may be packed. Raises NotPackable."""
     if depth > MAX_DEPTH:
         raise NotPackable("nested too deep")
     if value is None or isinstance(value, bool):
@@ -55,8 +55,8 @@ def packed(value: Any, module: str, depth: int = 0) -> Any:
     return _structured(value, module, depth + 1)
 
 
-def unpacked(wire: Any, module: types.ModuleType) -> Any:  # noqa: PLR0911 -- one for each kind
-    """The value again. module: where its classes are. Raises NotPackable, for a class that is not there, say."""
+def unpacked(wire: Any, module: types.ModuleType) -> Any:  # noqa: PLR0911 -- one return per kind
+    """Restore a value. module: has its classes. Raises NotPackable, for instance for a missing class."""
     if isinstance(wire, list):
         return [unpacked(each, module) for each in wire]
     if not isinstance(wire, dict):
@@ -78,7 +78,7 @@ def unpacked(wire: Any, module: types.ModuleType) -> Any:  # noqa: PLR0911 -- on
 
 
 def packed_exception(problem: BaseException, module: str) -> dict[str, Any]:
-    """Its types, the nearest first, its arguments, its text, and its attributes as far as they travel."""
+    """Return its types, nearest first, its arguments, its text, and its attributes where they can be packed."""
     kinds = [f"{kind.__module__}:{kind.__qualname__}" for kind in type(problem).__mro__[:-1]]
     found: dict[str, Any] = {"types": kinds[:20], "args": [], "text": str(problem)[:2_000]}
     for each in problem.args[:20]:
@@ -90,7 +90,7 @@ def packed_exception(problem: BaseException, module: str) -> dict[str, Any]:
 
 
 def unpacked_exception(wire: dict[str, Any], module: types.ModuleType) -> BaseException:
-    """An exception of the nearest type that is known here."""
+    """Restore an exception, with the nearest type known here."""
     for kind in wire["types"]:
         home, _, name = kind.partition(":")
         place = builtins if home == "builtins" else module if home == module.__name__ else sys.modules.get(home)
@@ -119,7 +119,7 @@ _MADE: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _structured(value: Any, module: str, depth: int) -> Any:  # noqa: C901, PLR0911 -- one for each kind
+def _structured(value: Any, module: str, depth: int) -> Any:  # noqa: C901, PLR0911 -- one branch per kind
     if type(value).__module__ == module:
         return {"object": [type(value).__name__, _fields(value, module, depth)]}
     match value:
@@ -146,7 +146,7 @@ def _structured(value: Any, module: str, depth: int) -> Any:  # noqa: C901, PLR0
 
 
 def _fields(value: Any, module: str, depth: int) -> dict[str, Any]:
-    """Of a data class, a pydantic model or a named tuple."""
+    """Return the fields of a data class, a pydantic model or a named tuple."""
     kind = type(value)
     if isinstance(value, tuple) and hasattr(kind, "_fields"):
         found = dict(zip(kind._fields, tuple.__iter__(value), strict=True))

@@ -1,44 +1,50 @@
-"""In the box: the calls that a new skill's tests make of it, so that others, and it itself, can be asked the same
-(SKILL-7, SKILL-8)."""
+"""In the box: records the calls that a new skill's tests make, for replay by the skill itself and by others (SKILL-7,
+SKILL-8).
+"""
 
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from acquired_skills.in_box.call_data import call_of, came_of, key_of
+from acquired_skills.in_box.call_data import call_as_data, call_key, value_as_answer
 from acquired_skills.in_box.packing import packed_exception
 from acquired_skills.in_box.skill_arguments import to_json
 
-MOST_CALLS = 200  # different ones
+MOST_CALLS = 200  # distinct
 MOST_CHARS = 8_192  # of one call's arguments, and of its value, as JSON
 MOST_IN_ALL = 65_536
-MOST_ASKED = 2_000  # calls of one test and another, that are made anew in another box
+MOST_ASKED = 2_000  # calls of all tests together, to replay in another box
 MOST_ASKED_CHARS = 1 << 20
 
 
 class Recorder:
-    """Calls whose arguments and value JSON can hold. Arguments that gave different values are not kept.
+    """Records calls.
 
-    missed: how many calls were not kept. test: the one that runs.
+    Calls whose arguments and value are plain JSON are kept for other skills, except arguments that returned different
+    values. Calls that can be packed are kept per test.
+
+    Attributes:
+        missed: how many calls were not kept for other skills.
+        test: id of the running test.
     """
 
     def __init__(self, module: str, folder: Path) -> None:
-        """module: whose classes travel with a call. folder: whose files do."""
+        """module: whose classes are packed with a call. folder: whose files are."""
         self.missed = 0
         self.test = ""
         self._module = module
         self._folder = folder
         self._asked: dict[tuple[str, str], dict[str, Any]] = {}  # by test and key
         self._asked_chars = 0
-        self._kept: dict[str, dict[str, str] | None] = {}  # by what went in
+        self._kept: dict[str, dict[str, str] | None] = {}  # by arguments
         self._chars = 0
 
     def call(self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """Call it, and keep what went in and what came out, an exception included."""
+        """Call the function, and record its arguments and its value or exception."""
         __tracebackhide__ = True
-        sent = _exact([list(arguments), named])  # before the call, which may change its arguments
-        asked = call_of(arguments, named, self._module, self._folder)
+        sent = _exact([list(arguments), named])  # before the call, since it may change its arguments
+        asked = call_as_data(arguments, named, self._module, self._folder)
         try:
             value = function(*arguments, **named)
         except Exception as problem:
@@ -46,17 +52,17 @@ class Recorder:
             self._ask(asked, {"raised": packed_exception(problem, self._module)})
             raise
         self._keep(sent, "value", _as_sent(value))
-        self._ask(asked, came_of(value, self._module))
+        self._ask(asked, value_as_answer(value, self._module))
         return value
 
     def asked(self) -> list[dict[str, Any]]:
-        """``test``, ``call`` and ``answer`` of each, as data; no answer when it was not always the same."""
+        """Return ``test``, ``call`` and ``answer`` of each call, as data; no ``answer`` when it varied."""
         return list(self._asked.values())
 
     def _ask(self, call: dict[str, Any] | None, answer: dict[str, Any]) -> None:
         if call is None:
             return
-        key = key_of(call)
+        key = call_key(call)
         kept = self._asked.get((self.test, key))
         if kept is not None:
             if kept.get("answer") != answer:
@@ -66,7 +72,7 @@ class Recorder:
             self._asked_chars += len(key) + len(json.dumps(answer))
 
     def calls(self) -> list[dict[str, Any]]:
-        """``positional``, ``named`` and either ``value`` or ``raised`` (the type's name) of each that was kept."""
+        """Return ``positional``, ``named`` and either ``value`` or ``raised`` (the type's name) of each kept call."""
         found = []
         for sent, came in self._kept.items():
             if came is not None:
@@ -91,16 +97,16 @@ class Recorder:
 
 
 def _exact(value: Any) -> str | None:
-    """As JSON, when it comes back from there as it was (a tuple, or a key that is a number, does not)."""
+    """Return the value as JSON if JSON restores it exactly (it does not restore a tuple, or a key that is a number)."""
     try:
         text = json.dumps(value, allow_nan=False)
         return text if len(text) <= MOST_CHARS and json.loads(text) == value else None
-    except Exception:  # noqa: BLE001 -- what a test passes may do anything
+    except Exception:  # noqa: BLE001 -- an argument's own code may raise anything
         return None
 
 
 def _as_sent(value: Any) -> str | None:
-    """As JSON, the way it leaves the box."""
+    """Return the value as JSON, as it leaves the box."""
     try:
         try:
             text = json.dumps(value, allow_nan=False)

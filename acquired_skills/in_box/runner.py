@@ -1,10 +1,10 @@
-"""In the box: collect the tests once, and run them in forks, each with something else behind the skill's name.
+"""In the box: collects the tests once and runs them in forks, each with something else in place of the skill.
 
-A worker process imports and collects; every run is a fork of it, because `pytest.main` in each would cost 47 ms and
-more. What is behind the name, and what is told of it, is for those who use this (`acquired_skills.in_box.harness`,
+A worker process imports and collects; every run is a fork of it, because `pytest.main` takes 47 ms and more.
+Subclasses decide what replaces the skill and what is reported (`acquired_skills.in_box.harness`,
 `acquired_skills.in_box.judge`).
 
-In the job's folder lie this package, `pytest.ini`, `skill/test_<name>.py`, and for a new version
+The job's folder contains this package, `pytest.ini`, `skill/test_<name>.py`, and for a new version
 `earlier/test_<name>.py`, the tests of the version before.
 """
 
@@ -25,27 +25,27 @@ from typing import Any
 import pytest
 
 from acquired_skills.in_box.call_data import keep_only
-from acquired_skills.in_box.call_files import TEMPORARY, clear, put
-from acquired_skills.in_box.fake_skill import leave_to
+from acquired_skills.in_box.call_files import TEMPORARY, clear_files, write_files
+from acquired_skills.in_box.fake_skill import enter_folder
 
 HERE = Path(__file__).resolve().parents[2]  # the job's folder
-OWN = HERE / "own"  # to be in, so that no file of ours is found by accident
+OWN = HERE / "own"  # the working directory, so that no file of ours is found by accident
 MAX_TEXT = 2_000
 _QUIET = ("cacheprovider", "junitxml", "pastebin", "stepwise", "doctest", "faulthandler")
 
 
 def supervised(begin: Callable[[int], "Runner"], deadline: float) -> dict[str, Any]:
-    """Have a worker do it, and give everything that it sent.
+    """Run a worker and return everything that it sent.
 
-    Keys of every worker: ``runs`` ([{kind, results: {id: {outcome, text, seconds}}}]), ``phase`` (what it was in last),
-    ``unknown`` (calls without an answer, see the judge),
-    ``collection_errors``, ``tests`` (ids), ``done``; and when it ended by itself, ``ended`` (how).
+    Keys of every worker: ``runs`` ([{kind, results: {id: {outcome, text, seconds}}}]), ``phase`` (its last phase),
+    ``unknown`` (calls without an answer, see the judge), ``collection_errors``, ``tests`` (ids), ``done``; and
+    ``ended`` (how) when it ended early.
     """
     source, sink = os.pipe()
     worker = os.fork()
     if worker == 0:
         keep_only(sink)
-        with leaving():
+        with exiting():
             begin(sink).work()
     os.close(sink)
     facts: dict[str, Any] = {"runs": [], "unknown": [], "phase": "import"}
@@ -60,12 +60,12 @@ def supervised(begin: Callable[[int], "Runner"], deadline: float) -> dict[str, A
         with contextlib.suppress(ProcessLookupError):
             os.kill(worker, signal.SIGKILL)
         status = os.waitpid(worker, 0)[1]
-        facts["ended"] = "time" if out_of_time else how(status)
+        facts["ended"] = "time" if out_of_time else exit_description(status)
     return facts
 
 
 class Runner(ABC):
-    """The process that has the tests collected. seed: of what the tests draw by chance, the same for the same test."""
+    """The process that collected the tests. seed: of the random numbers they draw, the same for the same test."""
 
     def __init__(self, name: str, sink: int, deadline: float) -> None:
         self.name = name
@@ -77,31 +77,31 @@ class Runner(ABC):
 
     @abstractmethod
     def prepare(self) -> bool:
-        """Put something behind the skill's name; False when there is nothing to go on with."""
+        """Put something in place of the skill; return False to stop."""
 
     @abstractmethod
     def runs(self, items: list[pytest.Item]) -> None:
-        """Run what there is to run."""
+        """Run the tests, as often as needed."""
 
     @abstractmethod
-    def turn(self, kind: str) -> None:
-        """In a fork: put in place what this run is on."""
+    def select(self, kind: str) -> None:
+        """In a fork: select what this run tests."""
 
-    def before(self, item: pytest.Item) -> None:  # noqa: B027 -- some need nothing
-        """In a fork: what is to be done before a test."""
+    def before_test(self, item: pytest.Item) -> None:  # noqa: B027 -- optional
+        """In a fork: called before each test."""
 
-    def seen(self, result: dict[str, Any]) -> dict[str, Any]:
-        """In a fork: the result of a test, with what else is known of it."""
+    def annotated(self, result: dict[str, Any]) -> dict[str, Any]:
+        """In a fork: return the result of a test, with anything else known about it."""
         return result
 
-    def left(self) -> dict[str, Any]:
-        """In a fork: what is told at its end."""
+    def final_report(self) -> dict[str, Any]:
+        """In a fork: return what to report at its end."""
         return {}
 
     def work(self) -> None:
         sys.dont_write_bytecode = True
         sys.path[:] = [str(HERE / "skill"), *(p for p in sys.path if p not in (str(HERE), ""))]
-        leave_to(OWN)
+        enter_folder(OWN)
         if not self.prepare():
             return
         os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
@@ -134,20 +134,20 @@ class Runner(ABC):
         return True
 
     def run(self, kind: str, items: list[pytest.Item], seconds: float) -> dict[str, dict[str, Any]]:
-        """Run the items in forks: one, and another for the rest whenever a test hangs or ends its process."""
+        """Run the items in a fork, and in another one for the rest whenever a test hangs or ends its process."""
         results: dict[str, dict[str, Any]] = {}
         left = items
         while left and time.monotonic() < self.deadline:
             progressed = len(results)
             self._fork(kind, left, seconds, results)
             left = [item for item in left if item.nodeid not in results]
-            if len(results) == progressed or self.enough(kind, results):
+            if len(results) == progressed or self.is_enough(kind, results):
                 break
         send(self.sink, run=[{"kind": kind, "results": results}])
         return results
 
-    def enough(self, kind: str, results: dict[str, dict[str, Any]]) -> bool:  # noqa: ARG002 -- some need no more
-        """Whether the rest of the tests need not be run."""
+    def is_enough(self, kind: str, results: dict[str, dict[str, Any]]) -> bool:  # noqa: ARG002 -- for subclasses
+        """Return whether the remaining tests can be skipped."""
         return False
 
     def _fork(self, kind: str, items: list[pytest.Item], seconds: float, results: dict[str, dict[str, Any]]) -> None:
@@ -156,10 +156,10 @@ class Runner(ABC):
         if child == 0:
             os.close(source)
             os.close(self.sink)
-            with leaving():
-                put(OWN, {})  # a run that failed leaves its temporary folders
-                leave_to(OWN)
-                self.turn(kind)
+            with exiting():
+                write_files(OWN, {})  # a failed run leaves its temporary folders
+                enter_folder(OWN)
+                self.select(kind)
                 self._run_here(kind, items, sink)
         os.close(sink)
         began, current = time.monotonic(), None
@@ -182,7 +182,11 @@ class Runner(ABC):
             os.kill(child, signal.SIGKILL)
         status = os.waitpid(child, 0)[1]
         if current is not None and current not in results:
-            results[current] = {"outcome": "exited", "text": how(status), "seconds": time.monotonic() - began}
+            results[current] = {
+                "outcome": "exited",
+                "text": exit_description(status),
+                "seconds": time.monotonic() - began,
+            }
 
     def _run_here(self, kind: str, items: list[pytest.Item], sink: int) -> None:
         results: dict[str, dict[str, Any]] = {}
@@ -190,18 +194,18 @@ class Runner(ABC):
             send(sink, start=item.nodeid)
             self.reports.clear()
             random.seed(f"{self.seed} {item.nodeid}")
-            clear(OWN)
-            self.before(item)
+            clear_files(OWN)
+            self.before_test(item)
             began = time.monotonic()
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            result = self.seen({**_outcome(self.reports), "seconds": time.monotonic() - began})
+            result = self.annotated({**_outcome(self.reports), "seconds": time.monotonic() - began})
             send(sink, id=item.nodeid, result=result)
             results[item.nodeid] = result
-            if self.enough(kind, results):
+            if self.is_enough(kind, results):
                 break
-        told = self.left()
-        if told:
-            send(sink, **told)
+        final = self.final_report()
+        if final:
+            send(sink, **final)
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -209,7 +213,7 @@ class Runner(ABC):
 
 
 def _outcome(reports: list[pytest.TestReport]) -> dict[str, str]:
-    """One outcome of the reports of set-up, call and tear-down: passed only if there are three that passed."""
+    """Combine the reports of set-up, call and tear-down: passed only if all three passed."""
     for report in reports:
         if report.failed:
             return {"outcome": "failed", "text": shorten(report.longreprtext)}
@@ -218,13 +222,13 @@ def _outcome(reports: list[pytest.TestReport]) -> dict[str, str]:
             return {"outcome": "xfail", "text": ""}
         if report.skipped:
             return {"outcome": "skipped", "text": ""}
-    phases = [report.when for report in reports if not hasattr(report, "context")]  # a sub-test's own has one
+    phases = [report.when for report in reports if not hasattr(report, "context")]  # the report of a sub-test has one
     return {"outcome": "passed" if phases == ["setup", "call", "teardown"] else "unreported", "text": ""}
 
 
 @contextlib.contextmanager
-def leaving() -> Iterator[None]:
-    """A forked process never returns into the code of the one it was forked from."""
+def exiting() -> Iterator[None]:
+    """Ensure that a forked process never returns into its parent's code."""
     status = 1
     try:
         yield
@@ -244,7 +248,7 @@ def send(sink: int, **message: Any) -> None:
 
 
 def messages(source: int, seconds_left: Callable[[], float]) -> Iterator[dict[str, Any] | None]:
-    """Messages until the other side is gone; None, once and last, when the time is up first."""
+    """Yield messages until the other side closes the pipe; None, once and last, when the time is up first."""
     pending = b""
     try:
         while True:
@@ -261,7 +265,7 @@ def messages(source: int, seconds_left: Callable[[], float]) -> Iterator[dict[st
         os.close(source)
 
 
-def how(status: int) -> str:
+def exit_description(status: int) -> str:
     code = os.waitstatus_to_exitcode(status)
     return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exited with status {code}"
 

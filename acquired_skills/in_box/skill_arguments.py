@@ -1,6 +1,6 @@
-"""In the box: a signature and a docstring as JSON Schema; JSON arguments as the types a function asks for.
+"""In the box: derives JSON Schemas from a signature and docstring, and converts JSON arguments to the annotated types.
 
-Dropped into the box beside a skill (`acquired_skills.jobs.box_files`), so of ours it imports only what lies there too.
+Packed into the box beside a skill (`acquired_skills.jobs.box_files`), so it only imports files that are packed too.
 """
 
 import collections.abc
@@ -26,21 +26,25 @@ _UNTYPED = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD
 
 
 class NotDescribable(Exception):
-    """A parameter that JSON Schema cannot describe; the message says which one and what to use in its place."""
+    """A parameter that JSON Schema cannot describe. The message says which, and what to use instead."""
 
 
 class _Untitled(GenerateJsonSchema):
-    """Schema without the titles pydantic makes of names: they repeat the names and cost the model tokens."""
+    """Omits the titles that pydantic derives from names: they repeat the names and cost the model tokens."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  (pydantic's signature)
         return False
 
 
 def describe(function: Callable[..., Any]) -> dict[str, Any]:
-    """``parameters``: the JSON Schema of the function's arguments object. ``plain``: JSON values fit it as they are.
-    ``returns``: the JSON Schema of its value; absent where the return annotation says nothing.
+    """Return the schemas of a function.
 
-    Raises NotDescribable.
+    Returns:
+        ``parameters``: JSON Schema of the arguments object. ``plain``: JSON values need no conversion. ``returns``:
+        JSON Schema of the value; absent when the return annotation does not say enough.
+
+    Raises:
+        NotDescribable: a parameter has no schema.
     """
     hints = _hints(function)
     _check_each(function, hints)
@@ -55,7 +59,7 @@ def describe(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def accept(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments as the types the signature asks for. Raises ValueError, naming field and expectation."""
+    """Convert the arguments to the annotated types. Raises ValueError, naming the field and what was expected."""
     names = list(inspect.signature(function).parameters)
     try:
         model = _model(function, _hints(function)).model_validate(dict(arguments))
@@ -69,7 +73,10 @@ def accept(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[s
 
 
 def to_json(value: Any) -> Any:
-    """A value as plain JSON types: models, dataclasses, enums, dates, sets and tuples included. Raises TypeError."""
+    """Convert a value to plain JSON types.
+
+    Supports models, dataclasses, enums, dates, sets and tuples. Raises TypeError.
+    """
     if isinstance(value, collections.abc.Iterator):
         raise TypeError(f"the function returned a {type(value).__name__}; return a list")
     try:
@@ -107,7 +114,7 @@ def _check_each(function: Callable[..., Any], hints: Mapping[str, Any]) -> None:
 
 
 def _model(function: Callable[..., Any], hints: Mapping[str, Any]) -> type[pydantic.BaseModel]:
-    """One field per parameter, under an alias, so that a parameter may have any name (`schema`, `copy`)."""
+    """Return a model with one aliased field per parameter, so that a parameter may have any name (`schema`, `copy`)."""
     _, texts = split_docstring(inspect.getdoc(function), inspect.signature(function).parameters)
     fields: dict[str, Any] = {}
     for i, (name, parameter) in enumerate(inspect.signature(function).parameters.items()):
@@ -118,7 +125,7 @@ def _model(function: Callable[..., Any], hints: Mapping[str, Any]) -> type[pydan
 
 
 def _is_plain(hint: Any) -> bool:
-    """Whether a JSON value of the right shape is the Python value already, so that nothing has to be converted."""
+    """Return whether a JSON value of the right shape already is the Python value, so that no conversion is needed."""
     if any(hint is atom for atom in _ATOMS):
         return True
     origin, inner = typing.get_origin(hint), typing.get_args(hint)

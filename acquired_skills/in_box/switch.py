@@ -1,4 +1,4 @@
-"""In the box: what the tests get for the skill, so that a stub can take its place after they were collected."""
+"""In the box: the object that tests import as the skill, so that a stub can replace it after collection."""
 
 import functools
 import json
@@ -11,15 +11,15 @@ from acquired_skills.in_box.recorder import Recorder
 from acquired_skills.in_box.skill_arguments import to_json
 
 
-class Switch:
-    """A function that goes to the skill, or to the stub that is turned on.
+class StubSwitch:
+    """A function that forwards to the skill, or to the selected stub.
 
-    Only attribute access from outside is switched (a module class with its own `__getattribute__`); inside the
-    skill's module its names are untouched, so recursion is direct and a test may patch what the skill uses.
+    Only attribute access from outside the module is switched (a module class with its own `__getattribute__`). Inside
+    the module its names are untouched, so recursion is direct, and a test may patch what the skill uses.
     """
 
     def __init__(self, module: types.ModuleType, name: str, function: Callable[..., Any], folder: Path) -> None:
-        """folder: whose files go with a call."""
+        """folder: whose files are packed with a call."""
         self.module = module
         self.function = function
         self.current = self._observed
@@ -41,8 +41,8 @@ class Switch:
     def stubbed(self) -> bool:
         return self.current != self._observed
 
-    def turn(self, kind: str) -> None:
-        """Put a stub (``"raises"``, ``"none"``, ``"sentinel"``) or the ``"skill"`` itself in place."""
+    def select(self, kind: str) -> None:
+        """Select a stub (``"raises"``, ``"none"``, ``"sentinel"``) or the ``"skill"``."""
         stubs: dict[str, Callable[..., Any]] = {
             "raises": self._raises,
             "none": lambda *_, **__: None,
@@ -56,7 +56,7 @@ class Switch:
         raise NotImplementedError
 
     def _observed(self, *arguments: Any, **named: Any) -> Any:
-        """The skill itself, noting its calls, and whether what it returns can leave the box."""
+        """Call the skill, recording the call and whether its value can leave the box."""
         __tracebackhide__ = True
         value = self.recorder.call(self.function, arguments, named)
         try:

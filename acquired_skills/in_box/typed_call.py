@@ -1,4 +1,4 @@
-"""In the box: call a skill whose arguments or value are richer than JSON (enums, models, dates, sets)."""
+"""In the box: calls a skill whose arguments or value are richer than JSON (enums, models, dates, sets)."""
 
 import importlib
 from typing import Any
@@ -7,6 +7,6 @@ from acquired_skills.in_box.skill_arguments import accept, to_json
 
 
 def call(name: str, arguments: dict[str, Any]) -> Any:
-    """Call the function `name` of the module `name`, converting what goes in and what comes out."""
+    """Call the function `name` of the module `name`, converting its arguments and its value."""
     function = getattr(importlib.import_module(name), name)
     return to_json(function(**accept(function, arguments)))

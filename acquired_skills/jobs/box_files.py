@@ -1,4 +1,4 @@
-"""Our own files that go into a box, under the paths they are imported by there."""
+"""The files of ours that are packed into a box, under the paths they are imported by there."""
 
 import functools
 import importlib.util
@@ -12,19 +12,19 @@ _PACKAGES = ("acquired_skills", "acquired_skills/in_box", "engine", "engine/regi
 _CALLING = ("call_data", "call_files", "packing")
 _RUNNING = (*_CALLING, "effort", "fake_skill", "runner")
 _CONVERTING = ("skill_arguments", "engine/registry/docstring", "engine/registry/output_schema")
-_UNCHECKED = 1  # a hash-based cache that is not held against its source (PEP 552)
+_UNCHECKED = 1  # a hash-based cache file that is not validated against its source (PEP 552)
 
-# Pydantic and pytest import most of themselves late; naming the parts puts them into the box's template.
+# Pydantic and pytest import most of their modules lazily. These names load them in the box's template.
 PYDANTIC = ("pydantic.json_schema", "pydantic.main", "pydantic.type_adapter")
 PYTEST = ("pytest", "unittest")
-# Files that a call goes to. No skill can have such a name, so none is taken for one of these in the box.
+# Entry files of calls. No skill can have one of these names, so a skill cannot replace one in the box.
 HARNESS = "acquired_skills/entry/harness_.py"
 TYPED_CALL = "acquired_skills/entry/typed_call_.py"
 NEIGHBOUR = "acquired_skills/entry/neighbour_.py"
 JUDGE = "acquired_skills/entry/judge_.py"
 ISOLATED = "acquired_skills/entry/isolated_.py"
-_ENTRIES: Mapping[str, tuple[str, ...]] = {  # the function to call, its module, and what that imports
-    HARNESS: ("admit", "harness", *_RUNNING, "recorder", "switch", *_CONVERTING),
+_ENTRIES: Mapping[str, tuple[str, ...]] = {  # the function to call, its module, and the module's imports
+    HARNESS: ("rehearse", "harness", *_RUNNING, "recorder", "switch", *_CONVERTING),
     TYPED_CALL: ("call", "typed_call", *_CONVERTING),
     NEIGHBOUR: ("answers", "neighbour", *_CONVERTING),
     JUDGE: ("judge", "judge", *_RUNNING),
@@ -32,12 +32,13 @@ _ENTRIES: Mapping[str, tuple[str, ...]] = {  # the function to call, its module,
 }
 
 
-@functools.cache  # they change with the installation only
+@functools.cache  # they only change with the installation
 def box_files(entry: str) -> Mapping[str, bytes]:
-    """The file `entry` (HARNESS, TYPED_CALL, NEIGHBOUR, JUDGE or ISOLATED) and what it imports, compiled as well.
+    """Return the file `entry` (HARNESS, TYPED_CALL, NEIGHBOUR, JUDGE or ISOLATED) and its imports, with compiled
+    copies.
 
     The packages get empty `__init__` files, so that they are found here and not in an installed Knackbox. A box with
-    another version of Python does not look at the compiled files.
+    another version of Python ignores the compiled files.
     """
     function, *modules = _ENTRIES[entry]
     files = {f"{package}/__init__.py": b"" for package in _PACKAGES}

@@ -1,4 +1,4 @@
-"""What a skill needs besides its code, and whether it may have it: packages for its box, and a way out of it."""
+"""The environment and the connections of a skill's box: what it gets, and what is refused."""
 
 import importlib.metadata
 from collections.abc import Iterable
@@ -6,17 +6,17 @@ from collections.abc import Iterable
 from sandbox.contract import Connection, Destination
 from sandbox.egress.addresses import AddressKind
 
-# What the gate, and calls that convert types, import in the box, where an environment hides the engine's own packages.
+# Imported in the box by admission and by calls that convert types. An environment hides the engine's own packages.
 HARNESS_PACKAGES = ("pydantic", "pytest")
 _MOST_SHOWN = 10
-_PRIVATE = " What is not public is the operator's to open: `allow_private` of `[egress]` in config.toml."
+_PRIVATE = " Only the operator can open private addresses: `allow_private` of `[egress]` in config.toml."
 
 
 def environment_of(dependencies: tuple[str, ...]) -> tuple[str, ...]:
-    """The requirements of the environment that a skill is proved in, and then runs in; none for a skill without any.
+    """Return the requirements of the environment that a skill is proved and run in; none without dependencies.
 
-    The same one for both: what was proved is what runs, nothing is built at the first call, and what a skill imports
-    without declaring it does not vanish after the proof.
+    Proof and calls share one environment: what was proved is what runs, the first call builds nothing, and a module
+    that the skill imports without declaring it does not disappear after the proof.
     """
     if not dependencies:
         return ()
@@ -24,7 +24,7 @@ def environment_of(dependencies: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def not_allowed(destinations: Iterable[Destination], allowed: frozenset[Destination]) -> str:
-    """What to change so that these may be connected to; "" when they may."""
+    """Return why these destinations may not be used, and what to change; "" if they may."""
     missing = [destination for destination in destinations if destination not in allowed]
     if not missing:
         return ""
@@ -38,8 +38,8 @@ def not_allowed(destinations: Iterable[Destination], allowed: frozenset[Destinat
     )
 
 
-def told(connections: Iterable[Connection]) -> str:
-    """The attempts to connect that were refused, in one line, with what would allow them; "" without any."""
+def refused_connections(connections: Iterable[Connection]) -> str:
+    """Describe refused connection attempts in one line, and how to allow them; "" without any."""
     refused = list(dict.fromkeys(f"{one.destination} ({one.reason})" for one in connections if not one.allowed))
     if not refused:
         return ""

@@ -1,21 +1,24 @@
-"""Which heavy libraries a box's template should have imported already for a skill, read from its imports."""
+"""Chooses the heavy libraries that a box's template imports in advance for a skill, from the skill's imports."""
 
 import functools
 from collections.abc import Iterable
 from importlib.util import find_spec
 
-# Slow to import, common in skills, and safe to share between boxes. The first that a skill imports is enough, since
-# pandas brings numpy; and few different sets means few templates.
+# Slow to import, common in skills, and safe to share between boxes. The first match is enough, since
+# pandas imports numpy; and fewer different sets mean fewer templates.
 PRELOADABLE = ("pandas", "numpy")
 
 
 def preload_for(
     imports: Iterable[str], environment: tuple[str, ...] = (), always: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
-    """The modules to preload for code that imports these top-level modules; only what is installed. always: these too.
+    """Return the modules to preload for code with these top-level imports; installed ones only.
 
-    environment: requirements of the code's own environment. With any, nothing is preloaded: a template imports outside
-    of every box, and whoever picked those packages may have picked what runs when they are imported.
+    Args:
+        always: modules to preload in any case.
+        environment: requirements of the code's own environment. With any, nothing is preloaded: a template imports
+            outside of every box, and the author of the requirements may have chosen packages that run code when
+            imported.
     """
     if environment:
         return ()

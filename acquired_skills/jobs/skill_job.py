@@ -1,4 +1,4 @@
-"""The job that one call of a skill's code is for the sandbox."""
+"""The sandbox job of one call of a skill."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from sandbox.contract import Call, Destination, Job, Limits, Mount
 
 
 def job_of(skill: Skill, code: bytes, arguments: Mapping[str, Any], workspace: Mount | None = None) -> Job:
-    """code: of exactly this version. workspace: what it may read and write; None for nothing."""
+    """Return the job of a call. code: of exactly this version. workspace: the folder it may read and write, if any."""
     return call_job(
         skill.name,
         code,
@@ -36,7 +36,7 @@ def call_job(
     destinations: tuple[Destination, ...] = (),
     workspace: Mount | None = None,
 ) -> Job:
-    """The same for code that is no skill yet. plain: arguments and value are JSON as they are."""
+    """Return the job of a call of code that need not be a skill yet. plain: arguments and value are plain JSON."""
     files = {f"{name}.py": code}
     always: tuple[str, ...] = ()
     call = Call(f"{name}.py", name, arguments)

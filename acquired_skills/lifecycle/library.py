@@ -8,19 +8,19 @@ from dataclasses import replace
 
 from acquired_skills.find.catalog import Catalog, Found
 from acquired_skills.in_box.effort import Effort
-from acquired_skills.lifecycle.approvals import Allowed, Ask, approved
+from acquired_skills.lifecycle.approvals import ApprovalPolicy, Ask, approve
 from acquired_skills.lifecycle.changes import Changes
 from acquired_skills.lifecycle.track_record import TrackRecord
 from acquired_skills.model.names import PATTERN
-from acquired_skills.model.proposal import OTHER_KIND, Problem, Proposal, SkillRefused
+from acquired_skills.model.proposal import OTHER_KIND, Proposal, ProposalProblem, SkillRefused
 from acquired_skills.model.skill import Skill, SkillDamaged, SkillError, SkillKind, SkillMissing, SkillState
 from acquired_skills.proof.admission import admit
-from acquired_skills.proof.admitted_skill import is_same, skill_of
+from acquired_skills.proof.admitted_skill import build_skill, is_unchanged
 from acquired_skills.proof.duplicates import Neighbour
 from acquired_skills.proof.static_checks import check
 from acquired_skills.store.instructions import Instructions
 from acquired_skills.store.ledger import Ledger, Row
-from acquired_skills.store.reconcile import Reconciled, SetAside, mend, reconcile, reconcile_changes, stale
+from acquired_skills.store.reconcile import ReconcileReport, SetAside, mend, reconcile, reconcile_changes, stale
 from acquired_skills.store.skill_store import SkillStore
 from acquired_skills.store.totals import VersionStats
 from engine.contract.context import Clock, no_progress
@@ -60,13 +60,13 @@ class SkillLibrary:
         allowed: frozenset[Destination] = frozenset(),
         effort: Effort | None = None,
         updates: RegistryUpdates | None = None,
-        unasked: Allowed | None = None,
+        approval_policy: ApprovalPolicy | None = None,
     ) -> None:
         """seed: gives the number that decides the random order of tests. retrieve: most skills a query brings up.
         fits: what is less likely to be of use than this is not among them.
         compared: how many of the nearest a new one is compared with. allowed: where skills may connect to, canonical.
         effort: what an admission may cost, and asks for. updates: where every change is told, if anywhere.
-        unasked: what skills may declare without a person being asked; by default anything.
+        approval_policy: what skills may declare without a person being asked; by default anything.
         """
         self.allowed = allowed
         self.track = track
@@ -83,7 +83,7 @@ class SkillLibrary:
         self._compared = compared
         self._effort = effort or Effort()
         self._updates = updates
-        self._unasked = unasked or Allowed()
+        self._approval_policy = approval_policy or ApprovalPolicy()
         self._aside: list[SetAside] = []
 
     # What there is.
@@ -183,22 +183,20 @@ class SkillLibrary:
         no, SkillChanged when another process was faster, SandboxError when no box can run.
         """
         proposal = replace(proposal, description=proposal.description.strip())
-        problems = await asyncio.to_thread(check, proposal, self.static_names(), self.allowed)
-        if problems:
-            raise SkillRefused(proposal.name, problems)
+        parsed = await asyncio.to_thread(check, proposal, self.static_names(), self.allowed)
         current = await self.find(proposal.name)
         if current is not None and current.kind is not SkillKind.CODE and not proposal.breaking:
             raise SkillRefused(
-                proposal.name, [Problem("version", f"It is a {current.kind} skill so far: {OTHER_KIND}")]
+                proposal.name, [ProposalProblem("version", f"It is a {current.kind} skill so far: {OTHER_KIND}")]
             )
         earlier = None if current is None or proposal.breaking else (await self.tests(current)).decode()
-        if current is not None and is_same(current, proposal):
+        if current is not None and is_unchanged(current, proposal):
             same = f"This is version {current.version} already: there is nothing to do."
-            raise SkillRefused(proposal.name, [Problem("version", same)])
-        proposal = await approved(proposal, self._unasked, ask)
+            raise SkillRefused(proposal.name, [ProposalProblem("version", same)])
+        parsed = await approve(parsed, self._approval_policy, ask)
         progress("running the tests in a box", 0.2)
         admission = await admit(
-            proposal,
+            parsed,
             AgentSandbox(self._sandbox, agent),
             seed=self._seed(),
             earlier_tests=earlier,
@@ -206,8 +204,8 @@ class SkillLibrary:
             effort=self._effort,
         )
         progress("saving the skill", 0.9)
-        skill = skill_of(proposal, admission, self.now())
-        return await self.publish(skill, proposal, current.version if current else 0)
+        skill = build_skill(parsed, admission, self.now())
+        return await self.publish(skill, parsed.proposal, current.version if current else 0)
 
     async def publish(self, skill: Skill, proposal: Proposal, replaces: int) -> Skill:
         """Keep what a gate admitted, as the version after `replaces`. Raises SkillChanged."""
@@ -215,7 +213,7 @@ class SkillLibrary:
         return await asyncio.to_thread(self._changes.publish, skill, code, tests, replaces)
 
     @property
-    def noticed(self) -> float:
+    def mutation_threshold(self) -> float:
         """The share of small changes of a program that its tests must notice."""
         return self._effort.threshold
 
@@ -252,7 +250,7 @@ class SkillLibrary:
         """Sign a skill, its earlier versions too. Raises SkillMissing, SkillDamaged, SkillUnsignable."""
         return await asyncio.to_thread(self._changes.sign, name)
 
-    async def verify(self) -> Reconciled:
+    async def verify(self) -> ReconcileReport:
         """Read and check every folder, set damaged ones aside, and make the records agree.
 
         The report names all that were set aside since this library was opened, also at its opening.
@@ -261,12 +259,12 @@ class SkillLibrary:
         self._aside += report.aside
         return replace(report, aside=tuple(self._aside))
 
-    async def reindex(self, progress: Callable[[int, int], None] | None = None) -> tuple[Reconciled, int]:
+    async def reindex(self, progress: Callable[[int, int], None] | None = None) -> tuple[ReconcileReport, int]:
         """As `verify`, then index every listed skill anew; how many there are. progress: hears vectors made, of all."""
         report = await self.verify()
         return report, await self._catalog.rebuild_index(progress)
 
-    async def reconcile(self) -> Reconciled:
+    async def reconcile(self) -> ReconcileReport:
         """What is done at every start: cheap when nothing changed."""
         report = await asyncio.to_thread(reconcile_changes, self._store, self._ledger, self._updates)
         self._aside += report.aside

@@ -1,14 +1,16 @@
-"""Composed skills that call each other: never in a circle, and not too deep."""
+"""Cycles and nesting of composed skills that call each other."""
 
 from collections.abc import Mapping, Sequence
 
 from acquired_skills.model.skill import Skill, SkillError
 
-MOST_NESTED = 5  # composed skills within each other
+MOST_NESTED = 5  # levels of composed skills
 
 
-def circle(name: str, calls: Sequence[str], skills: Mapping[str, Skill]) -> tuple[str, ...]:
-    """The way from a skill that calls these back to itself, first and last its own name; empty without one."""
+def find_cycle(name: str, calls: Sequence[str], skills: Mapping[str, Skill]) -> tuple[str, ...]:
+    """Return the path from a skill with these calls back to itself, beginning and ending with its name; empty without
+    one.
+    """
     came: dict[str, str] = dict.fromkeys(calls, name)
     todo = list(came)
     while todo:
@@ -25,13 +27,13 @@ def circle(name: str, calls: Sequence[str], skills: Mapping[str, Skill]) -> tupl
     return ()
 
 
-def nested(calls: Sequence[str], skills: Mapping[str, Skill]) -> int:
-    """How many composed skills are within each other below these calls. There is no circle in them."""
+def nesting_depth(calls: Sequence[str], skills: Mapping[str, Skill]) -> int:
+    """Return how many levels of composed skills are below these calls, which must have no cycle."""
     known: dict[str, int] = {}
 
     def below(name: str) -> int:
         if name not in known:
-            known[name] = 0  # so that even a circle, were there one, would end
+            known[name] = 0  # terminates even if there is a cycle
             inner = skills[name].calls if name in skills else ()
             known[name] = 1 + max(map(below, inner), default=0) if inner else 0
         return known[name]
@@ -40,8 +42,8 @@ def nested(calls: Sequence[str], skills: Mapping[str, Skill]) -> int:
 
 
 def refuse_cycle(skill: Skill, skills: Mapping[str, Skill]) -> None:
-    """Raises SkillError when this version, were it current, would call itself by way of others."""
-    way = circle(skill.name, skill.calls, skills)
+    """Raise SkillError if this version, as the current one, would call itself through other skills."""
+    way = find_cycle(skill.name, skill.calls, skills)
     if way:
         raise SkillError(
             f"`{skill.name}` version {skill.version} would call itself: {' -> '.join(way)}. Nothing was changed."

@@ -1,4 +1,4 @@
-"""`Effects`: what the tools that a composed skill calls may do and take, all of them together."""
+"""`Effects`: the combined effects and requirements of the tools that a composed skill calls."""
 
 from collections.abc import Iterable
 from typing import Annotated, TypeVar
@@ -15,7 +15,7 @@ T = TypeVar("T", bound=str)
 
 
 class Effects(BaseModel):
-    """The union of its steps', as found when it was admitted. At a call each step is held against what it is then."""
+    """The union over its steps at admission. At a call, each step is checked against its tool as it is then."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -29,7 +29,7 @@ class Effects(BaseModel):
 
 
 def effects_of(specs: Iterable[ToolSpec]) -> Effects:
-    """What is said of a tool that calls these; a level that nobody knows counts as the highest."""
+    """Return the effects of a tool that calls these. An unknown level counts as the highest."""
     called = list(specs)
     return Effects(
         required_permission=max(

@@ -1,4 +1,4 @@
-"""Whether the schema that a skill claims for its arguments can be used: from a box or a file, so anything at all."""
+"""Checks the input schema of a skill. It comes from a box or a file, so it is untrusted."""
 
 import json
 from collections.abc import Mapping
@@ -8,13 +8,13 @@ from engine.formats.bounded_schema import schema_problem
 
 
 def why_unusable(parameters: Mapping[str, Any]) -> str:
-    """Why it is not one of an arguments object that may be validated against; "" when it is."""
+    """Return why arguments cannot be validated against this schema; "" when they can."""
     if problem := schema_problem(parameters):  # first: it bounds depth and size
         return problem
     try:
         json.dumps(parameters, ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError):
-        return "it has a number or a text that JSON cannot hold"
+        return "it has a number or a string that JSON cannot represent"
     properties, required = parameters.get("properties", {}), parameters.get("required", [])
     if parameters.get("type") != "object" or not isinstance(properties, Mapping):
         return "it is not the schema of an object with properties"
@@ -22,5 +22,5 @@ def why_unusable(parameters: Mapping[str, Any]) -> str:
         return "`required` is not a list of names"
     for name, schema in properties.items():
         if not isinstance(schema, Mapping) or not isinstance(schema.get("description", ""), str):
-            return f"the schema of `{name[:80]}` is not an object with a text for a description"
+            return f"the schema of `{name[:80]}` is not an object with a string as its description"
     return ""

@@ -1,4 +1,4 @@
-"""What a skill may be called (SKILL-2), and the folder that goes with a name."""
+"""Names of skills (SKILL-2) and of their folders."""
 
 import importlib.machinery
 import keyword
@@ -6,23 +6,24 @@ import re
 import sys
 
 PATTERN = re.compile(r"[a-z][a-z0-9_]{1,62}")
-# Python or pytest load such a file by themselves when they find it, or it is a package of ours in the box.
+# Python or pytest load a file of this name on their own, or the box has one of ours.
 RESERVED = frozenset(
     {"conftest", "sitecustomize", "usercustomize", "acquired_skills", "engine", "harness", "typed_call", "main"}
 )
 
 
 def folder_name(name: str) -> str:
-    """The folder of a skill: the Agent Skills format has hyphens where Python has underscores."""
+    """Return the folder of a skill. The Agent Skills format has hyphens where Python has underscores."""
     return name.replace("_", "-")
 
 
 def skill_name(folder: str) -> str:
+    """Return the skill that a folder is named after."""
     return folder.replace("-", "_")
 
 
 def name_problems(name: str, static_names: frozenset[str]) -> list[str]:
-    """Everything wrong with a name, each as one sentence that says what to change; empty when it may be used."""
+    """Return everything wrong with a name, one sentence each that says what to change; empty for a valid name."""
     problems: list[str] = []
     if not PATTERN.fullmatch(name):
         problems.append(
@@ -37,9 +38,9 @@ def name_problems(name: str, static_names: frozenset[str]) -> list[str]:
     elif name in sys.stdlib_module_names:
         problems.append(f"`{name}` is a module of Python's standard library: choose another name.")
     elif name in static_names:
-        problems.append(f"`{name}` is a built-in tool, which a skill never replaces: choose another name.")
+        problems.append(f"`{name}` is a built-in tool, and a skill cannot replace it: choose another name.")
     elif name in RESERVED or name.startswith("test_"):
-        problems.append(f"`{name}` has a meaning of its own to pytest or the box: choose another name.")
+        problems.append(f"`{name}` is reserved by pytest or the box: choose another name.")
     elif importlib.machinery.PathFinder.find_spec(name) is not None:
         problems.append(f"`{name}` is an installed Python package, which a skill would hide: choose another name.")
     return problems

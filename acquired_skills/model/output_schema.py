@@ -1,6 +1,6 @@
-"""The output schema of a skill: whether it can be used, and whether what the skill returns fits it.
+"""Checks the output schema of a skill, and values against it.
 
-The schema comes from a box or a file, and an annotation says what its author meant, so neither is believed.
+The schema comes from a box or a file, and an annotation may be wrong, so neither is trusted.
 """
 
 import json
@@ -14,15 +14,15 @@ from engine.formats.bounded_schema import schema_problem
 
 
 def why_unusable_output(schema: Mapping[str, Any]) -> str:
-    """Why nothing may be validated against it, as the end of a sentence; "" when it may be used."""
+    """Return why values cannot be validated against this schema, as the end of a sentence; "" when they can."""
     if problem := schema_problem(schema):  # first: it bounds depth and size
         return problem
     try:
         json.dumps(schema, ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError):
-        return "it has a number or a text that JSON cannot hold"
+        return "it has a number or a string that JSON cannot represent"
     if not _refers_to_definitions(schema):
-        return "a $ref in it does not lead to one of its $defs"  # it would lead elsewhere once the schema is wrapped
+        return "a $ref in it does not point to one of its $defs"  # it would point elsewhere once the schema is wrapped
     try:
         compiled(schema)
     except ValueError as error:
@@ -30,8 +30,10 @@ def why_unusable_output(schema: Mapping[str, Any]) -> str:
     return ""
 
 
-def kept(schema: Mapping[str, Any] | None, calls: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The schema, when it can be used and fits every value in `calls` (`Recorded`); else None."""
+def usable_output_schema(
+    schema: Mapping[str, Any] | None, calls: Iterable[Mapping[str, Any]]
+) -> Mapping[str, Any] | None:
+    """Return the schema if it is usable and fits every value in `calls` (`RecordedCall`), else None."""
     if schema is None or why_unusable_output(schema):
         return None
     if any("value" in call and misfit(call["value"], schema) for call in calls):
@@ -40,16 +42,16 @@ def kept(schema: Mapping[str, Any] | None, calls: Iterable[Mapping[str, Any]]) -
 
 
 def why_misfit(value: Any, schema: Mapping[str, Any]) -> str:
-    """How a value as it came out of the box differs from the schema, a line each; "" where it fits. Blocks.
+    """Return how a value from the box differs from the schema, one line each; "" when it fits. Blocks.
 
-    A value that is too large to be passed on is not checked.
+    A value too large to be passed on is not checked.
     """
     output, text, _ = render(value)
     return "" if output is None and text == TOO_LARGE else misfit(output, schema)
 
 
 def misfit_failure(name: str, wrong: str, remark: str = "") -> ToolFailure:
-    """wrong: from `why_misfit`."""
+    """Return the failure of a call whose value does not fit. wrong: from `why_misfit`."""
     text = (
         f"The skill `{name}` ran, but what it returned does not fit its own return annotation:\n{wrong}\nPropose a "
         "version with create_skill that returns what it declares, or declares what it returns."

@@ -1,4 +1,4 @@
-"""What an agent hands in, and what it hears when it is not good enough."""
+"""Proposals of skills, and the refusal of one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,14 +31,16 @@ MAX_TIMEOUT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A skill as proposed.
+    """A proposed skill.
 
-    code: one Python file with a public function called `name`; its PEP 723 block declares packages and destinations
-    (`acquired_skills.model.script_block`). tests: a pytest module that imports it by that name.
-    examples: requests, in people's words, that the skill should answer; retrieval finds it by them.
-    breaking: a new version that need not pass the tests of the version before it.
-    timeout_s: wall time one call of the skill may take, seconds.
-    provenance: who proposes it and how (`acquired_skills.model.provenance`); kept with the skill, and nothing else.
+    Attributes:
+        code: one Python file with a public function called `name`; its PEP 723 block declares packages and destinations
+            (`acquired_skills.model.script_block`).
+        tests: a pytest module that imports the function by that name.
+        examples: requests in users' words that the skill should answer; retrieval uses them.
+        breaking: a new version need not pass the tests of the version before it.
+        timeout_s: wall time that one call of the skill may take, in seconds.
+        provenance: who proposes it and how (`acquired_skills.model.provenance`). Only kept with the skill.
     """
 
     name: str
@@ -52,17 +54,17 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing to change. text: what is wrong and what to change, for whoever wrote the proposal."""
+class ProposalProblem:
+    """One thing to change. text: what is wrong and what to change, for the author of the proposal."""
 
     part: Part
     text: str
 
 
 class SkillRefused(Exception):
-    """A proposal was not admitted; `problems` are all that were found, at least one."""
+    """A proposal was not admitted. `problems` has everything that was found, at least one problem."""
 
-    def __init__(self, name: str, problems: Sequence[Problem]) -> None:
+    def __init__(self, name: str, problems: Sequence[ProposalProblem]) -> None:
         self.name = name
         self.problems = tuple(problems)
         count = f"{len(self.problems)} things" if len(self.problems) > 1 else "one thing"

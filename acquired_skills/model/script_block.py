@@ -1,4 +1,4 @@
-"""What a skill's code declares in its own comments (PEP 723): packages, and where it connects to. Text only.
+"""Reads the declarations in the comments of a skill's code (PEP 723): packages and destinations. Nothing is run.
 
     # /// script
     # requires-python = ">=3.11"
@@ -8,7 +8,7 @@
     # destinations = ["api.example.com:443"]
     # ///
 
-Other tables below ``[tool]`` are not heeded: where packages come from is the machine's to say.
+Other tables below ``[tool]`` are ignored: the machine's configuration decides where packages come from.
 """
 
 import platform
@@ -33,22 +33,22 @@ _EXAMPLE = (
 
 
 class BlockError(ValueError):
-    """A block that cannot be followed; the message says what is wrong and what to write."""
+    """An invalid script block. The message says what is wrong and what to write."""
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
-    """dependencies: as they stand (PEP 508). destinations: canonical, each once."""
+class ScriptBlock:
+    """The declarations of one source. dependencies: verbatim (PEP 508). destinations: canonical, without duplicates."""
 
     dependencies: tuple[str, ...] = ()
     destinations: tuple[Destination, ...] = ()
 
 
-def declared_in(source: str) -> Declared:
-    """What the block of a source says; nothing without a block. Raises BlockError."""
+def read_script_block(source: str) -> ScriptBlock:
+    """Read the script block of a source; empty without one. Raises BlockError."""
     text = _block(source)
     if text is None:
-        return Declared()
+        return ScriptBlock()
     try:
         block = tomllib.loads(text)
     except (ValueError, RecursionError) as problem:  # a plain ValueError for numbers of thousands of digits
@@ -57,11 +57,11 @@ def declared_in(source: str) -> Declared:
     dependencies = _strings(block.get("dependencies", []), "dependencies")
     for dependency in dependencies:
         _check_requirement(dependency)
-    return Declared(dependencies, _destinations(block.get("tool", {})))
+    return ScriptBlock(dependencies, _destinations(block.get("tool", {})))
 
 
 def _block(source: str) -> str | None:
-    """The TOML between the markers of the one `script` block."""
+    """Return the TOML between the markers of the only `script` block."""
     found = [text for kind, text in _blocks(source) if kind == "script"]
     if len(found) > 1:
         raise BlockError("There is more than one PEP 723 block: keep one.")
@@ -71,10 +71,10 @@ def _block(source: str) -> str | None:
 
 
 def _blocks(source: str) -> Iterator[tuple[str, str]]:
-    """(type, content) of every block where the regular expression of PEP 723 finds one, in time linear in the source.
+    """Yield (type, content) of every block that the regular expression of PEP 723 matches, in linear time.
 
-    The expression itself takes seconds for 64 KiB of openings that nobody closes. By it a block lies within one run of
-    comment lines, ends at the last closing marker of the run, and has at least one line.
+    The expression itself takes seconds for 64 KiB of opening markers that are never closed. It matches a block within
+    one run of comment lines, up to the last closing marker of the run, with at least one line.
     """
     run: list[str] = []
     for line in (*source.split("\n"), ""):
@@ -99,7 +99,7 @@ def _strings(found: Any, name: str) -> tuple[str, ...]:
 
 
 def _check_requirement(text: str) -> None:
-    """Only that it can be read; what may be installed is `sandbox.environments.requirements`' to say."""
+    """Check the syntax only. `sandbox.environments.requirements` decides what may be installed."""
     try:
         Requirement(text)
     except (InvalidRequirement, RecursionError):
@@ -120,7 +120,7 @@ def _check_python(wanted: Any) -> None:
             f"`requires-python` {str(wanted)[:100]!r} is not a version specifier: write one such as '>=3.11'."
         ) from None
     if not fits:
-        raise BlockError(f"It requires Python {wanted}, and boxes here run {have}: make it work with that.")
+        raise BlockError(f"It requires Python {wanted}, but boxes here run {have}: make it work with that version.")
 
 
 def _destinations(tool: Any) -> tuple[Destination, ...]:
@@ -128,9 +128,7 @@ def _destinations(tool: Any) -> tuple[Destination, ...]:
     if not isinstance(ours, dict):
         raise BlockError(f"`[tool.knackbox]` in the PEP 723 block is not a table. {_EXAMPLE}")
     if unknown := sorted(ours.keys() - {"destinations"}):
-        raise BlockError(
-            f"`[tool.knackbox]` has `{unknown[0][:80]}`, which means nothing here: it takes `destinations`."
-        )
+        raise BlockError(f"`[tool.knackbox]` has `{unknown[0][:80]}`, which is not known: it takes `destinations`.")
     texts = _strings(ours.get("destinations", []), "destinations")
     try:
         return checked(Destination.parse(text) for text in texts)

@@ -1,4 +1,4 @@
-"""`Skill`: what is known of one admitted skill, without its source."""
+"""`Skill`: everything known about one admitted skill except its source."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,35 +10,35 @@ from acquired_skills.model.proposal import DEFAULT_TIMEOUT_S
 
 
 class SkillError(Exception):
-    """Something asked of the skills cannot be done; the message says what, of which skill, and what to do."""
+    """A request about skills cannot be fulfilled. The message says what failed, for which skill, and what to do."""
 
 
 class SkillMissing(SkillError):
-    """There is no such skill."""
+    """The skill does not exist."""
 
 
 class SkillChanged(SkillError):
-    """Another process changed the skill meanwhile; nothing was written."""
+    """Another process changed the skill in the meantime; nothing was written."""
 
 
 class SkillDamaged(SkillError):
-    """A skill folder that cannot be used; the message names the file and what is wrong with it."""
+    """A skill folder cannot be used. The message names the file and the fault."""
 
 
-class NotOurs(SkillDamaged):
-    """A folder that never passed the gate here, so it is not run and not touched."""
+class NotAdmitted(SkillDamaged):
+    """A folder that was never admitted here. It is neither run nor changed."""
 
 
-class NotSigned(NotOurs):
-    """A folder that nobody signed whom we trust, where that is asked for."""
+class NotSigned(NotAdmitted):
+    """A folder without a trusted signature, where signatures are required."""
 
 
 class SkillUnsignable(SkillError):
-    """Nothing was written, since it could not be signed; the message says why and what to do."""
+    """Nothing was written because it could not be signed. The message says why and what to do."""
 
 
 class SkillState(StrEnum):
-    """Where a skill is in its life. Probation and active are listed, the others are kept but not offered."""
+    """The state of a skill. Skills in probation and active skills are listed; the others are kept but not offered."""
 
     PROBATION = "probation"
     ACTIVE = "active"
@@ -51,13 +51,13 @@ class SkillState(StrEnum):
 
 
 class SkillKind(StrEnum):
-    """What a skill's program is: a Python function that runs in a box, or a pipeline of calls of other tools."""
+    """The kind of a skill's program: a Python function that runs in a box, or a pipeline of tool calls."""
 
     CODE = "code"
     COMPOSED = "composed"
 
     def files(self, name: str) -> tuple[str, str]:
-        """Program and tests of a skill of this name, below its folder."""
+        """Return the paths of the program and the tests of a skill of this name, relative to its folder."""
         if self is SkillKind.COMPOSED:
             return f"scripts/{name}.json", f"tests/{name}.json"
         return f"scripts/{name}.py", f"tests/test_{name}.py"
@@ -65,16 +65,22 @@ class SkillKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """One version of one skill, as its folder tells it.
+    """One version of one skill, as its folder describes it.
 
-    parameters: JSON Schema of the arguments. plain: arguments and value are JSON as they are, without conversion.
-    imports: top-level modules the code imports. created: UTC, ISO 8601. tests: how many proved it.
-    dependencies, destinations: as its code declares them; `host:port`, canonical. environment: the requirements it was
-    proved with and runs with. timeout_s: wall time one call may take, seconds. admission: the gate's report, in counts.
-    provenance: who proposed it and how, in words (`acquired_skills.model.provenance`).
-    returns: JSON Schema of the value; None where it is not known.
-    calls: names of the tools that a composed one calls, sorted. effects: what all of them together may do and take
-    (`acquired_skills.model.effects`); empty for code.
+    Attributes:
+        parameters: JSON Schema of the arguments.
+        plain: arguments and value are plain JSON and need no conversion.
+        imports: top-level modules that the code imports.
+        created: UTC, ISO 8601.
+        tests: how many tests proved it.
+        dependencies, destinations: as its code declares them; `host:port`, canonical.
+        environment: the requirements it was proved with and runs with.
+        timeout_s: wall time that one call may take, in seconds.
+        admission: the admission report, in counts.
+        provenance: who proposed it and how (`acquired_skills.model.provenance`).
+        calls: names of the tools that a composed skill calls, sorted.
+        effects: the combined effects of those tools (`acquired_skills.model.effects`); empty for code.
+        returns: JSON Schema of the value; None when unknown.
     """
 
     name: str
@@ -106,5 +112,5 @@ class Skill:
 
     @property
     def files(self) -> tuple[str, str]:
-        """Its program and its tests, below its folder."""
+        """Paths of its program and its tests, relative to its folder."""
         return self.kind.files(self.name)

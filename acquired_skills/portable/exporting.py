@@ -1,6 +1,6 @@
-"""Export: skills as one zip file that every reader of the Agent Skills format takes. The same skills, the same bytes.
+"""Exports skills as one zip file in the Agent Skills format. The same skills always give the same bytes.
 
-Nothing is compressed, since what deflate makes depends on the library's version; times and modes are always the same.
+Nothing is compressed, since the output of deflate depends on the library's version; times and modes are constant.
 """
 
 import io
@@ -12,13 +12,13 @@ from acquired_skills.store.archive import Files
 from acquired_skills.store.instructions import Instructions
 from acquired_skills.store.skill_store import SkillStore
 
-_TIME = (1980, 1, 1, 0, 0, 0)  # the first that the format knows
+_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest time of the format
 _MODE = 0o100644 << 16
-_UNIX = 3  # "version made by", so that the mode is read
+_UNIX = 3  # "version made by", so that readers use the mode
 
 
 def files_of(store: SkillStore, instructions: Instructions, name: str) -> Files:
-    """The current version's files, checked, or those of instructions. Raises SkillMissing, SkillDamaged."""
+    """Return the files of the current version, checked, or of instructions. Raises SkillMissing, SkillDamaged."""
     name = skill_name(name)
     if not store.folder(name).is_dir() and instructions.has(name):
         return instructions.files(name)
@@ -26,7 +26,7 @@ def files_of(store: SkillStore, instructions: Instructions, name: str) -> Files:
 
 
 def zipped(skills: Mapping[str, Files]) -> bytes:
-    """skills: their files by name."""
+    """Return the zip file. skills: their files by name."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(skills):

@@ -1,6 +1,6 @@
-"""What the files of somebody's skill hold for us: a function with tests, to be proved here, or instructions alone.
+"""Reads the files of a skill from elsewhere: a function with tests, which can be admitted here, or only instructions.
 
-What they say of having been proved, signed or versioned elsewhere counts for nothing; they are proposed like any other.
+Statements in the files about proof, signature or version elsewhere are ignored; the skill is proposed like any other.
 """
 
 import ast
@@ -17,15 +17,18 @@ from acquired_skills.store.archive import SKILL_FILE, Files, Unreadable, digest_
 from acquired_skills.store.front_matter import FrontMatter, read_front
 from acquired_skills.store.skill_file import PREFIX
 
-MOST_SOURCE = 64 << 10  # characters of a Python file that is looked into; what is admitted has no more
+MOST_SOURCE = 64 << 10  # characters of a Python file that is parsed; admitted ones have no more
 _MOST_EXAMPLES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
-    """A skill from elsewhere. proposal: to be proved here; None when it is instructions only, and `why` says why.
+class ImportCandidate:
+    """A skill from elsewhere.
 
-    digest: SHA-256 over all of its files, names and contents.
+    Attributes:
+        digest: SHA-256 of all its files, names and contents.
+        proposal: to be admitted here; None when it only has instructions.
+        why: the reason why there is no proposal.
     """
 
     front: FrontMatter
@@ -36,8 +39,8 @@ class Arrived:
     kind: SkillKind = SkillKind.CODE
 
 
-def arrived(files: Files, where: str, provenance: dict[str, str]) -> Arrived:
-    """Look at files, run nothing. Raises Unreadable for what is no Agent Skill, or none that this engine can keep."""
+def read_candidate(files: Files, where: str, provenance: dict[str, str]) -> ImportCandidate:
+    """Read the files without running anything. Raises Unreadable if it is not an Agent Skill, or not supported here."""
     data = files.get(SKILL_FILE)
     if data is None:
         raise Unreadable(f"{where} has no {SKILL_FILE}, so it is not a skill.")
@@ -46,14 +49,14 @@ def arrived(files: Files, where: str, provenance: dict[str, str]) -> Arrived:
     except SkillDamaged as error:
         raise Unreadable(str(error)) from None
     digest = digest_of(files)
-    name, told = skill_name(front.name), {**provenance, "imported": f"{where}, sha256 {digest}"[:1000]}
+    name, origin = skill_name(front.name), {**provenance, "imported": f"{where}, sha256 {digest}"[:1000]}
     kind = _kind(front, where)
     if kind is SkillKind.COMPOSED:
         found: tuple[str, str] | str = _pipeline_and_cases(name, files, f"{where}: {front.name}")
     else:
         found = _function_and_tests(name, files)
     if isinstance(found, str):
-        return Arrived(front, files, digest, None, found)
+        return ImportCandidate(front, files, digest, None, found)
     code, tests = found
     proposal = Proposal(
         name,
@@ -62,21 +65,21 @@ def arrived(files: Files, where: str, provenance: dict[str, str]) -> Arrived:
         tests,
         _examples(front),
         timeout_s=_timeout(front),
-        provenance=told,
+        provenance=origin,
     )
-    return Arrived(front, files, digest, proposal, kind=kind)
+    return ImportCandidate(front, files, digest, proposal, kind=kind)
 
 
 def _kind(front: FrontMatter, where: str) -> SkillKind:
-    told = front.metadata.get(f"{PREFIX}kind", SkillKind.CODE.value)
+    kind = front.metadata.get(f"{PREFIX}kind", SkillKind.CODE.value)
     try:
-        return SkillKind(told)
+        return SkillKind(kind)
     except ValueError:
-        raise Unreadable(f"{where}: {front.name} is of the kind `{told[:40]}`, which is not known here.") from None
+        raise Unreadable(f"{where}: {front.name} is of the unknown kind `{kind[:40]}`.") from None
 
 
 def _pipeline_and_cases(name: str, files: Files, where: str) -> tuple[str, str]:
-    """The JSON texts of a composed skill, which nobody has looked into. Raises Unreadable."""
+    """Return the JSON texts of a composed skill, unchecked. Raises Unreadable."""
     program, cases = (files.get(path) for path in SkillKind.COMPOSED.files(name))
     if program is None or cases is None:
         raise Unreadable(f"{where} is composed, but has no {SkillKind.COMPOSED.files(name)[program is not None]}.")
@@ -87,7 +90,7 @@ def _pipeline_and_cases(name: str, files: Files, where: str) -> tuple[str, str]:
 
 
 def _function_and_tests(name: str, files: Files) -> tuple[str, str] | str:
-    """The sources of both; else why there are none."""
+    """Return the sources of both, or else why there are none."""
     if not PATTERN.fullmatch(name):
         return f"`{name}` cannot be the name of a function here"
     sources = {path: (text, tree) for path, text, tree in _python(files)}
@@ -132,7 +135,7 @@ def _imports(tree: ast.Module, name: str) -> bool:
 
 
 def _examples(front: FrontMatter) -> tuple[str, ...]:
-    """As we write them ourselves, when they can be read; the static checks bound them."""
+    """Return the examples in the form that we write, if they are readable; the static checks limit them."""
     text = front.metadata.get(f"{PREFIX}examples", "[]")
     try:
         found = json.loads(text) if len(text) <= _MOST_EXAMPLES else []

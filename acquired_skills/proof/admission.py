@@ -1,7 +1,8 @@
-"""The gate: one proposal through every stage of admission, each in boxes of its own (SKILL-1, SKILL-3 to SKILL-8).
+"""Runs a proposal through every stage of admission, each in its own boxes (SKILL-1, SKILL-3 to SKILL-8).
 
-Rehearsal (skill and tests together; what it finds can only speak against), judging (each without the other; what speaks
-for it), then the neighbours that it may double. All verdicts are made out here.
+The stages are the rehearsal (skill and tests together, which can only count against the proposal), judging (each
+without the other, which counts for it), and the comparison with similar skills. All decisions are made here, outside
+the boxes.
 """
 
 import asyncio
@@ -12,22 +13,22 @@ from typing import Any
 
 from acquired_skills.in_box.effort import Effort
 from acquired_skills.jobs.box_files import HARNESS, PYDANTIC, PYTEST, box_files
-from acquired_skills.jobs.environment import HARNESS_PACKAGES, environment_of, told
+from acquired_skills.jobs.environment import HARNESS_PACKAGES, environment_of, refused_connections
 from acquired_skills.jobs.preload import preload_for
-from acquired_skills.model.output_schema import kept
-from acquired_skills.model.proposal import Problem, Proposal, SkillRefused
-from acquired_skills.model.script_block import Declared, declared_in
-from acquired_skills.proof.admission_report import report
-from acquired_skills.proof.duplicates import Neighbour, compare
-from acquired_skills.proof.facts import Facts, facts_of
-from acquired_skills.proof.isolated_runner import Apart
-from acquired_skills.proof.judging import Judged, judged
-from acquired_skills.proof.mutation.mutants import mutants
-from acquired_skills.proof.mutation.programs import Source
-from acquired_skills.proof.proof_problems import missing
-from acquired_skills.proof.rehearsal_problems import verdict
-from acquired_skills.proof.static_checks import imported_modules
-from acquired_skills.proof.surviving_mutants import with_gaps
+from acquired_skills.model.output_schema import usable_output_schema
+from acquired_skills.model.parsed import ParsedProposal, ParsedSource
+from acquired_skills.model.proposal import ProposalProblem, SkillRefused
+from acquired_skills.model.script_block import ScriptBlock
+from acquired_skills.proof.admission_report import build_report
+from acquired_skills.proof.duplicates import Neighbour, find_duplicate
+from acquired_skills.proof.facts import BoxFacts, facts_of
+from acquired_skills.proof.isolated_runner import IsolatedRunner
+from acquired_skills.proof.judging import JudgedTests, judge_tests
+from acquired_skills.proof.mutation.mutants import make_mutants
+from acquired_skills.proof.mutation.programs import MutantWriter
+from acquired_skills.proof.proof_problems import proof_problems
+from acquired_skills.proof.rehearsal_problems import rehearsal_problems
+from acquired_skills.proof.surviving_mutants import examine_survivors
 from acquired_skills.proof.variants import Variants
 from sandbox.contract import Call, Job, Limits, Sandbox, UnresolvedRequirements
 
@@ -36,24 +37,28 @@ from sandbox.contract import Call, Job, Limits, Sandbox, UnresolvedRequirements
 class Admission:
     """What a proposal proved.
 
-    parameters: JSON Schema of the arguments. plain: arguments and value are JSON as they are; otherwise they are
-    converted in the box. tests: how many. seconds: wall time in the box. declared: in the code's own block.
-    environment: the requirements of the environment it was proved in; empty without dependencies.
-    returns: JSON Schema of the value; None where the annotation gives none, or what the tests saw does not fit it.
+    Attributes:
+        parameters: JSON Schema of the arguments.
+        plain: arguments and value are plain JSON; otherwise they are converted in the box.
+        tests: how many tests there are.
+        seconds: wall time in boxes.
+        declared: the script block of the code.
+        environment: the requirements of the environment it was proved in; empty without dependencies.
+        returns: JSON Schema of the value; None when the annotation gives none, or the tests saw values that do not fit.
     """
 
     parameters: Mapping[str, Any]
     plain: bool
     tests: int
     seconds: float
-    declared: Declared = field(default_factory=Declared)
+    declared: ScriptBlock = field(default_factory=ScriptBlock)
     environment: tuple[str, ...] = ()
     report: Mapping[str, Any] = field(default_factory=dict)
     returns: Mapping[str, Any] | None = None
 
 
 async def admit(
-    proposal: Proposal,
+    parsed: ParsedProposal,
     sandbox: Sandbox,
     *,
     seed: int,
@@ -61,37 +66,43 @@ async def admit(
     neighbours: Sequence[Neighbour] = (),
     effort: Effort | None = None,
 ) -> Admission:
-    """Run the gate in a fresh box, after the static checks, with the packages and the way out that the code declares.
+    """Run the stages that follow the static checks, with the packages and destinations that the code declares.
 
-    Raises SkillRefused with everything to change, SandboxError when no box can run.
-    seed: decides the two random orders of the tests. earlier_tests: those of the version this one replaces.
-    neighbours: skills that it may double, the nearest first.
+    Args:
+        seed: decides the random orders of the tests.
+        earlier_tests: those of the version that this one replaces.
+        neighbours: skills that it may duplicate, nearest first.
+
+    Raises:
+        SkillRefused: with everything to change.
+        SandboxError: no box can run.
     """
     effort = effort or Effort()
-    declared = declared_in(proposal.code)
-    if declared.destinations:  # a changed program would send what nobody wrote to a real server, a hundred times
+    declared = parsed.block
+    if declared.destinations:  # mutants would send wrong requests to a real server, a hundred times
         effort = replace(effort, threshold=0.0)
-    job = _job(proposal, declared, seed=seed, earlier_tests=earlier_tests, effort=effort)
+    job = _job(parsed, seed=seed, earlier_tests=earlier_tests, effort=effort)
     watch = _Watch()
-    facts = await _rehearsed(proposal, job, sandbox)
+    facts = await _rehearse(parsed.proposal.name, job, sandbox)
     watch.lap("rehearsal")
-    source = Source(proposal.code)
-    made = mutants(source.tree, effort.mutants, seed) if effort.threshold else []
-    found = Judged()
+    made = make_mutants(parsed.code.tree, effort.mutants, seed) if effort.threshold else []
+    found = JudgedTests()
     if not declared.destinations:
-        variants = Variants(Apart(proposal, job.requirements, sandbox, effort), source, made)
-        found = await judged(variants, facts, earlier_tests)
+        runner = IsolatedRunner(parsed, job.requirements, sandbox, effort)
+        variants = Variants(runner, MutantWriter(parsed.code), made)
+        earlier = None if earlier_tests is None else ParsedSource.parse(earlier_tests)
+        found = await judge_tests(variants, facts, earlier)
         if made and not found.problems:
-            found = await with_gaps(variants, found, seed)
-        problems = list(missing(proposal.name, found, made, effort.threshold))
+            found = await examine_survivors(variants, found, seed)
+        problems = list(proof_problems(parsed.proposal.name, found, made, effort.threshold))
         if problems:
-            raise SkillRefused(proposal.name, problems)
+            raise SkillRefused(parsed.proposal.name, problems)
     watch.lap("judging")
     returned = facts.get("returned", {})
     calls, missed = returned.get("calls", []), returned.get("missed", 0)
-    compared = await compare(calls, missed, neighbours, sandbox, effort.doubles_s)
-    if compared.double:
-        raise SkillRefused(proposal.name, [compared.problem()])
+    compared = await find_duplicate(calls, missed, neighbours, sandbox, effort.duplicates_s)
+    if compared.duplicate:
+        raise SkillRefused(parsed.proposal.name, [compared.problem()])
     watch.lap("neighbours")
     return Admission(
         parameters=facts["schema"]["parameters"],
@@ -100,8 +111,8 @@ async def admit(
         seconds=sum(watch.laps.values()),
         declared=declared,
         environment=job.requirements,
-        returns=await asyncio.to_thread(kept, facts["schema"].get("returns"), calls),
-        report=report(
+        returns=await asyncio.to_thread(usable_output_schema, facts["schema"].get("returns"), calls),
+        report=build_report(
             facts,
             found,
             made,
@@ -113,25 +124,25 @@ async def admit(
     )
 
 
-async def _rehearsed(proposal: Proposal, job: Job, sandbox: Sandbox) -> Facts:
-    """What the box of skill and tests found; raises SkillRefused for whatever of it speaks against admission."""
+async def _rehearse(name: str, job: Job, sandbox: Sandbox) -> BoxFacts:
+    """Return the facts of the box of skill and tests. Raises SkillRefused for whatever counts against admission."""
     try:
         outcome = await sandbox.run(job)
     except UnresolvedRequirements as error:
         added = f"(For the proof {' and '.join(HARNESS_PACKAGES)} are added, as installed here.)"
         text = f"{error} {added} Change `dependencies` in the PEP 723 block."
-        raise SkillRefused(proposal.name, [Problem("dependencies", text)]) from error
-    problems = list(verdict(proposal.name, outcome))
-    refused = told(outcome.connections)
+        raise SkillRefused(name, [ProposalProblem("dependencies", text)]) from error
+    problems = list(rehearsal_problems(name, outcome))
+    refused = refused_connections(outcome.connections)
     if problems and refused:
-        problems.append(Problem("destinations", f"{refused} List what it needs in `destinations`."))
+        problems.append(ProposalProblem("destinations", f"{refused} List what it needs in `destinations`."))
     if problems:
-        raise SkillRefused(proposal.name, problems)
-    return facts_of(outcome.value)  # the verdict has held it against what it must be
+        raise SkillRefused(name, problems)
+    return facts_of(outcome.value)  # already validated above
 
 
 class _Watch:
-    """What each stage took, seconds."""
+    """Measures the seconds that each stage took."""
 
     def __init__(self) -> None:
         self.laps: dict[str, float] = {}
@@ -143,13 +154,13 @@ class _Watch:
 
 
 def _job(
-    proposal: Proposal,
-    declared: Declared,
+    parsed: ParsedProposal,
     *,
     seed: int,
     earlier_tests: str | None,
     effort: Effort,
 ) -> Job:
+    proposal, declared = parsed.proposal, parsed.block
     files = {
         **box_files(HARNESS),
         "pytest.ini": b"[pytest]\ntmp_path_retention_policy = failed\n",
@@ -162,9 +173,9 @@ def _job(
     limits = Limits(wall_s=effort.total_s + 3, cpu_s=effort.total_s + 3, memory_bytes=1 << 30)
     environment = environment_of(declared.dependencies)
     return Job(
-        call=Call(path=HARNESS, function="admit", arguments=arguments),
+        call=Call(path=HARNESS, function="rehearse", arguments=arguments),
         files=files,
-        preload=preload_for(imported_modules(proposal.code), environment, (*PYDANTIC, *PYTEST)),
+        preload=preload_for(parsed.code.imports, environment, (*PYDANTIC, *PYTEST)),
         limits=limits,
         egress=declared.destinations,
         requirements=environment,

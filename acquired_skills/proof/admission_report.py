@@ -1,21 +1,21 @@
-"""The report of an admission: what is stored with the skill, bounded, and the same for readers."""
+"""Builds and formats the report of an admission, which is stored with the skill and bounded in size."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from acquired_skills.proof.facts import Facts
-from acquired_skills.proof.judging import Judged
+from acquired_skills.proof.facts import BoxFacts
+from acquired_skills.proof.judging import JudgedTests
 from acquired_skills.proof.mutation.mutants import Mutant
-from acquired_skills.proof.rehearsal_problems import short
+from acquired_skills.proof.rehearsal_problems import short_name
 
 MAX_TESTS = 50
 MAX_NAME = 120  # characters of a test's name
 MAX_SURVIVORS = 10
 
 
-def report(
-    facts: Facts,
-    found: Judged,
+def build_report(
+    facts: BoxFacts,
+    found: JudgedTests,
     mutants: Sequence[Mutant],
     *,
     seed: int,
@@ -23,17 +23,19 @@ def report(
     seconds: Mapping[str, float],
     earlier: bool,
 ) -> dict[str, Any]:
-    """What is kept. compared: neighbours that were asked. seconds: by stage. earlier: whether older tests ran, too."""
+    """Return the report. compared: how many neighbours were asked. seconds: by stage. earlier: whether older tests ran
+    too.
+    """
     survived = sorted((mutants[i] for i, noticed in found.mutants.items() if not noticed), key=lambda each: each.line)
     return {
         "seed": seed,
         "seconds": {stage: round(took, 3) for stage, took in seconds.items()},
-        "tests": [short(test)[:MAX_NAME] for test in facts["tests"][:MAX_TESTS]],
+        "tests": [short_name(test)[:MAX_NAME] for test in facts["tests"][:MAX_TESTS]],
         "earlier_tests": sum(test.startswith("earlier/") for test in facts["tests"]) if earlier else 0,
-        "red": {short(test)[:MAX_NAME]: sorted(kinds) for test, kinds in list(found.red.items())[:MAX_TESTS]},
+        "red": {short_name(test)[:MAX_NAME]: sorted(kinds) for test, kinds in list(found.red.items())[:MAX_TESTS]},
         "green_runs": sum(run["kind"] == "skill" for run in facts["runs"]),
         "replayed": len(found.calls),
-        "not_replayed": [short(test)[:MAX_NAME] for test in found.reaching[:MAX_TESTS]],
+        "not_replayed": [short_name(test)[:MAX_NAME] for test in found.impure[:MAX_TESTS]],
         "mutants": {}
         if not mutants
         else {
@@ -49,22 +51,23 @@ def report(
     }
 
 
-def lines(kept: Mapping[str, Any]) -> Iterator[str]:
-    """A stored report for a reader, one fact a line. It is from a file, so whatever is not as above is left out."""
+def report_lines(kept: Mapping[str, Any]) -> Iterator[str]:
+    """Format a stored report, one fact per line. It is read from a file, so anything malformed is left out."""
     tests, red, seconds = _list(kept, "tests"), _dict(kept, "red"), _dict(kept, "seconds")
     if seconds:
         yield "took " + ", ".join(f"{stage} {took:.2f} s" for stage, took in seconds.items() if _number(took))
     if tests:
         earlier = kept.get("earlier_tests")
-        yield f"tests: {len(tests)}" + (f", {earlier} of them of the version before" if earlier else "")
+        yield f"tests: {len(tests)}" + (f", {earlier} of them from the version before" if earlier else "")
     for test, kinds in red.items():
         yield f"  {test} fails on {', '.join(map(str, kinds)) if isinstance(kinds, list) else kinds}"
     if _list(kept, "not_replayed"):
-        yield f"  not judged apart, for they patch or reach into it: {', '.join(map(str, _list(kept, 'not_replayed')))}"
+        impure = ", ".join(map(str, _list(kept, "not_replayed")))
+        yield f"  not judged, since they patch the skill or use its internals: {impure}"
     for name, text in (
         ("green_runs", "green {} times, in random orders"),
         ("replayed", "calls replayed without the tests: {}"),
-        ("compared", "neighbours compared, none a double: {}"),
+        ("compared", "similar skills compared, no duplicate: {}"),
     ):
         if _number(kept.get(name)):
             yield text.format(kept[name])
@@ -79,8 +82,8 @@ def _of_mutants(mutants: Mapping[str, Any]) -> Iterator[str]:
             yield f"  not line {each.get('line')}: {each.get('before')} -> {each.get('after')}"
 
 
-def brief(kept: Mapping[str, Any]) -> str:
-    """The same in one line, for a model; "" when there is nothing to say."""
+def report_summary(kept: Mapping[str, Any]) -> str:
+    """Format a stored report in one line for a model; "" when it is empty."""
     mutants = _dict(kept, "mutants")
     parts = [f"{len(_list(kept, 'tests'))} tests"] if _list(kept, "tests") else []
     if _number(mutants.get("killed")) and mutants.get("met"):

@@ -1,15 +1,16 @@
-"""What becomes of a proposal that was admitted: the `Skill` that is kept of it."""
+"""Builds the `Skill` of an admitted proposal."""
 
 import hashlib
 
+from acquired_skills.model.parsed import ParsedProposal
 from acquired_skills.model.proposal import Proposal
 from acquired_skills.model.skill import Skill, SkillState
 from acquired_skills.proof.admission import Admission
-from acquired_skills.proof.static_checks import imported_modules
 
 
-def skill_of(proposal: Proposal, admission: Admission, created: str) -> Skill:
-    """In probation, and without a version, which it gets when it is published. created: UTC, ISO 8601."""
+def build_skill(parsed: ParsedProposal, admission: Admission, created: str) -> Skill:
+    """Return the skill, in probation. Its version is set when it is published. created: UTC, ISO 8601."""
+    proposal = parsed.proposal
     return Skill(
         name=proposal.name,
         version=0,
@@ -17,7 +18,7 @@ def skill_of(proposal: Proposal, admission: Admission, created: str) -> Skill:
         description=proposal.description,
         parameters=admission.parameters,
         plain=admission.plain,
-        imports=tuple(sorted(imported_modules(proposal.code))),
+        imports=tuple(sorted(parsed.code.imports)),
         created=created,
         code_sha256=sha256(proposal.code),
         tests_sha256=sha256(proposal.tests),
@@ -33,10 +34,10 @@ def skill_of(proposal: Proposal, admission: Admission, created: str) -> Skill:
     )
 
 
-def is_same(skill: Skill, proposal: Proposal) -> bool:
-    """Whether nothing would change, so that a repeated request does not pile up versions."""
-    told = (skill.description, skill.examples, skill.timeout_s)
-    if told != (proposal.description, proposal.examples, proposal.timeout_s) or not skill.state.listed:
+def is_unchanged(skill: Skill, proposal: Proposal) -> bool:
+    """Return whether the proposal would change nothing, so that a repeated request does not create versions."""
+    current = (skill.description, skill.examples, skill.timeout_s)
+    if current != (proposal.description, proposal.examples, proposal.timeout_s) or not skill.state.listed:
         return False
     return (sha256(proposal.code), sha256(proposal.tests)) == (skill.code_sha256, skill.tests_sha256)
 

@@ -1,7 +1,7 @@
-"""What a skill's file declares without computing anything: what its tests may import beside the function (SKILL-7).
+"""Extracts from a skill's file the declarations that its tests may import besides the function (SKILL-7).
 
-The tests are judged without the skill's code. Constants, enums, data classes, models and kinds of exceptions that the
-file only declares go with them, read from the syntax tree and written anew; whatever has code of its own does not.
+The tests are judged without the skill's code. Constants, enums, data classes, models and exception types that the file
+only declares are written anew from the syntax tree and passed to the tests. Anything with code of its own is not.
 """
 
 import ast
@@ -19,13 +19,14 @@ _CALLS = frozenset(("Field", "auto", "field", "ConfigDict", "dataclass"))
 _EXCEPTIONS = frozenset(
     name for name, each in vars(builtins).items() if isinstance(each, type) and issubclass(each, Exception)
 )
+_STR_METHOD = parse_source("def __str__(self): return self.__dict__.get('_text', super().__str__())").body
 
 
-def declarations(source: str) -> str:
-    """Their source, in the order of the file."""
+def declarations(tree: ast.Module) -> str:
+    """Return the source of the declarations, in the order of the file."""
     kept: list[ast.stmt] = []
     known: dict[str, bool] = {}  # classes kept, and whether they are exceptions
-    for node in parse_source(source).body:
+    for node in tree.body:
         kept += _declared(node, known)
     return "\n".join(ast.unparse(node) for node in kept)
 
@@ -45,16 +46,15 @@ def _declared(node: ast.stmt, known: dict[str, bool]) -> Iterator[ast.stmt]:
         case ast.AnnAssign(target=ast.Name(id=name), value=value) if value is not None and _is_constant(value):
             yield ast.Assign([ast.Name(name, ast.Store())], value, lineno=node.lineno)
         case ast.ClassDef(name=name, bases=[ast.Name(id=base)]) if known.get(base, base in _EXCEPTIONS):
-            told = parse_source("def __str__(self): return self.__dict__.get('_text', super().__str__())").body
             known[name] = True
-            yield ast.ClassDef(name, [ast.Name(base, ast.Load())], [], told, [])
+            yield ast.ClassDef(name, [ast.Name(base, ast.Load())], [], _STR_METHOD, [])
         case ast.ClassDef(name=name) if _is_plain(node, known):
             known[name] = False
             yield node
 
 
 def _is_plain(node: ast.ClassDef, known: dict[str, bool]) -> bool:
-    """A class of fields: an enum, a model, a data class, a named tuple."""
+    """Return whether a class only has fields: an enum, a model, a data class, or a named tuple."""
     bases = [base.id if isinstance(base, ast.Name) else getattr(base, "attr", "") for base in node.bases]
     marks = [ast.unparse(each).partition("(")[0].rpartition(".")[2] for each in node.decorator_list]
     if any(mark != "dataclass" for mark in marks) or not all(
@@ -78,7 +78,7 @@ def _is_field(node: ast.stmt) -> bool:
 
 
 def _is_quiet(node: ast.AST) -> bool:
-    """Nothing in it is called but what makes a field, so nothing of the skill's runs."""
+    """Return whether nothing is called except what makes a field, so that no code of the skill runs."""
     for each in ast.walk(node):
         match each:
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in _CALLS:

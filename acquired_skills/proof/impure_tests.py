@@ -1,20 +1,19 @@
-"""Which tests change the world around the skill, so that their calls cannot be made anew elsewhere (SKILL-7).
+"""Finds tests that change the environment of the skill, so that their calls cannot be replayed elsewhere (SKILL-7).
 
-They are read in the syntax tree. Such a test may be there, and has to pass in the rehearsal; it proves nothing.
+They are found in the syntax tree. Such a test is allowed and has to pass in the rehearsal, but it proves nothing.
 """
 
 import ast
 
-from acquired_skills.model.parsing import parse_source
+from acquired_skills.model.parsed import ParsedSource
 
 _FIXTURES = frozenset(("caplog", "capfd", "capfdbinary", "capsysbinary", "mocker", "pytester", "recwarn", "testdir"))
 _NAMES = frozenset(("mock", "Mock", "MagicMock", "patch", "environ", "putenv", "warns", "chmod"))
 
 
-def reaching(source: str) -> frozenset[str]:
-    """Names of the functions of a test module that do, by themselves or by what they use of it."""
-    tree = parse_source(source)
-    functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+def impure_tests(source: ParsedSource) -> frozenset[str]:
+    """Return the names of the functions of a test module that are impure, directly or through functions they use."""
+    functions = {node.name: node for node in source.nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     used = {name: _used(node) for name, node in functions.items()}
     found = {name for name, names in used.items() if names & (_FIXTURES | _NAMES)}
     while more := {name for name, names in used.items() if name not in found and names & found}:
@@ -22,8 +21,8 @@ def reaching(source: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def function_of(test: str) -> str:
-    """Of a test's id."""
+def test_function(test: str) -> str:
+    """Return the function name in a test's id."""
     return test.rpartition("::")[2].partition("[")[0]
 
 
@@ -36,7 +35,7 @@ def _used(function: ast.AST) -> set[str]:
     names: set[str] = set()
     for node in ast.walk(function):
         match node:
-            case ast.Name(id=name) if node not in moves:  # where a call is made goes with it
+            case ast.Name(id=name) if node not in moves:  # the working folder is recorded with a call
                 names.add("patch" if name == "monkeypatch" else name)
             case ast.arg(arg=name) if name != "monkeypatch":
                 names.add(name)

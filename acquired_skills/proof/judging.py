@@ -14,45 +14,48 @@ from typing import Any
 
 from acquired_skills.jobs.box_files import JUDGE, PYDANTIC, PYTEST, box_files
 from acquired_skills.jobs.preload import preload_for
-from acquired_skills.model.proposal import Problem
-from acquired_skills.proof.declarations import declarations
-from acquired_skills.proof.facts import Facts, Result, Run, facts_of, is_call
-from acquired_skills.proof.impure_tests import function_of, reaching
-from acquired_skills.proof.isolated_runner import (
-    AS_CALLED,
+from acquired_skills.model.parsed import ParsedSource
+from acquired_skills.model.proposal import ProposalProblem
+from acquired_skills.proof.answers import (
     Data,
-    came_shown,
-    differs,
-    other_answers,
-    plain_arguments,
-    shown,
-    unsteady,
+    format_answer,
+    format_call,
+    json_arguments,
+    nondeterministic_calls,
+    outcome_differs,
+    replay_problems,
 )
-from acquired_skills.proof.mutant_answers import Mutated, mutants_answers
-from acquired_skills.proof.static_checks import imported_modules
-from acquired_skills.proof.variants import Variants, together
-from acquired_skills.proof.wrong_answers import WAYS, perturbed
+from acquired_skills.proof.declarations import declarations
+from acquired_skills.proof.facts import BoxFacts, ResultOfTest, RunResults, facts_of, is_call
+from acquired_skills.proof.impure_tests import impure_tests, test_function
+from acquired_skills.proof.mutant_answers import MutantAnswers, ask_mutants
+from acquired_skills.proof.variants import Variants, gather_or_cancel
+from acquired_skills.proof.wrong_answers import WAYS, wrong_answer
 from sandbox.contract import Call, Job, Limits
 
-ROUNDS = 4  # in which calls that were not recorded may come up
+AGENT_CALLS = 3  # calls that are repeated exactly as an agent makes them
+ROUNDS = 4  # rounds in which unrecorded calls may come up
 STUBS: Mapping[str, Data] = {
     "raises": {"raised": {"types": ["builtins:NotImplementedError", "builtins:Exception"], "args": [], "text": ""}},
     "none": {"value": None},
     "sentinel": {"sentinel": True},
 }
-TRUE, KIND, CONSTANT, MUTANT = "skill", "kind", "constant", "mutant"
-CONSTANTS = 3  # answers that are tried in the place of all
+OWN, WRONG, CONSTANT, MUTANT = "skill", "kind", "constant", "mutant"
+CONSTANTS = 3  # answers that are tried for all calls
 _FAILED = ("failed", "timeout", "exited")
 _UNSURE = ("missed", "reached")
 _OURS = frozenset(("pytest", "pydantic"))
 
 
 @dataclass(slots=True)
-class Table:
-    """One run of the tests. kind: a stub's, KIND, CONSTANT, TRUE or MUTANT.
+class AnswerTable:
+    """One run of the tests on a table of answers.
 
-    changes, otherwise, first: as `acquired_skills.in_box.judge` has them. mutants: the numbers of those it stands for.
-    raises: where the skill gave values, nothing but exceptions or the end of the process came.
+    Attributes:
+        kind: a stub's, WRONG, CONSTANT, OWN or MUTANT.
+        changes, otherwise, first: as in `acquired_skills.in_box.judge`.
+        mutants: numbers of the mutants that it stands for.
+        raises: wherever the skill returned a value, it raised an exception or ended the process.
     """
 
     kind: str
@@ -61,27 +64,33 @@ class Table:
     first: bool = False
     mutants: list[int] = field(default_factory=list)
     raises: bool = False
-    results: Mapping[str, Result] = field(default_factory=dict)
+    results: Mapping[str, ResultOfTest] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """What came of it. tests: those that count, since they ran on answers alone. reaching: those that do not.
+class JudgedTests:
+    """The result of judging.
 
-    mutants: by number, whether they were noticed; one that could not be made or decided is not among them.
-    raising: those of them that gave nothing but exceptions. red: by test, the kinds of table that it failed on.
-    constant: the one answer to everything that would satisfy all of the tests, "" for none. calls: those made anew.
-    alike: the mutants that answer all of them as the skill does. cases, equivalent: what
-    `acquired_skills.proof.surviving_mutants` finds out about the mutants that were not noticed: a call that tells one
-    from the skill, by number, and how many cannot be told from it. Those are no longer among the mutants.
+    Attributes:
+        tests: those that count, since they ran on answers alone.
+        impure: those that do not count.
+        mutants: whether each was killed, by number; one that could not be made or decided is missing.
+        red: by test, the kinds of table that it failed on.
+        constant: the one answer to all calls that would satisfy all tests; "" for none.
+        raising: numbers of the mutants that only raised exceptions.
+        calls: the calls that were replayed.
+        alike: numbers of the mutants that answer all calls as the skill does.
+        cases, equivalent: found by `acquired_skills.proof.surviving_mutants` for mutants that survived: a call that
+            tells one from the skill, by number, and how many are equivalent to the skill. Those are removed from
+            `mutants`.
     """
 
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[ProposalProblem, ...] = ()
     tests: tuple[str, ...] = ()
-    reaching: tuple[str, ...] = ()
+    impure: tuple[str, ...] = ()
     mutants: Mapping[int, bool] = field(default_factory=dict)
     red: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    green: Mapping[str, Result] = field(default_factory=dict)
+    green: Mapping[str, ResultOfTest] = field(default_factory=dict)
     raising: frozenset[int] = frozenset()
     constant: str = ""
     calls: tuple[Data, ...] = ()
@@ -90,127 +99,130 @@ class Judged:
     equivalent: int = 0
 
 
-async def judged(variants: Variants, facts: Facts, earlier_tests: str | None) -> Judged:
-    """Judge the tests of a proposal whose rehearsal found nothing against it.
-
-    Raises SandboxError when no box can run.
-    """
-    return await _Judging(variants, facts, earlier_tests).judge()
+async def judge_tests(variants: Variants, facts: BoxFacts, earlier: ParsedSource | None) -> JudgedTests:
+    """Judge the tests of a proposal whose rehearsal found no problem. Raises SandboxError when no box can run."""
+    return await _Judging(variants, facts, earlier).judge()
 
 
 class _Judging:
-    def __init__(self, variants: Variants, facts: Facts, earlier_tests: str | None) -> None:
+    def __init__(self, variants: Variants, facts: BoxFacts, earlier: ParsedSource | None) -> None:
         self.variants = variants
-        self.apart = apart = variants.apart
+        self.runner = runner = variants.runner
+        self.parsed = runner.parsed
         self.facts = facts
-        self.earlier = earlier_tests
-        self.name = apart.proposal.name
-        sources = {"skill": apart.proposal.tests, "earlier": earlier_tests or ""}
-        self.patching = {folder: reaching(source) for folder, source in sources.items()}
+        self.earlier = earlier
+        self.name = runner.name
+        self.declared = declarations(self.parsed.code.tree).encode()
+        self.impure = {"skill": impure_tests(self.parsed.tests)}
+        if earlier is not None:
+            self.impure["earlier"] = impure_tests(earlier)
         self.calls: dict[str, Data] = {}
         self.recorded: dict[str, Data] = {}
 
-    async def judge(self) -> Judged:
+    async def judge(self) -> JudgedTests:
         for each in self.facts.get("returned", {}).get("asked", []):
-            if not self._patches(each["test"]):
+            if not self._is_impure(each["test"]):
                 key = _key(each["call"])
                 self.calls[key] = each["call"]
                 if "answer" in each:
                     self.recorded[key] = each["answer"]
         try:
             for _ in range(ROUNDS):
-                told = await self._round()
-                if told is not None:
-                    return told
+                result = await self._round()
+                if result is not None:
+                    return result
         except (ValueError, RecursionError) as problem:
-            return self._refused(f"Called without its tests, or its tests without it, there is no report: {problem}.")
+            return self._refused(
+                f"There is no report of the code without its tests, or of the tests without the code: {problem}."
+            )
         return self._refused(
-            "The tests make other calls each time they run, so that these cannot be made anew without them: use fixed "
-            "inputs."
+            "The tests make different calls each time they run, so the calls cannot be replayed: use fixed inputs."
         )
 
-    async def _round(self) -> Judged | None:
-        """None when calls came up that were not known."""
+    async def _round(self) -> JudgedTests | None:
+        """Run all tables once. Return None when unknown calls came up."""
         keys, calls = list(self.calls), list(self.calls.values())
-        found = await self.apart.answers(calls)
+        found = await self.runner.answers(calls)
         numbers = {i: self.recorded[key] for i, key in enumerate(keys) if key in self.recorded}
-        shaky = unsteady(found)
-        problems = list(other_answers(self.name, calls, found, numbers, shaky))
+        varying = nondeterministic_calls(found)
+        problems = list(replay_problems(self.name, calls, found, numbers, varying))
         if not problems:
-            steady = [pair for i, pair in enumerate(zip(calls, found.forth, strict=True)) if i not in shaky]
+            steady = [pair for i, pair in enumerate(zip(calls, found.forth, strict=True)) if i not in varying]
             problems = [each async for each in self._as_called(steady)]
         if problems:
-            return Judged(tuple(problems), calls=tuple(calls))
+            return JudgedTests(tuple(problems), calls=tuple(calls))
         truth = dict(zip(keys, found.forth, strict=True))
         tables = self._tables(truth)
-        if shaky:  # the tests must bear all that it answers
-            tables += [Table(TRUE, dict(zip(keys, order, strict=True))) for order in (found.again, found.back)]
-        if self.variants.mutants and self.apart.effort.mutants_s:
-            mutated = await mutants_answers(self.variants, calls, found, shaky)
-            if isinstance(mutated, Problem):
-                return Judged((mutated,), calls=tuple(calls))
+        if varying:  # the tests must pass on each of its answers
+            tables += [AnswerTable(OWN, dict(zip(keys, order, strict=True))) for order in (found.again, found.back)]
+        if self.variants.mutants and self.runner.effort.mutants_s:
+            mutated = await ask_mutants(self.variants, calls, found, varying)
+            if isinstance(mutated, ProposalProblem):
+                return JudgedTests((mutated,), calls=tuple(calls))
             tables += self._of_mutants(keys, mutated)
         unknown = await self._run(tables, truth)
         fresh = {_key(call): call for call in unknown if is_call(call) and _key(call) not in self.calls}
-        if fresh and any(one["outcome"] == "missed" for t in tables if t.kind == TRUE for one in t.results.values()):
+        if fresh and any(one["outcome"] == "missed" for t in tables if t.kind == OWN for one in t.results.values()):
             self.calls |= fresh
             return None
         return self._found(tables)
 
-    async def _as_called(self, steady: Sequence[tuple[Data, Data]]) -> AsyncIterator[Problem]:
-        """A few calls again, exactly as an agent makes them."""
+    async def _as_called(self, steady: Sequence[tuple[Data, Data]]) -> AsyncIterator[ProposalProblem]:
+        """Repeat a few calls exactly as an agent makes them."""
         schema = self.facts["schema"]
         if not schema["plain"] or self.facts.get("returned", {}).get("typed"):
             return
         parameters = list(schema["parameters"].get("properties", {}))
         usable = [(call, plain, answer) for call, answer in steady
-                  if (plain := plain_arguments(call, parameters)) is not None and "files" not in answer]  # fmt: skip
-        chosen = _chance.sample(usable, min(AS_CALLED, len(usable)))
-        outcomes = await together(*(self.apart.as_called(plain) for _, plain, _ in chosen))
+                  if (plain := json_arguments(call, parameters)) is not None and "files" not in answer]  # fmt: skip
+        chosen = _chance.sample(usable, min(AGENT_CALLS, len(usable)))
+        outcomes = await gather_or_cancel(*(self.runner.call_as_agent(plain) for _, plain, _ in chosen))
         for (call, _, answer), outcome in zip(chosen, outcomes, strict=True):
-            if differs(outcome, answer):
+            if outcome_differs(outcome, answer):
                 failed = outcome.error.type if outcome.error else str(outcome.end)
-                gave = came_shown({"value": outcome.value}) if outcome.ok else failed
-                yield Problem(
+                gave = format_answer({"value": outcome.value}) if outcome.ok else failed
+                yield ProposalProblem(
                     "replay",
-                    f"{shown(self.name, call)} gives {gave} when it is called as a tool, and {came_shown(answer)} "
-                    "otherwise: it must not depend on who calls it, on chance or on time.",
+                    f"{format_call(self.name, call)} gives {gave} when called as a tool, and {format_answer(answer)} "
+                    "otherwise: the result must not depend on the caller, on chance or on time.",
                 )
                 return
 
-    def _tables(self, truth: Mapping[str, Data]) -> list[Table]:
-        tables = [Table(TRUE), Table(TRUE, first=True)]
-        tables += [Table(kind, otherwise=answer) for kind, answer in STUBS.items()]
+    def _tables(self, truth: Mapping[str, Data]) -> list[AnswerTable]:
+        tables = [AnswerTable(OWN), AnswerTable(OWN, first=True)]
+        tables += [AnswerTable(kind, otherwise=answer) for kind, answer in STUBS.items()]
         for way in range(WAYS):
-            changes = {key: perturbed(answer, way) for key, answer in truth.items()}
-            tables.append(Table(KIND, changes, next(iter(changes.values()), STUBS["none"])))
+            changes = {key: wrong_answer(answer, way) for key, answer in truth.items()}
+            tables.append(AnswerTable(WRONG, changes, next(iter(changes.values()), STUBS["none"])))
         different = {_key(answer): answer for answer in truth.values()}
-        tables += [Table(CONSTANT, otherwise=answer) for answer in list(different.values())[:CONSTANTS]]
+        tables += [AnswerTable(CONSTANT, otherwise=answer) for answer in list(different.values())[:CONSTANTS]]
         return tables
 
     @staticmethod
-    def _of_mutants(keys: Sequence[str], mutated: Mutated) -> list[Table]:
-        """One table for all mutants that answer alike. One without changes is not run, and noticed by nothing."""
-        tables: dict[str, Table] = {}
+    def _of_mutants(keys: Sequence[str], mutated: MutantAnswers) -> list[AnswerTable]:
+        """Return one table for all mutants with the same answers. A table without changes need not run: no test can
+        tell.
+        """
+        tables: dict[str, AnswerTable] = {}
         for number, changes in sorted(mutated.changes.items()):
             answers = {keys[i]: answer for i, answer in changes.items()}
-            table = Table(MUTANT, answers, first=True, raises=_raises(changes, mutated.truth))
+            table = AnswerTable(MUTANT, answers, first=True, raises=_raises(changes, mutated.truth))
             tables.setdefault(_key(answers), table).mutants.append(number)
         return list(tables.values())
 
-    async def _run(self, tables: list[Table], truth: Mapping[str, Data]) -> list[dict[str, Any]]:
-        """The tests on every table, in an order that nobody can know. Gives the calls that were not known."""
+    async def _run(self, tables: list[AnswerTable], truth: Mapping[str, Data]) -> list[dict[str, Any]]:
+        """Run the tests on every table, in an unpredictable order. Return the calls that were unknown."""
         shuffled = [table for table in tables if table.kind != MUTANT or table.changes]
         _chance.shuffle(shuffled)
-        proposal, effort, returned = self.apart.proposal, self.apart.effort, self.facts.get("returned", {})
+        parsed, effort, returned = self.parsed, self.runner.effort, self.facts.get("returned", {})
         files = {
             **box_files(JUDGE),
             "pytest.ini": b"[pytest]\ntmp_path_retention_policy = failed\n",
-            "declared.py": declarations(proposal.code).encode(),
-            f"skill/test_{self.name}.py": proposal.tests.encode(),
+            "declared.py": self.declared,
+            f"skill/test_{self.name}.py": parsed.tests.text.encode(),
         }
         if self.earlier is not None:
-            files[f"earlier/test_{self.name}.py"] = self.earlier.encode()
+            files[f"earlier/test_{self.name}.py"] = self.earlier.text.encode()
         arguments = {
             "name": self.name,
             "seed": returned.get("seed", 0),
@@ -220,9 +232,9 @@ class _Judging:
             "unchanged": dict(truth),
         }
         limit = effort.judge_s + 5
-        imports = imported_modules(proposal.tests) | imported_modules(self.earlier or "")
+        imports = parsed.tests.imports | (self.earlier.imports if self.earlier is not None else frozenset())
         foreign = {name for name in imports - _OURS - {self.name} if name not in sys.stdlib_module_names}
-        environment = self.apart.environment if foreign else ()
+        environment = self.runner.environment if foreign else ()
         job = Job(
             call=Call(JUDGE, "judge", arguments),
             files=files,
@@ -230,7 +242,7 @@ class _Judging:
             limits=Limits(wall_s=limit, cpu_s=limit, memory_bytes=1 << 30),
             requirements=environment,
         )
-        outcome = await self.apart.sandbox.run(job)
+        outcome = await self.runner.sandbox.run(job)
         if not outcome.ok:
             raise ValueError(f"the box of the tests ended with {outcome.end}")
         found = facts_of(outcome.value)
@@ -238,19 +250,19 @@ class _Judging:
             raise ValueError(
                 f"the tests cannot be collected without the skill's own code: {found['collection_errors'][0][-500:]}"
             )
-        runs: dict[str, Run] = {run["kind"]: run for run in found["runs"]}
+        runs: dict[str, RunResults] = {run["kind"]: run for run in found["runs"]}
         for number, table in enumerate(shuffled):
             table.results = runs[str(number)]["results"] if str(number) in runs else {}
         return found.get("unknown", [])
 
-    def _found(self, tables: list[Table]) -> Judged:
+    def _found(self, tables: list[AnswerTable]) -> JudgedTests:
         tests = self.facts["tests"]
-        whole, *more = (table for table in tables if table.kind == TRUE)
+        whole, *more = (table for table in tables if table.kind == OWN)
         green = {test: whole.results[test] for test in tests if test in whole.results}
-        reached = [t for t in tests if self._patches(t) or (t in green and green[t]["outcome"] == "reached")]
+        reached = [t for t in tests if self._is_impure(t) or (t in green and green[t]["outcome"] == "reached")]
         counted = [test for test in tests if test not in reached]
         red = {
-            test: frozenset(table.kind for table in tables if table.kind in (*STUBS, KIND) and _failed(table, test))
+            test: frozenset(table.kind for table in tables if table.kind in (*STUBS, WRONG) and _failed(table, test))
             for test in counted
         }
         noticed: dict[int, bool] = {}
@@ -267,31 +279,31 @@ class _Judging:
                 test: again.results[test] for test in counted if _failed(again, test) and not _failed(whole, test)
             }
         constants = [t for t in tables if t.kind == CONSTANT and not any(_failed(t, test) for test in counted)]
-        return Judged(
+        return JudgedTests(
             tests=tuple(counted),
-            reaching=tuple(reached),
+            impure=tuple(reached),
             mutants=noticed,
             red=red,
             green=green,
             raising=frozenset(number for table in tables if table.raises for number in table.mutants),
-            constant=came_shown(constants[0].otherwise or {}) if constants and counted else "",
+            constant=format_answer(constants[0].otherwise or {}) if constants and counted else "",
             calls=tuple(self.calls.values()),
             alike=frozenset(n for t in tables if t.kind == MUTANT and not t.changes for n in t.mutants),
         )
 
-    def _patches(self, test: str) -> bool:
-        return function_of(test) in self.patching.get(test.partition("/")[0], frozenset())
+    def _is_impure(self, test: str) -> bool:
+        return test_function(test) in self.impure.get(test.partition("/")[0], frozenset())
 
-    def _refused(self, text: str) -> Judged:
-        return Judged((Problem("replay", text),), calls=tuple(self.calls.values()))
+    def _refused(self, text: str) -> JudgedTests:
+        return JudgedTests((ProposalProblem("replay", text),), calls=tuple(self.calls.values()))
 
 
-def _failed(table: Table, test: str) -> bool:
+def _failed(table: AnswerTable, test: str) -> bool:
     return test in table.results and table.results[test]["outcome"] in _FAILED
 
 
 def _raises(answers: Mapping[int, Data], truth: Sequence[Data]) -> bool:
-    """Whether a mutant raises or ends wherever the skill gives a value."""
+    """Return whether a mutant raises or ends wherever the skill returns a value."""
     gave = sum("value" in answer for answer in truth)
     return 0 < gave <= sum("value" not in answer for answer in answers.values())
 
@@ -301,4 +313,4 @@ def _key(call: Data) -> str:
     return json.dumps(call, sort_keys=True)
 
 
-_chance = random.SystemRandom()  # what must not be known in a box has no seed
+_chance = random.SystemRandom()  # unpredictable, so that no box can know it

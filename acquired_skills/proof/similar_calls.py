@@ -1,7 +1,7 @@
-"""Calls near those of the tests (SKILL-6): where a change of the code that no test notices may show.
+"""Generates calls similar to those of the tests (SKILL-6), which may expose a mutant that no test kills.
 
-Made of the calls as data (`acquired_skills.in_box.packing`), with arguments of the kinds that the tests give, of the
-other calls' arguments, and of constants in the code. The same for the same seed.
+They are made from the calls as data (`acquired_skills.in_box.packing`): with other values of the same kind, the other
+calls' arguments, and constants of the code. The same seed gives the same calls.
 """
 
 import ast
@@ -11,18 +11,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from acquired_skills.model.parsing import parse_source
+from acquired_skills.model.parsed import ParsedSource
 
 _MOST_CONSTANTS = 20
 _MOST_CHARS = 50  # of a constant
 _MOST_NUMBER = 1_000_000
-_MOST_ITEMS = 200  # of a list that is doubled or looked into
+_MOST_ITEMS = 200  # of a list that is doubled or changed inside
 
 Data = Mapping[str, Any]
 
 
-def nearby(calls: Sequence[Data], code: str, most: int, seed: int) -> list[dict[str, Any]]:
-    """At most so many other calls, each place of each call having its turn. code: the skill's, for its constants."""
+def similar_calls(calls: Sequence[Data], code: ParsedSource, most: int, seed: int) -> list[dict[str, Any]]:
+    """Return at most so many other calls, taking the arguments of the calls in turn. code: the skill's, for its
+    constants.
+    """
     order, found = random.Random(seed), _constants(code)  # noqa: S311 -- a choice, not a secret
     rows = []
     for call in calls:
@@ -45,7 +47,7 @@ def nearby(calls: Sequence[Data], code: str, most: int, seed: int) -> list[dict[
 
 
 def _places(call: Data) -> list[tuple[str, Any]]:
-    """Where its arguments are: the field, and the number or the name there."""
+    """Return where its arguments are: the field, and the number or name in it."""
     return [*(("arguments", i) for i in range(len(call["arguments"]))), *(("named", name) for name in call["named"])]
 
 
@@ -56,7 +58,7 @@ def _with(call: Data, field: str, place: Any, value: Any) -> dict[str, Any]:
 
 
 def _others(value: Any, given: Sequence[Any]) -> Iterator[Any]:
-    """Other values of the same kind: `given` ones, the edges of the kind, and small changes."""
+    """Yield other values of the same kind: `given` ones, the edges of the kind, and small changes."""
     yield from (each for each in given if _kind(each) == _kind(value))
     match value:
         case bool():
@@ -97,10 +99,10 @@ def _kind(value: Any) -> Any:
     return type(value)
 
 
-def _constants(code: str) -> list[Any]:
-    """Numbers and texts in the code, and the numbers beside them."""
+def _constants(code: ParsedSource) -> list[Any]:
+    """Return the numbers and strings in the code, and the numbers next to them."""
     found: dict[str, Any] = {}
-    for node in ast.walk(parse_source(code)):
+    for node in code.nodes:
         match node:
             case ast.Constant(value=str(text)) if len(text) <= _MOST_CHARS and text.isprintable():
                 found[_key(text)] = text

@@ -8,28 +8,30 @@ alike is taken as equivalent: no test could kill it, so it does not count agains
 import json
 from dataclasses import replace
 
-from acquired_skills.proof.isolated_runner import Data, alike, came_shown, shown
-from acquired_skills.proof.judging import Judged
-from acquired_skills.proof.similar_calls import nearby
+from acquired_skills.proof.answers import Data, format_answer, format_call, same_answer
+from acquired_skills.proof.judging import JudgedTests
+from acquired_skills.proof.similar_calls import similar_calls
 from acquired_skills.proof.variants import Variants
 
-LEAST_ANSWERED = 10  # calls that have to be answered before anything is taken as equivalent
-MOST_EQUIVALENT = 0.25  # of all mutants: code that hides its changes, or has much that no call reaches, has more
+LEAST_ANSWERED = 10  # answered calls needed before a mutant can be called equivalent
+MOST_EQUIVALENT = (
+    0.25  # of all mutants; more means that the code hides its changes, or that much of it is never reached
+)
 
 
-async def with_gaps(variants: Variants, found: Judged, seed: int) -> Judged:
-    """The same, with `cases`, and equivalent ones no longer among the `mutants`.
+async def examine_survivors(variants: Variants, found: JudgedTests, seed: int) -> JudgedTests:
+    """Return the result with `cases`, and without equivalent mutants.
 
-    When nothing can be found out it stays as it is. Raises SandboxError when no box can run.
+    It is unchanged when nothing can be found out. Raises SandboxError when no box can run.
     """
-    apart, effort = variants.apart, variants.apart.effort
+    runner, effort = variants.runner, variants.runner.effort
     left = [number for number, noticed in found.mutants.items() if not noticed]
-    calls: list[Data] = [*nearby(found.calls, apart.proposal.code, effort.nearby, seed)] if left else []
+    calls: list[Data] = [*similar_calls(found.calls, runner.parsed.code, effort.similar_calls, seed)] if left else []
     if not calls:
         return found
-    calls += found.calls[: effort.nearby]
+    calls += found.calls[: effort.similar_calls]
     try:
-        answered = await variants.nearby(calls, left)
+        answered = await variants.similar_answers(calls, left)
     except (ValueError, RecursionError):
         return found
     truth = {number: answer for number, answer in enumerate(answered.truth) if "value" in answer}
@@ -39,10 +41,10 @@ async def with_gaps(variants: Variants, found: Judged, seed: int) -> Judged:
     for place in sorted(answered.others):
         number, others = left[place], answered.changes(place)
         differing = others or {}
-        told = [at for at in differing if at in truth and not alike(truth[at], differing[at])]
-        if told:
-            at = told[0]
-            cases[number] = _case(apart.proposal.name, calls[at], truth[at], differing[at])
+        places = [at for at in differing if at in truth and not same_answer(truth[at], differing[at])]
+        if places:
+            at = places[0]
+            cases[number] = _case(runner.name, calls[at], truth[at], differing[at])
         elif others == {} and number in found.alike and enough:
             equivalent.add(number)
     if len(equivalent) > MOST_EQUIVALENT * len(found.mutants):
@@ -52,4 +54,4 @@ async def with_gaps(variants: Variants, found: Judged, seed: int) -> Judged:
 
 
 def _case(name: str, call: Data, answer: Data, other: Data) -> str:
-    return f"{shown(name, call)} gives {came_shown(answer)}, and {came_shown(other)} when changed"
+    return f"{format_call(name, call)} gives {format_answer(answer)}, and {format_answer(other)} when changed"

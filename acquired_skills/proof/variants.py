@@ -1,8 +1,8 @@
-"""A skill and its variants answer the same calls, each in a box of its own (SKILL-6).
+"""Asks a skill and its variants the same calls, each in a box of its own (SKILL-6).
 
-Every box gets one program as a file, and the same calls and times. The skill as it is runs among its variants again and
-again, at places that only the engine knows, and its answers from there are what the others' are compared with. So a
-program cannot tell by anything but its own text which of them it is, and not by a clock or a counter that it is late.
+Every box gets one program as a file, with the same calls and time limits. The skill itself runs among its variants
+again and again, at positions that only the engine knows, and the variants' answers are compared with its answers from
+there. So a program can only tell from its own text which variant it is, and not from a clock or a counter.
 """
 
 import asyncio
@@ -12,28 +12,32 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from acquired_skills.proof.facts import Told
-from acquired_skills.proof.isolated_runner import Apart, Data, alike
+from acquired_skills.proof.answers import Data, same_answer
+from acquired_skills.proof.facts import IsolatedAnswers
+from acquired_skills.proof.isolated_runner import IsolatedRunner
 from acquired_skills.proof.mutation.mutants import Mutant
-from acquired_skills.proof.mutation.programs import Source
+from acquired_skills.proof.mutation.programs import MutantWriter
 
 SHORTEST_S = 0.5
-SLOWER = 10  # times as long as the skill itself may a variant take
+SLOWER = 10  # a variant may take so many times as long as the skill
 EACH_S = 0.1  # for one call that no test makes
 AT_ONCE = 3  # boxes
-EVERY = 8  # variants, the skill itself runs once among them
+EVERY = 8  # variants in a group; the skill itself runs once in each
 _ENDED = {"ended": True}
 _ITSELF = -1
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """What a skill and its variants answer.
+class VariantAnswers:
+    """The answers of a skill and its variants.
 
-    truth: the skill's answers, by call. more: those it gave at other times. others: those of its variants, by number;
-    None for one that cannot be loaded. A variant for which there was no time, or that cannot be written as a
-    program, is not among them.
+    A variant for which there was no time, or that cannot be written as a program, is missing.
+
+    Attributes:
+        truth: the skill's answers, by call.
+        more: its answers at other times.
+        others: answers of its variants, by number; None for one that cannot be loaded.
     """
 
     truth: Sequence[Data]
@@ -41,7 +45,7 @@ class Compared:
     others: Mapping[int, Sequence[Data] | None] = field(default_factory=dict)
 
     def changes(self, number: int) -> dict[int, Data] | None:
-        """What a variant answers differently, by call; None for one that cannot be loaded."""
+        """Return a variant's answers that differ, by call; None for one that cannot be loaded."""
         answers = self.others[number]
         if answers is None:
             return None
@@ -50,22 +54,34 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Variants:
-    """Runs a skill and its variants. source: the skill's. mutants: all that were made of its tree, by number."""
+    """Runs a skill and its variants.
 
-    apart: Apart
-    source: Source
+    Attributes:
+        runner: runs one program.
+        writer: writes variants as programs.
+        mutants: all mutants of the skill, by number.
+    """
+
+    runner: IsolatedRunner
+    writer: MutantWriter
     mutants: Sequence[Mutant] = ()
 
     async def compared(
         self, variants: Sequence[Mutant], calls: Sequence[Data], *, usual_s: float, budget_s: float, each_s: float = 0.0
-    ) -> Compared:
-        """Ask all of them the same calls. The first variants are the last to be left out when the time is up.
+    ) -> VariantAnswers:
+        """Ask all of them the same calls. When time runs out, the last variants are skipped.
 
-        usual_s: what the skill takes for the calls. budget_s: for all variants. each_s: for one call, 0 for no limit.
-        Raises ValueError when the skill itself gives no answers, SandboxError when no box can run.
+        Args:
+            usual_s: time the skill takes for the calls.
+            budget_s: time for all variants.
+            each_s: time limit for one call, 0 for none.
+
+        Raises:
+            ValueError: the skill itself gives no answers.
+            SandboxError: no box can run.
         """
-        told: dict[int, Told] = {}
-        itself: list[Told] = []
+        collected: dict[int, IsolatedAnswers] = {}
+        itself: list[IsolatedAnswers] = []
         asking = _Asking(self, variants, calls, self.patience(usual_s), each_s)
         deadline = asyncio.get_running_loop().time() + budget_s
         rest = iter(_order(len(variants)))
@@ -79,34 +95,33 @@ class Variants:
                     async with asyncio.timeout_at(deadline):
                         answered = await asking.variant(number)
                         if answered is not None:
-                            told[number] = answered
+                            collected[number] = answered
 
-        await together(*(some() for _ in range(AT_ONCE)))
+        await gather_or_cancel(*(some() for _ in range(AT_ONCE)))
         truth, *more = (each["answers"] or [dict(_ENDED)] * len(calls) for each in itself)
-        return Compared(truth, more, {number: each["answers"] for number, each in told.items()})
+        return VariantAnswers(truth, more, {number: each["answers"] for number, each in collected.items()})
 
-    async def once_more(self, variant: Mutant | None, calls: Sequence[Data], usual_s: float) -> Sequence[Data] | None:
-        """The answers of one variant, or of the skill itself, asked again as `compared` asks."""
+    async def run_again(self, variant: Mutant | None, calls: Sequence[Data], usual_s: float) -> Sequence[Data] | None:
+        """Return the answers of one variant, or of the skill, asked again as in `compared`."""
         asking = _Asking(self, [variant] if variant else [], calls, self.patience(usual_s), 0.0)
-        told = await asking.variant(0) if variant else await asking.itself()
-        return told["answers"] if told else None
+        collected = await asking.variant(0) if variant else await asking.itself()
+        return collected["answers"] if collected else None
 
-    async def nearby(self, calls: Sequence[Data], numbers: Sequence[int]) -> Compared:
-        """The answers of the skill, and of the mutants of these numbers, to calls that no test makes.
+    async def similar_answers(self, calls: Sequence[Data], numbers: Sequence[int]) -> VariantAnswers:
+        """Return the answers of the skill and of the mutants with these numbers to calls that no test makes.
 
-        A call that the skill answers slowly, with an exception, or differently when it is asked again has `_ENDED` in
-        place of its answer. Mutants have their place among `numbers` as their number.
-        Raises as `compared` does.
+        A call that the skill answers slowly, with an exception, or nondeterministically has `_ENDED` as its answer.
+        Mutants are numbered by their position in `numbers`. Raises as `compared` does.
         """
-        code, seconds = self.source.code, self.apart.effort.nearby_s
-        told = await self.apart.ask(code, calls, seconds / 4, EACH_S)
-        once = told["answers"] or [_ENDED] * len(calls)
+        code, seconds = self.writer.source.text, self.runner.effort.similar_calls_s
+        collected = await self.runner.run_program(code, calls, seconds / 4, EACH_S)
+        once = collected["answers"] or [_ENDED] * len(calls)
         steady = [i for i, one in enumerate(once) if "value" in one]
         found = await self.compared(
             [self.mutants[number] for number in numbers],
             [calls[i] for i in steady],
-            usual_s=told["seconds"],
-            budget_s=max(0.0, seconds - told["seconds"]),
+            usual_s=collected["seconds"],
+            budget_s=max(0.0, seconds - collected["seconds"]),
             each_s=SLOWER * EACH_S,
         )
         truths = [found.truth, *found.more]
@@ -116,16 +131,16 @@ class Variants:
             return [answers[sound[i]] if i in sound else _ENDED for i in range(len(calls))]
 
         others = {n: None if answers is None else placed(answers) for n, answers in found.others.items()}
-        return Compared(placed(found.truth), others=others)
+        return VariantAnswers(placed(found.truth), others=others)
 
     @staticmethod
     def patience(usual_s: float) -> float:
-        """Seconds that a variant has for all calls."""
+        """Return the seconds that a variant has for all calls."""
         return max(SHORTEST_S, usual_s * SLOWER)
 
 
 def _order(variants: int) -> list[int]:
-    """Their numbers, nearly in order, with the skill itself somewhere in every few of them and at the end."""
+    """Return their numbers, nearly in order, with the skill itself at a random place in each group and at the end."""
     order: list[int] = []
     for first in range(0, variants, EVERY):
         some = [_ITSELF, *range(first, min(first + EVERY, variants))]
@@ -136,7 +151,7 @@ def _order(variants: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """The same question to each program."""
+    """Asks each program the same calls."""
 
     variants: Variants
     changes: Sequence[Mutant]
@@ -144,35 +159,40 @@ class _Asking:
     seconds: float
     each_s: float
 
-    async def itself(self) -> Told:
-        """The skill's answers."""
-        return await self.variants.apart.ask(self.variants.source.code, self.calls, self.seconds, self.each_s)
+    async def itself(self) -> IsolatedAnswers:
+        """Return the skill's answers."""
+        return await self.variants.runner.run_program(
+            self.variants.writer.source.text, self.calls, self.seconds, self.each_s
+        )
 
-    async def variant(self, number: int) -> Told | None:
-        """A variant's answers; None when it cannot be written as a program."""
-        program = self.variants.source.changed(self.changes[number])  # a millisecond or two
+    async def variant(self, number: int) -> IsolatedAnswers | None:
+        """Return a variant's answers; None when it cannot be written as a program."""
+        program = self.variants.writer.changed(self.changes[number])  # a millisecond or two
         if program is None:
             return None
         try:
-            return await self.variants.apart.ask(program, self.calls, self.seconds, self.each_s)
-        except ValueError:  # it used up the box, or ended the process that hands its answers on
+            return await self.variants.runner.run_program(program, self.calls, self.seconds, self.each_s)
+        except ValueError:  # it exhausted the box, or ended the process that forwards its answers
             return {"answers": [dict(_ENDED)] * len(self.calls), "seconds": self.seconds}
 
 
 def first_difference(
     ones: Sequence[Data], others: Sequence[Data] | None, leave_out: frozenset[int] = frozenset()
 ) -> int | None:
-    """The first call that two programs answer differently; None when there is none. others: None for one that cannot be
-    loaded."""
+    """Return the first call that two programs answer differently; None for no difference.
+
+    others: None for a program that cannot be loaded.
+    """
     if others is None:
         return 0 if ones else None
     return next(
-        (i for i, pair in enumerate(zip(ones, others, strict=True)) if i not in leave_out and not alike(*pair)), None
+        (i for i, pair in enumerate(zip(ones, others, strict=True)) if i not in leave_out and not same_answer(*pair)),
+        None,
     )
 
 
-async def together(*work: Coroutine[Any, Any, T]) -> list[T]:
-    """The results of all. When one fails the rest are cancelled, and seen to end."""
+async def gather_or_cancel(*work: Coroutine[Any, Any, T]) -> list[T]:
+    """Return the results of all. If one fails, cancel the rest and wait until they end."""
     tasks = [asyncio.ensure_future(each) for each in work]
     try:
         return await asyncio.gather(*tasks)
@@ -182,4 +202,4 @@ async def together(*work: Coroutine[Any, Any, T]) -> list[T]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-_chance = random.SystemRandom()  # what no box may know has no seed
+_chance = random.SystemRandom()  # unpredictable, so that no box can know it

@@ -1,26 +1,26 @@
-"""Wrong answers of the same kind (SKILL-4): a test that passes on all of them asserts on no more than the kind.
+"""Makes wrong answers of the right kind (SKILL-4): a test that passes on all of them only checks the kind.
 
-The engine makes them, not the skill, of the answers as data (`acquired_skills.in_box.packing`).
+The engine, not the skill, makes them from the answers as data (`acquired_skills.in_box.packing`).
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 WAYS = 3
-_OTHERS = ("Exception", "RuntimeError", "OSError")  # in the place of another exception
+_OTHERS = ("Exception", "RuntimeError", "OSError")  # in place of another exception
 
 
-def perturbed(answer: Mapping[str, Any], way: int) -> dict[str, Any]:
-    """Another answer of the same kind; one that says nothing of its kind for a kind that is not known here.
+def wrong_answer(answer: Mapping[str, Any], way: int) -> dict[str, Any]:
+    """Return another answer of the same kind; None as the value for an unknown kind.
 
-    In one way at least every part of it is another, so that a test that asserts on any part notices.
+    At least one of the ways changes every part of the answer, so that a test of any part notices.
     """
     if "raised" in answer:
         return {"raised": {"types": [f"builtins:{_OTHERS[way]}", "builtins:Exception"], "args": ["?"], "text": "?"}}
     return {"value": _other(answer.get("value"), way)}
 
 
-def _other(value: Any, way: int) -> Any:  # noqa: PLR0911 -- one for each kind
+def _other(value: Any, way: int) -> Any:  # noqa: PLR0911 -- one return per kind
     match value:
         case None:
             return (1, "?", False)[way]

@@ -1,7 +1,7 @@
-"""Skills as they come from elsewhere, a folder or a zip file, read into memory: nothing of them is written to the disk.
+"""Reads skills from elsewhere, a folder or a zip file, into memory. Nothing is written to disk.
 
-Whoever made them may mean harm, so anything that is no plain file with a plain, relative name ends the reading, and so
-does whatever is larger, deeper, or more than a skill has reason to be.
+The source may be malicious, so reading stops at anything but plain files with plain, relative names, and at anything
+larger, deeper or more numerous than a skill needs.
 """
 
 import hashlib
@@ -20,8 +20,8 @@ MOST_FILES = 512
 MOST_BYTES = 16 << 20  # of all files together
 MOST_FILE = 4 << 20
 MOST_DEPTH = 8
-MOST_RATIO = 100  # deflate itself cannot do more than 1,032; text and code reach 20
-SMALL = 64 << 10  # files up to here may be denser, since a file of blanks is no bomb
+MOST_RATIO = 100  # the maximum of deflate is 1,032; text and code reach 20
+SMALL = 64 << 10  # smaller files may have a higher ratio: a file of blanks is not a zip bomb
 SKILL_FILE = "SKILL.md"
 _MOST_NAME = 200  # characters of a path
 _METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
@@ -35,13 +35,13 @@ Files = Mapping[str, bytes]  # relative POSIX path -> content
 
 
 class Unreadable(SkillError):
-    """A folder or an archive that is no skill, or one that nobody should open; nothing of it was kept."""
+    """A folder or an archive that is not a skill, or is unsafe to open. Nothing of it was kept."""
 
 
 def read_skills(path: Path) -> list[Files]:
-    """The files of each skill in a folder or a zip file, paths relative to the skill's own folder.
+    """Return the files of each skill in a folder or a zip file, with paths relative to the skill's own folder.
 
-    A folder is one skill. An archive has `SKILL.md` at its top, or a folder with one for each skill. Raises Unreadable.
+    A folder is one skill. An archive has `SKILL.md` at its top, or one folder per skill. Raises Unreadable.
     """
     try:
         kind = path.stat().st_mode
@@ -49,40 +49,40 @@ def read_skills(path: Path) -> list[Files]:
             return [_checked(dict(_of_folder(path)), str(path))]
         if not stat.S_ISREG(kind):
             raise Unreadable(f"{path} is neither a folder nor a zip file.")
-        return _apart(_checked(dict(_of_zip(path)), str(path)), str(path))
+        return _split(_checked(dict(_of_zip(path)), str(path)), str(path))
     except OSError as error:
         raise Unreadable(f"{error.filename or path} cannot be read ({error.strerror or error}).") from None
 
 
 def digest_of(files: Files) -> str:
-    """Of names and contents, in one order."""
+    """Return the SHA-256 of all names and contents."""
     parts = sorted((path, hashlib.sha256(data).hexdigest()) for path, data in files.items())
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def _of_folder(root: Path) -> Iterator[tuple[str, bytes]]:
-    """What changes under our hands is read or refused, never followed: each step is by descriptor, without links."""
-    left = _Left(str(root))
+    """Yield the files of a folder. Each is opened by descriptor without following links, in case the folder changes."""
+    left = _Limits(str(root))
     for at, folders, files, descriptor in os.fwalk(root, follow_symlinks=False, onerror=_raise):
         inside = Path(at).relative_to(root)
         for name in sorted(folders):
             left.folder((inside / name).as_posix())
             if stat.S_ISLNK(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
-                raise Unreadable(f"{root}: {_told(str(inside / name))} is a link; a skill has plain files alone.")
+                raise Unreadable(f"{root}: {_shown(str(inside / name))} is a link; a skill may only have plain files.")
         for name in sorted(files):
             path = (inside / name).as_posix()
             left.name(path)
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             if not stat.S_ISREG(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
-                raise Unreadable(f"{root}: {_told(path)} is no plain file, but a link or a device.")
+                raise Unreadable(f"{root}: {_shown(path)} is not a plain file, but a link or a device.")
             with os.fdopen(os.open(name, flags, dir_fd=descriptor), "rb") as file:
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                    raise Unreadable(f"{root}: {_told(path)} is no plain file, but a link or a device.")
+                    raise Unreadable(f"{root}: {_shown(path)} is not a plain file, but a link or a device.")
                 yield path, left.take(path, iter(lambda: file.read(_CHUNK), b""))
 
 
 def _of_zip(path: Path) -> Iterator[tuple[str, bytes]]:
-    left = _Left(str(path))
+    left = _Limits(str(path))
     if path.stat().st_size > MOST_BYTES:
         raise Unreadable(f"{path} has over {MOST_BYTES:,} bytes.")
     try:
@@ -92,7 +92,7 @@ def _of_zip(path: Path) -> Iterator[tuple[str, bytes]]:
                 raise Unreadable(f"{path} has {len(entries):,} entries; a skill has {MOST_FILES} files at most.")
             names = [entry.filename for entry in entries]
             if len(set(names)) < len(names):
-                raise Unreadable(f"{path} has a name that is there twice.")
+                raise Unreadable(f"{path} has the same name twice.")
             for entry in entries:
                 left.name(entry.orig_filename.rstrip("/"))
                 _check_entry(entry, str(path))
@@ -101,25 +101,25 @@ def _of_zip(path: Path) -> Iterator[tuple[str, bytes]]:
                 with archive.open(entry) as file:
                     data = left.take(entry.filename, iter(lambda: file.read(_CHUNK), b""))
                 if len(data) > max(SMALL, MOST_RATIO * entry.compress_size):
-                    raise Unreadable(f"{path}: {_told(entry.filename)} unpacks to {len(data):,} bytes: a zip bomb.")
+                    raise Unreadable(f"{path}: {_shown(entry.filename)} unpacks to {len(data):,} bytes: a zip bomb.")
                 yield entry.filename, data
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, RuntimeError, ValueError) as error:
         raise Unreadable(f"{path} is not a zip file that can be read ({' '.join(str(error).split())[:200]}).") from None
 
 
 def _check_entry(entry: zipfile.ZipInfo, where: str) -> None:
-    name = _told(entry.orig_filename)
-    if entry.orig_filename != entry.filename:  # the library cuts a name at a NUL
-        raise Unreadable(f"{where}: {name} is no name of a file.")
+    name = _shown(entry.orig_filename)
+    if entry.orig_filename != entry.filename:  # the library truncates a name at a NUL
+        raise Unreadable(f"{where}: {name} is not a valid file name.")
     kind = stat.S_IFMT(entry.external_attr >> 16)
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR) or ((kind == stat.S_IFDIR) != entry.is_dir() and kind):
-        raise Unreadable(f"{where}: {name} is no plain file, but a link or a device.")
+        raise Unreadable(f"{where}: {name} is not a plain file, but a link or a device.")
     if entry.flag_bits & _ENCRYPTED or entry.compress_type not in _METHODS:
-        raise Unreadable(f"{where}: {name} is encrypted, or packed by a method that is not read here.")
+        raise Unreadable(f"{where}: {name} is encrypted, or compressed with an unsupported method.")
 
 
-class _Left:
-    """What of the bounds is left while files are read."""
+class _Limits:
+    """The remaining limits while files are read."""
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -128,23 +128,23 @@ class _Left:
         self._bytes = MOST_BYTES
 
     def name(self, path: str) -> None:
-        """Raises Unreadable for a name that may lead elsewhere, or be another file's on another system."""
+        """Check a name. Raises Unreadable if it may lead elsewhere, or equal another file's name on another system."""
         parts = path.split("/")
         odd = any(not c.isprintable() or c in '\\:*?"<>|' for c in path)
         if odd or any(part in ("", ".", "..") or part != part.strip() or part.endswith(".") for part in parts):
-            raise Unreadable(f"{self._where}: {_told(path)} is not a plain, relative path.")
+            raise Unreadable(f"{self._where}: {_shown(path)} is not a plain, relative path.")
         if len(path) > _MOST_NAME or len(parts) > MOST_DEPTH:
-            raise Unreadable(f"{self._where}: {_told(path)} is too long, or too deep (at most {MOST_DEPTH} folders).")
+            raise Unreadable(f"{self._where}: {_shown(path)} is too long, or too deep (at most {MOST_DEPTH} folders).")
 
     def folder(self, path: str) -> None:
-        """As `name`, of a folder, whether or not a file is in it. Raises Unreadable."""
+        """Check and count a folder, whether or not it has files. Raises Unreadable."""
         self.name(path)
         self._folders -= 1
         if self._folders < 0:
             raise Unreadable(f"{self._where} has over {MOST_FILES} folders.")
 
     def take(self, path: str, chunks: Iterator[bytes]) -> bytes:
-        """All of a file, whatever size it says it has. Raises Unreadable when it is too much."""
+        """Return the whole content of a file, whatever its stated size. Raises Unreadable when it is too large."""
         self._files -= 1
         if self._files < 0:
             raise Unreadable(f"{self._where} has over {MOST_FILES} files.")
@@ -153,7 +153,7 @@ class _Left:
             found += chunk
             if len(found) > most:
                 raise Unreadable(
-                    f"{self._where}: {_told(path)} is too large; a file may have {MOST_FILE:,} bytes, and all "
+                    f"{self._where}: {_shown(path)} is too large; a file may have {MOST_FILE:,} bytes, and all "
                     f"together {MOST_BYTES:,}."
                 )
         self._bytes -= len(found)
@@ -161,7 +161,7 @@ class _Left:
 
 
 def _checked(files: dict[str, bytes], where: str) -> dict[str, bytes]:
-    """No two names for one place, on any system, and no archive within. Raises Unreadable."""
+    """Refuse names that are equal on some system, and nested archives. Raises Unreadable."""
     seen: dict[str, str] = {}
     for path in files:
         parts = path.split("/")
@@ -169,14 +169,16 @@ def _checked(files: dict[str, bytes], where: str) -> dict[str, bytes]:
             own = "/".join(parts[:depth]) + ("" if depth == len(parts) else "/")
             folded = unicodedata.normalize("NFKC", own.rstrip("/")).casefold()
             if seen.setdefault(folded, own) != own:
-                raise Unreadable(f"{where}: {_told(path)} and {_told(seen[folded])} are one name on some systems.")
+                raise Unreadable(
+                    f"{where}: {_shown(path)} and {_shown(seen[folded])} are the same name on some systems."
+                )
     for path, data in files.items():
         if data.startswith(_NESTED) or data[_TAR[0] :].startswith(_TAR[1]):
-            raise Unreadable(f"{where}: {_told(path)} is an archive within; a skill has plain files alone.")
+            raise Unreadable(f"{where}: {_shown(path)} is a nested archive; a skill may only have plain files.")
     return files
 
 
-def _apart(files: dict[str, bytes], where: str) -> list[Files]:
+def _split(files: dict[str, bytes], where: str) -> list[Files]:
     if SKILL_FILE in files:
         return [files]
     skills: dict[str, dict[str, bytes]] = {}
@@ -193,6 +195,6 @@ def _raise(error: OSError) -> None:
     raise error
 
 
-def _told(path: str) -> str:
-    """A name of somebody else's, as it is shown."""
+def _shown(path: str) -> str:
+    """Format a name from elsewhere for display."""
     return ascii(path[:_MOST_NAME])

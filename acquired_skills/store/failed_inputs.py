@@ -1,6 +1,6 @@
-"""`FailedInputs`: what a skill was called with when it failed, kept so that a repair has its test cases (SKILL-13).
+"""`FailedInputs`: keeps the arguments of failed calls, as test cases for a repair (SKILL-13).
 
-Each is kept with whose call it was: what one user sent is not another one's to read.
+Each is kept with its user: what one user sent is not shown to another.
 """
 
 import json
@@ -15,14 +15,14 @@ from engine.policy.access import user_rank
 from engine.stores.records import Records
 
 MOST_KEPT = 10  # of one version and one user, the latest
-MOST_OF_ALL = 100  # of one version, whoever called it
+MOST_OF_ALL = 100  # of one version, from all users
 MOST_NAME = 200
 MOST_BYTES = 4_096  # of one call's arguments, as JSON; a larger one is not kept
 MOST_TEXT = 300
 
 _SCHEMA = MetaData()
 _FAILED = Table(
-    "skill_failed_calls",  # its predecessor, `skill_failed_inputs`, does not say whose they were, so it is not read
+    "skill_failed_calls",  # the former table `skill_failed_inputs` has no users, so it is not read
     _SCHEMA,
     Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
     Column("name", String(63), nullable=False),
@@ -38,9 +38,13 @@ _FAILED = Table(
 
 @dataclass(frozen=True, slots=True)
 class FailedInput:
-    """ts: UTC, ISO 8601. arguments: of the call, JSON. error: the end of what was said of the failure.
+    """The arguments of one failed call.
 
-    user, agent: whose call it was.
+    Attributes:
+        ts: UTC, ISO 8601.
+        arguments: of the call, JSON.
+        error: the end of the error message.
+        user, agent: who made the call.
     """
 
     ts: str
@@ -51,15 +55,15 @@ class FailedInput:
 
 
 class FailedInputs:
-    """In the records. Every method blocks."""
+    """The table of failed inputs. Every method blocks."""
 
     def __init__(self, records: Records) -> None:
-        """Makes its table when it is missing."""
+        """Makes its table if it is missing."""
         self._records = records
         records.create(_SCHEMA)
 
     def keep(self, name: str, version: int, failed: FailedInput) -> None:
-        """Keep one, and forget the oldest of too many. One that is no JSON, or too large, is not kept."""
+        """Store one, and delete the oldest beyond the limits. It is not stored if it is not JSON or too large."""
         try:
             arguments = json.dumps(dict(failed.arguments), allow_nan=False)
         except (TypeError, ValueError):
@@ -78,7 +82,7 @@ class FailedInputs:
                     connection.execute(delete(_FAILED).where(those & (_FAILED.c.id <= too_old)))
 
     def of(self, name: str, version: int, user: str | None) -> list[FailedInput]:
-        """Those of a version that this user's calls left, oldest first, none twice. user: None for everybody's."""
+        """Return a version's inputs from this user's calls, oldest first, no duplicates. user: None for all users."""
         whose = true() if user is None else _FAILED.c.user == user
         of = (_FAILED.c.name == name) & (_FAILED.c.version == version) & whose
         with self._records.read() as connection:
@@ -87,15 +91,15 @@ class FailedInputs:
 
 
 def whose(turn: Turn) -> str | None:
-    """Whose inputs may be shown in a turn: the user's own, and everybody's (None) to admins and owners."""
+    """Return the user whose inputs may be shown in a turn: its own; None (all users) for admins and owners."""
     return None if user_rank(turn.permission) >= user_rank("admin") else turn.user
 
 
 def as_tests(name: str, failed: Sequence[FailedInput]) -> str:
-    """Test cases to complete: what each call should have given, nobody here knows."""
+    """Return test cases to complete: what each call should have returned is unknown."""
     lines: list[str] = []
     for number, each in enumerate(failed, 1):
-        said = ascii(each.error.strip())[1:-1]  # on one line, and nothing in it does anything to a terminal
+        said = ascii(each.error.strip())[1:-1]  # on one line, and safe on a terminal
         given = ", ".join(f"{key}={value!a}" for key, value in each.arguments.items())
         lines += [f"def test_failed_{number}():  # {said}", f"    assert {name}({given}) == ...", "", ""]
     return "\n".join(lines).rstrip()

@@ -1,7 +1,8 @@
-"""The YAML between two lines of `---` at the top of a `SKILL.md`: the part that every reader of the format knows.
+"""The YAML front matter of a `SKILL.md`, between two lines of `---`: the part that every reader of the format
+understands.
 
-It is read as untrusted: bounded, without aliases, which can make a page of text a gigabyte of values, and with nothing
-in it but text where text belongs.
+It is untrusted, so it is bounded, YAML aliases are refused (they can expand a page of text to a gigabyte of values),
+and only strings are accepted as text.
 """
 
 import datetime as dt
@@ -18,7 +19,7 @@ from acquired_skills.model.skill import SkillDamaged
 
 MOST_CHARS = 1 << 18
 _FRONT = re.compile(r"\A---\n(.*?\n)---(?:\n|\Z)", re.DOTALL)
-# After YAMLError: what ruamel itself stumbles over instead of reporting, such as a mapping used as a key.
+# After YAMLError: exceptions that ruamel raises instead of reporting a fault, such as a mapping used as a key.
 _UNREADABLE = (
     YAMLError,
     ValueError,
@@ -28,11 +29,11 @@ _UNREADABLE = (
     AssertionError,
     NotImplementedError,
 )
-_ODD = re.compile(r"--|[^\x20-\x7e\xa0-\uD7FF\uE000-\uFFFD]")  # what some reader of the format stumbles over
+_ODD = re.compile(r"--|[^\x20-\x7e\xa0-\uD7FF\uE000-\uFFFD]")  # some readers of the format fail on these
 
 
 def _as_text(found: Any) -> Any:
-    """Numbers, dates and truths that somebody wrote without quotes; the format has only text."""
+    """Convert numbers, dates and booleans that were written without quotes; the format only has strings."""
     return str(found) if isinstance(found, (int, float, dt.date)) else found
 
 
@@ -40,7 +41,7 @@ _Text = Annotated[str, BeforeValidator(_as_text)]
 
 
 class FrontMatter(BaseModel):
-    """The format's own fields; unknown ones are other tools' business."""
+    """The fields of the format. Unknown fields belong to other tools."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -52,7 +53,7 @@ class FrontMatter(BaseModel):
 
 
 def read_front(data: bytes, where: str) -> tuple[FrontMatter, str]:
-    """The front matter of a file, and the text below it. Raises SkillDamaged, naming `where` and the fault."""
+    """Return the front matter of a file, and the text below it. Raises SkillDamaged, naming `where` and the fault."""
     try:
         text = data.decode().replace("\r\n", "\n")
         match = _FRONT.match(text)
@@ -61,7 +62,7 @@ def read_front(data: bytes, where: str) -> tuple[FrontMatter, str]:
         if len(match[1]) > MOST_CHARS:
             raise SkillDamaged(f"{where}: its front matter has {len(match[1]):,} characters, over {MOST_CHARS:,}.")
         if "&" in match[1] and any(isinstance(token, AliasToken | AnchorToken) for token in _yaml().scan(match[1])):
-            raise SkillDamaged(f"{where}: its front matter has YAML anchors or aliases, which are not read here.")
+            raise SkillDamaged(f"{where}: its front matter has YAML anchors or aliases, which are not supported here.")
         return FrontMatter.model_validate(_yaml().load(match[1])), text[match.end() :]
     except UnicodeDecodeError as error:
         raise SkillDamaged(f"{where} is not UTF-8 text (byte {error.start}).") from None
@@ -76,34 +77,36 @@ def read_front(data: bytes, where: str) -> tuple[FrontMatter, str]:
 
 
 def dump_front(front: dict[str, Any]) -> str:
-    """As YAML that the reference reader of the format takes too: it ends the front matter at any `---`, within a value
-    as well, and knows no character that YAML says is not printable.
+    """Return YAML that the reference reader of the format accepts too.
+
+    That reader ends the front matter at any `---`, even inside a value, and rejects characters that YAML calls
+    unprintable.
     """
     text = io.StringIO()
-    _yaml().dump(_told(front), text)
-    return text.getvalue().replace("--", "\\x2d-")  # between double quotes, each of them: `_told` saw to that
+    _yaml().dump(_quoted(front), text)
+    return text.getvalue().replace("--", "\\x2d-")  # each of them is in double quotes, see `_quoted`
 
 
 def first_of(error: ValidationError, prefix: str = "") -> str:
-    """The first fault, in one line."""
+    """Return the first fault in one line."""
     one = error.errors(include_url=False)[0]
     return f"{prefix}{'.'.join(map(str, one['loc'])) or 'text'}: {one['msg']}."
 
 
 class _Quoted(str):
-    """A text that is written between double quotes, on one line, with escapes."""
+    """A string that is written in double quotes, on one line, with escapes."""
 
     __slots__ = ()
 
 
-def _told(found: Any) -> Any:
+def _quoted(found: Any) -> Any:
     if isinstance(found, dict):
-        return {key: _told(value) for key, value in found.items()}
+        return {key: _quoted(value) for key, value in found.items()}
     return _Quoted(found) if isinstance(found, str) and _ODD.search(found) else found
 
 
 def _yaml() -> YAML:
-    """A reader and writer of its own for every use: it keeps state."""
+    """Return a new reader and writer; they keep state."""
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
     yaml.width = 1 << 20

@@ -1,9 +1,9 @@
-"""`Instructions`: Agent Skills without tests, kept as text to read. Nothing of them is ever run or offered as a tool.
+"""`Instructions`: Agent Skills without tests, kept as text. They are never run or offered as tools.
 
-    <skills>/.instructions/<name>/            the folder as it came
-    <skills>/.instructions/.deleted/<name>-<n>/  what was deleted, whole, and can be put back
+    <skills>/.instructions/<name>/            the folder as it was imported
+    <skills>/.instructions/.deleted/<name>-<n>/  what was deleted, complete, and can be restored
 
-They are apart from the skills that proved themselves, so that nothing takes the one for the other.
+They are stored apart from admitted skills, so that one is not mistaken for the other.
 """
 
 import contextlib
@@ -19,12 +19,12 @@ from acquired_skills.store.front_matter import read_front
 from engine.stores.atomic import publish_folder, remove_leftovers, staging_folder
 from engine.stores.locks import FileLock
 
-MOST_SHOWN = 32 << 10  # characters of the text
+MOST_SHOWN = 32 << 10  # characters
 
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One, as it is listed. text: below the front matter, as far as it is shown. files: the others there are."""
+    """One entry, as it is listed. text: below the front matter, truncated for display. files: the other files."""
 
     name: str
     description: str
@@ -33,7 +33,7 @@ class Instruction:
 
 
 class Instructions:
-    """Those below one folder of skills."""
+    """The instructions in one folder of skills."""
 
     def __init__(self, skills: Path) -> None:
         self.root = skills / ".instructions"
@@ -41,7 +41,7 @@ class Instructions:
         self._staging = self.root / ".staging"
 
     def names(self) -> list[str]:
-        """With hyphens, as the format has them; sorted."""
+        """Return all names, sorted, with hyphens as in the format."""
         if not self.root.is_dir():
             return []
         return sorted(each.name for each in self.root.iterdir() if each.is_dir() and not each.name.startswith("."))
@@ -50,7 +50,7 @@ class Instructions:
         return folder_name(name) in self.names()
 
     def all(self) -> list[Instruction]:
-        """Those that can be read, by name."""
+        """Return those that can be read, by name."""
         found: list[Instruction] = []
         for name in self.names():
             with contextlib.suppress(SkillDamaged, SkillMissing):
@@ -58,14 +58,14 @@ class Instructions:
         return found
 
     def read(self, name: str) -> Instruction:
-        """Raises SkillMissing, SkillDamaged."""
+        """Return one entry. Raises SkillMissing, SkillDamaged."""
         files = self.files(name)
         front, text = read_front(files[SKILL_FILE], f"{self.root / folder_name(name)}/{SKILL_FILE}")
         others = tuple(sorted(path for path in files if path != SKILL_FILE))
         return Instruction(front.name, front.description, text[:MOST_SHOWN], others)
 
     def files(self, name: str) -> Files:
-        """Everything of it. Raises SkillMissing, SkillDamaged."""
+        """Return all its files. Raises SkillMissing, SkillDamaged."""
         if not self.has(name):
             raise SkillMissing(f"There are no instructions `{name[:80]}`.")
         try:
@@ -77,9 +77,9 @@ class Instructions:
         return files
 
     def add(self, name: str, files: Files) -> bool:
-        """Keep the files whole, or not at all; False when the very same are kept already.
+        """Store the files atomically. Return False when identical ones are stored already.
 
-        Raises SkillChanged when there are others of this name.
+        Raises SkillChanged when there are different ones with this name.
         """
         with self._alone():
             if self.has(name):
@@ -87,7 +87,7 @@ class Instructions:
                     return False
                 raise SkillChanged(
                     f"There are other instructions called {folder_name(name)}: `knackbox skills delete "
-                    f"{folder_name(name)}` first, which keeps them aside."
+                    f"{folder_name(name)}` first; they can be restored."
                 )
             with staging_folder(self._staging) as staged:
                 for path, data in files.items():
@@ -98,7 +98,7 @@ class Instructions:
             return True
 
     def delete(self, name: str) -> None:
-        """Put them away. Raises SkillMissing."""
+        """Move them to the deleted ones. Raises SkillMissing."""
         with self._alone():
             if not self.has(name):
                 raise SkillMissing(f"There are no instructions `{name[:80]}`.")
@@ -106,7 +106,7 @@ class Instructions:
             publish_folder(self.root / folder_name(name), self._deleted / f"{folder_name(name)}-{number}")
 
     def restore(self, name: str) -> None:
-        """Put back what was deleted last. Raises SkillMissing, SkillChanged."""
+        """Restore the latest deleted ones. Raises SkillMissing, SkillChanged."""
         with self._alone():
             numbers = self._tombstones(name)
             if not numbers:

@@ -1,4 +1,4 @@
-"""Which keys count for the skills of a home, by its configuration (SKILL-17)."""
+"""The signing key and the trusted keys of a home, from its configuration (SKILL-17)."""
 
 from pathlib import Path
 
@@ -10,20 +10,20 @@ from engine.registry.signing import SigningKey
 
 
 def key_path(home: Home, settings: SkillSettings) -> Path:
-    """Where the key that signs is, or would be made."""
+    """Return the path of the signing key, whether or not it exists."""
     return home.root / settings.signing_key.expanduser() if settings.signing_key else home.skills_key
 
 
 def trust_of(home: Home, settings: SkillSettings) -> Trust:
-    """Raises ConfigError when signatures are asked for and no key is there to check any by."""
+    """Return the trust of a home. Raises ConfigError if signatures are required and there is no key to check them."""
     path = key_path(home, settings)
     key = SigningKey(path)
     required = settings.require_signed
     if required is None and settings.signing_key:
-        required = True  # somebody meant it: a key that goes missing must not switch signatures off
+        required = True  # it was configured: a missing key must not disable signatures
     if not key.exists and (settings.signing_key or (required and not settings.trusted_keys)):
         raise ConfigError(
-            f"{path}: the key that signs skills is not there. `knackbox skills sign --new-key` makes one; or take "
-            "`signing_key` and `require_signed` out of `[skills]` in config.toml."
+            f"{path}: the key that signs skills does not exist. `knackbox skills sign --new-key` makes one; or remove "
+            "`signing_key` and `require_signed` from `[skills]` in config.toml."
         )
     return Trust(key, frozenset(settings.trusted_keys), required)

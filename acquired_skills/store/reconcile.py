@@ -1,4 +1,4 @@
-"""Make the records agree with the folders: after a crash, a lost database, or a person's own changes (SKILL-10)."""
+"""Makes the records agree with the folders: after a crash, a lost database, or manual changes (SKILL-10)."""
 
 import logging
 import time
@@ -6,21 +6,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from acquired_skills.model.skill import NotOurs, Skill, SkillDamaged, SkillMissing
+from acquired_skills.model.skill import NotAdmitted, Skill, SkillDamaged, SkillMissing
 from acquired_skills.store.ledger import Ledger, Row
 from acquired_skills.store.skill_store import SkillStore
 from engine.registry.updates import RegistryUpdates, Update
 
 log = logging.getLogger(__name__)
 
-KEEPER = "skills"  # towards RegistryUpdates
-_AT_ONCE = 500  # skills compared, recorded and told of while the store is locked
-_PAUSE_S = 0.01  # between two batches, so that whoever waits for the lock gets it
+KEEPER = "skills"  # for RegistryUpdates
+_AT_ONCE = 500  # skills compared, recorded and published while the store is locked
+_PAUSE_S = 0.01  # between two batches, so that a waiting process gets the lock
 
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """A folder that could not be used: why, and where it is kept now."""
+    """A folder that could not be used: why, and where it is now."""
 
     name: str
     reason: str
@@ -28,9 +28,15 @@ class SetAside:
 
 
 @dataclass(frozen=True, slots=True)
-class Reconciled:
-    """What was done. known: skills whose row agreed. read: names whose row was written anew. removed: rows without a
-    folder. aside: damaged folders. foreign: folders that are not admitted skills, left alone, each with a line why.
+class ReconcileReport:
+    """The result of a reconciliation.
+
+    Attributes:
+        known: how many skills had a matching row.
+        read: names whose row was written again.
+        removed: rows without a folder.
+        aside: damaged folders.
+        foreign: folders that are not admitted skills, left unchanged, each with a line saying why.
     """
 
     known: int
@@ -41,20 +47,20 @@ class Reconciled:
 
 
 def update_of(skill: Skill) -> Update:
-    """What is told of a skill that was written."""
+    """Return the event for a skill that was written."""
     return Update("tools", "upsert" if skill.state.listed else "disable", skill.name, state=_state(skill))
 
 
 def reconcile(
     store: SkillStore, ledger: Ledger, updates: RegistryUpdates | None = None, *, thorough: bool = False
-) -> Reconciled:
-    """Compare every folder with its row and mend, a batch at a time. Raises StoreBusy, ConfigError.
+) -> ReconcileReport:
+    """Compare every folder with its row and correct the rows, in batches. Raises StoreBusy, ConfigError.
 
-    The store is locked for each batch alone, so others can use it meanwhile.
+    The store is only locked during a batch, so that others can use it in between.
 
     Args:
-        updates: where it is told what changed and was not told yet.
-        thorough: read every folder and check its hashes; otherwise only folders whose files changed since.
+        updates: where changes are published that were not published yet.
+        thorough: read every folder and check its hashes; otherwise only folders whose files changed.
     """
     with store.lock():
         stamp = _scan_stamp(store, updates)
@@ -67,17 +73,17 @@ def reconcile(
     return report
 
 
-def reconcile_changes(store: SkillStore, ledger: Ledger, updates: RegistryUpdates | None = None) -> Reconciled:
-    """Mend what is known to have changed: new and missing folders, and changes that were not finished or not told.
+def reconcile_changes(store: SkillStore, ledger: Ledger, updates: RegistryUpdates | None = None) -> ReconcileReport:
+    """Correct what is known to have changed: new and missing folders, and changes not finished or not published.
 
-    It costs one look at the folder of all skills while nothing changed. A change within a folder shows when the skill
-    is used (`mend`), or in the next `reconcile`. Raises StoreBusy, ConfigError.
+    It costs one look at the root folder while nothing changed. A change inside a skill's folder is found when the skill is
+    used (`mend`), or by the next `reconcile`. Raises StoreBusy, ConfigError.
     """
     root, stamp = str(store.root), _scan_stamp(store, updates)
     if stamp and ledger.scanned(root) == stamp and not ledger.unfinished() and not ledger.untold():
-        return Reconciled(ledger.count(), (), (), (), ())
+        return ReconcileReport(ledger.count(), (), (), (), ())
     if ledger.scanned(root).partition(" ")[0] != _space(updates):
-        return reconcile(store, ledger, updates)  # the first time, or in another space
+        return reconcile(store, ledger, updates)  # the first time, or with another event space
     with store.lock():
         stamp = _scan_stamp(store, updates)
         there, known = set(store.names()), set(ledger.names())
@@ -87,8 +93,8 @@ def reconcile_changes(store: SkillStore, ledger: Ledger, updates: RegistryUpdate
     return replace(report, known=len(known - names) + report.known)
 
 
-def mend(store: SkillStore, ledger: Ledger, updates: RegistryUpdates | None, names: Iterable[str]) -> Reconciled:
-    """Make the rows of these skills agree with their folders, a batch at a time. Raises StoreBusy, ConfigError."""
+def mend(store: SkillStore, ledger: Ledger, updates: RegistryUpdates | None, names: Iterable[str]) -> ReconcileReport:
+    """Make the rows of these skills agree with their folders, in batches. Raises StoreBusy, ConfigError."""
     return _mend_all(store, ledger, updates, sorted(set(names)))
 
 
@@ -104,8 +110,8 @@ def _mend_all(
     names: Sequence[str],
     *,
     thorough: bool = False,
-) -> Reconciled:
-    """names: of the folders and rows to compare. Killed in between, it leaves whole batches done."""
+) -> ReconcileReport:
+    """Correct the rows in batches. A process killed in between leaves whole batches done."""
     known = 0
     read: list[str] = []
     removed: list[str] = []
@@ -121,13 +127,13 @@ def _mend_all(
         removed += found.removed
         aside += found.aside
         foreign += found.foreign
-    return Reconciled(known, tuple(read), tuple(removed), tuple(aside), tuple(foreign))
+    return ReconcileReport(known, tuple(read), tuple(removed), tuple(aside), tuple(foreign))
 
 
 def _mend(
     store: SkillStore, ledger: Ledger, updates: RegistryUpdates | None, names: Sequence[str], *, thorough: bool
 ) -> "_Findings":
-    """One batch. The caller holds the store's lock."""
+    """Correct one batch. The caller holds the store's lock."""
     found = _Findings()
     rows = ledger.find(names)
     for name in names:
@@ -145,7 +151,7 @@ def _mend(
 
 @dataclass(slots=True)
 class _Findings:
-    """What was found of the skills. truth: the state of every one that there is; off: those that are not listed."""
+    """What was found about the skills. truth: the state of every existing skill. off: those that are not listed."""
 
     known: set[str] = field(default_factory=set)
     changed: dict[str, tuple[Skill, str]] = field(default_factory=dict)
@@ -157,11 +163,11 @@ class _Findings:
 
 
 def _compare(store: SkillStore, name: str, row: Row | None, found: _Findings, *, thorough: bool) -> None:
-    """Hold one folder against its row; a damaged folder is set aside."""
+    """Compare one folder with its row; set a damaged folder aside."""
     skill, stamp = None, ""
     try:
         skill, stamp = _look(store, name, row, thorough=thorough)
-    except NotOurs as reason:
+    except NotAdmitted as reason:
         found.foreign.append(str(reason))
     except SkillDamaged as reason:
         kept = store.set_aside(name)
@@ -181,7 +187,7 @@ def _compare(store: SkillStore, name: str, row: Row | None, found: _Findings, *,
 
 
 def _look(store: SkillStore, name: str, row: Row | None, *, thorough: bool) -> tuple[Skill | None, str]:
-    """The skill in a folder and the stamp of its files; None where there is no folder. Raises SkillDamaged."""
+    """Return the skill in a folder and the stamp of its files; None without a folder. Raises SkillDamaged."""
     stamp = store.stamp(name)
     if row is not None and row.stamp == stamp and stamp and not thorough:
         return row.skill, stamp
@@ -195,7 +201,7 @@ def _look(store: SkillStore, name: str, row: Row | None, *, thorough: bool) -> t
 
 
 def _scan_stamp(store: SkillStore, updates: RegistryUpdates | None) -> str:
-    """Says whether the names of the folders, and who is told of them, are as at the last scan; "" for "unknown"."""
+    """Return a stamp of the folder names and of the event space; "" when unknown."""
     stamp = store.root_stamp()
     return f"{_space(updates)} {stamp}" if stamp else ""
 
@@ -205,9 +211,9 @@ def _space(updates: RegistryUpdates | None) -> str:
 
 
 def settle(store: SkillStore, ledger: Ledger) -> None:
-    """Finish the changes that a killed or failed process announced: rows become what the folders say.
+    """Finish the changes that a killed or failed process announced: rows become what the folders contain.
 
-    The caller holds the store's lock. A damaged folder is left to `reconcile`, which sets it aside.
+    The caller holds the store's lock. Damaged folders are left to `reconcile`, which sets them aside.
     """
     names = ledger.unfinished()
     if not names:
@@ -232,11 +238,11 @@ def settle(store: SkillStore, ledger: Ledger) -> None:
 
 
 def _not_older(skill: Skill, known: Skill) -> None:
-    """A whole folder of before, signatures and all, is no way to bring back what was replaced. Raises SkillDamaged."""
+    """Refuse a complete earlier folder, signatures included, in place of a newer version. Raises SkillDamaged."""
     if skill.version < known.version:
         raise SkillDamaged(
-            f"`{skill.name}` is version {skill.version}, and version {known.version} was there already: an older "
-            "folder was put in its place. To have it back, `knackbox skills import` it."
+            f"`{skill.name}` is version {skill.version}, but version {known.version} existed already: an older "
+            "folder replaced it. To use the older version, `knackbox skills import` it."
         )
 
 

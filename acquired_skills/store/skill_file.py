@@ -1,6 +1,6 @@
-"""`SKILL.md`, in the open Agent Skills format (https://agentskills.io/specification): a skill as text, and back.
+"""Writes and reads `SKILL.md` in the open Agent Skills format (https://agentskills.io/specification).
 
-The format knows `name` (hyphens), `description` and a string-to-string `metadata`; everything of ours is below
+The format has `name` (with hyphens), `description`, and a string-to-string `metadata`. Everything of ours is in
 `metadata`, structured values as JSON, so the file stays valid for every other reader.
 """
 
@@ -15,12 +15,12 @@ from acquired_skills.model.input_schema import why_unusable
 from acquired_skills.model.names import folder_name, skill_name
 from acquired_skills.model.output_schema import why_unusable_output
 from acquired_skills.model.proposal import MAX_TIMEOUT_S
-from acquired_skills.model.skill import NotOurs, Skill, SkillDamaged, SkillKind, SkillState
+from acquired_skills.model.skill import NotAdmitted, Skill, SkillDamaged, SkillKind, SkillState
 from acquired_skills.store.front_matter import dump_front, first_of, read_front
 from sandbox.contract import Destination
 
 PREFIX = "knackbox-"
-MOST_VERSION = 10**9  # beyond any that is reached by counting; the records hold no number of any length
+MOST_VERSION = 10**9  # more than counting reaches; the records have no integers of arbitrary size
 
 
 def _from_json(text: Any) -> Any:
@@ -39,7 +39,7 @@ _Called = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class _Ours(BaseModel):
-    """What we keep below `metadata`, without the prefix."""
+    """Our metadata, without the prefix."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -69,7 +69,7 @@ _OURS = TypeAdapter(_Ours)
 
 
 def render(skill: Skill) -> bytes:
-    """The whole file."""
+    """Return the whole file."""
     metadata = {
         "version": str(skill.version),
         "state": skill.state.value,
@@ -101,11 +101,16 @@ def render(skill: Skill) -> bytes:
 
 
 def parse(data: bytes, where: str) -> Skill:
-    """The skill a file tells of. Raises SkillDamaged, naming `where` and the fault; NotOurs without our metadata."""
+    """Parse a file.
+
+    Raises:
+        SkillDamaged: names `where` and the fault.
+        NotAdmitted: it has no metadata of ours.
+    """
     front, _ = read_front(data, where)
     ours = {key.removeprefix(PREFIX): value for key, value in front.metadata.items() if key.startswith(PREFIX)}
     if not ours:
-        raise NotOurs(f"{where} is an Agent Skill that was not admitted here, so it is not offered.")
+        raise NotAdmitted(f"{where} is an Agent Skill that was not admitted here, so it is not offered.")
     try:
         read = _OURS.validate_python(ours)
     except ValidationError as error:
@@ -141,7 +146,7 @@ def parse(data: bytes, where: str) -> Skill:
 
 
 def _body(skill: Skill) -> str:
-    """For people, and for agents that read skills instead of calling them."""
+    """Return the text for people, and for agents that read skills instead of calling them."""
     lines = [f"# {skill.name}", "", skill.description, "", "## Use", ""]
     program, tests = skill.files
     lines += [f"Call `{skill.name}` of `{program}`; it takes:", ""]

@@ -1,12 +1,12 @@
-"""`SkillStore`: skills as folders. The folder is the truth; records and index are rebuilt from it.
+"""`SkillStore`: skills as folders. The folders are authoritative; records and index are rebuilt from them.
 
     <root>/<skill-name>/SKILL.md, scripts/<skill_name>.py, tests/test_<skill_name>.py, versions/<n>/… (earlier ones)
                         a composed one has scripts/<skill_name>.json and tests/<skill_name>.json
-    <root>/.deleted/<skill-name>-<n>/    what was deleted, whole, and can be put back
-    <root>/.set-aside/<skill-name>-<k>/  what could not be used, untouched
-    <root>/.staging/                     what is being made
+    <root>/.deleted/<skill-name>-<n>/    deleted skills, complete, which can be restored
+    <root>/.set-aside/<skill-name>-<k>/  folders that cannot be used, unchanged
+    <root>/.staging/                     folders being made
 
-Whoever changes anything holds `lock`; reading needs none, since a folder changes in one step.
+Writers hold `lock`. Readers need no lock, since a folder changes atomically.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from engine.stores.locks import FileLock
 
 SKILL_FILE = "SKILL.md"
 VERSIONS = "versions"
-_MOST_BYTES = 4 << 20  # of one file; what is admitted has a hundredth of it
+_MOST_BYTES = 4 << 20  # of one file; admitted files have at most a hundredth of it
 _PARSED = 1024
 _SETTLED_NS = 1_000_000_000
 _MOST_DIGITS = 9  # of a version, so that the next one fits the records
@@ -39,7 +39,7 @@ class SkillStore:
     """The skill folders below one root."""
 
     def __init__(self, root: Path, trust: Trust | None = None) -> None:
-        """trust: whose signatures count; by default nobody's, and nothing is signed."""
+        """trust: whose signatures are trusted; by default nobody's, and nothing is signed."""
         self.root = root
         self.trust = trust or Trust()
         self.staging = root / ".staging"
@@ -48,26 +48,28 @@ class SkillStore:
         for folder in (root, self.staging, self.deleted, self.aside):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = FileLock(root / ".lock")
-        self._parsed = lru_cache(maxsize=_PARSED)(self._parse)  # of small files: before every call one is looked at
+        self._parsed = lru_cache(maxsize=_PARSED)(self._parse)  # of small files; each call of a skill reads one
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the store alone, across processes, with whatever a crash left cleared away. Raises StoreBusy."""
+        """Hold the store exclusively, across processes, after removing what a crash left. Raises StoreBusy."""
         with self._lock.exclusive():
             remove_leftovers(self.staging)
             yield
 
     def names(self) -> list[str]:
-        """Names of all folders that are named like a skill, whether or not they can be used."""
+        """Return the names of all folders that are named like a skill, usable or not."""
         with os.scandir(self.root) as entries:
             folders = {entry.name for entry in entries if entry.is_dir(follow_symlinks=False)}
         names = sorted(skill_name(folder) for folder in folders)
         return [name for name in names if PATTERN.fullmatch(name) and folder_name(name) in folders]
 
     def root_stamp(self) -> str:
-        """Changes when a folder of a skill is added, removed, renamed or replaced; "" while that may still be at work.
+        """Return a stamp that changes when a skill folder is added, removed, renamed or replaced; "" while it may be
+        changing.
 
-        Some file systems tell times in steps of 10 ms, so what was changed just now could change again unseen.
+        Some file systems store times in steps of 10 ms, so a folder that just changed could change again without a new
+        time.
         """
         found = self.root.stat()
         if time.time_ns() - found.st_mtime_ns < _SETTLED_NS:
@@ -78,7 +80,9 @@ class SkillStore:
         return self.root / folder_name(name)
 
     def stamp(self, name: str) -> str:
-        """Changes when a file of the skill changes, and costs three stats or six; empty when a file is missing."""
+        """Return a stamp that changes when a file of the skill changes; "" when a file is missing. Costs three to six
+        stats.
+        """
         for kind in SkillKind:
             try:
                 found = [path.stat() for path in self._files(self.folder(name), name, kind)]
@@ -88,57 +92,59 @@ class SkillStore:
         return ""
 
     def read(self, name: str) -> Skill:
-        """The current version, its hashes checked. Raises SkillMissing, SkillDamaged."""
+        """Return the current version, after checking its hashes. Raises SkillMissing, SkillDamaged."""
         if not self.folder(name).is_dir():
             raise SkillMissing(f"There is no skill `{name}`.")
         return self._read(self.folder(name), name)
 
     def code(self, skill: Skill) -> bytes:
-        """The source of exactly this version, current or not. Raises SkillDamaged when it is not what was admitted.
+        """Return the source of exactly this version, current or not. Raises SkillDamaged if it is not what was
+        admitted.
 
-        Where signatures count, it is only given while the folder's signature stands for all that `skill` says.
+        Where signatures are checked, the folder's signature must cover everything in `skill`.
         """
         folder = self._home_of(skill)
         if self.trust.checks:
             path = folder / SKILL_FILE
             signed = self._parsed(_bytes(path), str(path))
             if replace(signed, state=skill.state) != skill or (skill.state.listed and not signed.state.listed):
-                raise SkillDamaged(f"{path} does not say what the records say of `{skill.name}`.")
+                raise SkillDamaged(f"{path} differs from the records of `{skill.name}`.")
         return self._source(folder, skill, tests=False)
 
     def tests(self, skill: Skill) -> bytes:
-        """Its tests. Raises SkillDamaged when the file is not what was admitted."""
+        """Return its tests. Raises SkillDamaged if the file is not what was admitted."""
         return self._source(self._home_of(skill), skill, tests=True)
 
     def files(self, skill: Skill) -> dict[str, bytes]:
-        """All files of this version by their paths below its folder, as they are. Raises SkillDamaged."""
+        """Return all files of this version by path relative to its folder, verbatim. Raises SkillDamaged."""
         program, tests = skill.files
         path = self._home_of(skill) / SKILL_FILE
         return {SKILL_FILE: _bytes(path), program: self.code(skill), tests: self.tests(skill)}
 
     def history(self, name: str) -> list[Skill]:
-        """Every version that is kept, oldest first, the current one last. Raises SkillMissing, SkillDamaged."""
+        """Return every kept version, oldest first, with the current one last. Raises SkillMissing, SkillDamaged."""
         current = self.read(name)
         return [*(self.earlier(name, number) for number in self.earlier_numbers(name)), current]
 
     def earlier(self, name: str, version: int) -> Skill:
-        """A version before the current one. Raises SkillDamaged, also when there is none of this number."""
+        """Return a version before the current one. Raises SkillDamaged, also when there is no such version."""
         return self._read(self.folder(name) / VERSIONS / str(version), name, version)
 
     def earlier_numbers(self, name: str) -> list[int]:
-        """Of the versions that are kept besides the current one, ascending."""
+        """Return the numbers of the versions kept besides the current one, ascending."""
         return _numbers(self.folder(name) / VERSIONS)
 
     def signer(self, skill: Skill) -> str:
-        """The public key that signed this version, trusted here or not; "" for none. Raises SkillDamaged."""
+        """Return the public key that signed this version, trusted or not; "" for none. Raises SkillDamaged."""
         path = self._home_of(skill) / SKILL_FILE
         return signer(_bytes(path), str(path))
 
     def sign(self, name: str) -> Skill:
-        """Sign the current version, whoever signed it before, and every earlier one that is whole. The caller holds
-        the lock. Raises SkillMissing, SkillDamaged, SkillUnsignable.
+        """Sign the current version, whoever signed it before, and every intact earlier one.
+
+        The caller holds the lock. Raises SkillMissing, SkillDamaged, SkillUnsignable.
         """
-        unchecked = SkillStore(self.root)  # nobody need have signed it; what is signed, though, has to be as it was
+        unchecked = SkillStore(self.root)  # it need not be signed, but an existing signature must be valid
         skill = unchecked.read(name)
         unchecked.signer(skill)
         for number in unchecked.earlier_numbers(name):
@@ -150,21 +156,23 @@ class SkillStore:
         return skill
 
     def next_version(self, name: str) -> int:
-        """One more than any version there is or was, so that records of a deleted one are never taken for the new."""
+        """Return one more than any version that ever existed, so that records of a deleted one never apply to a new
+        one.
+        """
         current = self.read(name).version if self.folder(name).is_dir() else 0
         return 1 + max([current, *self._tombstones(name)])
 
     def publish(self, skill: Skill, code: bytes, tests: bytes, *, replaces: int) -> None:
-        """Write the skill as the current version. Takes and raises what `publishing` does."""
+        """Write the skill as the current version. Has the arguments and exceptions of `publishing`."""
         with self.publishing(skill, code, tests, replaces=replaces):
             pass
 
     @contextmanager
     def publishing(self, skill: Skill, code: bytes, tests: bytes, *, replaces: int) -> Iterator[None]:
-        """Write the skill as the current version, and take it back if the body raises. The caller holds the lock.
+        """Write the skill as the current version, and undo that if the body raises. The caller holds the lock.
 
         Args:
-            replaces: the version that is current, 0 for none; it is kept below `versions`.
+            replaces: the current version, 0 for none; it is kept below `versions`.
 
         Raises:
             SkillChanged: another version is current now.
@@ -174,7 +182,7 @@ class SkillStore:
         if current != replaces or skill.version != self.next_version(skill.name):
             raise SkillChanged(
                 f"`{skill.name}` was changed by another process meanwhile (version {current or 'none'} is current, "
-                f"not {replaces or 'none'}). Look at it with manage_skills, then propose again if it is still needed."
+                f"not {replaces or 'none'}). Check it with manage_skills, then propose again if it is still needed."
             )
         with staging_folder(self.staging) as staged:
             for path, data in zip(
@@ -184,7 +192,9 @@ class SkillStore:
                 path.write_bytes(data)
             if current:
                 self._keep_older(final, staged, current)
-                replace_folder(staged, final)  # `staged` is then what was current; its sources are below `versions`
+                replace_folder(
+                    staged, final
+                )  # `staged` then is the previous version, whose sources are below `versions`
             else:
                 publish_folder(staged, final)
             try:
@@ -198,7 +208,7 @@ class SkillStore:
 
     @contextmanager
     def sealing(self, name: str, change: Callable[[], Skill]) -> Iterator[Skill]:
-        """Run a change that writes SKILL.md alone, and put the old file back if the body raises."""
+        """Run a change that only writes SKILL.md, and restore the file if the body raises."""
         path = self.folder(name) / SKILL_FILE
         before = _bytes(path)
         skill = change()
@@ -215,16 +225,16 @@ class SkillStore:
         return skill
 
     def delete(self, name: str) -> Path:
-        """Move the folder to its tombstone and return that. The caller holds the lock. Raises SkillMissing."""
+        """Move the folder to its tombstone and return the tombstone. The caller holds the lock. Raises SkillMissing."""
         with self.deleting(name) as tombstone:
             return tombstone
 
     @contextmanager
     def deleting(self, name: str) -> Iterator[Path]:
-        """Move the folder to its tombstone, and back if the body raises. The caller holds the lock.
+        """Move the folder to its tombstone, and undo that if the body raises. The caller holds the lock.
 
         Raises:
-            SkillMissing: there is no such skill.
+            SkillMissing: the skill does not exist.
         """
         skill = self.read(name)
         tombstone = self._move(name, self.deleted / f"{skill.folder}-{skill.version}")
@@ -235,24 +245,24 @@ class SkillStore:
             raise
 
     def restore(self, name: str) -> Skill:
-        """Put the latest deleted folder back. Raises what `restoring` does."""
+        """Restore the latest deleted folder. Raises what `restoring` does."""
         with self.restoring(name) as skill:
             return skill
 
     @contextmanager
     def restoring(self, name: str) -> Iterator[Skill]:
-        """Put the latest deleted folder back, and away again if the body raises. The caller holds the lock.
+        """Restore the latest deleted folder, and undo that if the body raises. The caller holds the lock.
 
         Raises:
             SkillMissing: no skill of this name was deleted.
-            SkillChanged: the name is taken again.
-            SkillDamaged: the folder was changed meanwhile; it stays where it is.
+            SkillChanged: the name is in use again.
+            SkillDamaged: the folder was changed in the meantime; it stays where it is.
         """
         tombstones = self._tombstones(name)
         if not tombstones:
             raise SkillMissing(f"There is no deleted skill `{name}`.")
         if self.folder(name).exists():
-            raise SkillChanged(f"`{name}` exists again: delete it first, then restore the older one.")
+            raise SkillChanged(f"`{name}` exists again: delete it first, then restore the earlier one.")
         tombstone = self.deleted / f"{folder_name(name)}-{tombstones[-1]}"
         skill = self._read(tombstone, name, tombstones[-1])
         publish_folder(tombstone, self.folder(name))
@@ -263,7 +273,7 @@ class SkillStore:
             raise
 
     def set_aside(self, name: str) -> Path:
-        """Move a folder that cannot be used out of the way, untouched. The caller holds the lock."""
+        """Move an unusable folder away, unchanged. The caller holds the lock."""
         taken = sum(1 for entry in self.aside.iterdir() if entry.name.startswith(f"{folder_name(name)}-"))
         return self._move(name, self.aside / f"{folder_name(name)}-{taken + 1}")
 
@@ -276,13 +286,13 @@ class SkillStore:
         return target
 
     def _tombstones(self, name: str) -> list[int]:
-        """Versions at which this name was deleted, ascending."""
+        """Return the versions at which this name was deleted, ascending."""
         start = folder_name(name) + "-"
         ends = [entry.name.removeprefix(start) for entry in self.deleted.iterdir() if entry.name.startswith(start)]
         return sorted(int(end) for end in ends if _is_number(end))
 
     def _keep_older(self, final: Path, staged: Path, current: int) -> None:
-        """Earlier versions are immutable, so they are linked; the one that was current is copied."""
+        """Link earlier versions, which are immutable, and copy the current one."""
         if (final / VERSIONS).is_dir():
             shutil.copytree(final / VERSIONS, staged / VERSIONS, copy_function=_link)
         shutil.copytree(final, staged / VERSIONS / str(current), ignore=lambda at, _: _besides(final, at))
@@ -296,15 +306,15 @@ class SkillStore:
         return skill
 
     def _read(self, folder: Path, name: str, version: int | None = None) -> Skill:
-        """version: that it has to have; None for the current one, which is after all that are kept."""
+        """version: the version that it must have; None for the current one, which is higher than all kept ones."""
         path = folder / SKILL_FILE
         skill = self._parse(_bytes(path), str(path))
         if skill.name != name or not PATTERN.fullmatch(name):
-            raise SkillDamaged(f"{path}: it calls itself {folder_name(skill.name)!r}, which its folder is not named.")
+            raise SkillDamaged(f"{path}: it is named {folder_name(skill.name)!r}, unlike its folder.")
         after = max(_numbers(folder / VERSIONS), default=0)
         if skill.version != (version or skill.version) or skill.version <= after:
             place = f"version {version}" if version else f"the version after {after}"
-            raise SkillDamaged(f"{path}: it is version {skill.version} in the place of {place}.")
+            raise SkillDamaged(f"{path}: it is version {skill.version} instead of {place}.")
         self._source(folder, skill, tests=False)
         self._source(folder, skill, tests=True)
         return skill
@@ -329,7 +339,7 @@ def _bytes(path: Path) -> bytes:
     except OSError as error:
         raise SkillDamaged(f"{path}: {error.strerror}.") from None
     if len(data) > _MOST_BYTES:
-        raise SkillDamaged(f"{path}: it has over {_MOST_BYTES:,} bytes, more than any skill's.")
+        raise SkillDamaged(f"{path}: it has over {_MOST_BYTES:,} bytes, more than a skill may have.")
     return data
 
 
@@ -338,7 +348,7 @@ def _numbers(folder: Path) -> list[int]:
 
 
 def _is_number(name: str) -> bool:
-    """Whether a folder's name can be a version that is written here: others are not ours."""
+    """Return whether a folder's name is a version as written here; others are ignored."""
     return name.isascii() and name.isdecimal() and len(name) <= _MOST_DIGITS
 
 

@@ -1,7 +1,7 @@
-"""`Trust`: whose signature a `SKILL.md` carries, and whether that counts here (SKILL-17).
+"""`Trust`: checks who signed a `SKILL.md`, and makes signatures (SKILL-17).
 
-A signature is one line of the file's metadata and is over all the rest of the file: name, version, state, hashes of
-code and tests, provenance and the gate's report. So nothing of it can be changed, and it fits no other name or version.
+A signature is one line of the file's metadata and covers the rest of the file: name, version, state, hashes of code and
+tests, provenance and the admission report. So none of them can be changed, and it is only valid for this skill version.
 """
 
 import re
@@ -12,16 +12,20 @@ from acquired_skills.model.skill import NotSigned, SkillDamaged, SkillUnsignable
 from engine.registry.signing import SigningKey, verifies
 from engine.registry.static import RegistryError
 
-_PURPOSE = b"knackbox skill\0"  # so that a signature made for something else by the same key is none for a skill
+_PURPOSE = b"knackbox skill\0"  # so that a signature of something else by the same key is not valid for a skill
 _ANY = re.compile(rb"^\s*knackbox-signature", re.MULTILINE)
 _LINE = re.compile(rb"\n  knackbox-signature: ed25519:([0-9a-f]{64}):([0-9a-f]{128})(?=\n|\Z)")
-_END = b"\n---\n"  # of the front matter, whose last block is the metadata; no signature is looked for below it
+_END = b"\n---\n"  # the end of the front matter, whose last block is the metadata; signatures below it are ignored
 
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """key: signs what is written here, as soon as it is there; None: nothing is signed. trusted: public keys that count
-    besides it, in hexadecimal. required: whether what nobody signed is kept off; None: as soon as there is any key.
+    """The keys of a home.
+
+    Attributes:
+        key: signs what is written here, once it exists; None: nothing is signed.
+        trusted: other trusted public keys, in hexadecimal.
+        required: whether unsigned skills are refused; None: they are if there is any key.
     """
 
     key: SigningKey | None = None
@@ -30,21 +34,23 @@ class Trust:
 
     @property
     def signs(self) -> bool:
-        """Whether there is a key to sign with. Another process may have made it meanwhile."""
+        """Whether there is a key to sign with. Another process may have just made it."""
         return self.key is not None and self.key.exists
 
     @property
     def checks(self) -> bool:
-        """Whether signatures are looked at; without any key there is nothing to hold them against."""
+        """Whether signatures are checked. Without any key, they cannot be."""
         return self.signs or bool(self.trusted) or bool(self.required)
 
     @property
     def demands(self) -> bool:
-        """Whether what nobody signed is kept off."""
+        """Whether unsigned skills are refused."""
         return self.checks if self.required is None else self.required
 
     def seal(self, data: bytes) -> bytes:
-        """The file with our signature in place of any other. Raises SkillUnsignable where only others' keys are."""
+        """Return the file with our signature in place of any other. Raises SkillUnsignable if only others' keys are
+        trusted.
+        """
         bare = _bare(data)
         if self.key is None or not self.signs:
             if self.demands:
@@ -61,8 +67,11 @@ class Trust:
         return bare.replace(_END, line + _END, 1)
 
     def check(self, data: bytes, where: str) -> str:
-        """The public key that signed the file; "" for none. Raises SkillDamaged when it is not as it was signed,
-        NotSigned when nobody did whom we trust and that is required.
+        """Return the public key that signed the file; "" for none.
+
+        Raises:
+            SkillDamaged: the file was changed after it was signed.
+            NotSigned: no trusted key signed it, and signatures are required.
         """
         if not self.checks:
             return ""
@@ -70,14 +79,14 @@ class Trust:
         if not found:
             if self.demands:
                 raise NotSigned(
-                    f"{where} is not signed, so it is not offered. Look at it; `knackbox skills sign` signs it, and "
-                    "`knackbox skills import` has it prove itself again."
+                    f"{where} is not signed, so it is not offered. Inspect it; `knackbox skills sign` signs it, or "
+                    "`knackbox skills import` admits it again."
                 )
             return ""
         if found not in self._known():
             raise NotSigned(
-                f"{where} is signed by {found}, whom nobody trusts here, so it is not offered. Add that key to "
-                "`trusted_keys` of `[skills]`, or have it prove itself with `knackbox skills import`."
+                f"{where} is signed by {found}, which is not trusted here, so it is not offered. Add that key to "
+                "`trusted_keys` of `[skills]`, or admit it again with `knackbox skills import`."
             )
         return found
 
@@ -85,20 +94,20 @@ class Trust:
         try:
             return self.trusted | {self.key.public} if self.key is not None and self.signs else self.trusted
         except RegistryError as error:
-            raise NotSigned(f"{error} Until then no signature of it counts.") from error
+            raise NotSigned(f"{error} Until then its signatures are not trusted.") from error
 
 
 def signer(data: bytes, where: str) -> str:
-    """The public key that signed exactly this file, whoever that is; "" without a signature. Raises SkillDamaged."""
+    """Return the public key that signed exactly this file, trusted or not; "" if unsigned. Raises SkillDamaged."""
     head = data.partition(_END)[0]
     lines = _LINE.findall(head)
     if len(_ANY.findall(head)) != len(lines) or len(lines) > 1:
-        raise SkillDamaged(f"{where} carries a signature that cannot be read.")
+        raise SkillDamaged(f"{where} has a signature that cannot be read.")
     if not lines:
         return ""
     public, signature = str(lines[0][0], "ascii"), str(lines[0][1], "ascii")
     if not verifies(public, signature, _PURPOSE + _bare(data)):
-        raise SkillDamaged(f"{where} is not what was signed (by {public}): it was changed since.")
+        raise SkillDamaged(f"{where} was changed after it was signed (by {public}).")
     return public
 
 

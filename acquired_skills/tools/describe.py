@@ -1,4 +1,4 @@
-"""Skills and their numbers as plain values, the same for tools and for the command line."""
+"""Formats skills and their statistics as plain values, for tools and for the command line."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,19 +9,19 @@ from acquired_skills.model.skill import Skill
 from acquired_skills.store.instructions import Instruction
 from acquired_skills.store.totals import VersionStats
 
-INSTRUCTIONS = "instructions"  # in the place of a state
+INSTRUCTIONS = "instructions"  # shown as the state
 
 
 Stats = Mapping[tuple[str, int], VersionStats]  # by name and version
 
 
 def by_version(stats: Iterable[VersionStats]) -> Stats:
-    """For `summary`."""
+    """Index statistics for `summary`."""
     return {(one.name, one.version): one for one in stats}
 
 
 class Summary(TypedDict):
-    """version: none for instructions. success_rate: none before the first call that counts."""
+    """One row of a list. version: None for instructions. success_rate: None before the first counted call."""
 
     name: str
     version: int | None
@@ -32,7 +32,7 @@ class Summary(TypedDict):
 
 
 class Numbers(TypedDict):
-    """How one version did. mean_ms: of successful calls. last: UTC, ISO 8601."""
+    """Statistics of one version. mean_ms: of successful calls. last: UTC, ISO 8601."""
 
     name: str
     version: int
@@ -46,7 +46,7 @@ class Numbers(TypedDict):
 
 
 def summary(skill: Skill, stats: Stats | None = None) -> Summary:
-    """One line's worth: what it is, where it stands, how its current version did."""
+    """Return one row: what the skill is, its state, and the statistics of its current version."""
     own = (stats or {}).get((skill.name, skill.version))
     return {
         "name": skill.name,
@@ -59,7 +59,7 @@ def summary(skill: Skill, stats: Stats | None = None) -> Summary:
 
 
 def text_summary(one: Instruction) -> Summary:
-    """As `summary`, of instructions, which have no version and are never called."""
+    """Return one row for instructions, which have no version and no calls."""
     return {
         "name": one.name,
         "version": None,
@@ -71,21 +71,21 @@ def text_summary(one: Instruction) -> Summary:
 
 
 def text_details(one: Instruction) -> dict[str, Any]:
-    """Everything that is told of instructions."""
+    """Return everything about instructions."""
     return {**text_summary(one), "text": one.text, "files": list(one.files)}
 
 
 def text_in_full(one: Instruction) -> str:
-    """For whoever reads them, with a word on what they are."""
+    """Format instructions for reading, with a note on what they are."""
     others = f"\nIts other files, which nothing here runs: {', '.join(map(ascii, one.files))}." if one.files else ""
     return (
-        f"{one.name}: instructions that were imported, not a tool. Nothing of them was proved here.{others}\n\n"
+        f"{one.name}: imported instructions, not a tool. They were not proved here.{others}\n\n"
         f"{one.description}\n\n{one.text}"
     )
 
 
 def details(skill: Skill, code: bytes, tests: bytes, stats: Iterable[VersionStats]) -> dict[str, Any]:
-    """Everything about one skill, its source included."""
+    """Return everything about one skill, including its source."""
     return {
         **summary(skill, by_version(stats)),
         "parameters": skill.parameters,
@@ -107,7 +107,7 @@ def details(skill: Skill, code: bytes, tests: bytes, stats: Iterable[VersionStat
 
 
 def numbers(one: VersionStats) -> Numbers:
-    """How one version did."""
+    """Return the statistics of one version."""
     return {
         "name": one.name,
         "version": one.version,
@@ -122,13 +122,13 @@ def numbers(one: VersionStats) -> Numbers:
 
 
 def success_rate(one: VersionStats | None) -> float | None:
-    """Of the calls that count, the share that succeeded; None before the first."""
+    """Return the share of counted calls that succeeded; None before the first."""
     judged = one.successes + one.failures if one else 0
     return round(one.successes / judged, 3) if one and judged else None
 
 
 def needs(skill: Skill) -> str:
-    """What it needs besides its code, in one line; "" without any."""
+    """Format what it needs besides its code in one line; "" for nothing."""
     parts = [
         f"{what}: {', '.join(found)}"
         for what, found in (("packages", skill.dependencies), ("connects to", skill.destinations))
@@ -138,7 +138,7 @@ def needs(skill: Skill) -> str:
 
 
 def signature(skill: Skill) -> str:
-    """How it is called, in one line: ``roman_numeral(number: integer, case: string = "upper")``."""
+    """Format its signature in one line: ``roman_numeral(number: integer, case: string = "upper")``."""
     required = skill.parameters.get("required", [])
     parts = []
     for name, schema in skill.parameters.get("properties", {}).items():

@@ -10,12 +10,12 @@ from acquired_skills.tools.skill_tool import SkillTool, skill_tool
 from engine.contract.source import Match, Matches, NoTools, Tool
 from engine.contract.turn import Turn
 
-_MOST_KEPT = 5_000  # tools, so that naming many skills does not fill the memory
+_MOST_KEPT = 5_000  # cached tools, to bound memory
 AnyTool: TypeAlias = SkillTool | ComposedTool
 
 
 class SkillSource:
-    """With a query, the skills that retrieval finds for it; without one, every listed skill. Always by name."""
+    """With a query, the skills that retrieval finds; without one, every listed skill. Always sorted by name."""
 
     name = "skills"
 
@@ -25,7 +25,7 @@ class SkillSource:
         self._listed: tuple[Sequence[Skill], tuple[AnyTool, ...]] = ((), ())
 
     async def tools(self, turn: Turn) -> Sequence[Tool]:
-        """What is listed for this turn. Another process's changes are taken over first."""
+        """Return the tools for this turn, after taking over changes of other processes."""
         if turn.query and turn.query.strip():
             found = await self._library.search(turn.query)
             tools = self._tools(sorted((one.skill for one in found), key=lambda skill: skill.name))
@@ -41,7 +41,7 @@ class SkillSource:
         return self._listed[1]
 
     async def find(self, name: str) -> AnyTool | None:
-        """The skill of exactly this name, also a disabled one: calling it says so."""
+        """Return the skill with exactly this name, even a disabled one, whose call reports that."""
         skill = await self._library.find(name)
         return None if skill is None else self._tool(skill)
 

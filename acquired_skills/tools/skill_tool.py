@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from acquired_skills.jobs.environment import not_allowed, told
+from acquired_skills.jobs.environment import not_allowed, refused_connections
 from acquired_skills.jobs.skill_job import job_of
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.model.output_schema import misfit_failure, why_misfit
@@ -19,21 +19,23 @@ from engine.dispatch.outcome import failure_of
 from engine.dispatch.pieces import pieces_for
 from sandbox.contract import Destination, Job, Mount, Outcome, SandboxError
 
-GRACE_S = 2.0  # so that the box ends a call before the engine's own deadline does, and says why
+GRACE_S = 2.0  # so that the box ends a call, and says why, before the engine's own deadline
 _PRINTED = 2_000  # bytes of stdout in a failure
-BUILD_S = 120.0  # for an environment that is not there any more; what was admitted here is there as a rule
+BUILD_S = 120.0  # to rebuild an evicted environment
 
 
 @dataclass(frozen=True, slots=True)
 class SkillTool:
-    """A skill bound to the library that keeps it."""
+    """A skill with its library."""
 
     skill: Skill
     library: SkillLibrary
     spec: ToolSpec
 
     async def run(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
-        """The function's JSON value. Raises ToolFailure for what the code did, SandboxError when no box ran it."""
+        """Return the function's JSON value. Raises ToolFailure for failures of the code, SandboxError when no box ran
+        it.
+        """
         if not self.skill.state.listed:
             raise refusal(await self._why_not(ctx), "skill_not_listed")
         job = await self._job(ctx, arguments)
@@ -41,7 +43,7 @@ class SkillTool:
         try:
             outcome = await ctx.sandbox.run(job, on_output=pieces_for(ctx))
         except SandboxError:
-            self._log(ctx, began, FailureClass.RETRYABLE)  # ours, not the skill's
+            self._log(ctx, began, FailureClass.RETRYABLE)  # our failure, not the skill's
             raise
         wrong = await self._misfit(outcome.value) if outcome.ok else ""
         if outcome.ok and not wrong:
@@ -50,7 +52,7 @@ class SkillTool:
             if not self.library.track.settled(self.skill):
                 await self.library.judge(self.skill)
             return _answer(outcome)
-        refused = told(outcome.connections)
+        refused = refused_connections(outcome.connections)
         failure = self._failure(outcome, wrong, refused)
         self._log(ctx, began, failure.failure_class)
         said = wrong or (outcome.error.message if outcome.error else f"ended by {outcome.end}")
@@ -60,7 +62,7 @@ class SkillTool:
         raise failure
 
     async def _misfit(self, value: Any) -> str:
-        """How the value differs from what the skill's return annotation says; "" where it fits."""
+        """Return how the value differs from the skill's output schema; "" when it fits."""
         schema = self.skill.returns
         if schema is None:
             return ""
@@ -78,7 +80,7 @@ class SkillTool:
         return f"The skill `{self.skill.name}` is {self.skill.state}: enable it with manage_skills first."
 
     async def _quarantined(self, ctx: CallContext) -> str:
-        """What the agent is told: what happened, what to do, and the inputs to do it with, none of another user."""
+        """Return the message for the agent: what happened, what to do, and this user's failed inputs."""
         name, failed = self.skill.name, await self.library.track.failed_inputs(self.skill, whose(ctx.turn))
         cases = f", whose tests cover what it failed on:\n{as_tests(name, failed)}" if failed else "."
         return (
@@ -89,14 +91,14 @@ class SkillTool:
     async def _job(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Job:
         skill = self.skill
         destinations = tuple(map(Destination.parse, skill.destinations))
-        refused = not_allowed(destinations, self.library.allowed)  # the operator may have thought better of it
+        refused = not_allowed(destinations, self.library.allowed)  # the configuration may have changed since admission
         if refused:
             text = f"The skill `{skill.name}` was not run. {refused}"
             raise refusal(text, "destination_not_allowed", FailureClass.FATAL)
         try:
             code = await self.library.code(skill)
         except SkillDamaged as damage:
-            text = f"{damage} It was not run; `knackbox skills verify` sets it aside, create_skill makes it anew."
+            text = f"{damage} It was not run; `knackbox skills verify` sets it aside, create_skill makes it again."
             raise refusal(text, "skill_damaged", FailureClass.FATAL) from damage
         return job_of(skill, code, arguments, Mount(ctx.workspace.root))
 
@@ -106,7 +108,7 @@ class SkillTool:
 
 
 def skill_tool(skill: Skill, library: SkillLibrary) -> SkillTool:
-    """The tool of a skill."""
+    """Return the tool of a skill."""
     spec = ToolSpec(
         name=skill.name,
         description=skill.description,
@@ -125,7 +127,7 @@ def skill_tool(skill: Skill, library: SkillLibrary) -> SkillTool:
 
 
 def _answer(outcome: Outcome) -> Any:
-    """The value; for a skill that only prints, what it printed."""
+    """Return the value; for a skill that only prints, its output."""
     if outcome.value is None and outcome.stdout.strip():
         return Produced(None, outcome.stdout.decode(errors="replace"))
     return outcome.value

@@ -1,6 +1,6 @@
-"""Small changes to a skill's code, each of which good tests should notice (SKILL-6).
+"""Makes small changes to a skill's code that good tests should notice (SKILL-6).
 
-They are found in a syntax tree. `acquired_skills.proof.mutation.programs` writes each as a program of its own.
+The changes are made in a syntax tree. `acquired_skills.proof.mutation.programs` writes each as a program.
 """
 
 import ast
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from acquired_skills.proof.mutation.operators import in_place, others, waits
+from acquired_skills.proof.mutation.operators import is_timeout, place_replacements, replacements
 
 _TELLING = frozenset(("critical", "debug", "error", "exception", "info", "log", "warn", "warning"))
 _DEFINING = ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
@@ -22,8 +22,11 @@ MAX_SHOWN = 80  # characters of code in a description
 class Mutant:
     """One change to a tree.
 
-    line: from 1. before, after: the code at that place, and what replaces it. place, other: the same as nodes.
-    put: puts a node at that place of the tree.
+    Attributes:
+        line: counted from 1.
+        before, after: the code at the place, and its replacement.
+        place, other: the same as nodes.
+        put: puts a node at the place in the tree.
     """
 
     line: int
@@ -35,7 +38,7 @@ class Mutant:
 
     def make(self) -> None:
         """Make the change in the tree."""
-        if not hasattr(self.other, "lineno"):  # a part of the place that takes its place has its own
+        if not hasattr(self.other, "lineno"):  # a part of the replaced node has its own location
             ast.copy_location(self.other, self.place)
         self.put(ast.fix_missing_locations(self.other))
 
@@ -44,8 +47,8 @@ class Mutant:
         self.put(self.place)
 
 
-def mutants(tree: ast.Module, most: int, seed: int) -> list[Mutant]:
-    """At most so many changes, the same for the same seed, spread over the statements, so that each has its turn."""
+def make_mutants(tree: ast.Module, most: int, seed: int) -> list[Mutant]:
+    """Return at most so many mutants, spread evenly over the statements. The same seed gives the same mutants."""
     order = random.Random(seed)  # noqa: S311 -- a choice, not a secret
     by_line: dict[int, list[Mutant]] = {}
     for found in _of(tree):
@@ -58,9 +61,11 @@ def mutants(tree: ast.Module, most: int, seed: int) -> list[Mutant]:
 
 
 def _of(tree: ast.Module) -> Iterator[Mutant]:
-    """Every change to what the module holds, in the order of the code. Not to what no test should care for:
-    docstrings, annotations, what is printed or logged, the words of an exception, how long is waited for others
-    (Petrovic and Ivankovic, "State of Mutation Testing at Google", 2018, call such code arid)."""
+    """Yield every change to a module, in the order of the code.
+
+    Left out is what tests should not check: docstrings, annotations, printed or logged texts, the words of an
+    exception, and timeouts (Petrovic and Ivankovic, "State of Mutation Testing at Google", 2018, call such code arid).
+    """
     for index, node in enumerate(tree.body):
         if isinstance(node, ast.Expr) and not _silent(node):
             yield from _changes(node, _into_list(tree.body, index), [])
@@ -69,7 +74,7 @@ def _of(tree: ast.Module) -> Iterator[Mutant]:
 
 
 def _places(node: ast.AST) -> Iterator[Mutant]:
-    if isinstance(node, ast.Raise) or (isinstance(node, ast.keyword) and waits(node)):
+    if isinstance(node, ast.Raise) or (isinstance(node, ast.keyword) and is_timeout(node)):
         return
     for field, value in ast.iter_fields(node):
         if field in {"annotation", "returns", "decorator_list", "type_comment", "type_params"}:
@@ -77,30 +82,30 @@ def _places(node: ast.AST) -> Iterator[Mutant]:
         if isinstance(value, list):
             for index, item in enumerate(value):
                 if isinstance(item, ast.AST) and not _silent(item):
-                    yield from _changes(item, _into_list(value, index), in_place(node, field, item))
+                    yield from _changes(item, _into_list(value, index), place_replacements(node, field, item))
                     yield from _places(item)
         elif isinstance(value, ast.AST):
-            yield from _changes(value, _into_field(node, field), in_place(node, field, value))
+            yield from _changes(value, _into_field(node, field), place_replacements(node, field, value))
             yield from _places(value)
 
 
 def _changes(node: ast.AST, put: Callable[[ast.AST], None], here: list[ast.expr]) -> Iterator[Mutant]:
-    """The changes at one place. put: puts another node there. here: what only this place allows."""
+    """Yield the changes at one place. put: puts another node there. here: replacements that only this place allows."""
     if not isinstance(node, ast.expr | ast.stmt):
         return
-    for other in (*here, *others(node)):
-        before, after = shown(node), shown(other)
+    for other in (*here, *replacements(node)):
+        before, after = code_excerpt(node), code_excerpt(other)
         if before != after:
             yield Mutant(node.lineno, before, after, node, other, put)
 
 
 def _is_main(node: ast.AST) -> bool:
-    """`if __name__ == "__main__"`, which no test runs."""
+    """Return whether it is `if __name__ == "__main__"`, which no test runs."""
     return isinstance(node, ast.If) and any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(node.test))
 
 
 def _silent(node: ast.AST) -> bool:
-    """A docstring, or a call that only tells a person something."""
+    """Return whether it is a docstring, or a call that only prints or logs."""
     match node:
         case ast.Expr(value=ast.Constant(value=str())) | ast.Expr(value=ast.Call(func=ast.Name(id="print"))):
             return True
@@ -120,7 +125,7 @@ def _into_field(node: ast.AST, field: str) -> Callable[[ast.AST], None]:
     return lambda other: setattr(node, field, other)
 
 
-def shown(node: ast.AST) -> str:
-    """The first line of a node as code, shortened."""
+def code_excerpt(node: ast.AST) -> str:
+    """Return the first line of a node as code, shortened."""
     text = ast.unparse(node).split("\n", 1)[0]
     return text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "…"

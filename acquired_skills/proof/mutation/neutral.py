@@ -1,22 +1,22 @@
-"""Changes to a skill's code that do not change what it means (SKILL-6).
+"""Makes changes to a skill's code that do not change its meaning (SKILL-6).
 
-They are the control group of the mutants: they stand where mutants stand, and are run as mutants are. Code that answers
-differently after one of them has noticed that it was changed, and not what the change does.
+They are the control group of the mutants: they are at places of mutants and run as mutants do. Code that answers
+differently after such a change reacts to being changed, and not to what the change does.
 """
 
 import ast
 import random
 from collections.abc import Callable, Sequence
 
-from acquired_skills.proof.mutation.mutants import Mutant, shown
+from acquired_skills.proof.mutation.mutants import Mutant, code_excerpt
 
 _VALUES = {ast.Return: "value", ast.Expr: "value", ast.AugAssign: "value", ast.Raise: "exc", ast.Assert: "test"}
 _NO_VALUES = (ast.Slice, ast.Starred)
 _MOST_NUMBER = 1 << 40
 
 
-def neutrals(tree: ast.Module, mutants: Sequence[Mutant], most: int, chance: random.Random) -> list[Mutant]:
-    """At most so many, at places of these mutants that `chance` chooses, on different lines as far as there are."""
+def neutral_changes(tree: ast.Module, mutants: Sequence[Mutant], most: int, chance: random.Random) -> list[Mutant]:
+    """Return at most so many, at places of mutants chosen by `chance`, on different lines where possible."""
     texts = {part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
     exact = not any(isinstance(node, ast.Is | ast.IsNot) for node in ast.walk(tree))
     rest = chance.sample(mutants, len(mutants))
@@ -29,13 +29,13 @@ def neutrals(tree: ast.Module, mutants: Sequence[Mutant], most: int, chance: ran
             continue
         other = _same(mutant.place, chance, exact=exact)
         if other is not None:
-            after = shown(other)
+            after = code_excerpt(other)
             found[mutant.place] = Mutant(mutant.line, mutant.before, after, mutant.place, other, mutant.put)
     return list(found.values())
 
 
 def _same(node: ast.AST, chance: random.Random, *, exact: bool) -> ast.AST | None:
-    """Other code with the same meaning; None where there is none. exact: nothing asks whether two values are one."""
+    """Return other code with the same meaning; None when there is none. exact: nothing compares values by identity."""
     if isinstance(node, ast.expr):
         readable = isinstance(getattr(node, "ctx", ast.Load()), ast.Load)
         return _value(node, chance, exact=exact) if readable and not isinstance(node, _NO_VALUES) else None
@@ -54,7 +54,7 @@ def _value(node: ast.expr, chance: random.Random, *, exact: bool) -> ast.expr:
         lambda e: ast.IfExp(ast.List([ast.Constant(1)], ast.Load()), e, ast.Constant(None)),
     ]
     if exact and isinstance(node, ast.Constant):
-        match node.value:  # constants beside those of the skill, as mutants have
+        match node.value:  # constants close to those of the skill, as in mutants
             case int(number) if not isinstance(number, bool) and 0 <= number < _MOST_NUMBER:
                 ways = [lambda _: ast.BinOp(_item([ast.Constant(number + 1)], 0), ast.Sub(), ast.Constant(1))]
             case str(text) if len(text) > 1:

@@ -1,8 +1,8 @@
-"""Replacements for a piece of code that make it wrong in the way people get it wrong.
+"""Mutation operators: replacements for a piece of code that are typical mistakes.
 
-The operators are the usual ones of mutation testing (DeMillo, Lipton and Sayward, "Hints on Test Data Selection", 1978;
-the five that suffice by Offutt et al. 1996: relational, logical, arithmetic, absolute value, unary), and, since skills
-work on texts and lists, slices, methods and arguments that are left out.
+They are the usual operators of mutation testing (DeMillo, Lipton and Sayward, "Hints on Test Data Selection", 1978; the
+five that suffice by Offutt et al. 1996: relational, logical, arithmetic, absolute value, unary), and, since skills work
+on strings and lists, operators for slices, methods and omitted arguments.
 """
 
 import ast
@@ -57,7 +57,7 @@ _METHODS = {
 }
 
 
-# Calls that give something like what they are given, so that leaving them out is a mistake people make.
+# Calls whose result is similar to their argument, so that omitting them is a typical mistake.
 _AS_IT_IS = frozenset(
     (
         "abs",
@@ -77,23 +77,23 @@ _AS_IT_IS = frozenset(
 )
 
 
-def in_place(parent: ast.AST, field: str, node: ast.AST) -> list[ast.expr]:
-    """What may stand there because of where it is: a condition that always or never holds, a loop over one thing."""
+def place_replacements(parent: ast.AST, field: str, node: ast.AST) -> list[ast.expr]:
+    """Return replacements that depend on the place: a condition that always or never holds, a loop over one item."""
     match parent, field, node:
         case ast.If(), "test", _:
             return [ast.Constant(True), ast.Constant(False)]
         case ast.comprehension(), "ifs", _:
             return [ast.Constant(True), ast.Constant(False)]
         case ast.While(), "test", _:
-            return [ast.Constant(False)]  # one that always holds would run until it is killed
+            return [ast.Constant(False)]  # an endless loop would run until it is killed
         case ((ast.For() | ast.comprehension()), "iter", ast.expr()):
             first = ast.Slice(None, ast.Constant(1), None)
             return [ast.Subscript(ast.Call(ast.Name("list", ast.Load()), [node], []), first, ast.Load())]
     return []
 
 
-def others(node: ast.expr | ast.stmt) -> Iterator[ast.AST]:
-    """What may stand there instead, whatever the place."""
+def replacements(node: ast.expr | ast.stmt) -> Iterator[ast.AST]:
+    """Yield replacements that fit any place."""
     return _OTHERS.get(type(node), _none)(node)
 
 
@@ -155,14 +155,14 @@ def _sliced(node: ast.Slice) -> Iterator[ast.AST]:
         yield ast.Slice(node.lower, node.upper, None)
 
 
-def waits(keyword: ast.keyword) -> bool:
-    """Whether it says how long to wait for somebody else, which no test can tell."""
+def is_timeout(keyword: ast.keyword) -> bool:
+    """Return whether it is a timeout, which no test can check."""
     return (keyword.arg or "").startswith("timeout")
 
 
 def _called(node: ast.Call) -> Iterator[ast.AST]:
     for index, keyword in enumerate(node.keywords):
-        if not waits(keyword):
+        if not is_timeout(keyword):
             yield ast.Call(node.func, node.args, [*node.keywords[:index], *node.keywords[index + 1 :]])
     if len(node.args) > 1:
         yield ast.Call(node.func, node.args[:-1], node.keywords)
@@ -178,7 +178,7 @@ def _called(node: ast.Call) -> Iterator[ast.AST]:
                 yield value
 
 
-# By exact type: syntax trees have no deeper ones.
+# By exact type: syntax trees have no subclasses of these.
 _OTHERS: dict[type[ast.AST], Callable[[Any], Iterator[ast.AST]]] = {
     ast.Compare: _compared,
     ast.BinOp: _computed,
@@ -219,7 +219,7 @@ def _values(value: object) -> Iterator[Any]:
 
 
 def _renumbered(text: str) -> Iterator[str]:
-    """Its first digit one more: the `{4,}` of a pattern, the `.2f` of a format."""
+    """Increment the first digit: the `{4,}` of a pattern, the `.2f` of a format."""
     digit = _DIGIT.search(text)
     if digit:
         yield text[: digit.start()] + str((int(digit[0]) + 1) % 10) + text[digit.end() :]

@@ -1,7 +1,7 @@
-"""Mutants as programs: the skill's own source text with one place replaced (SKILL-6).
+"""Writes mutants as programs: the skill's own source text with one place replaced (SKILL-6).
 
-A box gets a program as a file and runs it the way it runs the skill itself, so a mutant differs from the skill in the
-replaced text and in nothing else. Its number of lines is the same, and each line keeps its number.
+A box gets a program as a file and runs it in the same way as the skill, so a mutant only differs from the skill in the
+replaced text. It has the same number of lines, and each line keeps its number.
 """
 
 import ast
@@ -9,28 +9,28 @@ import bisect
 import re
 from collections.abc import Iterator
 
+from acquired_skills.model.parsed import ParsedSource
 from acquired_skills.model.parsing import parse_source
 from acquired_skills.proof.mutation.mutants import Mutant
 
-_LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)")  # what Python counts as lines; a form feed ends none
+_LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)")  # lines as Python counts them; a form feed does not end one
 _ATOMS = (ast.Name, ast.Call, ast.Attribute, ast.Subscript, ast.List, ast.Dict, ast.Set, ast.Tuple, ast.Constant)
 
 
-class Source:
-    """A skill's source and its syntax tree. The mutants given to `changed` are those of this tree."""
+class MutantWriter:
+    """Writes mutants of one source. They must be mutants of its tree."""
 
-    def __init__(self, code: str) -> None:
-        self.code = code
-        self.tree = parse_source(code)
-        self._data = code.encode()
+    def __init__(self, source: ParsedSource) -> None:
+        self.source = source
+        self._data = source.text.encode()
         self._starts = [match.start() for match in _LINE.finditer(self._data)]
-        self._parents = {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
+        self._parents = {child: node for node in source.nodes for child in ast.iter_child_nodes(node)}
 
     def changed(self, mutant: Mutant) -> str | None:
-        """The source with the change made; None when it cannot be written without moving other lines.
+        """Return the source with the change; None when that would move other lines.
 
-        The replaced place is the mutant's, or the smallest piece of code around it that can be written anew: places
-        inside of f-strings have no position of their own before Python 3.12.
+        The replaced place is the mutant's, or the smallest code around it that can be written anew: places inside
+        f-strings have no position of their own before Python 3.12.
         """
         around = [mutant.place, *self._ancestors(mutant.place)]
         statement = next(each for each in around if isinstance(each, ast.stmt))
@@ -39,7 +39,7 @@ class Source:
             wanted = _meaning(ast.unparse(mutant.other if statement is mutant.place else statement))
             for place in around[: around.index(statement) + 1]:
                 if isinstance(place, ast.stmt) and (hasattr(place, "body") or isinstance(place, ast.Match)):
-                    break  # written anew, a whole block would lose its comments
+                    break  # writing a whole block anew would lose its comments
                 for text in _written(place, mutant.other if place is mutant.place else place):
                     if self._alone(statement, place, text) == wanted:
                         start, end = self._span(place)
@@ -49,11 +49,11 @@ class Source:
         return None
 
     def _alone(self, statement: ast.stmt, place: ast.expr | ast.stmt, text: str) -> str | None:
-        """The meaning of one statement with `text` at a place in it; None when it cannot be read by itself."""
+        """Return the meaning of one statement with `text` at a place in it; None when it cannot be parsed by itself."""
         (first, last), (start, end) = self._span(statement), self._span(place)
         line = self._starts[bisect.bisect_right(self._starts, first) - 1]
         indent = self._data[line:first]
-        if indent.strip():  # behind a colon or a semicolon
+        if indent.strip():  # after a colon or a semicolon
             indent = b" " * len(indent)
         head = b"if 1:\n" + indent if indent else b""
         if isinstance(statement, ast.If) and self._data.startswith(b"elif", first):
@@ -61,14 +61,14 @@ class Source:
         return _meaning((head + self._data[first:start] + text.encode() + self._data[end:last]).decode(), bool(indent))
 
     def _ancestors(self, node: ast.AST) -> Iterator[ast.expr | ast.stmt]:
-        """The expressions and statements around a node, the innermost first."""
+        """Yield the expressions and statements around a node, innermost first."""
         while node in self._parents:
             node = self._parents[node]
             if isinstance(node, ast.expr | ast.stmt):
                 yield node
 
     def _span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
-        """Where its text begins and ends, in bytes. Decorators belong to what they decorate."""
+        """Return where its text begins and ends, in bytes. Decorators belong to what they decorate."""
         decorators = getattr(node, "decorator_list", [])
         line = decorators[0].lineno if decorators else node.lineno
         last, column = node.end_lineno or line, node.end_col_offset or 0  # the parser sets both
@@ -76,7 +76,7 @@ class Source:
 
 
 def _meaning(text: str, indented: bool = False) -> str | None:
-    """A statement's syntax tree as text, without positions; None for what is not Python. indented: below an `if`."""
+    """Return a statement's syntax tree as text, without positions; None for invalid Python. indented: below an `if`."""
     try:
         (statement,) = parse_source(text).body
     except (SyntaxError, ValueError):
@@ -89,7 +89,7 @@ def _meaning(text: str, indented: bool = False) -> str | None:
 
 
 def _written(node: ast.expr | ast.stmt, new: ast.AST) -> Iterator[str]:
-    """Texts that may replace that of `node`, on as many lines."""
+    """Yield texts that may replace that of `node`, on as many lines."""
     text = ast.unparse(new)
     missing = (node.end_lineno or node.lineno) - node.lineno - text.count("\n")
     if missing < 0:

@@ -8,10 +8,10 @@ import pytest
 
 from acquired_skills.composed.cases import read_cases
 from acquired_skills.composed.checks import check_pipeline
-from acquired_skills.composed.pipeline import BadPipeline, read_pipeline
+from acquired_skills.composed.pipeline import InvalidPipeline, read_pipeline
 from acquired_skills.composed.proof import prove
-from acquired_skills.composed.types import inside, kinds
-from acquired_skills.model.cycles import circle, nested
+from acquired_skills.composed.types import kinds, schema_at
+from acquired_skills.model.cycles import find_cycle, nesting_depth
 from acquired_skills.model.effects import effects_of
 from acquired_skills.model.skill import Skill
 from builtin_tools.pack import TOOLS as BUILTIN
@@ -38,21 +38,24 @@ TYPED = {"type": "object", "properties": {"url": {"type": "integer"}}, "required
 @pytest.mark.parametrize(
     ("pipeline", "said"),
     [
-        (steps(SEND, FETCH), "no `fetch` is there at that point"),
-        (steps(BRANCH, output={"from": "/fetch/title"}), "no `fetch` is there"),
-        (steps(FETCH, FETCH), "Two things are called `fetch`"),
+        (steps(SEND, FETCH), "`fetch` is not available there"),
+        (steps(BRANCH, output={"from": "/fetch/title"}), "`fetch` is not available there"),
+        (steps(FETCH, FETCH), "The name `fetch` is used twice"),
         (steps({**FETCH, "call": "read_pages"}), "no tool or skill called `read_pages`"),
-        (steps({**FETCH, "call": "manage_skills"}), "is not a step"),
-        (steps({**FETCH, "call": "replan"}), "is not a step"),
+        (steps({**FETCH, "call": "manage_skills"}), "cannot be a step"),
+        (steps({**FETCH, "call": "replan"}), "cannot be a step"),
         (steps({**FETCH, "inputs": {}}), "needs `url`"),
         (steps({**FETCH, "inputs": {"url": "u", "ulr": "u"}}), "no parameter `ulr` .nearest: url."),
         (steps({**FETCH, "inputs": {"url": 5}}), "`url` of fetch is 5 is not of type"),
         (steps({**FETCH, "inputs": {"url": [{"from": "/arguments/u"}]}}), "gives array, where string is taken"),
         (steps(FETCH, parameters=TYPED), "gives integer, where string is taken"),
-        (steps(FETCH, parameters={"type": "object", "properties": {}}), "nowhere in what is known of `arguments`"),
+        (
+            steps(FETCH, parameters={"type": "object", "properties": {}}),
+            "which the schema of `arguments` does not have",
+        ),
         (steps(FETCH, parameters={**TYPED, "properties": {"url": {}, "b": {}}}), "Nothing refers to the arguments b"),
         (steps({"name": "m", "map": {"text": ["a"]}, "each": steps(FETCH)}), "gives string, not a list"),
-        (steps({**FETCH, "inputs": {"url": {"from": "/arguments/resume"}}}), "call yours something else"),
+        (steps({**FETCH, "inputs": {"url": {"from": "/arguments/resume"}}}), "choose another name for yours"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_runs(pipeline: Any, said: str) -> None:
@@ -84,10 +87,10 @@ def composed(name: str, *calls: str) -> Skill:
 
 def test_a_circle_is_found_through_any_number_of_skills() -> None:
     skills = {"b": composed("b", "c", "x"), "c": composed("c", "a"), "x": composed("x", "y"), "y": composed("y", "z")}
-    assert circle("a", ("b",), skills) == ("a", "b", "c", "a")
-    assert circle("a", ("a",), skills) == ("a", "a")
-    assert circle("d", ("b",), skills) == ()
-    assert (nested(("x",), skills), nested(("z",), skills)) == (2, 0)
+    assert find_cycle("a", ("b",), skills) == ("a", "b", "c", "a")
+    assert find_cycle("a", ("a",), skills) == ("a", "a")
+    assert find_cycle("d", ("b",), skills) == ()
+    assert (nesting_depth(("x",), skills), nesting_depth(("z",), skills)) == (2, 0)
 
 
 def test_types_are_told_only_as_far_as_they_are_known() -> None:
@@ -95,10 +98,10 @@ def test_types_are_told_only_as_far_as_they_are_known() -> None:
         "type": "object",
         "properties": {"n": {"enum": [1, "a"]}, "l": {"type": "array", "items": {"type": "null"}}},
     }
-    assert kinds(inside(schema, ("n",)) or {}) == {"integer", "string"}
-    assert kinds(inside(schema, ("l", "0")) or {}) == {"null"}
-    assert inside(schema, ("l", "x")) is None
-    assert inside(schema, ("other",)) == {}
+    assert kinds(schema_at(schema, ("n",)) or {}) == {"integer", "string"}
+    assert kinds(schema_at(schema, ("l", "0")) or {}) == {"null"}
+    assert schema_at(schema, ("l", "x")) is None
+    assert schema_at(schema, ("other",)) == {}
 
 
 async def no_skills(name: str, arguments: Any) -> None:
@@ -144,10 +147,10 @@ async def test_a_branch_that_only_one_way_is_tried_of_and_swapped_inputs_are_sur
 async def test_what_a_case_does_not_say_is_not_called_to_find_out() -> None:
     case = {**TELL_CASE, "steps": {"fetch": PAGE}}
     assert "`send_note` is not run to prove a pipeline" in await proved(TELL, case)
-    assert "No step with a call is called fetsh" in await proved(TELL, {**TELL_CASE, "steps": {"fetsh": 1}})
+    assert "No call step is named fetsh" in await proved(TELL, {**TELL_CASE, "steps": {"fetsh": 1}})
 
 
 @pytest.mark.parametrize("cases", ["[]", "{}", '[{"arguments": {}}]', '[{"expect": 1, "code": "x"}]', "[1", "nul"])
 def test_cases_that_assert_nothing_or_are_none_are_refused(cases: str) -> None:
-    with pytest.raises(BadPipeline):
+    with pytest.raises(InvalidPipeline):
         read_cases(cases)

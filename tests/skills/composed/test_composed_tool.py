@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from acquired_skills.composed.admission import Composer
-from acquired_skills.composed.runs import Call, KeptRuns, RunMissing
+from acquired_skills.composed.runs import ComposedCall, KeptRuns, RunMissing
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.model.skill import SkillError, SkillKind
 from acquired_skills.portable.exporting import files_of, zipped
-from acquired_skills.portable.importing import Brought, bring_in
+from acquired_skills.portable.importing import ImportResult, import_skills
 from acquired_skills.store.skill_file import parse, render
 from engine import Engine
 from engine.app.people import People
@@ -104,15 +104,15 @@ async def test_a_failure_names_the_step_and_the_rest_can_be_done_later(tmp_path:
         run = failed.error.split('{"run": "')[1].split('"')[0]
         closed.unlink()
         for wrong in ({**ASK, "to": "eve", "resume": {"run": run}}, {**ASK, "resume": {"run": "nobody's"}}):
-            assert "cannot go on" in (await engine.call("tell_about", wrong)).error
+            assert "cannot resume" in (await engine.call("tell_about", wrong)).error
         other = await engine.call("tell_about", {**ASK, "resume": {"run": run}}, Turn(user="eve"))
-        assert "cannot go on" in other.error
+        assert "cannot resume" in other.error
         assert sent(tmp_path) == []
         done = await engine.call("tell_about", {**ASK, "resume": {"run": run}}, call_id="second")
         assert done.success, done.error
         assert [name for name, _, _ in await calls(engine) if name.startswith("second")] == ["second/send", "second"]
         assert sent(tmp_path) == ["bob: See Page u"]
-        assert "cannot go on" in (await engine.call("tell_about", {**ASK, "resume": {"run": run}})).error
+        assert "cannot resume" in (await engine.call("tell_about", {**ASK, "resume": {"run": run}})).error
 
 
 async def test_what_may_have_happened_is_not_repeated_unasked(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ async def test_what_may_have_happened_is_not_repeated_unasked(tmp_path: Path) ->
         assert not (await engine.call("tell_about", ASK)).success
         broken.unlink()
         unsure = await engine.call("tell_about", {**ASK, "resume": {}})
-        assert "nobody knows whether that happened" in unsure.error
+        assert "it is unknown whether that succeeded" in unsure.error
         assert sent(tmp_path) == []
         assert (await engine.call("tell_about", {**ASK, "resume": {"repeat": True}})).success
         assert sent(tmp_path) == ["bob: See Page u"]
@@ -224,7 +224,7 @@ async def test_one_that_fails_is_quarantined_like_any_skill(tmp_path: Path) -> N
         await taught(engine, wrong, [case])
         for number in range(3):
             failed = await engine.call("tell_about", {"url": f"u{number}"})
-            assert "/fetch/author leads nowhere" in failed.error
+            assert "/fetch/author does not exist" in failed.error
         assert "quarantined" in failed.error
         assert "tell_about" not in [spec.name for spec in await engine.get_active_tool_definitions()]
         assert "nothing was run" in (await engine.call("tell_about", {"url": "u"})).error
@@ -283,28 +283,28 @@ async def test_what_was_composed_travels_and_is_proved_with_the_tools_that_are_t
         assert await engine.need(SkillLibrary).skills() == []
 
 
-async def arrive(engine: Engine, file: Path) -> Brought:
+async def arrive(engine: Engine, file: Path) -> ImportResult:
     library = engine.need(SkillLibrary)
     composer = Composer(library, engine.need(InnerCalls), engine.sandbox, Turn())
-    (one,) = await bring_in(file, library, composer=composer, provenance={"by": "import"})
+    (one,) = await import_skills(file, library, composer=composer, provenance={"by": "import"})
     return one
 
 
 async def test_runs_are_bounded_for_each_user_and_forgotten(tmp_path: Path) -> None:
     async with opened(tmp_path) as engine:
         runs = engine.need(KeptRuns)
-        first = runs.begin(Call("ann", "s", 1, {"n": 0}))
+        first = runs.begin(ComposedCall("ann", "s", 1, {"n": 0}))
         runs.finished(first, "big", "x" * (5 << 20))
         runs.stop(first)
-        again = runs.go_on(first.id, Call("ann", "s", 1, {"n": 0}))
+        again = runs.go_on(first.id, ComposedCall("ann", "s", 1, {"n": 0}))
         assert (again.finished, again.unsure) == ({}, {"big"})
         with pytest.raises(RunMissing, match="it is running"):
-            runs.go_on(first.id, Call("ann", "s", 1, {"n": 0}))
+            runs.go_on(first.id, ComposedCall("ann", "s", 1, {"n": 0}))
         runs.stop(again)
         for number in range(50):
-            runs.stop(runs.begin(Call("ann", "s", 1, {"n": number + 1})))
-        with pytest.raises(RunMissing, match="there is no run"):
-            runs.go_on(first.id, Call("ann", "s", 1, {"n": 0}))
+            runs.stop(runs.begin(ComposedCall("ann", "s", 1, {"n": number + 1})))
+        with pytest.raises(RunMissing, match="you have no run"):
+            runs.go_on(first.id, ComposedCall("ann", "s", 1, {"n": 0}))
 
 
 async def test_a_cancelled_call_stops_its_step_and_can_be_gone_on_with(tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ async def test_a_cancelled_call_stops_its_step_and_can_be_gone_on_with(tmp_path:
             assert (await call).audit.end == "killed"
         assert [end for name, _, end in await calls(engine) if name == "held/hold"] == ["killed"]
         (tmp_path / "workspace" / "let_go").touch()
-        assert "nobody knows" in (await engine.call("note_and_hold", {"text": "hi", "resume": {}})).error
+        assert "it is unknown" in (await engine.call("note_and_hold", {"text": "hi", "resume": {}})).error
         done = await engine.call("note_and_hold", {"text": "hi", "resume": {"repeat": True}})
         assert done.output == "let go", done.error
         assert sent(tmp_path) == ["ann: hi"]

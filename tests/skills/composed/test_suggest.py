@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from acquired_skills.composed.pipeline import read_pipeline
-from acquired_skills.composed.suggest import suggested
+from acquired_skills.composed.suggest import suggest_pipelines
 from engine.contract.turn import Turn
 from engine.faces.cli.main import app
 from tests.skills.composed.parts import TOOLS, opened
@@ -35,18 +35,18 @@ def repeated(times: int = 3) -> list[dict[str, Any]]:
 
 
 def test_a_repeated_sequence_is_a_pipeline_with_its_mappings_guessed() -> None:
-    (found,) = suggested(repeated(), SPECS)
+    (found,) = suggest_pipelines(repeated(), SPECS)
     assert (found.tools, found.times) == (("read_page", "send_note", "burn_notes"), 3)
     read, send, burn = found.pipeline["steps"]
     assert read["inputs"] == {"url": {"from": "/arguments/url"}}
     assert send["inputs"] == {"to": "bob", "text": {"from": "/read_page_1/FILL_IN"}}
     assert burn["inputs"] == {"count": {"from": "/arguments/count"}, "url": {"from": "/arguments/url"}}
     assert read_pipeline(json.dumps(found.pipeline))
-    assert "what step 1 made" in found.notes[0]
+    assert "made by step 1" in found.notes[0]
 
 
 def test_nothing_is_made_of_what_came_seldom_failed_was_another_users_or_long_apart() -> None:
-    assert suggested(repeated(2), SPECS) == []
+    assert suggest_pipelines(repeated(2), SPECS) == []
     for spoiled in (
         [each | {"success": each["tool"] != "send_note"} for each in repeated()],
         [each | {"user": f"user{index % 2}"} for index, each in enumerate(repeated())],
@@ -54,7 +54,7 @@ def test_nothing_is_made_of_what_came_seldom_failed_was_another_users_or_long_ap
         [each | {"arguments": each["arguments"][:9]} for each in repeated()],
         [each | {"call_id": f"outer/{index}"} for index, each in enumerate(repeated())],
     ):
-        assert all(len(each.tools) < 3 for each in suggested(spoiled, SPECS))
+        assert all(len(each.tools) < 3 for each in suggest_pipelines(spoiled, SPECS))
 
 
 @pytest.mark.asyncio
@@ -84,7 +84,7 @@ def test_the_commands_compose_and_suggest(tmp_path: Path) -> None:
     file.write_text(json.dumps({**described, "pipeline": {"steps": [call], "output": {"from": "/later/status"}}}))
     refused = run("skills", "compose", str(file), "--json")
     assert refused.exit_code == 1, refused.output
-    assert "no `later` is there" in json.loads(refused.stdout)["problems"][0]["text"]
+    assert "`later` is not available there" in json.loads(refused.stdout)["problems"][0]["text"]
     file.write_text(json.dumps({**described, "pipeline": {"steps": [call], "output": {"from": "/now/status"}}}))
     done = run("skills", "compose", str(file))
     assert "how_it_is version 1 is admitted: 1 case passed." in done.stdout, done.output

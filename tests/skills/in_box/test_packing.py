@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from acquired_skills.in_box.packing import NotPackable, packed, packed_exception, unpacked, unpacked_exception
+from acquired_skills.model.parsed import ParsedSource
 from acquired_skills.proof.declarations import declarations
-from acquired_skills.proof.impure_tests import reaching
-from acquired_skills.proof.wrong_answers import WAYS, perturbed
+from acquired_skills.proof.impure_tests import impure_tests
+from acquired_skills.proof.wrong_answers import WAYS, wrong_answer
 
 pytestmark = pytest.mark.spec("SKILL-7")
 HERE = types.ModuleType("nowhere")
@@ -57,7 +58,7 @@ def test_a_value_is_the_same_with_its_types_after_it_went_as_json(value: Any) ->
 @given(VALUES)
 def test_a_wrong_answer_can_be_made_of_any_and_differs(value: Any) -> None:
     wire = packed(value, "nowhere")
-    made = [perturbed({"value": wire}, way) for way in range(WAYS)]
+    made = [wrong_answer({"value": wire}, way) for way in range(WAYS)]
     assert any(each != {"value": wire} for each in made)
     for each in made:
         unpacked(json.loads(json.dumps(each["value"])), HERE)
@@ -66,7 +67,7 @@ def test_a_wrong_answer_can_be_made_of_any_and_differs(value: Any) -> None:
 def test_some_wrong_answer_is_wrong_in_every_part() -> None:
     """So that a test of any one part is told from a test of the kind."""
     wire = {"object": ["Span", {"first": 1, "last": {"date": "2026-01-08"}, "both": [1, {"tuple": [2, 3]}]}]}
-    made = [perturbed({"value": wire}, way)["value"]["object"][1] for way in range(WAYS)]
+    made = [wrong_answer({"value": wire}, way)["value"]["object"][1] for way in range(WAYS)]
     assert any(each["last"] != {"date": "2026-01-08"} and each["first"] != 1 for each in made)
     assert any(
         len(each["both"]) == 2 and each["both"][0] != 1 and each["both"][1] != {"tuple": [2, 3]} for each in made
@@ -116,7 +117,7 @@ def test_only_what_is_declared_and_computes_nothing_is_taken_from_a_skill() -> N
         "class Worse(BaseModel):\n    name: str = os.getenv('x')\n\nclass Able(BaseModel):\n    def go(self): os._exit(0)\n\n"
         "def work(): os._exit(0)\n"
     )
-    taken = declarations(source)
+    taken = declarations(ParsedSource.parse(source).tree)
     for name in ("LIMIT = 3", "class Kind", "class Bad(ValueError)", "class Item"):
         assert name in taken
     for name in ("os", "NOW", "Worse", "Able", "work"):
@@ -128,4 +129,4 @@ def test_tests_that_patch_are_told_by_reading_them() -> None:
         "def helper(monkeypatch): monkeypatch.setattr('a.b', 1)\ndef test_a(monkeypatch): helper(monkeypatch)\n"
         "def test_b(monkeypatch, tmp_path): monkeypatch.chdir(tmp_path)\ndef test_c(caplog): pass\ndef test_d(): pass\n"
     )
-    assert reaching(source) == {"helper", "test_a", "test_c"}
+    assert impure_tests(ParsedSource.parse(source)) == {"helper", "test_a", "test_c"}

@@ -4,7 +4,7 @@ import importlib.metadata
 
 import pytest
 
-from acquired_skills.jobs.environment import environment_of, not_allowed, told
+from acquired_skills.jobs.environment import environment_of, not_allowed, refused_connections
 from acquired_skills.jobs.preload import preload_for
 from sandbox.contract import Connection, Destination
 
@@ -33,8 +33,10 @@ def test_refused_connections_are_told_once_each_and_private_ones_with_the_settin
     fine = Connection("a.example:443", allowed=True, reason="closed")
     unlisted = Connection("b.example:443", allowed=False, reason="not listed")
     private = Connection("c.example:443", allowed=False, reason="c.example is at 10.0.0.1, and it is a private address")
-    assert told([fine]) == ""
-    assert told([fine, unlisted, unlisted]) == "Connections that were refused: b.example:443 (not listed)."
-    assert told([private]).endswith("`allow_private` of `[egress]` in config.toml.")
+    assert refused_connections([fine]) == ""
+    assert (
+        refused_connections([fine, unlisted, unlisted]) == "Connections that were refused: b.example:443 (not listed)."
+    )
+    assert refused_connections([private]).endswith("`allow_private` of `[egress]` in config.toml.")
     many = [Connection(f"d{i}.example:1", allowed=False, reason="not listed") for i in range(50)]
-    assert "and 40 more" in told(many)
+    assert "and 40 more" in refused_connections(many)

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from acquired_skills.lifecycle.approvals import ANY, Allowed
+from acquired_skills.lifecycle.approvals import ANY, ApprovalPolicy
 from acquired_skills.model.proposal import Proposal
 from acquired_skills.model.provenance import in_one_line
+from acquired_skills.model.script_block import ScriptBlock, read_script_block
 from engine import Engine
 from engine.app.people import People
 from engine.app.settings import Settings, SkillSettings
@@ -100,20 +101,20 @@ async def test_where_nobody_can_be_asked_it_is_refused_with_what_would_allow_it(
 @pytest.mark.parametrize(
     ("allowed", "asked"),
     [
-        (Allowed(frozenset()), (["Six>=1.16"], [])),
-        (Allowed(frozenset({"six"})), ([], [])),
-        (Allowed(frozenset({"SIX"})), ([], [])),
-        (Allowed(frozenset({"sixx"})), (["Six>=1.16"], [])),
-        (Allowed(frozenset({ANY})), ([], [])),
-        (Allowed(frozenset({ANY}), always=True), (["Six>=1.16"], ["a.example:443"])),
+        (ApprovalPolicy(frozenset()), (["Six>=1.16"], [])),
+        (ApprovalPolicy(frozenset({"six"})), ([], [])),
+        (ApprovalPolicy(frozenset({"SIX"})), ([], [])),
+        (ApprovalPolicy(frozenset({"sixx"})), (["Six>=1.16"], [])),
+        (ApprovalPolicy(frozenset({ANY})), ([], [])),
+        (ApprovalPolicy(frozenset({ANY}), always=True), (["Six>=1.16"], ["a.example:443"])),
     ],
 )
 async def test_what_the_configuration_allows_is_not_asked_about(
-    allowed: Allowed, asked: tuple[list[str], list[str]]
+    allowed: ApprovalPolicy, asked: tuple[list[str], list[str]]
 ) -> None:
     block = '# dependencies = ["Six>=1.16"]\n# [tool.knackbox]\n# destinations = ["a.example:443"]'
-    assert allowed.asked_about(declaring(block)) == asked
-    assert allowed.asked_about(proposal()) == ([], [])
+    assert allowed.needing_approval(read_script_block(declaring(block).code)) == asked
+    assert allowed.needing_approval(ScriptBlock()) == ([], [])
 
 
 async def test_nothing_is_hidden_behind_what_a_person_is_shown(tmp_path: Path, box: NamespaceSandbox) -> None:

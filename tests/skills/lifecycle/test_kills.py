@@ -29,7 +29,7 @@ from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.model.proposal import Proposal
 from acquired_skills.model.skill import SkillError, SkillState
 from acquired_skills.portable.exporting import zipped
-from acquired_skills.portable.importing import bring_in
+from acquired_skills.portable.importing import import_skills
 from acquired_skills.proof.admission import Admission, admit
 from acquired_skills.store.trust import Trust
 from engine.registry.signing import SigningKey
@@ -95,13 +95,13 @@ async def change(library: SkillLibrary, pick: random.Random, home: Path, turn: i
             front = f"---\nname: {name.replace('_', '-')}\ndescription: {offered.description}\n---\n"
             files = {"SKILL.md": front, f"{name}.py": offered.code, f"test_{name}.py": offered.tests}
             file.write_bytes(zipped({name: {path: text.encode() for path, text in files.items()}}))
-            (brought,) = await bring_in(file, library, provenance={"by": "import"})
+            (brought,) = await import_skills(file, library, provenance={"by": "import"})
             assert brought.outcome in ("admitted", "refused"), brought.text
         case _:
             folder = home / "offered" / f"text-{turn}-{os.getpid()}"
             folder.mkdir(parents=True)
             (folder / "SKILL.md").write_text(f"---\nname: {folder.name}\ndescription: x\n---\n" + "y" * 50_000)
-            await bring_in(folder, library, provenance={})
+            await import_skills(folder, library, provenance={})
 
 
 def busy(done: int, home: Path, said: dict[tuple[str, bool], Admission], seed: int) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acquired_skills.model.script_block import BlockError, Declared, declared_in
+from acquired_skills.model.script_block import BlockError, ScriptBlock, read_script_block
 from acquired_skills.proof.static_checks import MAX_CODE_BYTES
 from sandbox.contract import Destination
 
@@ -30,9 +30,9 @@ def test_a_source_says_in_its_own_block_what_it_needs() -> None:
         "[tool.uv]",
         'index-url = "http://not.heeded"',
     )
-    wanted = Declared(("six>=1", "attrs"), (Destination("api.example.com", 443), Destination("::1", 8080)))
-    assert declared_in(source) == wanted
-    assert declared_in(source.replace("\n", "\r\n")) == wanted
+    wanted = ScriptBlock(("six>=1", "attrs"), (Destination("api.example.com", 443), Destination("::1", 8080)))
+    assert read_script_block(source) == wanted
+    assert read_script_block(source.replace("\n", "\r\n")) == wanted
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_a_source_says_in_its_own_block_what_it_needs() -> None:
     ["import six\n", "# /// script\n# ///\n", "# /// script\n# dependencies = ['six']\nx = 1\n", block("[tool.other]")],
 )
 def test_without_a_whole_block_nothing_is_declared(source: str) -> None:
-    assert declared_in(source) == Declared()
+    assert read_script_block(source) == ScriptBlock()
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_without_a_whole_block_nothing_is_declared(source: str) -> None:
         (["requires-python = 'new'"], "not a version specifier"),
         (["tool = 1"], "not a table"),
         (["[tool]", "knackbox = 'x'"], "not a table"),
-        (["[tool.knackbox]", "destination = ['a:1']"], "`destination`, which means nothing"),
+        (["[tool.knackbox]", "destination = ['a:1']"], "`destination`, which is not known"),
         (["[tool.knackbox]", "destinations = 'a:1'"], "list of strings"),
         (["[tool.knackbox]", "destinations = ['example.com']"], "not host:port"),
         (["[tool.knackbox]", "destinations = ['example.com:0']"], "not host:port"),
@@ -67,7 +67,7 @@ def test_without_a_whole_block_nothing_is_declared(source: str) -> None:
 )
 def test_a_block_that_cannot_be_followed_is_refused_and_told_why(lines: list[str], says: str) -> None:
     with pytest.raises(BlockError, match=re.escape(says)):
-        declared_in(block(*lines))
+        read_script_block(block(*lines))
 
 
 REFERENCE = re.compile(r"(?m)^# /// (?P<type>[a-zA-Z0-9-]+)$\s(?P<content>(^#(| .*)$\s)+)^# ///$")  # from PEP 723
@@ -82,22 +82,22 @@ def test_blocks_are_found_where_the_reference_finds_them(lines: list[str]) -> No
     found = [match for match in REFERENCE.finditer(source) if match["type"] == "script"]
     if len(found) > 1:
         with pytest.raises(BlockError, match="more than one"):
-            declared_in(source)
+            read_script_block(source)
         return
     content = "".join(line[2:] + "\n" for line in found[0]["content"].splitlines()) if found else ""
     try:
         expected = tuple(tomllib.loads(content).get("dependencies", []))
     except tomllib.TOMLDecodeError:
         with pytest.raises(BlockError, match="not TOML"):
-            declared_in(source)
+            read_script_block(source)
         return
-    assert declared_in(source).dependencies == expected
+    assert read_script_block(source).dependencies == expected
 
 
 @given(text=st.text(max_size=200))
 def test_any_text_in_a_block_is_either_understood_or_refused(text: str) -> None:
     try:
-        declared_in(block(*text.split("\n")))
+        read_script_block(block(*text.split("\n")))
     except BlockError:
         return
 
@@ -108,4 +108,4 @@ def test_a_source_full_of_openings_is_read_in_one_pass() -> None:
         source = lines * (MAX_CODE_BYTES // len(lines))
         for _ in range(100):
             with contextlib.suppress(BlockError):
-                declared_in(source)
+                read_script_block(source)

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from acquired_skills.portable.exporting import files_of, zipped
-from acquired_skills.portable.importing import Brought, bring_in
+from acquired_skills.portable.importing import ImportResult, import_skills
 from acquired_skills.store.instructions import Instructions
 from acquired_skills.store.skill_store import SkillStore
 from acquired_skills.store.trust import Trust
@@ -102,9 +102,9 @@ def test_an_export_has_the_same_bytes_whenever_and_wherever_it_is_made(tmp_path:
         }  # fmt: skip
 
 
-async def brought(home: Path, path: Path, box: NamespaceSandbox | None = None, **more: bool) -> list[Brought]:
+async def brought(home: Path, path: Path, box: NamespaceSandbox | None = None, **more: bool) -> list[ImportResult]:
     async with opened_library(home, box) as library:
-        return await bring_in(path, library, provenance={"by": "import", "user": "somebody"}, **more)
+        return await import_skills(path, library, provenance={"by": "import", "user": "somebody"}, **more)
 
 
 @ON_THE_BOX
@@ -118,7 +118,7 @@ async def test_a_skill_that_was_exported_proves_itself_again_where_it_arrives(
         made = await library.create(replace(proposal(examples=("one more",)), provenance={"by": "create_skill"}))
         file.write_bytes(exported(library.store, "add_one"))
     async with opened_library(there, box) as library:
-        (one,) = await bring_in(file, library, provenance={"by": "import", "user": "somebody"})
+        (one,) = await import_skills(file, library, provenance={"by": "import", "user": "somebody"})
         assert (one.outcome, one.version) == ("admitted", 1)
         got = await library.get("add_one")
         assert (got.code_sha256, got.tests_sha256) == (made.code_sha256, made.tests_sha256)
@@ -126,11 +126,11 @@ async def test_a_skill_that_was_exported_proves_itself_again_where_it_arrives(
         assert got.provenance["user"] == "somebody"
         assert got.provenance["imported"].startswith("add.zip, sha256 ")
         assert library.store.signer(got) == ""  # a signature of elsewhere is no proof here
-        (again,) = await bring_in(file, library, provenance={})
+        (again,) = await import_skills(file, library, provenance={})
         assert (again.outcome, again.version) == ("already", 1)
         newer = replace(proposal(body="return 1 + number"), provenance={})
         await library.create(newer)
-        (back,) = await bring_in(file, library, provenance={})
+        (back,) = await import_skills(file, library, provenance={})
         assert (back.outcome, back.version) == ("admitted", 3)
 
 
@@ -185,10 +185,10 @@ async def test_one_without_tests_is_text_that_is_listed_and_shown_and_never_run(
         assert read.files == ("scripts/pdf_forms.py",)
         assert (await library.verify()).foreign == ()
         (folder / "SKILL.md").write_text(FOREIGN + "More.\n")
-        (other,) = await bring_in(folder, library, provenance={})
+        (other,) = await import_skills(folder, library, provenance={})
         assert (other.outcome, "other instructions" in other.text) == ("refused", True)
         library.instructions.delete("pdf-forms")
-        (new,) = await bring_in(folder, library, provenance={})
+        (new,) = await import_skills(folder, library, provenance={})
         assert new.outcome == "instructions"
 
 

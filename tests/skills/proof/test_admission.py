@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from acquired_skills.in_box.effort import Effort
+from acquired_skills.model.parsed import ParsedProposal
 from acquired_skills.model.proposal import Proposal, SkillRefused
 from acquired_skills.proof.admission import Admission, admit
 from sandbox.namespace.backend import NamespaceSandbox
@@ -19,12 +20,12 @@ SOUND = "def test_adds():\n    assert add_one(1) == 2\n"
 
 async def refusal(box: NamespaceSandbox, offered: Proposal, earlier: str | None = None) -> str:
     with pytest.raises(SkillRefused) as refused:
-        await admit(offered, box, seed=1, effort=QUICK, earlier_tests=earlier)
+        await admit(ParsedProposal.parse(offered), box, seed=1, effort=QUICK, earlier_tests=earlier)
     return str(refused.value)
 
 
 async def admitted(box: NamespaceSandbox, offered: Proposal, earlier: str | None = None) -> Admission:
-    return await admit(offered, box, seed=1, effort=QUICK, earlier_tests=earlier)
+    return await admit(ParsedProposal.parse(offered), box, seed=1, effort=QUICK, earlier_tests=earlier)
 
 
 @pytest.mark.spec("SKILL-3", "SKILL-4", "SKILL-5")
@@ -121,7 +122,7 @@ BROKEN = {
     "exits while collected": (HEAD + "os._exit(0)\n\n" + SOUND, "exited with status 0 while pytest collected"),
     "ends pytest": (HEAD + "pytest.exit('done', 0)\n\n" + SOUND, "Exit: done"),
     "skips itself": (HEAD + "pytest.skip('x', allow_module_level=True)\n\n" + SOUND, "skips itself"),
-    "same name twice": (HEAD + SOUND + "\n\ndef test_x(:\n", "SyntaxError"),
+    "cannot be compiled": (HEAD + SOUND + "\n\nreturn 1\n", "SyntaxError"),
 }
 
 
@@ -164,8 +165,13 @@ async def test_a_signature_that_json_cannot_describe_is_refused_by_parameter(box
 async def test_code_that_never_ends_is_refused_within_the_limits(box: NamespaceSandbox) -> None:
     text = await refusal(box, proposal(body="while True: pass"))
     assert "test_adds takes too long" in text
-    with pytest.raises(SkillRefused, match="The time was up while the code was imported"):
-        await admit(proposal(code="while True: pass\n" + proposal().code), box, seed=1, effort=Effort(0.2, 0.2, 1.0))
+    with pytest.raises(SkillRefused, match="The time limit was reached while the code was imported"):
+        await admit(
+            ParsedProposal.parse(proposal(code="while True: pass\n" + proposal().code)),
+            box,
+            seed=1,
+            effort=Effort(0.2, 0.2, 1.0),
+        )
 
 
 async def test_what_json_cannot_hold_is_refused_before_anyone_calls_it(box: NamespaceSandbox) -> None:

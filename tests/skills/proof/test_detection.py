@@ -8,13 +8,16 @@ from types import CodeType
 import pytest
 
 from acquired_skills.in_box.effort import Effort
+from acquired_skills.model.parsed import ParsedProposal
 from acquired_skills.model.proposal import Proposal, SkillRefused
 from acquired_skills.proof.admission import admit
 from sandbox.namespace.backend import NamespaceSandbox
 from tests.skills.parts import proposal
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("SKILL-6", "SKILL-7")]
-EFFORT = Effort(total_s=40.0, mutants_s=120.0, judge_s=120.0, nearby_s=20.0)  # so that a busy machine changes no score
+EFFORT = Effort(
+    total_s=40.0, mutants_s=120.0, judge_s=120.0, similar_calls_s=20.0
+)  # so that a busy machine changes no score
 SCORE = re.compile(r"The tests notice (\d+) of (\d+) small changes")
 
 # The same code but for one word. The first is what the gate's own code was found by.
@@ -100,7 +103,7 @@ def skill(watch: str, word: str) -> Proposal:
 
 async def refusal(box: NamespaceSandbox, offered: Proposal) -> str:
     with pytest.raises(SkillRefused) as refused:
-        await admit(offered, box, seed=1, effort=EFFORT)
+        await admit(ParsedProposal.parse(offered), box, seed=1, effort=EFFORT)
     return str(refused.value)
 
 
@@ -132,7 +135,7 @@ async def test_code_that_knows_the_hash_of_its_own_code_is_refused_for_looking_a
     code = f'import hashlib\n\n_KNOWN = "{_hash_of_fee()}"\n{CODE.format(watch=watch)}'
     text = await refusal(box, replace(skill(watch, ""), code=code))
     assert "[replay]" in text
-    assert "which means the same: it must not depend on how its own code is written" in text
+    assert "which means the same: the result must not depend on how its own code is written" in text
 
 
 def _hash_of_fee() -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from acquired_skills.in_box.effort import Effort
+from acquired_skills.model.parsed import ParsedProposal
 from acquired_skills.model.proposal import Proposal, SkillRefused
 from acquired_skills.proof.admission import admit
 from acquired_skills.proof.duplicates import Neighbour
@@ -13,7 +14,7 @@ from sandbox.namespace.backend import NamespaceSandbox
 from tests.skills.parts import opened_library, proposal
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("SKILL-8")]
-QUICK = Effort(stub_test_s=0.5, test_s=1.0, total_s=20.0, doubles_s=2.0)
+QUICK = Effort(stub_test_s=0.5, test_s=1.0, total_s=20.0, duplicates_s=2.0)
 
 MORE = "from {name} import {name}\n\n\ndef test_adds():\n    assert {name}(1) == 2\n\n\ndef test_ends():\n    assert {name}(-5) == 0\n"
 CLAMPED = "return max(number + 1, 0)"
@@ -32,7 +33,7 @@ async def test_one_that_a_skill_doubles_is_refused_by_its_name_and_one_that_does
 ) -> None:
     async with opened_library(tmp_path, box, compared=5) as library:
         await library.create(proposal("add_one"))
-        with pytest.raises(SkillRefused, match=r"\[duplicate\] The skill `add_one` answers already as this one does"):
+        with pytest.raises(SkillRefused, match=r"\[duplicate\] The skill `add_one` already returns the same results"):
             await library.create(proposal("increment"))
         made = await library.create(clamped("clamped_add"))
         assert made.admission["compared"] == 1
@@ -64,7 +65,9 @@ BAD = {
 
 @pytest.mark.parametrize("code", BAD.values(), ids=BAD.keys())
 async def test_one_that_cannot_do_it_costs_a_moment_and_is_no_double(box: NamespaceSandbox, code: bytes) -> None:
-    found = await admit(proposal(), box, seed=1, neighbours=[Neighbour("other", code)], effort=QUICK)
+    found = await admit(
+        ParsedProposal.parse(proposal()), box, seed=1, neighbours=[Neighbour("other", code)], effort=QUICK
+    )
     assert found.report["compared"] == 1
     assert found.report["mutants"]["killed"] == found.report["mutants"]["made"]
 
@@ -73,8 +76,8 @@ async def test_what_one_of_them_does_to_its_process_does_not_reach_the_next(box:
     meddling = b"import os\nos.setsid()\n\ndef a_first(number): return 0\n"
     same = b"def b_second(number): return number + 1\n"
     neighbours = [Neighbour("a_first", meddling), Neighbour("b_second", same)]
-    with pytest.raises(SkillRefused, match="`b_second` answers"):
-        await admit(proposal(), box, seed=1, neighbours=neighbours, effort=QUICK)
+    with pytest.raises(SkillRefused, match="`b_second` already returns"):
+        await admit(ParsedProposal.parse(proposal()), box, seed=1, neighbours=neighbours, effort=QUICK)
 
 
 async def test_one_whose_types_are_richer_than_json_is_asked_as_it_is_called(box: NamespaceSandbox) -> None:
@@ -84,8 +87,10 @@ async def test_one_whose_types_are_richer_than_json_is_asked_as_it_is_called(box
         code='def add_one(number: int) -> str:\n    """A day.\n\n    Args:\n        number: which.\n    """\n'
         "    return f'2026-01-{number:02}'\n",
     )
-    with pytest.raises(SkillRefused, match="`other` answers"):
-        await admit(offered, box, seed=1, neighbours=[Neighbour("other", code, plain=False)], effort=QUICK)
+    with pytest.raises(SkillRefused, match="`other` already returns"):
+        await admit(
+            ParsedProposal.parse(offered), box, seed=1, neighbours=[Neighbour("other", code, plain=False)], effort=QUICK
+        )
 
 
 # Each says that it is a double in another way that its box leaves it: none of them knows the right answers.
@@ -116,7 +121,9 @@ FORGED = {
 @pytest.mark.parametrize("code", FORGED.values(), ids=FORGED.keys())
 async def test_one_that_lies_keeps_no_other_skill_away(box: NamespaceSandbox, code: str) -> None:
     offered = asserting("assert [add_one(n) for n in (1, 5, -7)] == [2, 6, -6]")
-    found = await admit(offered, box, seed=1, neighbours=[Neighbour("other", code.encode())], effort=QUICK)
+    found = await admit(
+        ParsedProposal.parse(offered), box, seed=1, neighbours=[Neighbour("other", code.encode())], effort=QUICK
+    )
     assert found.report["compared"] == 1
 
 
@@ -165,10 +172,12 @@ async def test_three_calls_that_json_holds_are_enough_or_all_that_there_are(
     offered = asserting(f"assert add_one(1) == 2\n    {line}", body=body)
     effort = replace(QUICK, threshold=0.0)
     if enough:
-        with pytest.raises(SkillRefused, match="`other` answers"):
-            await admit(offered, box, seed=1, neighbours=[same], effort=effort)
+        with pytest.raises(SkillRefused, match="`other` already returns"):
+            await admit(ParsedProposal.parse(offered), box, seed=1, neighbours=[same], effort=effort)
     else:
-        assert (await admit(offered, box, seed=1, neighbours=[same], effort=effort)).report["compared"] == 0
+        assert (await admit(ParsedProposal.parse(offered), box, seed=1, neighbours=[same], effort=effort)).report[
+            "compared"
+        ] == 0
 
 
 async def test_an_exception_is_an_answer_like_a_value(box: NamespaceSandbox) -> None:
@@ -178,5 +187,7 @@ async def test_an_exception_is_an_answer_like_a_value(box: NamespaceSandbox) -> 
         "\n\ndef test_refuses():\n    with pytest.raises(ValueError, match='-1'):\n        add_one(-1)\n"
     )
     other = Neighbour("other", b"def other(number): return number + 1\n")
-    found = await admit(proposal(body=body, tests=tests), box, seed=1, neighbours=[other], effort=QUICK)
+    found = await admit(
+        ParsedProposal.parse(proposal(body=body, tests=tests)), box, seed=1, neighbours=[other], effort=QUICK
+    )
     assert found.report["compared"] == 1

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from acquired_skills.proof.answers import same_answer
 from acquired_skills.proof.facts import facts_of, is_call
-from acquired_skills.proof.isolated_runner import alike
 
 pytestmark = pytest.mark.spec("SKILL-7")
 JSON = st.recursive(
@@ -30,8 +30,8 @@ def shuffled(value: Any, chance: random.Random) -> Any:
 
 @given(JSON, st.randoms(use_true_random=False))
 def test_answers_are_alike_in_whatever_order_they_come(value: Any, chance: random.Random) -> None:
-    assert alike({"value": value}, {"value": shuffled(value, chance)})
-    assert not alike({"value": value}, {"value": [value, "more"]})
+    assert same_answer({"value": value}, {"value": shuffled(value, chance)})
+    assert not same_answer({"value": value}, {"value": [value, "more"]})
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_answers_are_alike_in_whatever_order_they_come(value: Any, chance: rando
 def test_a_call_that_is_none_is_no_report(forged: dict[str, Any]) -> None:
     assert not is_call(forged)
     report = {"phase": "tests", "runs": [], "returned": {"asked": [{"test": "skill/t.py::test_it", "call": forged}]}}
-    with pytest.raises(ValueError, match="it is no call"):
+    with pytest.raises(ValueError, match="it is not a call"):
         facts_of(report)
     report["returned"]["asked"][0]["call"] = {"arguments": [], "named": {}}  # type: ignore[index]
     assert facts_of(report)

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from acquired_skills.in_box.effort import Effort
+from acquired_skills.model.parsed import ParsedProposal
 from acquired_skills.model.proposal import Proposal, SkillRefused
 from acquired_skills.proof.admission import admit
-from acquired_skills.proof.admission_report import brief, lines
+from acquired_skills.proof.admission_report import report_lines, report_summary
 from sandbox.namespace.backend import NamespaceSandbox
 from tests.skills.parts import proposal
 
@@ -20,7 +21,7 @@ SOUND = "def test_adds():\n    assert (add_one(1), add_one(5)) == (2, 6)\n"
 
 async def refusal(box: NamespaceSandbox, offered: Proposal) -> str:
     with pytest.raises(SkillRefused) as refused:
-        await admit(offered, box, seed=1, effort=QUICK)
+        await admit(ParsedProposal.parse(offered), box, seed=1, effort=QUICK)
     return str(refused.value)
 
 
@@ -31,7 +32,7 @@ def skill(code: str, tests: str) -> Proposal:
 LIES = {
     "right only where pytest is": (
         "import sys\n    return number + 1 if 'pytest' in sys.modules else 0",
-        "gives `2` beside its tests and `0` without them",
+        "gives `2` with its tests and `0` without them",
     ),
     "right only once": (
         "import sys\n    sys.seen = getattr(sys, 'seen', 0) + 1\n    return number + (sys.seen <= 2)",
@@ -40,7 +41,7 @@ LIES = {
     "reads its tests": (
         "import re, pathlib\n    text = pathlib.Path(__file__).with_name('test_add_one.py').read_text()\n"
         "    return number + (1 if 'assert' in text else 2)",
-        "gives `2` beside its tests and FileNotFoundError without them",
+        "gives `2` with its tests and FileNotFoundError without them",
     ),
     "is equal to everything": (
         "class All(int):\n        __hash__ = None\n        def __eq__(self, other): return True\n    return All(0)",
@@ -82,7 +83,10 @@ async def test_a_test_that_takes_any_exception_for_the_right_one_is_named(box: N
         box, proposal(body=body, tests=HEAD + SOUND + any_will_do.format("Exception"))
     )
     found = await admit(
-        proposal(body=body, tests=HEAD + SOUND + any_will_do.format("ValueError")), box, seed=1, effort=QUICK
+        ParsedProposal.parse(proposal(body=body, tests=HEAD + SOUND + any_will_do.format("ValueError"))),
+        box,
+        seed=1,
+        effort=QUICK,
     )
     assert found.tests == 2
 
@@ -170,7 +174,7 @@ def test_reaches_in(monkeypatch):
 async def test_classes_exceptions_changed_arguments_and_files_go_from_one_box_to_the_other(
     box: NamespaceSandbox,
 ) -> None:
-    found = await admit(skill(MODELS, MODEL_TESTS), box, seed=1, effort=QUICK)
+    found = await admit(ParsedProposal.parse(skill(MODELS, MODEL_TESTS)), box, seed=1, effort=QUICK)
     assert found.report["not_replayed"] == ["test_reaches_in"]
     assert found.report["replayed"] >= 5
     assert found.report["red"]["test_writes_a_file"]
@@ -188,10 +192,10 @@ async def test_a_refusal_is_short_and_a_report_is_readable_bounded_and_survives_
         "\n    ".join(f"if number == {n}:\n        return {n * 7}" for n in range(100, 160)) + "\n    return number + 1"
     )
     assert len(await refusal(box, proposal(body=body, tests=HEAD + SOUND))) < 1_500
-    found = await admit(proposal(tests=HEAD + SOUND), box, seed=1, effort=QUICK)
-    told = "\n".join(lines(found.report))
+    found = await admit(ParsedProposal.parse(proposal(tests=HEAD + SOUND)), box, seed=1, effort=QUICK)
+    told = "\n".join(report_lines(found.report))
     for part in ("test_adds fails on", "green ", "calls replayed without the tests: 2", "mutants noticed:", "took "):
         assert part in told
-    assert brief(found.report).startswith("1 tests, ")
+    assert report_summary(found.report).startswith("1 tests, ")
     nonsense: dict[str, Any] = {"tests": 7, "red": [], "mutants": {"killed": "all", "survived": 3}, "seconds": None}
-    assert (list(lines(nonsense)), brief(nonsense)) == ([], "")
+    assert (list(report_lines(nonsense)), report_summary(nonsense)) == ([], "")

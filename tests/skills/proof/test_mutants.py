@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from acquired_skills.in_box.effort import Effort
+from acquired_skills.model.parsed import ParsedProposal
 from acquired_skills.model.proposal import SkillRefused
 from acquired_skills.proof.admission import admit
-from acquired_skills.proof.mutation.mutants import Mutant, mutants
+from acquired_skills.proof.mutation.mutants import Mutant, make_mutants
 from sandbox.namespace.backend import NamespaceSandbox
 from tests.skills.parts import proposal
 
@@ -44,7 +45,7 @@ def work(items: list[int], text: str = "a1", *, deep: bool = False) -> object:
 
 
 def changes(source: str, most: int = 1000, seed: int = 1) -> list[tuple[str, str]]:
-    return [(each.before, each.after) for each in mutants(ast.parse(source), most, seed)]
+    return [(each.before, each.after) for each in make_mutants(ast.parse(source), most, seed)]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,7 @@ def test_each_of_them_is_code_that_differs_from_what_stood_there() -> None:
     assert made > 60
     for index in range(made):
         tree = ast.parse(EVERYTHING)
-        mutant = mutants(tree, 1000, 1)[index]
+        mutant = make_mutants(tree, 1000, 1)[index]
         mutant.make()
         compile(tree, "work.py", "exec")
         assert ast.unparse(tree) != ast.unparse(ast.parse(EVERYTHING)), (mutant.before, mutant.after)
@@ -101,8 +102,8 @@ def test_each_of_them_is_code_that_differs_from_what_stood_there() -> None:
 @given(most=some.integers(0, 60), seed=some.integers(0, 1000))
 def test_the_choice_is_the_same_for_the_same_seed_and_no_line_is_left_out_for_another(most: int, seed: int) -> None:
     tree = ast.parse(EVERYTHING)
-    chosen, everything = mutants(tree, most, seed), mutants(tree, 1000, seed)
-    again = mutants(copy.deepcopy(tree), most, seed)
+    chosen, everything = make_mutants(tree, most, seed), make_mutants(tree, 1000, seed)
+    again = make_mutants(copy.deepcopy(tree), most, seed)
     assert [told(each) for each in chosen] == [told(each) for each in again]
     assert len(chosen) == min(most, len(everything))
     lines = {each.line for each in everything}
@@ -125,10 +126,10 @@ class TestAtTheGate:
         self, box: NamespaceSandbox
     ) -> None:
         with pytest.raises(SkillRefused) as refused:
-            await admit(proposal(body=BODY, tests=WEAK), box, seed=1, effort=QUICK)
+            await admit(ParsedProposal.parse(proposal(body=BODY, tests=WEAK)), box, seed=1, effort=QUICK)
         text = str(refused.value)
         assert "[mutants] The tests notice" in text
-        assert "and 66% is asked for" in text
+        assert "and 66% is required" in text
         assert "- line 7: `number > 100` -> `number >= 100`" in text
         assert "- line 8: `100` -> `101`" in text
         assert "line 9" not in text
@@ -136,13 +137,15 @@ class TestAtTheGate:
     async def test_tests_that_notice_enough_are_admitted_and_the_report_says_how_many(
         self, box: NamespaceSandbox
     ) -> None:
-        found = await admit(proposal(body=BODY, tests=STRONG), box, seed=1, effort=QUICK)
+        found = await admit(ParsedProposal.parse(proposal(body=BODY, tests=STRONG)), box, seed=1, effort=QUICK)
         met = found.report["mutants"]
         assert met["killed"] == met["made"] > 8
         assert met["survived"] == []
 
     async def test_who_asks_for_none_gets_none(self, box: NamespaceSandbox) -> None:
-        found = await admit(proposal(body=BODY, tests=WEAK), box, seed=1, effort=replace(QUICK, threshold=0.0))
+        found = await admit(
+            ParsedProposal.parse(proposal(body=BODY, tests=WEAK)), box, seed=1, effort=replace(QUICK, threshold=0.0)
+        )
         assert found.report["mutants"] == {}
 
     async def test_a_change_that_never_ends_or_ends_the_process_is_noticed(self, box: NamespaceSandbox) -> None:
@@ -151,12 +154,14 @@ class TestAtTheGate:
             HEAD
             + "def test_adds():\n    assert (add_one(1), add_one(-3), add_one(76), add_one(78)) == (2, 1, 77, 79)\n"
         )
-        found = await admit(proposal(body=body, tests=tests), box, seed=1, effort=QUICK)
+        found = await admit(ParsedProposal.parse(proposal(body=body, tests=tests)), box, seed=1, effort=QUICK)
         left = {each["before"] for each in found.report["mutants"]["survived"]}
         assert "number += 1" not in left
         assert found.report["mutants"]["killed"] > len(found.report["mutants"]["survived"])
 
     async def test_when_the_time_is_up_those_that_were_met_decide(self, box: NamespaceSandbox) -> None:
         none_met = replace(QUICK, mutants_s=0.0)
-        met = (await admit(proposal(body=BODY, tests=WEAK), box, seed=1, effort=none_met)).report["mutants"]
+        met = (await admit(ParsedProposal.parse(proposal(body=BODY, tests=WEAK)), box, seed=1, effort=none_met)).report[
+            "mutants"
+        ]
         assert (met["made"] > 8, met["killed"], met["survived"]) == (True, 0, [])

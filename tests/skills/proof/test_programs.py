@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from acquired_skills.proof.mutation.mutants import Mutant, mutants
-from acquired_skills.proof.mutation.neutral import neutrals
-from acquired_skills.proof.mutation.programs import Source
+from acquired_skills.model.parsed import ParsedSource
+from acquired_skills.proof.mutation.mutants import Mutant, make_mutants
+from acquired_skills.proof.mutation.neutral import neutral_changes
+from acquired_skills.proof.mutation.programs import MutantWriter
 
 pytestmark = pytest.mark.spec("SKILL-6")
 
@@ -56,27 +57,27 @@ def work(items, text = "a1"):  # keeps its comment
 CALLS = (([],), ([3, 1, 2, 8],), ([5, 600, 700], "zé"), (list(range(14)), "abc"))
 
 
-def written(source: Source, mutant: Mutant) -> str:
+def written(source: MutantWriter, mutant: Mutant) -> str:
     text = source.changed(mutant)
     assert text is not None, (mutant.before, mutant.after)
     return text
 
 
-def meant(source: Source, mutant: Mutant) -> str:
+def meant(source: MutantWriter, mutant: Mutant) -> str:
     mutant.make()
     try:
-        return ast.dump(ast.parse(ast.unparse(source.tree)))
+        return ast.dump(ast.parse(ast.unparse(source.source.tree)))
     finally:
         mutant.undo()
 
 
 @pytest.mark.parametrize("code", [AWKWARD, AWKWARD.replace("\n", "\r\n")], ids=["lines", "CRLF"])
 def test_every_mutant_is_a_program_that_differs_from_the_skill_in_one_place_and_moves_no_line(code: str) -> None:
-    source = Source(code)
-    made = mutants(source.tree, 10_000, 1)
-    made += neutrals(source.tree, made, 10_000, random.Random(1))
+    source = MutantWriter(ParsedSource.parse(code))
+    made = make_mutants(source.source.tree, 10_000, 1)
+    made += neutral_changes(source.source.tree, made, 10_000, random.Random(1))
     assert len(made) > 120
-    before = ast.dump(source.tree, include_attributes=True)
+    before = ast.dump(source.source.tree, include_attributes=True)
     lines = code.split("\n")
     for mutant in made:
         text = written(source, mutant)
@@ -85,13 +86,13 @@ def test_every_mutant_is_a_program_that_differs_from_the_skill_in_one_place_and_
         assert len(changed) == len(lines)
         end = max(mutant.place.end_lineno or 0, mutant.line)
         assert (changed[: mutant.line - 1], changed[end + 3 :]) == (lines[: mutant.line - 1], lines[end + 3 :])
-    assert ast.dump(source.tree, include_attributes=True) == before
+    assert ast.dump(source.source.tree, include_attributes=True) == before
 
 
 def test_the_code_of_functions_that_were_not_changed_is_the_same() -> None:
-    source = Source(AWKWARD)
+    source = MutantWriter(ParsedSource.parse(AWKWARD))
     work = code_of(AWKWARD, "work")
-    for mutant in mutants(source.tree, 10_000, 1):
+    for mutant in make_mutants(source.source.tree, 10_000, 1):
         if mutant.line < AWKWARD[: AWKWARD.index("def work")].count("\n"):
             assert code_of(written(source, mutant), "work") == work  # line table and constants included
 
@@ -104,9 +105,9 @@ def code_of(text: str, name: str) -> CodeType:
 @settings(deadline=None, max_examples=25)
 @given(some.integers(0, 10_000))
 def test_a_neutral_change_is_other_code_that_answers_the_same(seed: int) -> None:
-    source = Source(AWKWARD)
-    made = mutants(source.tree, 10_000, 1)
-    for neutral in neutrals(source.tree, made, 12, random.Random(seed)):
+    source = MutantWriter(ParsedSource.parse(AWKWARD))
+    made = make_mutants(source.source.tree, 10_000, 1)
+    for neutral in neutral_changes(source.source.tree, made, 12, random.Random(seed)):
         text = written(source, neutral)
         assert text != AWKWARD
         assert answers(text) == answers(AWKWARD), (neutral.before, neutral.after)
@@ -121,15 +122,17 @@ def answers(text: str) -> list[object]:
 
 
 def test_neutral_changes_are_spread_over_the_lines_and_chosen_by_chance() -> None:
-    source = Source(AWKWARD)
-    made = mutants(source.tree, 10_000, 1)
-    chosen = [neutrals(source.tree, made, 3, random.Random(seed)) for seed in range(8)]
+    source = MutantWriter(ParsedSource.parse(AWKWARD))
+    made = make_mutants(source.source.tree, 10_000, 1)
+    chosen = [neutral_changes(source.source.tree, made, 3, random.Random(seed)) for seed in range(8)]
     assert all(len({each.line for each in some}) == 3 for some in chosen)
     assert len({tuple(each.line for each in some) for some in chosen}) > 4
 
 
 def test_no_constant_is_rebuilt_where_the_code_asks_whether_two_values_are_one() -> None:
-    source = Source("def work(a):\n    return a is LIMIT or a == 1000\n\n\nLIMIT = 1000\n")
-    made = mutants(source.tree, 100, 1)
+    source = MutantWriter(ParsedSource.parse("def work(a):\n    return a is LIMIT or a == 1000\n\n\nLIMIT = 1000\n"))
+    made = make_mutants(source.source.tree, 100, 1)
     for seed in range(20):
-        assert all("1001" not in each.after for each in neutrals(source.tree, made, 10, random.Random(seed)))
+        assert all(
+            "1001" not in each.after for each in neutral_changes(source.source.tree, made, 10, random.Random(seed))
+        )

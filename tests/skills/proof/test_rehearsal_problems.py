@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from acquired_skills.proof.rehearsal_problems import verdict
+from acquired_skills.proof.rehearsal_problems import rehearsal_problems
 from sandbox.contract import CodeError, End, Outcome, Usage
 
 A, B = "skill/test_x.py::test_a", "skill/test_x.py::test_b"
@@ -32,7 +32,7 @@ def facts(**changes: Any) -> dict[str, Any]:
 
 
 def told(value: Any, end: End = End.OK, **more: Any) -> str:
-    return "\n".join(f"[{p.part}] {p.text}" for p in verdict("x", Outcome(end, value=value, **more)))
+    return "\n".join(f"[{p.part}] {p.text}" for p in rehearsal_problems("x", Outcome(end, value=value, **more)))
 
 
 def runs(*found: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
@@ -119,7 +119,7 @@ def test_one_green_run_is_not_enough() -> None:
             "[code] The process exited with status 0",
         ),
         ({"done": False, "phase": "collection", "ended": "killed by SIGKILL"}, "[tests] The process killed"),
-        ({"done": False, "phase": "tests", "ended": "time"}, "[limits] The time was up"),
+        ({"done": False, "phase": "tests", "ended": "time"}, "[limits] The time limit was reached"),
         ({"returned": {"unsendable": "set"}}, "[green] It returns a set"),
         ({"tests": [f"skill/t.py::{i}" for i in range(400)]}, "[tests] pytest collects 400"),
     ],
@@ -187,7 +187,7 @@ SOUND_CALL = {"positional": [1], "named": {}, "value": 2}
     ids=lambda lie: str(lie)[:50],
 )
 def test_what_is_no_report_speaks_against_admission_and_raises_nothing(lie: dict[str, Any]) -> None:
-    assert told(facts(**lie)).startswith("[limits] What came out of the box is no report of ours (")
+    assert told(facts(**lie)).startswith("[limits] The output of the box is not a valid report (")
 
 
 BOMB = {f"a{level}": {"allOf": [{"$ref": f"#/$defs/a{level - 1}"}] * 8} for level in range(1, 9)}

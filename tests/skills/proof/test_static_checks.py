@@ -6,20 +6,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acquired_skills.model.names import folder_name, name_problems, skill_name
-from acquired_skills.model.proposal import Proposal
-from acquired_skills.proof.static_checks import MAX_CODE_BYTES, check, imported_modules
+from acquired_skills.model.parsed import ParsedProposal, ParsedSource
+from acquired_skills.model.proposal import Proposal, ProposalProblem, SkillRefused
+from acquired_skills.model.script_block import ScriptBlock
+from acquired_skills.proof.static_checks import MAX_CODE_BYTES, check
 from sandbox.contract import Destination
 from tests.skills.parts import STATIC, proposal
 
 pytestmark = pytest.mark.spec("SKILL-2")
 
 
+def problems(offered: Proposal, allowed: frozenset[Destination] = frozenset()) -> tuple[ProposalProblem, ...]:
+    try:
+        check(offered, STATIC, allowed)
+    except SkillRefused as refused:
+        return refused.problems
+    return ()
+
+
 def refusals(**changes: object) -> str:
-    return "\n".join(f"[{one.part}] {one.text}" for one in check(proposal(**changes), STATIC))  # type: ignore[arg-type]
+    return "\n".join(f"[{one.part}] {one.text}" for one in problems(proposal(**changes)))
 
 
-def test_a_sound_proposal_passes() -> None:
-    assert check(proposal(), STATIC) == []
+def test_a_sound_proposal_is_parsed() -> None:
+    offered = proposal()
+    parsed = check(offered, STATIC)
+    assert parsed == ParsedProposal(offered, parsed.code, parsed.tests, ScriptBlock())
+    assert (parsed.code.text, parsed.tests.text) == (offered.code, offered.tests)
 
 
 @pytest.mark.parametrize(
@@ -37,8 +50,8 @@ def test_a_sound_proposal_passes() -> None:
         ("match", "keyword"),
         ("json", "standard library"),
         ("execute", "built-in tool"),
-        ("test_things", "meaning of its own"),
-        ("conftest", "meaning of its own"),
+        ("test_things", "reserved by pytest"),
+        ("conftest", "reserved by pytest"),
         ("pydantic", "installed Python package"),
         ("", "2 to 63"),
         ("a\nb", "2 to 63"),
@@ -89,7 +102,7 @@ def test_code_that_cannot_be_a_skill_is_refused_with_what_to_change(code: str, s
     ],
 )
 def test_tests_that_cannot_prove_anything_are_refused(tests: str, says: str) -> None:
-    found = check(Proposal("add_one", "Adds one to a number.", proposal().code, tests), STATIC)
+    found = problems(Proposal("add_one", "Adds one to a number.", proposal().code, tests))
     assert any(one.part == "tests" and says in one.text for one in found)
 
 
@@ -105,17 +118,17 @@ BLOCK = """# /// script
 def test_a_destination_the_operator_has_not_allowed_is_refused_with_the_setting_to_change() -> None:
     code = BLOCK.replace("Add.One>=1", "six") + proposal().code
     a, b = Destination("a.example", 443), Destination("b.example", 443)
-    (problem,) = check(proposal(code=code), STATIC, frozenset({a}))
+    (problem,) = problems(proposal(code=code), frozenset({a}))
     assert problem.part == "destinations"
     assert "connects to b.example:443, which" in problem.text
     assert "(allowed: a.example:443)" in problem.text
     assert '`[egress]` with `allow = ["a.example:443", "b.example:443"]`' in problem.text
-    assert check(proposal(code=code), STATIC, frozenset({a, b})) == []
+    assert problems(proposal(code=code), frozenset({a, b})) == ()
     assert "(allowed: none)" in refusals(code=code)
 
 
 def test_a_block_that_cannot_be_followed_is_one_problem() -> None:
-    (problem,) = check(proposal(code="# /// script\n# dependencies = [\n# ///\n" + proposal().code), STATIC)
+    (problem,) = problems(proposal(code="# /// script\n# dependencies = [\n# ///\n" + proposal().code))
     assert problem.part == "code"
     assert "not TOML" in problem.text
 
@@ -136,7 +149,7 @@ def test_descriptions_examples_and_times_have_limits() -> None:
 
 def test_everything_that_is_wrong_is_told_at_once() -> None:
     code = "async def add__one(n, *rest):\n    pass\n\ndef extra(): pass\n"
-    found = check(Proposal("add__one", "short", code, "def test_x(): pass\n"), STATIC)
+    found = problems(Proposal("add__one", "short", code, "def test_x(): pass\n"))
     assert {one.part for one in found} == {"name", "description", "code", "tests"}
     assert len(found) >= 5
 
@@ -151,10 +164,10 @@ def test_reading_a_proposal_runs_nothing_of_it(tmp_path: Path) -> None:
 
 @given(st.text(max_size=300), st.text(max_size=300), st.text(max_size=80), st.text(max_size=80))
 def test_no_text_whatever_makes_the_checks_fail(code: str, tests: str, name: str, description: str) -> None:
-    assert check(Proposal(name, description, code, tests), STATIC)
+    assert problems(Proposal(name, description, code, tests))
 
 
 def test_imports_are_found_wherever_they_stand() -> None:
     source = "import os.path, numpy as np\nfrom pandas.api import x\nfrom . import y\ndef f():\n    import json\n"
-    assert imported_modules(source) == {"os", "numpy", "pandas", "json"}
+    assert ParsedSource.parse(source).imports == {"os", "numpy", "pandas", "json"}
     assert ast.parse(source)

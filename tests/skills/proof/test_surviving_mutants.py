@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acquired_skills.in_box.effort import Effort
+from acquired_skills.model.parsed import ParsedProposal, ParsedSource
 from acquired_skills.model.proposal import SkillRefused
 from acquired_skills.proof.admission import admit
-from acquired_skills.proof.similar_calls import nearby
+from acquired_skills.proof.similar_calls import similar_calls
 from sandbox.namespace.backend import NamespaceSandbox
 from tests.skills.parts import proposal
 
@@ -39,8 +40,8 @@ CALLS = st.lists(
 def test_calls_near_others_are_new_bounded_of_the_same_form_and_the_same_for_the_same_seed(
     calls: list[dict[str, Any]], most: int, seed: int
 ) -> None:
-    found = nearby(calls, "LIMIT = 7\n", most, seed)
-    assert found == nearby(calls, "LIMIT = 7\n", most, seed)
+    found = similar_calls(calls, ParsedSource.parse("LIMIT = 7\n"), most, seed)
+    assert found == similar_calls(calls, ParsedSource.parse("LIMIT = 7\n"), most, seed)
     texts = [json.dumps(each, sort_keys=True) for each in found]
     assert len(set(texts)) == len(texts) <= most
     assert not set(texts) & {json.dumps(each, sort_keys=True) for each in calls}
@@ -50,7 +51,7 @@ def test_calls_near_others_are_new_bounded_of_the_same_form_and_the_same_for_the
 
 def test_the_edges_of_a_kind_and_the_constants_of_the_code_are_among_them() -> None:
     code = "def f(n: int, words: list[str]) -> int:\n    return 3 if n > 100 else len(words)\n"
-    found = nearby([{"arguments": [5, ["ab"]], "named": {}}], code, 200, 1)
+    found = similar_calls([{"arguments": [5, ["ab"]], "named": {}}], ParsedSource.parse(code), 200, 1)
     numbers = {each["arguments"][0] for each in found}
     assert {4, 6, 0, -5, 99, 100, 101} <= numbers
     lists = [each["arguments"][1] for each in found]
@@ -62,7 +63,7 @@ class TestAtTheGate:
     async def test_a_gap_is_told_with_a_call_that_shows_it(self, box: NamespaceSandbox) -> None:
         body = "if number > 100:\n        return 100\n    return number + 1"
         with pytest.raises(SkillRefused) as refused:
-            await admit(proposal(body=body, tests=WEAK), box, seed=1, effort=QUICK)
+            await admit(ParsedProposal.parse(proposal(body=body, tests=WEAK)), box, seed=1, effort=QUICK)
         text = str(refused.value)
         assert "- line 7: `number > 100` -> `number >= 100`: `add_one(100)` gives `101`, and `100` when changed" in text
         assert text.count(" when changed") <= 5
@@ -71,7 +72,9 @@ class TestAtTheGate:
         body = (
             "sign = 1 if number >= 0 else -1\n    return sign * abs(number) + 1"  # for 0 either sign will do: > 0, >= 1
         )
-        met = (await admit(proposal(body=body, tests=ENOUGH), box, seed=1, effort=QUICK)).report["mutants"]
+        met = (await admit(ParsedProposal.parse(proposal(body=body, tests=ENOUGH)), box, seed=1, effort=QUICK)).report[
+            "mutants"
+        ]
         assert met["equivalent"] == 2
         assert met["met"] + met["equivalent"] <= met["made"]
         assert ">= 0" not in str(met["survived"])
@@ -84,7 +87,7 @@ class TestAtTheGate:
             "    other = unused + 7 - number\n    more = other < unused\n    return names['add_one'](number)"
         )
         with pytest.raises(SkillRefused, match="The tests notice"):
-            await admit(proposal(body=body, tests=WEAK), box, seed=1, effort=QUICK)
+            await admit(ParsedProposal.parse(proposal(body=body, tests=WEAK)), box, seed=1, effort=QUICK)
 
     async def test_calls_that_hang_or_end_the_process_leave_the_gate_in_time(self, box: NamespaceSandbox) -> None:
         body = (
@@ -92,6 +95,11 @@ class TestAtTheGate:
             "    return number + 1"
         )
         met = (
-            await admit(proposal(body=body, tests=ENOUGH), box, seed=1, effort=replace(QUICK, threshold=0.1))
+            await admit(
+                ParsedProposal.parse(proposal(body=body, tests=ENOUGH)),
+                box,
+                seed=1,
+                effort=replace(QUICK, threshold=0.1),
+            )
         ).report["mutants"]
         assert met["killed"] > 0

@@ -12,11 +12,12 @@ import pytest
 import pytest_asyncio
 
 from acquired_skills.in_box.effort import Effort
-from acquired_skills.proof.isolated_runner import Apart
-from acquired_skills.proof.mutation.mutants import Mutant, mutants
-from acquired_skills.proof.mutation.neutral import neutrals
-from acquired_skills.proof.mutation.programs import Source
-from acquired_skills.proof.variants import AT_ONCE, EVERY, Compared, Variants
+from acquired_skills.model.parsed import ParsedProposal, ParsedSource
+from acquired_skills.proof.isolated_runner import IsolatedRunner
+from acquired_skills.proof.mutation.mutants import Mutant, make_mutants
+from acquired_skills.proof.mutation.neutral import neutral_changes
+from acquired_skills.proof.mutation.programs import MutantWriter
+from acquired_skills.proof.variants import AT_ONCE, EVERY, VariantAnswers, Variants
 from sandbox.contract import Job, OnOutput, Outcome
 from sandbox.namespace.backend import NamespaceSandbox
 from tests.skills.parts import proposal
@@ -311,24 +312,24 @@ class Recording:
         return await self.box.run(job, on_output=on_output)
 
 
-def spare(source: Source) -> list[Mutant]:
+def spare(source: MutantWriter) -> list[Mutant]:
     """Changes of the line that does nothing, both kinds."""
     line = PROBES.split("\n").index("    return 1234567 * 2") + 1
-    changed = [each for each in mutants(source.tree, 10_000, 1) if each.line == line]
-    return [*changed, *neutrals(source.tree, changed, 2, random.Random(1))]
+    changed = [each for each in make_mutants(source.source.tree, 10_000, 1) if each.line == line]
+    return [*changed, *neutral_changes(source.source.tree, changed, 2, random.Random(1))]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def seen(box: NamespaceSandbox) -> AsyncIterator[tuple[Compared, list[Job]]]:
-    source, recording = Source(PROBES), Recording(box)
-    variants = Variants(Apart(OFFERED, (), recording, Effort()), source)
+async def seen(box: NamespaceSandbox) -> AsyncIterator[tuple[VariantAnswers, list[Job]]]:
+    source, recording = MutantWriter(ParsedSource.parse(PROBES)), Recording(box)
+    variants = Variants(IsolatedRunner(ParsedProposal.parse(OFFERED), (), recording, Effort()), source)
     found = await variants.compared(spare(source), CALLS, usual_s=6.0, budget_s=300.0)
     yield found, recording.jobs
 
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_program_sees_the_same_whether_it_is_the_skill_or_a_variant(
-    name: str, seen: tuple[Compared, list[Job]]
+    name: str, seen: tuple[VariantAnswers, list[Job]]
 ) -> None:
     found, number = seen[0], NAMES.index(name)
     assert "value" in found.truth[number], found.truth[number]
@@ -340,7 +341,9 @@ async def test_a_program_sees_the_same_whether_it_is_the_skill_or_a_variant(
         assert found.truth[number] == {"value": TWO_WAYS[name]}
 
 
-async def test_the_boxes_of_variants_are_given_the_same_but_for_the_program(seen: tuple[Compared, list[Job]]) -> None:
+async def test_the_boxes_of_variants_are_given_the_same_but_for_the_program(
+    seen: tuple[VariantAnswers, list[Job]],
+) -> None:
     found, jobs = seen
     programs = [job.files["skill/probe.py"] for job in jobs]
     assert len(jobs) == len(found.others) + len(found.more) + 1
@@ -355,11 +358,14 @@ async def test_the_boxes_of_variants_are_given_the_same_but_for_the_program(seen
 async def test_the_skill_itself_runs_among_its_variants_at_places_that_nobody_can_know(box: NamespaceSandbox) -> None:
     """Else a counter or a clock would tell: what comes late would be a mutant."""
     code = proposal(body="return min(number + 1, 99) if number > 0 else number * 1 + 1").code
-    source, placed = Source(code), []
-    made = mutants(source.tree, 100, 1)
+    source, placed = MutantWriter(ParsedSource.parse(code)), []
+    made = make_mutants(source.source.tree, 100, 1)
     for _ in range(3):
         recording = Recording(box)
-        variants = Variants(Apart(replace(OFFERED, name="add_one", code=code), (), recording, Effort()), source)
+        variants = Variants(
+            IsolatedRunner(ParsedProposal.parse(replace(OFFERED, name="add_one", code=code)), (), recording, Effort()),
+            source,
+        )
         found = await variants.compared(made, [{"arguments": [1], "named": {}}], usual_s=1.0, budget_s=300.0)
         assert len(found.others) == len(made) > EVERY
         itself = [job.files["skill/add_one.py"] == code.encode() for job in recording.jobs]

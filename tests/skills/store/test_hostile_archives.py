@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from acquired_skills.portable.importing import bring_in
+from acquired_skills.portable.importing import import_skills
 from acquired_skills.store.archive import Files, Unreadable, read_skills
 from tests.skills.parts import NoSandbox, opened_library
 
@@ -66,21 +66,24 @@ ZIPS: dict[str, tuple[bytes, str]] = {
     "is one large file": (zip_of(SKILL, ("big", os.urandom(5 << 20))), "too large"),
     "is many files": (zip_of(SKILL, *((f"f{i}", b"") for i in range(600))), "over 512 files"),
     "is very many": (zip_of(SKILL, *((f"f{i}", b"") for i in range(1100))), "1,101 entries"),
-    "is there twice": (zip_of(SKILL, ("SKILL.mx", b"other")).replace(b"SKILL.mx", b"SKILL.md"), "there twice"),
-    "differs by case": (zip_of(SKILL, ("skill.MD", b"other")), "are one name on some systems"),
+    "has a name twice": (
+        zip_of(SKILL, ("SKILL.mx", b"other")).replace(b"SKILL.mx", b"SKILL.md"),
+        "has the same name twice",
+    ),
+    "differs by case": (zip_of(SKILL, ("skill.MD", b"other")), "are the same name on some systems"),
     "differs by composition": (
         zip_of(SKILL, ("caf\u00e9", b"1"), ("cafe\u0301", b"2")),
-        "are one name on some systems",
+        "are the same name on some systems",
     ),
-    "is file and folder": (zip_of(SKILL, ("a", b"1"), ("a/b", b"2")), "are one name on some systems"),
-    "nests a zip": (zip_of(SKILL, ("more.bin", zip_of(SKILL))), "an archive within"),
-    "nests a gzip": (zip_of(SKILL, ("x.txt", b"\x1f\x8b\x08more")), "an archive within"),
+    "is file and folder": (zip_of(SKILL, ("a", b"1"), ("a/b", b"2")), "are the same name on some systems"),
+    "nests a zip": (zip_of(SKILL, ("more.bin", zip_of(SKILL))), "a nested archive"),
+    "nests a gzip": (zip_of(SKILL, ("x.txt", b"\x1f\x8b\x08more")), "a nested archive"),
     "is no zip": (b"PK but no more", "not a zip file"),
     "is cut off": (zip_of(SKILL)[:-30], "not a zip file"),
     "has no skill": (zip_of(("README.md", b"x")), "no SKILL.md"),
     "has half a skill": (zip_of(("a/SKILL.md", GOOD), ("b/x", b"x")), "no SKILL.md"),
     "has two of one name": (zip_of(("a/SKILL.md", GOOD), ("b/SKILL.md", GOOD)), "more than one skill called pdf-forms"),
-    "is packed oddly": (zip_of(SKILL, packed=zipfile.ZIP_BZIP2), "not read here"),
+    "is packed oddly": (zip_of(SKILL, packed=zipfile.ZIP_BZIP2), "unsupported method"),
     "is no text": (zip_of(("SKILL.md", b"---\nname: \xff\xfe\n---\n")), "not UTF-8"),
     "has aliases": (
         zip_of(("SKILL.md", b"---\nname: a\nx: &x [1,1]\ny: &y [*x,*x]\ndescription: z\n---\n")),
@@ -101,7 +104,7 @@ ZIPS: dict[str, tuple[bytes, str]] = {
     ),
     "is of no known kind": (
         zip_of(("SKILL.md", b"---\nname: a\ndescription: b\nmetadata:\n  knackbox-kind: native\n---\n")),
-        "`native`, which is not known here",
+        "unknown kind `native`",
     ),
 }
 
@@ -119,7 +122,7 @@ async def test_an_archive_that_means_harm_is_refused_and_leaves_nothing(what: st
     async with opened_library(tmp_path, NoSandbox()) as library:
         before = everything(tmp_path)
         with pytest.raises(Unreadable, match=says) as refused:
-            await bring_in(offered, library, provenance={})
+            await import_skills(offered, library, provenance={})
         assert "\n" not in str(refused.value)
         assert "\x1b" not in str(refused.value)
         assert everything(tmp_path) == before
@@ -187,7 +190,7 @@ async def test_a_folder_that_means_harm_is_refused_and_leaves_nothing(
     async with opened_library(tmp_path, NoSandbox()) as library:
         before = everything(tmp_path)
         with pytest.raises(Unreadable):
-            await bring_in(folder, library, provenance={})
+            await import_skills(folder, library, provenance={})
         assert everything(tmp_path) == before
 
 

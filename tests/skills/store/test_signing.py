@@ -1,4 +1,4 @@
-"""Provenance and signatures (SKILL-17): what was changed since it was signed is never run."""
+"""Provenance and signatures (SKILL-17): what was changed after it was signed it was signed is never run."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ import pytest
 
 from acquired_skills.model.skill import NotSigned, SkillDamaged, SkillState, SkillUnsignable
 from acquired_skills.store.ledger import Ledger
-from acquired_skills.store.reconcile import Reconciled, reconcile
+from acquired_skills.store.reconcile import ReconcileReport, reconcile
 from acquired_skills.store.skill_store import SkillStore
 from acquired_skills.store.trust import Trust, signer
 from acquired_skills.tools.skill_tool import skill_tool
@@ -116,7 +116,7 @@ TAMPERED: list[Callable[[SkillStore], None]] = [
 ]
 
 
-def started(store: SkillStore) -> Reconciled:
+def started(store: SkillStore) -> ReconcileReport:
     with opened_records(store.root.parent) as records:
         return reconcile(SkillStore(store.root, store.trust), Ledger(records))
 
@@ -161,7 +161,7 @@ async def test_records_that_say_more_than_was_signed_are_not_believed(store: Ski
         found = await library.find("add_one")
         assert found is not None
         assert found.destinations == ("a.b:1",)
-        with pytest.raises(SkillDamaged, match="does not say what the records say"):
+        with pytest.raises(SkillDamaged, match="differs from the records"):
             await library.code(found)
         await library.verify()
         mended = await library.get("add_one")
@@ -187,7 +187,7 @@ def test_without_its_signature_a_skill_is_not_offered_until_a_person_signs_it(st
 def test_a_signature_of_somebody_else_counts_only_when_the_key_is_trusted(store: SkillStore, tmp_path: Path) -> None:
     public = SigningKey(tmp_path / "key").public
     stranger = SkillStore(store.root, Trust(key(tmp_path / "other")))
-    with pytest.raises(NotSigned, match=f"signed by {public}, whom nobody trusts here"):
+    with pytest.raises(NotSigned, match=f"signed by {public}, which is not trusted here"):
         stranger.read("add_one")
     friend = SkillStore(store.root, Trust(key(tmp_path / "other"), frozenset({public})))
     assert friend.read("add_one").version == 2
@@ -199,7 +199,7 @@ def test_a_signature_of_somebody_else_counts_only_when_the_key_is_trusted(store:
 
 def test_what_is_tampered_with_is_not_signed_over(store: SkillStore) -> None:
     edit(b"What add_one does.", b"What add_one doez.")(store)
-    with store.lock(), pytest.raises(SkillDamaged, match="changed since"):
+    with store.lock(), pytest.raises(SkillDamaged, match="changed after it was signed"):
         store.sign("add_one")
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from acquired_skills.model.skill import NotOurs, SkillDamaged, SkillState
+from acquired_skills.model.skill import NotAdmitted, SkillDamaged, SkillState
 from acquired_skills.store.skill_file import parse, render
 from tests.skills.parts import skill
 
@@ -127,5 +127,5 @@ def test_bytes_that_are_no_text_are_refused() -> None:
 
 
 def test_somebody_elses_skill_is_told_apart_from_a_damaged_one() -> None:
-    with pytest.raises(NotOurs, match="not admitted here"):
+    with pytest.raises(NotAdmitted, match="not admitted here"):
         parse(b"---\nname: pdf-forms\ndescription: Fill forms.\nlicense: MIT\n---\nbody", "SKILL.md")

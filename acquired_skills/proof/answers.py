@@ -1,0 +1,195 @@
+"""Compares and formats the packed answers of a skill (`acquired_skills.in_box.packing`)."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+from acquired_skills.model.proposal import ProposalProblem
+from sandbox.contract import Outcome
+
+_MAX_SHOWN = 160
+
+Data = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedAnswers:
+    """The skill's answers to the same calls, asked three times.
+
+    Attributes:
+        forth: in the order of the calls.
+        again: when the same process is asked once more.
+        back: from another process, asked in reverse order.
+        seconds: what `forth` and `again` took together.
+    """
+
+    forth: Sequence[Data]
+    again: Sequence[Data]
+    back: Sequence[Data]
+    seconds: float
+
+
+def nondeterministic_calls(found: RepeatedAnswers) -> frozenset[int]:
+    """Return the numbers of the calls to which the skill's answer varies."""
+    return frozenset(
+        number
+        for number, first in enumerate(found.forth)
+        for order in (found.again, found.back)
+        if order[number] != first and _compared_part(order[number]) != _compared_part(first)
+    )
+
+
+def replay_problems(
+    name: str, calls: Sequence[Data], found: RepeatedAnswers, recorded: Mapping[int, Data], varying: frozenset[int]
+) -> Iterator[ProposalProblem]:
+    """Yield a problem for the first call that ends the process, or whose answer differs from the recorded one
+    (SKILL-7).
+
+    recorded: answers recorded with the tests, by number. varying: numbers of nondeterministic calls.
+    """
+    for number, (call, first) in enumerate(zip(calls, found.forth, strict=True)):
+        if "ended" in first:
+            yield ProposalProblem(
+                "replay",
+                f"{format_call(name, call)} ends its process, or takes too long, when it is called without the tests: "
+                "return or raise instead.",
+            )
+            return
+        with_tests = recorded.get(number)
+        if number in varying or with_tests is None or same_answer(with_tests, first):
+            continue
+        yield ProposalProblem(
+            "replay",
+            f"{format_call(name, call)} gives {format_answer(with_tests)} with its tests and {format_answer(first)} "
+            "without them, for the same call: it must not depend on the caller, our files, chance or time.",
+        )
+        return
+
+
+def same_answer(one: Data, other: Data) -> bool:
+    """Return whether two answers are the same, ignoring the order of items."""
+    return _same(_compared_part(one), _compared_part(other))
+
+
+def json_arguments(call: Data, parameters: Sequence[str]) -> dict[str, Any] | None:
+    """Return the arguments by name if plain JSON represents them exactly and no files are involved; otherwise None."""
+    if "files" in call or len(call["arguments"]) > len(parameters):
+        return None
+    given = {**dict(zip(parameters, call["arguments"], strict=False)), **call["named"]}
+    try:
+        return {name: to_plain_json(value, exact=True) for name, value in given.items()}
+    except TypeError:
+        return None
+
+
+def outcome_differs(outcome: Outcome, answer: Data) -> bool:
+    """Return whether an agent's call had another result than the answer, as far as JSON shows."""
+    if "raised" in answer:
+        return outcome.ok or (outcome.error is not None and outcome.error.type != _raised(answer))
+    try:
+        expected = to_plain_json(answer.get("value"))
+    except TypeError:
+        return False
+    return not outcome.ok or not _same(outcome.value, expected)
+
+
+def to_plain_json(value: Any, *, exact: bool = False) -> Any:
+    """Convert packed data to the JSON that agents exchange. Raises TypeError.
+
+    exact: only convert what JSON restores exactly.
+    """
+    match value:
+        case list():
+            return [to_plain_json(each, exact=exact) for each in value]
+        case {"dict": [*pairs]} if len(value) == 1:
+            if not all(isinstance(key, str) for key, _ in pairs):
+                raise TypeError
+            return {key: to_plain_json(each, exact=exact) for key, each in pairs}
+        case {"tuple": [*items]} if len(value) == 1 and not exact:
+            return [to_plain_json(each) for each in items]
+        case dict():
+            raise TypeError
+    return value
+
+
+def format_call(name: str, call: Data) -> str:
+    """Format a call as source code, shortened."""
+    parts = [_text(each) for each in call["arguments"]] + [f"{key}={_text(v)}" for key, v in call["named"].items()]
+    text = _short(f"{name}({', '.join(parts)})")
+    return f"`{text}`"
+
+
+def format_answer(answer: Data) -> str:
+    """Format an answer, shortened."""
+    if "raised" in answer:
+        return f"{_raised(answer)}"
+    if "value" in answer:
+        return f"`{_short(_text(answer['value']))}`"
+    return "a value that cannot be shown"
+
+
+def _compared_part(answer: Data) -> Any:
+    """Return the part of an answer that must match: the value, or the type of the exception."""
+    if "raised" in answer:
+        return ["raised", _raised(answer)]
+    return ["value", answer.get("value"), "lost" in answer, "ended" in answer]
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Return whether two JSON values are the same, ignoring the order of items."""
+    if json.dumps(one) == json.dumps(other):  # most are, and putting values in order is slow
+        return True
+    return bool(_unordered(one) == _unordered(other))
+
+
+def _unordered(value: Any) -> Any:
+    """Return the value in a canonical order, since the order of sets of strings varies between processes."""
+    return _ordered(value)[0]
+
+
+def _ordered(value: Any) -> tuple[Any, str]:
+    """Return the value in a canonical order and its short sort key, so that deep values from a box cost little."""
+    if isinstance(value, list):
+        items = sorted(map(_ordered, value), key=itemgetter(1))
+        return [each for each, _ in items], _digest("list", [key for _, key in items])
+    if isinstance(value, dict):
+        fields = {name: _ordered(each) for name, each in value.items()}
+        return (
+            {name: each for name, (each, _) in fields.items()},
+            _digest("dict", sorted((name, key) for name, (_, key) in fields.items())),
+        )
+    text = json.dumps(value)
+    return value, text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}{_digest('text', text)}"
+
+
+def _digest(kind: str, of: Any) -> str:
+    return hashlib.sha256(json.dumps([kind, of]).encode()).hexdigest()
+
+
+def _raised(answer: Data) -> str:
+    types = answer["raised"].get("types") if isinstance(answer["raised"], dict) else None
+    return str(types[0]).rpartition(":")[2][:80] if isinstance(types, list) and types else "an exception"
+
+
+def _text(value: Any) -> str:  # noqa: PLR0911 -- one return per kind
+    match value:
+        case list():
+            return f"[{', '.join(map(_text, value))}]"
+        case {"dict": [*pairs]}:
+            return "{" + ", ".join(f"{_text(key)}: {_text(each)}" for key, each in pairs) + "}"
+        case {"tuple": [*items]}:
+            return f"({', '.join(map(_text, items))}{',' if len(items) == 1 else ''})"
+        case {"set": [*items]} if items:
+            return "{" + ", ".join(map(_text, items)) + "}"
+        case {"object": [name, _]}:
+            return f"{name}(…)"
+        case dict() if len(value) == 1:
+            return f"{next(iter(value))}({next(iter(value.values()))!r})"
+    return repr(value)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
