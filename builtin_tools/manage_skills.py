@@ -11,7 +11,7 @@ from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.model.provenance import in_one_line, of_call
 from acquired_skills.model.skill import Skill, SkillError, SkillState
 from acquired_skills.proof.admission_report import report_summary
-from acquired_skills.store.failed_inputs import as_tests, whose
+from acquired_skills.store.failed_inputs import as_tests, visible_user
 from acquired_skills.tools.describe import (
     Numbers,
     Stats,
@@ -103,7 +103,7 @@ async def manage_skills(
                 end="refused",
             )
         if action == "show":
-            return await _show(library, name, whose(ctx.turn))
+            return await _show(library, name, visible_user(ctx.turn))
         if action == "history":
             return await _history(library, name)
         return await _change(library, action, name, version, in_one_line(of_call(ctx, "manage_skills")))
@@ -147,7 +147,7 @@ async def _stats(library: SkillLibrary, name: str | None) -> Produced:
 
 async def _suggest(ctx: CallContext) -> Produced:
     """From the calls of this user; of everybody for admins."""
-    user = whose(ctx.turn)
+    user = visible_user(ctx.turn)
     rows = await asyncio.to_thread(ctx.need(CallLog).recent, MOST_CALLS)
     own = [row for row in rows if user is None or row["user"] == user]
     specs = await ctx.need(Discovery).look_up({row["tool"] for row in own}, ctx.turn)

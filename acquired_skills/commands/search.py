@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from acquired_skills.commands.shared import table, with_library
-from acquired_skills.find.catalog import Found
+from acquired_skills.find.catalog import SearchHit
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.tools.describe import summary
 from engine.faces.cli.shared import Json, emit_json, say, wants_json
@@ -20,7 +20,7 @@ def search(
 ) -> None:
     """Show the skills that retrieval finds for a request, best first, and why."""
 
-    async def work(library: SkillLibrary) -> tuple[list[Found], int]:
+    async def work(library: SkillLibrary) -> tuple[list[SearchHit], int]:
         return await library.search(query, k, 0.0 if everything else None), len(await library.listed())
 
     found, listed = with_library(ctx, "searching", work)
@@ -35,7 +35,7 @@ def search(
         say("nothing found: there is no listed skill.")
 
 
-def _row(one: Found) -> dict[str, Any]:
+def _row(one: SearchHit) -> dict[str, Any]:
     return {
         **summary(one.skill),
         "score": round(one.score, 3),
@@ -47,7 +47,7 @@ def _row(one: Found) -> dict[str, Any]:
     }
 
 
-def _why(one: Found) -> str:
+def _why(one: SearchHit) -> str:
     reasons = ["its exact name"] if one.named else []
     reasons.append(f"covers {one.covered:.0%} of the request")
     if one.weight < 1:

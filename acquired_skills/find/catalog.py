@@ -1,4 +1,4 @@
-"""`Catalog`: the skills as this process knows them: rows read when they are asked for, and a search over them."""
+"""`Catalog`: the skills as this process knows them. Rows are read on demand, and listed skills can be searched."""
 
 import asyncio
 import logging
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from engine.retrieval.mirror import VectorMirror
     from engine.retrieval.stored_index import StoredIndex
 
-AT_ONCE = 200  # changes that a search takes over itself; more are left to the background
-MIRROR_AFTER_S = 5.0  # of a search: a command that ends sooner has no use for a store of vectors
+AT_ONCE = 200  # changes that a search indexes itself; more are left to the background
+MIRROR_AFTER_S = 5.0  # after a search; a command that ends sooner does not need the vector store
 _ROWS_KEPT = 2_000
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A listed skill that a query brought up. score: its place is by this. The others: those of `Ranked`."""
+class SearchHit:
+    """A listed skill that a query found, ranked by `score`. The other fields are those of `Ranked`."""
 
     skill: Skill
     score: float
@@ -41,8 +41,8 @@ class Found:
     weight: float = 1.0
 
 
-class Skills(Mapping[str, Skill]):
-    """All skills by name, read from the rows one at a time."""
+class SkillsByName(Mapping[str, Skill]):
+    """All skills by name, each read from the rows on access."""
 
     def __init__(self, catalog: "Catalog", ledger: Ledger) -> None:
         self._catalog = catalog
@@ -62,7 +62,7 @@ class Skills(Mapping[str, Skill]):
 
 
 class Catalog:
-    """All skills by name, and an index over the listed ones only. `aclose` it once."""
+    """All skills by name, with an index of the listed ones. Call `aclose` once."""
 
     def __init__(
         self,
@@ -73,8 +73,13 @@ class Catalog:
         use_past: bool = True,
         mirror: "Callable[[StoredIndex], VectorMirror] | None" = None,
     ) -> None:
-        """open_index: called in a thread at the first search. past: the requests that skills were called for; use_past:
-        whether skills are found by these. mirror: what keeps the index's vectors in a store of vectors, too.
+        """Take the parts of a catalog. The index is opened at the first search.
+
+        Args:
+            open_index: called in a thread at the first search.
+            past: requests that skills were called for.
+            use_past: whether skills are found by those requests.
+            mirror: keeps the index's vectors in a vector store too.
         """
         self._ledger = ledger
         self._open_index = open_index
@@ -91,15 +96,15 @@ class Catalog:
         self._listed: tuple[int, tuple[Skill, ...]] = (-1, ())
         self._filling: asyncio.Task[None] | None = None
         self._mirroring: asyncio.Task[None] | None = None
-        self.skills: Mapping[str, Skill] = Skills(self, ledger)
+        self.skills: Mapping[str, Skill] = SkillsByName(self, ledger)
         self.gap = ""
 
     def row(self, name: str) -> Row | None:
-        """The row of a skill; None when there is none. Blocks for one row as a rule."""
+        """Return the row of a skill; None if it does not exist. Usually reads at most one row; blocks."""
         return self.rows([name]).get(name)
 
     def rows(self, names: Collection[str]) -> dict[str, Row]:
-        """The rows of these skills, without those that there are not."""
+        """Return the rows of these skills, without missing ones."""
         generation = self._ledger.generation()
         with self._rows_lock:
             if generation != self._rows_of:
@@ -118,11 +123,11 @@ class Catalog:
         return {name: row for name, row in known.items() if row is not None}
 
     def listed(self) -> tuple[Skill, ...]:
-        """All listed skills by name. The same tuple as long as nothing changed."""
+        """Return all listed skills by name; the same tuple while nothing changes."""
         with self._listed_lock:
             generation, (at, listed) = self._ledger.generation(), self._listed
             if generation != at:
-                after = at if at <= generation else -1  # lower: the database was replaced by a new one
+                after = at if at <= generation else -1  # lower: the database was replaced
                 by_name = {skill.name: skill for skill in listed} if after >= 0 else {}
                 for row in self._ledger.rows(max(after, 0)):
                     if row.skill is None or not row.skill.state.listed:
@@ -133,11 +138,11 @@ class Catalog:
                 self._listed = (generation, listed if found == listed else found)
             return self._listed[1]
 
-    async def search(self, query: str, k: int, weigh: Weigh | None = None, fits: float = 0.0) -> list[Found]:
-        """The k listed skills nearest to the query, best first, without those whose `fit` is below `fits`.
+    async def search(self, query: str, k: int, weigh: Weigh | None = None, fits: float = 0.0) -> list[SearchHit]:
+        """Return the k listed skills nearest to the query, best first, without those whose `fit` is below `fits`.
 
-        weigh: asked in a thread for the factors of the candidates' scores. What is not in the index yet is not found;
-        `gap` says so.
+        `weigh` is called in a thread for factors of the candidates' scores. Skills that are not indexed yet are not
+        found; then `gap` says so.
         """
         found = await asyncio.to_thread(self._search, query, k, weigh, fits)
         if self.gap and (self._filling is None or self._filling.done()):
@@ -147,19 +152,19 @@ class Catalog:
         return found
 
     async def rebuild_index(self, progress: Progress | None = None) -> int:
-        """Index every listed skill anew, and make its vectors anew; how many skills there are."""
+        """Rebuild the index and the vectors of all listed skills; return how many there are."""
         await asyncio.to_thread(self._rebuild, progress)
         return await asyncio.to_thread(lambda: self._ledger.count(listed=True))
 
     def mirror(self) -> None:
-        """Bring the store of vectors up to date with the index, now. Blocks."""
+        """Bring the vector store up to date with the index. Blocks."""
         indexing = self._opened()
         indexing.catch_up()
         if self._mirror is not None:
             self._mirror.sync()
 
     async def aclose(self) -> None:
-        """Stop what is done in the background, and let go of the index."""
+        """Stop background work and close the index."""
         for task in (self._mirroring, self._filling):
             if task is not None:
                 task.cancel()
@@ -169,7 +174,7 @@ class Catalog:
             self._indexing.stop()
             await asyncio.to_thread(self._indexing.index.close)
 
-    def _search(self, query: str, k: int, weigh: Weigh | None, fits: float) -> list[Found]:
+    def _search(self, query: str, k: int, weigh: Weigh | None, fits: float) -> list[SearchHit]:
         indexing = self._opened()
         factors: dict[str, float] = {}
 
@@ -180,7 +185,7 @@ class Catalog:
         ranked = self._ranked(indexing, query, k, kept)
         rows = self.rows([one.id for one in ranked])
         return [
-            Found(
+            SearchHit(
                 skill,
                 one.score,
                 one.similarity,
@@ -200,14 +205,14 @@ class Catalog:
         except ConfigError as error:
             log.warning("%s", error)
         try:
-            self._update(indexing)  # it may have been damaged, and is a new one now
+            self._update(indexing)  # a damaged index was replaced by a new one
             return indexing.index.search(query, k, weigh)
         except ConfigError as error:
-            self.gap = f"they cannot be searched now, call them by name: {error}"
+            self.gap = f"skills cannot be searched now, call them by name: {error}"
             return self._named(query, k)
 
     def _named(self, query: str, k: int) -> list[Ranked]:
-        """The skills whose names the query contains."""
+        """Return the skills whose names the query contains."""
         rows = self.rows({folded(name) for name in names_in(query)})
         return [Ranked(name, 1.0, fit=1.0, named=True) for name in sorted(rows)][:k]
 

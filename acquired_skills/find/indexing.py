@@ -1,7 +1,7 @@
-"""`SkillIndexing`: keeps the index of skills up to date with the rows, from whichever process comes first.
+"""`SkillIndexing`: keeps the index of skills up to date with the rows, whichever process changed them.
 
-The index notes how far it has read the changes of skills and of their requests. Whoever searches takes over the next
-ones; a few at once, many in the background, while searches are answered from what is there already.
+The index records how far it has read the changes of skills and of their requests. A search indexes the next ones first:
+a few directly, many in the background, while searches use what is indexed already.
 """
 
 import json
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from engine.retrieval.stored_index import StoredIndex
 
 BATCH = 100  # skills in one transaction
-Progress = Callable[[int, int], None]  # how many are done, of how many
-_Place = tuple[int, str]  # generation and name of the last change that was taken over
+Progress = Callable[[int, int], None]  # how many are done, out of how many
+_Place = tuple[int, str]  # generation and name of the last indexed change
 _START: _Place = (-1, "")
 
 
 class SkillIndexing:
-    """Threads may share it. Every method blocks."""
+    """Updates one index. Thread-safe. Every method blocks."""
 
     def __init__(self, index: "StoredIndex", ledger: Ledger, past: PastRequests | None, *, use_past: bool) -> None:
         self.index = index
@@ -36,21 +36,21 @@ class SkillIndexing:
         self._stopped = threading.Event()
 
     def stop(self) -> None:
-        """Make `catch_up` return after the batch it is at."""
+        """Make `catch_up` return after its current batch."""
         self._stopped.set()
 
     def current(self) -> bool:
-        """Whether nothing changed since the index was last found to be complete. Takes microseconds."""
+        """Return whether nothing changed since the index was last complete. Takes microseconds."""
         return self._generations() == self._seen
 
     def missing(self) -> int:
-        """How many changed skills are not in the index yet."""
+        """Return how many changed skills are not indexed yet."""
         return self._ledger.count_changed(self._place("skills"))
 
     def catch_up(self, most: int | None = None, progress: Progress | None = None) -> bool:
-        """Take over what changed; whether that was all. most: skills to take over at most.
+        """Index what changed; return whether that was everything. most: the most skills to index.
 
-        When another process is at it, that is not waited for.
+        Does not wait for another process that is indexing.
         """
         with self._lock:
             if self.index.note("rows") != self._of_rows():
@@ -109,7 +109,10 @@ class SkillIndexing:
 
 
 def document(skill: Skill, requests: tuple[str, ...] = ()) -> Document:
-    """What a skill is found by: its name, description and parameters, the requests it was proposed for, and others that
-    it was called for with success."""
+    """Return what a skill is found by.
+
+    That is its name, description and parameters, the requests it was proposed for, and others it was called for with
+    success.
+    """
     examples = tuple(dict.fromkeys((*skill.examples, *requests)))
     return tool_document(skill.name, skill.description, skill.parameters, examples)

@@ -15,7 +15,7 @@ import pydantic_core
 from pydantic.json_schema import GenerateJsonSchema
 
 from engine.registry.docstring import (
-    split_docstring,  # these two import nothing of ours; in the box they lie beside this
+    split_docstring,  # these two import nothing of ours; in the box they are beside this file
 )
 from engine.registry.output_schema import output_schema
 

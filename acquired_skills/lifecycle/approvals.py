@@ -1,7 +1,7 @@
-"""What a proposal declares, and a person's yes to it: packages and destinations are approved when a skill is made.
+"""Asks a person to approve the packages and destinations that a proposal declares.
 
-What the operator's configuration allows needs no question. A yes never opens what the operator has not: destinations
-outside `[egress]` `allow` are refused before anybody is asked.
+What the configuration allows is not asked about. An approval never extends the configuration: destinations outside
+`[egress]` `allow` are refused without asking.
 """
 
 import json
@@ -20,9 +20,9 @@ from engine.contract.spec import Annotations, ToolSpec
 from engine.policy.approval import Approval
 
 ANY = "*"
-MOST_ASKED = 1_500  # characters of what is declared, as it is shown; every way to ask shows 2,000 at least
+MOST_ASKED = 1_500  # characters of the declarations as shown; every way to ask shows at least 2,000
 
-# Asks a person about these arguments; says who agreed. Raises ToolFailure when nobody did.
+# Asks a person about these arguments, and returns who agreed. Raises ToolFailure if nobody did.
 Ask = Callable[[dict[str, Any]], Awaitable[str]]
 
 QUESTION = ToolSpec(
@@ -36,13 +36,13 @@ QUESTION = ToolSpec(
 
 @dataclass(frozen=True, slots=True)
 class ApprovalPolicy:
-    """packages: names that skills may declare unasked; `ANY` for all. always: ask about what is allowed, too."""
+    """packages: names that skills may declare without approval; `ANY` for all. always: ask about allowed ones too."""
 
     packages: frozenset[str] = frozenset({ANY})
     always: bool = False
 
     def needing_approval(self, block: ScriptBlock) -> tuple[list[str], list[str]]:
-        """The packages and destinations that need a person's yes. The proposal passed the static checks."""
+        """Return the packages and destinations that need a person's approval."""
         packages, destinations = list(block.dependencies), list(map(str, block.destinations))
         if self.always:
             return packages, destinations
@@ -51,7 +51,7 @@ class ApprovalPolicy:
 
 
 def approver(approval: Approval | None, call_id: str, user: str) -> Ask | None:
-    """To ask in the name of one call; None where nobody can be asked."""
+    """Return a function that asks on behalf of one call; None if nobody can be asked."""
     if approval is None or not approval.can_ask:
         return None
 
@@ -62,15 +62,18 @@ def approver(approval: Approval | None, call_id: str, user: str) -> Ask | None:
 
 
 async def approve(parsed: ParsedProposal, policy: ApprovalPolicy, ask: Ask | None) -> ParsedProposal:
-    """The proposal, with who approved what it declares. Raises SkillRefused when nobody can be asked, ToolFailure when
-    the answer is not a yes.
+    """Return the proposal with a record of who approved what it declares.
+
+    Raises:
+        SkillRefused: nobody can be asked.
+        ToolFailure: the answer was not a yes.
     """
     packages, destinations = policy.needing_approval(parsed.block)
     if not packages and not destinations:
         return parsed
     proposal = parsed.proposal
     size = len(json.dumps({"packages": packages, "connects_to": destinations}, indent=2))
-    if size > MOST_ASKED:  # what comes after it would not be seen, and a yes is for what was seen
+    if size > MOST_ASKED:  # the rest would not be shown, and an approval covers only what was shown
         text = f"It declares {size:,} characters of packages and destinations: keep it to {MOST_ASKED:,}, so that "
         raise SkillRefused(
             proposal.name, [ProposalProblem("dependencies", f"{text}the person who is asked can read it.")]

@@ -1,12 +1,12 @@
-"""`Changes`: whatever changes skills for good: their folders, their rows and the events that tell of it, in one order.
+"""`Changes`: makes all permanent changes of skills: to folders, rows and events, in one order.
 
     1. The change is announced in the records. If that fails, for instance because the disk is full, nothing happens.
-    2. The folder changes, in one step. From here on the change is done, since the folder is the truth.
+    2. The folder changes atomically. From then on the change is done, since the folder is authoritative.
     3. The row is written and the announcement removed, in one transaction. If that fails, the folder is changed back.
-    4. Events tell of it.
+    4. Events are published.
 
-What a killed process announced and did not record is settled by whoever changes or opens the skills next: the row
-becomes what the folder says. Every method blocks and may be called from any thread; nothing here judges, admits or
+A change that a killed process announced and did not record is settled by the next process that changes or opens the
+skills: the row becomes what the folder contains. Every method blocks and is thread-safe. Nothing here judges, admits or
 indexes.
 """
 
@@ -33,12 +33,12 @@ log = logging.getLogger(__name__)
 
 
 class Changes:
-    """The folders of one home and the records of them, changed together."""
+    """Changes the folders of one home together with their records."""
 
     def __init__(
         self, store: SkillStore, ledger: Ledger, catalog: Catalog, clock: Clock, updates: RegistryUpdates | None
     ) -> None:
-        """updates: where every change is told, if anywhere."""
+        """updates: where changes are published, if anywhere."""
         self._store = store
         self._ledger = ledger
         self._catalog = catalog
@@ -46,11 +46,11 @@ class Changes:
         self._updates = updates
 
     def now(self) -> str:
-        """UTC, ISO 8601, as a skill says when it was created."""
+        """Return the time in UTC, ISO 8601, as in `Skill.created`."""
         return self._clock.now().isoformat(timespec="seconds")
 
     def publish(self, skill: Skill, code: bytes, tests: bytes, replaces: int) -> Skill:
-        """Keep an admitted skill as the version after `replaces`.
+        """Store an admitted skill as the version after `replaces`.
 
         Raises:
             SkillChanged: another version is current now.
@@ -59,17 +59,17 @@ class Changes:
             skill = replace(skill, version=self._store.next_version(skill.name))
             with self._store.publishing(skill, code, tests, replaces=replaces):
                 self._record(skill)
-            self._tell(update_of(skill))
+            self._publish_update(update_of(skill))
         return skill
 
     def rollback(self, current: Skill, version: int | None, by: str) -> Skill:
-        """Publish an earlier version anew.
+        """Publish an earlier version as a new one.
 
         Args:
-            version: the one to go back to; None for the one before the current one.
+            version: the earlier version; None for the one before the current one.
 
         Raises:
-            SkillMissing: no such version is kept.
+            SkillMissing: there is no such version.
             SkillDamaged: its files are not what was admitted.
         """
         with self._changing(current.name):
@@ -77,17 +77,20 @@ class Changes:
             number = version or max(older, default=0)
             if number not in older:
                 kept = ", ".join(map(str, older)) or "none"
-                raise SkillMissing(f"`{current.name}` has no such earlier version; kept are: {kept}.")
+                raise SkillMissing(f"`{current.name}` has no such earlier version; there are: {kept}.")
             target = self._store.earlier(current.name, number)
-            told = {**target.provenance, "rolled_back": f"to version {number}{', ' if by else ''}{by}"[:MOST_CHARS]}
+            provenance = {
+                **target.provenance,
+                "rolled_back": f"to version {number}{', ' if by else ''}{by}"[:MOST_CHARS],
+            }
             code, tests = self._store.code(target), self._store.tests(target)
             refuse_cycle(target, self._catalog.skills)
             created = self.now()
             number = self._store.next_version(current.name)
-            skill = replace(target, version=number, created=created, state=SkillState.PROBATION, provenance=told)
+            skill = replace(target, version=number, created=created, state=SkillState.PROBATION, provenance=provenance)
             with self._store.publishing(skill, code, tests, replaces=current.version):
                 self._record(skill)
-            self._tell(update_of(skill))
+            self._publish_update(update_of(skill))
         return skill
 
     def set_state(self, name: str, state: SkillState, judged: Skill | None = None) -> Skill:
@@ -103,55 +106,55 @@ class Changes:
             if judged is not None:
                 now = self._store.read(name)
                 if (now.version, now.state) != (judged.version, judged.state):
-                    raise SkillChanged(f"`{name}` was changed by another process meanwhile.")
+                    raise SkillChanged(f"`{name}` was changed by another process in the meantime.")
             with self._store.sealing(name, lambda: self._store.set_state(name, state)) as skill:
                 self._record(skill)
-            self._tell(update_of(skill))
+            self._publish_update(update_of(skill))
         return skill
 
     def delete(self, name: str) -> None:
         """Delete a skill; its folder is kept as a tombstone.
 
         Raises:
-            SkillMissing: there is no such skill.
+            SkillMissing: the skill does not exist.
         """
         with self._changing(name):
             with self._store.deleting(name):
                 self._ledger.put({}, [name])
-            self._tell(Update("tools", "delete", name))
+            self._publish_update(Update("tools", "delete", name))
 
     def restore(self, name: str) -> Skill:
         """Undo the latest delete.
 
         Raises:
             SkillMissing: no skill of this name was deleted.
-            SkillChanged: the name is taken again.
+            SkillChanged: the name is in use again.
             SkillError: the skill would call itself.
         """
         with self._changing(name):
             with self._store.restoring(name) as skill:
                 refuse_cycle(skill, self._catalog.skills)
                 self._record(skill)
-            self._tell(update_of(skill))
+            self._publish_update(update_of(skill))
         return skill
 
     def sign(self, name: str) -> Skill:
         """Sign a skill and its earlier versions.
 
         Raises:
-            SkillMissing: there is no such skill.
+            SkillMissing: the skill does not exist.
             SkillDamaged: its files are not what was admitted.
             SkillUnsignable: nothing can be signed here.
         """
         with self._changing(name):
             with self._store.sealing(name, lambda: self._store.sign(name)) as skill:
                 self._record(skill)
-            self._tell(update_of(skill))
+            self._publish_update(update_of(skill))
         return skill
 
     @contextmanager
     def _changing(self, name: str) -> Iterator[None]:
-        """Hold the store and announce the change; if it fails, see to it that the row agrees with the folder."""
+        """Hold the store and announce the change; if it fails, make the row agree with the folder."""
         try:
             with self._store.lock():
                 settle(self._store, self._ledger)
@@ -172,11 +175,11 @@ class Changes:
     def _record(self, skill: Skill) -> None:
         self._ledger.put({skill.name: (skill, self._store.stamp(skill.name))})
 
-    def _tell(self, update: Update) -> None:
-        """Tell of a change that is done. What cannot be told now is told by the reconciliation of the next start."""
+    def _publish_update(self, update: Update) -> None:
+        """Publish a finished change. If that fails, the reconciliation at the next start publishes it."""
         try:
             if self._updates is not None:
                 self._updates.tell_all([update], keeper=KEEPER)
-            self._ledger.told([update.item_id])
+            self._ledger.mark_published([update.item_id])
         except (ConfigError, StoreBusy) as error:
-            log.warning("The change of %s is told later: %s", update.item_id, error)
+            log.warning("The change of %s will be published later: %s", update.item_id, error)

@@ -1,4 +1,4 @@
-"""The life of a version: probation, active, quarantined (SKILL-13). What it did decides, not who made it."""
+"""The state that its calls earn a version: probation, active, quarantined (SKILL-13)."""
 
 from math import sqrt
 
@@ -7,12 +7,12 @@ from acquired_skills.store.totals import Counted
 
 # One-sided 95 %. E. B. Wilson, "Probable inference, the law of succession, and statistical inference", 1927.
 Z = 1.645
-TRUSTED = 0.7  # active when it is that sure to succeed: after 7 calls without a failure
-DISTRUSTED = 0.5  # quarantined when it is that sure to fail: after 3 calls without a success
+TRUSTED = 0.7  # lower bound of success for active: reached by 7 calls without a failure
+DISTRUSTED = 0.5  # lower bound of failure for quarantined: reached by 3 calls without a success
 
 
-def sure(times: int, of: int) -> float:
-    """The least share that is likely when it came so many times of so many: Wilson's lower bound. 0 for none."""
+def wilson_lower_bound(times: int, of: int) -> float:
+    """Return Wilson's lower bound for a proportion of `times` out of `of`; 0 for no trials."""
     if not of:
         return 0.0
     share, z2 = times / of, Z * Z
@@ -20,20 +20,25 @@ def sure(times: int, of: int) -> float:
     return max(0.0, (centre - spread) / (1 + z2 / of))
 
 
-def judged(state: SkillState, successes: int, failures: int, lately: Counted | None = None) -> SkillState:
-    """The state that the counted calls of a version have earned it. What a person disabled stays so.
+def earned_state(state: SkillState, successes: int, failures: int, lately: Counted | None = None) -> SkillState:
+    """Return the state that the counted calls of a version have earned it. A disabled skill stays disabled.
 
-    lately: the latest `LATELY` of them, which quarantine it by the same bound when all are failures. An active one goes
-    back to probation when it is no longer surer to succeed than to fail.
+    A version is also quarantined, by the same bound, when its `LATELY` latest calls (`lately`) are all failures. An
+    active one returns to probation when it is no longer more likely to succeed than to fail.
     """
     calls = successes + failures
     if not state.listed:
         return state
     recent = lately or Counted()
-    if max(sure(failures, calls), sure(recent.failures, recent.successes + recent.failures)) >= DISTRUSTED:
+    if (
+        max(
+            wilson_lower_bound(failures, calls), wilson_lower_bound(recent.failures, recent.successes + recent.failures)
+        )
+        >= DISTRUSTED
+    ):
         return SkillState.QUARANTINED
-    if sure(successes, calls) >= TRUSTED:
+    if wilson_lower_bound(successes, calls) >= TRUSTED:
         return SkillState.ACTIVE
-    if state is SkillState.ACTIVE and sure(successes, calls) < DISTRUSTED:
+    if state is SkillState.ACTIVE and wilson_lower_bound(successes, calls) < DISTRUSTED:
         return SkillState.PROBATION
     return state

@@ -1,4 +1,4 @@
-"""`LearnedRequests`: takes note of a successful call's request without keeping the call waiting."""
+"""`LearnedRequests`: records the requests of successful calls without delaying the calls."""
 
 import asyncio
 import logging
@@ -14,17 +14,17 @@ log = logging.getLogger(__name__)
 
 
 class LearnedRequests:
-    """A buffer in front of `PastRequests`. Belongs to one event loop; `aclose` it once."""
+    """A buffer in front of `PastRequests`. Belongs to one event loop; call `aclose` once."""
 
     def __init__(self, past: PastRequests, *, on: bool = True) -> None:
-        """on: whether any are kept."""
+        """on: whether requests are recorded."""
         self._past = past
         self.on = on
         self._waiting: list[tuple[str, str]] = []
         self._task: asyncio.Task[None] | None = None
 
     def note(self, skill: str, request: str | None) -> None:
-        """This skill was called for this request, and succeeded. Inside a running event loop."""
+        """Record that this skill succeeded for this request. Needs a running event loop."""
         if not self.on or not request or not request.strip():
             return
         self._waiting = [*self._waiting, (skill, request)][-MOST_WAITING:]
@@ -32,7 +32,7 @@ class LearnedRequests:
             self._task = asyncio.get_running_loop().create_task(self._later())
 
     async def flush(self) -> None:
-        """Write what waits. When the records cannot be written it is let go, and the log says so."""
+        """Write the buffer. If the records cannot be written it is dropped and logged."""
         batch, self._waiting = self._waiting, []
         if not batch:
             return
@@ -42,9 +42,9 @@ class LearnedRequests:
             log.warning("The requests of %d successful skill calls could not be kept: %s", len(batch), error)
 
     async def aclose(self) -> None:
-        """Write what waits, and stop."""
+        """Write the buffer and stop."""
         if self._task is not None:
-            await asyncio.wait([self._task])  # not cancelled: a thread of its may be writing
+            await asyncio.wait([self._task])  # not cancelled: its thread may be writing
         await self.flush()
 
     async def _later(self) -> None:

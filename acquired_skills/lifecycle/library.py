@@ -1,4 +1,4 @@
-"""`SkillLibrary`: everything one can do with acquired skills. Tools, the command line and the skill source use it."""
+"""`SkillLibrary`: all operations on acquired skills, for tools, the command line and the skill source."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from acquired_skills.find.catalog import Catalog, Found
+from acquired_skills.find.catalog import Catalog, SearchHit
 from acquired_skills.in_box.effort import Effort
 from acquired_skills.lifecycle.approvals import ApprovalPolicy, Ask, approve
 from acquired_skills.lifecycle.changes import Changes
@@ -35,13 +35,13 @@ log = logging.getLogger(__name__)
 
 Progress = Callable[..., None]
 _MOST_NAMED = 20  # in a message
-_SEARCHES = 3  # of one request, when folders turn out to have changed
-# How a long-lived process looks for changes by hand, in seconds; how many folders at a time.
+_SEARCHES = 3  # of one request, if folders have changed
+# How a long-lived process looks for manual changes, in seconds, and how many folders at a time.
 _WATCH_AFTER_S, _WATCH_EVERY_S, _WATCH_PAUSE_S, _WATCHED_AT_ONCE = 10.0, 600.0, 0.05, 500
 
 
 class SkillLibrary:
-    """The skills of one home. Every method may be called from any task of one event loop; `aclose` it once."""
+    """The skills of one home. Belongs to one event loop; call `aclose` once."""
 
     def __init__(
         self,
@@ -62,16 +62,22 @@ class SkillLibrary:
         updates: RegistryUpdates | None = None,
         approval_policy: ApprovalPolicy | None = None,
     ) -> None:
-        """seed: gives the number that decides the random order of tests. retrieve: most skills a query brings up.
-        fits: what is less likely to be of use than this is not among them.
-        compared: how many of the nearest a new one is compared with. allowed: where skills may connect to, canonical.
-        effort: what an admission may cost, and asks for. updates: where every change is told, if anywhere.
-        approval_policy: what skills may declare without a person being asked; by default anything.
+        """Take the parts of a library, which their owners close.
+
+        Args:
+            seed: gives the number that decides the random order of tests.
+            retrieve: the most skills that a query returns.
+            fits: skills with a lower fit are not returned.
+            compared: how many of the nearest skills a new one is compared with.
+            allowed: where skills may connect to, canonical.
+            effort: limits and thresholds of an admission.
+            updates: where changes are published, if anywhere.
+            approval_policy: what skills may declare without approval; by default anything.
         """
         self.allowed = allowed
         self.track = track
         self.instructions = Instructions(store.root)
-        self.store = self._store = store  # public for what only reads or signs folders
+        self.store = self._store = store  # public for code that only reads or signs folders
         self._ledger = ledger
         self._catalog = catalog
         self._sandbox = sandbox
@@ -89,14 +95,14 @@ class SkillLibrary:
     # What there is.
 
     async def skills(self) -> list[Skill]:
-        """Every skill, in whatever state, by name. There may be many: see `page`."""
+        """Return every skill in any state, by name. There may be many: see `page`."""
         rows = await asyncio.to_thread(self._ledger.page)
         return [row.skill for row in rows if row.skill is not None]
 
     async def page(self, limit: int, after: str = "", *, listed: bool = False) -> list[Skill]:
-        """At most so many skills by name, in whatever state, or only those that are listed.
+        """Return at most so many skills by name, in any state, or only listed ones.
 
-        after: the last name of the page before.
+        after: the last name of the previous page.
         """
         stamps = await asyncio.to_thread(lambda: self._ledger.stamps(after, limit, listed=listed))
         await self._look_at(stamps)
@@ -104,26 +110,26 @@ class SkillLibrary:
         return [row.skill for row in rows if row.skill is not None]
 
     async def names(self) -> list[str]:
-        """The names of all listed skills, sorted."""
+        """Return the names of all listed skills, sorted."""
         return await asyncio.to_thread(lambda: self._ledger.names(listed=True))
 
     async def count(self, *, listed: bool = False) -> int:
-        """How many skills there are; listed: how many of them are listed."""
+        """Return how many skills there are. listed: count listed ones only."""
         return await asyncio.to_thread(lambda: self._ledger.count(listed=listed))
 
     async def listed(self) -> Sequence[Skill]:
-        """Those in probation or active, by name. The same object as long as nothing changed."""
+        """Return the listed skills by name; the same object while nothing changes."""
         return await asyncio.to_thread(self._catalog.listed)
 
     async def find(self, name: str) -> Skill | None:
-        """The skill of exactly this name, in whatever state, as its folder has it now."""
+        """Return the skill with exactly this name, in any state, as its folder describes it now."""
         if not PATTERN.fullmatch(name):
             return None
         row = await asyncio.to_thread(self._current, name)
         return None if row is None else row.skill
 
     async def get(self, name: str) -> Skill:
-        """As `find`. Raises SkillMissing, naming what there is instead."""
+        """Like `find`, but raises SkillMissing, naming existing skills."""
         skill = await self.find(name)
         if skill is None:
             names = [row.name for row in await asyncio.to_thread(self._ledger.page, "", _MOST_NAMED)]
@@ -131,8 +137,8 @@ class SkillLibrary:
             raise SkillMissing(f"There is no skill `{name[:80]}`. {known}")
         return skill
 
-    async def search(self, query: str, k: int | None = None, fits: float | None = None) -> list[Found]:
-        """The listed skills that retrieval finds for a request, best first; none when nothing fits. fits: 0 for all.
+    async def search(self, query: str, k: int | None = None, fits: float | None = None) -> list[SearchHit]:
+        """Return the listed skills that fit a request, best first. fits: 0 for all.
 
         `gap` says what could not be searched.
         """
@@ -154,19 +160,19 @@ class SkillLibrary:
 
     @property
     def gap(self) -> str:
-        """What the last search could not look at; "" when it was everything."""
+        """What the last search could not cover; "" if it covered everything."""
         return self._catalog.gap
 
     async def code(self, skill: Skill) -> bytes:
-        """The source of exactly this version. Raises SkillDamaged when the file is not what was admitted."""
+        """Return the source of exactly this version. Raises SkillDamaged if the file is not what was admitted."""
         return await asyncio.to_thread(self._store.code, skill)
 
     async def tests(self, skill: Skill) -> bytes:
-        """Its tests. Raises SkillDamaged."""
+        """Return its tests. Raises SkillDamaged."""
         return await asyncio.to_thread(self._store.tests, skill)
 
     async def history(self, name: str) -> list[Skill]:
-        """Every version kept, oldest first. Raises SkillMissing, SkillDamaged."""
+        """Return every kept version, oldest first. Raises SkillMissing, SkillDamaged."""
         await self.get(name)
         return await asyncio.to_thread(self._store.history, name)
 
@@ -175,12 +181,19 @@ class SkillLibrary:
     async def create(
         self, proposal: Proposal, progress: Progress = no_progress, ask: Ask | None = None, *, agent: str = ""
     ) -> Skill:
-        """Admit a proposal: static checks, then the gate in a box, then an atomic write, then the index and the list.
+        """Admit a proposal: static checks, then the proof in boxes, then an atomic write, then the index and the list.
 
-        The name of an existing skill makes its next version, which must pass the earlier tests too unless
-        `breaking`. ask: a person, about what it declares; None where nobody can be asked. agent: under which its boxes
-        are queued (`Turn.agent_key`). Raises SkillRefused with everything to change, ToolFailure when a person said
-        no, SkillChanged when another process was faster, SandboxError when no box can run.
+        The name of an existing skill makes its next version, which must pass the earlier tests too unless `breaking`.
+
+        Args:
+            ask: asks a person about what it declares; None if nobody can be asked.
+            agent: under which its boxes are queued (`Turn.agent_key`).
+
+        Raises:
+            SkillRefused: with everything to change.
+            ToolFailure: a person refused.
+            SkillChanged: another process was faster.
+            SandboxError: no box can run.
         """
         proposal = replace(proposal, description=proposal.description.strip())
         parsed = await asyncio.to_thread(check, proposal, self.static_names(), self.allowed)
@@ -191,7 +204,7 @@ class SkillLibrary:
             )
         earlier = None if current is None or proposal.breaking else (await self.tests(current)).decode()
         if current is not None and is_unchanged(current, proposal):
-            same = f"This is version {current.version} already: there is nothing to do."
+            same = f"This is already version {current.version}: there is nothing to do."
             raise SkillRefused(proposal.name, [ProposalProblem("version", same)])
         parsed = await approve(parsed, self._approval_policy, ask)
         progress("running the tests in a box", 0.2)
@@ -208,28 +221,28 @@ class SkillLibrary:
         return await self.publish(skill, parsed.proposal, current.version if current else 0)
 
     async def publish(self, skill: Skill, proposal: Proposal, replaces: int) -> Skill:
-        """Keep what a gate admitted, as the version after `replaces`. Raises SkillChanged."""
+        """Store what was admitted as the version after `replaces`. Raises SkillChanged."""
         code, tests = proposal.code.encode(), proposal.tests.encode()
         return await asyncio.to_thread(self._changes.publish, skill, code, tests, replaces)
 
     @property
     def mutation_threshold(self) -> float:
-        """The share of small changes of a program that its tests must notice."""
+        """The share of mutants that the tests of a proposal must kill."""
         return self._effort.threshold
 
     def now(self) -> str:
-        """UTC, ISO 8601, as a skill says when it was created."""
+        """Return the time in UTC, ISO 8601, as in `Skill.created`."""
         return self._changes.now()
 
     async def set_state(self, name: str, state: SkillState) -> Skill:
-        """Disable or enable; what is enabled again gets a new chance. Raises SkillMissing, SkillDamaged."""
+        """Disable or enable a skill; an enabled one starts with a clean record. Raises SkillMissing, SkillDamaged."""
         current = await self.get(name)
         if state.listed and not current.state.listed:
             await self.track.forgive(current)
         return await asyncio.to_thread(self._changes.set_state, name, state)
 
     async def delete(self, name: str) -> Skill:
-        """Take a skill away; its folder is kept as a tombstone. Raises SkillMissing, SkillDamaged."""
+        """Delete a skill; its folder is kept as a tombstone. Raises SkillMissing, SkillDamaged."""
         skill = await self.get(name)
         await asyncio.to_thread(self._changes.delete, name)
         return skill
@@ -239,47 +252,47 @@ class SkillLibrary:
         return await asyncio.to_thread(self._changes.restore, name)
 
     async def rollback(self, name: str, version: int | None = None, by: str = "") -> Skill:
-        """Make an earlier version, by default the one before the current, current again, under a new number.
+        """Make an earlier version current again under a new number; by default the one before the current version.
 
-        by: whoever does it, in a line that is kept with the skill. Raises SkillMissing, SkillDamaged, SkillChanged.
+        by: who does it, in a line kept with the skill. Raises SkillMissing, SkillDamaged, SkillChanged.
         """
         current = await self.get(name)
         return await asyncio.to_thread(self._changes.rollback, current, version, by)
 
     async def sign(self, name: str) -> Skill:
-        """Sign a skill, its earlier versions too. Raises SkillMissing, SkillDamaged, SkillUnsignable."""
+        """Sign a skill and its earlier versions. Raises SkillMissing, SkillDamaged, SkillUnsignable."""
         return await asyncio.to_thread(self._changes.sign, name)
 
     async def verify(self) -> ReconcileReport:
         """Read and check every folder, set damaged ones aside, and make the records agree.
 
-        The report names all that were set aside since this library was opened, also at its opening.
+        The report has all folders set aside since this library was opened, including at its opening.
         """
         report = await asyncio.to_thread(reconcile, self._store, self._ledger, self._updates, thorough=True)
         self._aside += report.aside
         return replace(report, aside=tuple(self._aside))
 
     async def reindex(self, progress: Callable[[int, int], None] | None = None) -> tuple[ReconcileReport, int]:
-        """As `verify`, then index every listed skill anew; how many there are. progress: hears vectors made, of all."""
+        """Verify, then rebuild the index of the listed skills; return how many there are. progress: of the vectors."""
         report = await self.verify()
         return report, await self._catalog.rebuild_index(progress)
 
     async def reconcile(self) -> ReconcileReport:
-        """What is done at every start: cheap when nothing changed."""
+        """Reconcile at start: cheap when nothing changed."""
         report = await asyncio.to_thread(reconcile_changes, self._store, self._ledger, self._updates)
         self._aside += report.aside
         return report
 
     async def watch(self) -> None:
-        """Look for folders that were changed by hand, now and then, until cancelled; a little at a time."""
+        """Look for manual changes of folders periodically, a few at a time, until cancelled."""
         await asyncio.sleep(_WATCH_AFTER_S)
         while True:
             try:
                 await self._look_at_all()
-            except (StoreBusy, ConfigError):  # whoever uses the skills meets it, too
+            except (StoreBusy, ConfigError):  # users of the skills get the error too
                 pass
-            except Exception:  # the next look may succeed, and nobody else would start another one
-                log.exception("Looking for skills that were changed by hand failed.")
+            except Exception:  # the next look may succeed, and nothing else would start one
+                log.exception("Looking for manual changes of skills failed.")
             await asyncio.sleep(_WATCH_EVERY_S)
 
     # How they do.
@@ -292,13 +305,13 @@ class SkillLibrary:
         latency_ms: float | None = None,
         failure_class: FailureClass | None = None,
     ) -> None:
-        """Record one call of the current version. Calls of unknown skills are not recorded."""
+        """Record one call of the current version. Calls of unknown skills are ignored."""
         skill = self._catalog.skills.get(name)
         if skill is not None:
             self.track.log(skill, success, latency_ms, failure_class)
 
     async def judge(self, skill: Skill) -> SkillState:
-        """The state that this version's calls have earned it, put into effect (SKILL-13)."""
+        """Put the state that this version's calls have earned into effect, and return it (SKILL-13)."""
         current = await self.find(skill.name)
         if current is None or current.version != skill.version:
             return skill.state
@@ -306,27 +319,29 @@ class SkillLibrary:
         if earned is not current.state:
             try:
                 await asyncio.to_thread(self._changes.set_state, skill.name, earned, current)
-            except SkillError:  # changed by somebody who knew more, or nothing can be signed here
+            except SkillError:  # changed by another process, or nothing can be signed here
                 return current.state
         return earned
 
     async def stats(self, name: str | None = None, limit: int | None = None, after: str = "") -> list[VersionStats]:
-        """Calls per version, by name and then newest version first; of one skill or of all. after: names beyond."""
+        """Return calls per version, by name and then newest version first; of one skill or all. after: only names
+        beyond.
+        """
         return await self.track.stats(None if name is None else [name], limit, after)
 
     async def stats_of(self, skills: Sequence[Skill]) -> list[VersionStats]:
-        """As `stats`, of these skills."""
+        """Like `stats`, for these skills."""
         return await self.track.stats([skill.name for skill in skills])
 
     async def aclose(self) -> None:
-        """Write what waits. The parts it was given are their owners' to close."""
+        """Write buffers. The parts it was given are closed by their owners."""
         await self.track.aclose()
         await self._catalog.aclose()
 
     # Inside.
 
     def _current(self, name: str) -> Row | None:
-        """The row of a skill, once it agrees with the folder."""
+        """Return the row of a skill, after making it agree with the folder."""
         row = self._catalog.row(name)
         if self._store.stamp(name) == (row.stamp if row is not None else ""):
             return row
@@ -334,14 +349,14 @@ class SkillLibrary:
         return self._catalog.row(name)
 
     async def _look_at(self, stamps: Mapping[str, str]) -> bool:
-        """Take over what was changed in the folders of these skills; whether anything was. stamps: of their rows."""
+        """Take over changes in the folders of these skills; return whether there were any. stamps: of their rows."""
         names = await asyncio.to_thread(stale, self._store, stamps)
         if names:
             await asyncio.to_thread(self._mend, names)
         return bool(names)
 
     async def _look_at_all(self) -> None:
-        """Take over every change by hand, a part of the skills at a time."""
+        """Take over all manual changes, a part of the skills at a time."""
         await self.reconcile()
         name = ""
         while stamps := await asyncio.to_thread(self._ledger.stamps, name, _WATCHED_AT_ONCE):
@@ -350,11 +365,11 @@ class SkillLibrary:
             await asyncio.sleep(_WATCH_PAUSE_S)
 
     def _mend(self, names: Sequence[str]) -> None:
-        with contextlib.suppress(DiskFull):  # then they are as the records know them; a call checks the code it runs
+        with contextlib.suppress(DiskFull):  # then the records stay as they are; a call checks the code it runs
             self._aside += mend(self._store, self._ledger, self._updates, names).aside
 
     async def _neighbours(self, proposal: Proposal) -> list[Neighbour]:
-        """The listed skills nearest by meaning that run in a bare box, the nearest first."""
+        """Return the nearest listed skills that run in a box without an environment, nearest first."""
         found: list[Neighbour] = []
         if not self._compared:
             return found

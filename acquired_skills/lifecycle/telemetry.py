@@ -1,4 +1,4 @@
-"""`Telemetry`: how calls of skills went, written in batches so that no call waits for the disk (SKILL-12)."""
+"""`Telemetry`: records the outcomes of skill calls in batches, so that no call waits for the disk (SKILL-12)."""
 
 import asyncio
 import logging
@@ -8,14 +8,14 @@ from acquired_skills.store.totals import SkillCall
 from engine.contract.failure import ConfigError, FailureClass
 from engine.stores.locks import StoreBusy
 
-FLUSH_S = 0.05  # how much of it a kill -9 may lose
+FLUSH_S = 0.05  # what a kill -9 may lose
 MOST_WAITING = 10_000
 
 log = logging.getLogger(__name__)
 
 
 class Telemetry:
-    """A buffer in front of the ledger's calls. `flush` before reading them and at the end."""
+    """A buffer in front of the ledger's calls. Call `flush` before reading them and at the end."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -25,13 +25,13 @@ class Telemetry:
         self._lock = asyncio.Lock()
 
     def log(self, call: SkillCall) -> None:
-        """Keep one call; written within FLUSH_S seconds. Inside a running event loop."""
+        """Record one call; it is written within FLUSH_S seconds. Needs a running event loop."""
         self._waiting.append(call)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(FLUSH_S, self._start)
 
     async def flush(self) -> None:
-        """Write what waits. When the records cannot be written it stays waiting, and the log says so."""
+        """Write the buffer. If the records cannot be written it is kept and logged."""
         async with self._lock:
             batch, self._waiting = self._waiting, []
             if not batch:
@@ -43,7 +43,7 @@ class Telemetry:
                 self._waiting = (batch + self._waiting)[-MOST_WAITING:]
 
     async def aclose(self) -> None:
-        """Write what waits, and stop."""
+        """Write the buffer and stop."""
         if self._timer is not None:
             self._timer.cancel()
         if self._task is not None:
@@ -56,5 +56,5 @@ class Telemetry:
 
 
 def counted(failure_class: FailureClass | None) -> bool:
-    """Whether a failure speaks against a skill: a RETRYABLE one does not, the skill never had its chance."""
+    """Return whether a failure counts against a skill. A RETRYABLE one does not: it is not the skill's fault."""
     return failure_class is not FailureClass.RETRYABLE

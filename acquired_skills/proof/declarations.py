@@ -1,7 +1,7 @@
 """Extracts from a skill's file the declarations that its tests may import besides the function (SKILL-7).
 
 The tests are judged without the skill's code. Constants, enums, data classes, models and exception types that the file
-only declares are written anew from the syntax tree and passed to the tests. Anything with code of its own is not.
+only declares are rewritten from the syntax tree and passed to the tests. Anything with code of its own is not.
 """
 
 import ast

@@ -44,7 +44,7 @@ def rehearsal_problems(name: str, outcome: Outcome) -> Iterator[ProposalProblem]
     if facts.get("done") and not facts.get("collection_errors"):
         if not any(test.startswith("skill/") for test in tests):
             yield ProposalProblem(
-                "tests", f"pytest collects no test: write `def test_...():` that assert on `{name}(...)`."
+                "tests", f"pytest collects no test: write `def test_...():` that asserts on `{name}(...)`."
             )
         elif len(tests) > MAX_TESTS:
             yield ProposalProblem("tests", f"pytest collects {len(tests)} tests: keep it to {MAX_TESTS}.")

@@ -161,7 +161,7 @@ def _tests(name: str, nodes: Sequence[ast.AST]) -> Iterator[ProposalProblem]:
     if not any(_imports(node, name) for node in nodes):
         yield ProposalProblem("tests", f"They never import the skill: start with `from {name} import {name}`.")
     if not any(isinstance(node, _Function) and node.name.startswith("test") for node in nodes):
-        yield ProposalProblem("tests", f"There is no test: write `def test_...():` that assert what `{name}` returns.")
+        yield ProposalProblem("tests", f"There is no test: write `def test_...():` that asserts what `{name}` returns.")
 
 
 def _imports(node: ast.AST, name: str) -> bool:

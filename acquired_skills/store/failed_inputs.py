@@ -83,14 +83,14 @@ class FailedInputs:
 
     def of(self, name: str, version: int, user: str | None) -> list[FailedInput]:
         """Return a version's inputs from this user's calls, oldest first, no duplicates. user: None for all users."""
-        whose = true() if user is None else _FAILED.c.user == user
-        of = (_FAILED.c.name == name) & (_FAILED.c.version == version) & whose
+        visible_user = true() if user is None else _FAILED.c.user == user
+        of = (_FAILED.c.name == name) & (_FAILED.c.version == version) & visible_user
         with self._records.read() as connection:
             rows = {row.arguments: row for row in connection.execute(select(_FAILED).where(of).order_by(_FAILED.c.id))}
         return [FailedInput(row.ts, json.loads(row.arguments), row.error, row.user, row.agent) for row in rows.values()]
 
 
-def whose(turn: Turn) -> str | None:
+def visible_user(turn: Turn) -> str | None:
     """Return the user whose inputs may be shown in a turn: its own; None (all users) for admins and owners."""
     return None if user_rank(turn.permission) >= user_rank("admin") else turn.user
 

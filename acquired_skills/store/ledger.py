@@ -1,8 +1,8 @@
 """`Ledger`: skills and their calls as rows. The skill rows can be rebuilt from the folders at any time.
 
-A row carries the generation of its last change, so a process reads only what another one changed. A removed skill
-leaves its row behind, marked, for the same reason. The totals of the calls of every version are kept for good
-(`acquired_skills.store.totals`); single calls are dropped when there are too many of them.
+A row has the generation of its last change, so a process only reads what others changed. For the same reason, a removed
+skill leaves a marked row. The totals of every version's calls are kept permanently (`acquired_skills.store.totals`);
+single calls are deleted when there are too many.
 """
 
 import json
@@ -38,11 +38,11 @@ from acquired_skills.store import past_requests, totals
 from acquired_skills.store.totals import Counted, SkillCall, VersionStats
 from engine.stores.records import Records
 
-TOOLS = "tools"  # the generation that whoever changes the set of tools bumps
-CALLS_KEPT = 100_000  # single calls; the totals are of all
+TOOLS = "tools"  # the generation that every change of the set of tools increments
+CALLS_KEPT = 100_000  # single calls; the totals count all
 _SWEEP_EVERY = 1_000  # calls between two sweeps
 _AT_ONCE = 500  # names in one query
-_IDENTITY = "#identity"  # in the place of a folder
+_IDENTITY = "#identity"  # stored as a folder
 
 _SCHEMA = MetaData()
 _SKILLS = Table(
@@ -83,7 +83,7 @@ _SCANS = Table(
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A skill row as read: `skill` is None when it was removed."""
+    """A skill row. `skill` is None for a removed skill."""
 
     name: str
     generation: int
@@ -92,43 +92,45 @@ class Row:
 
 
 class Ledger:
-    """The tables `skills` and `skill_calls`, and what is kept beside them. Every method blocks."""
+    """The tables `skills`, `skill_calls` and related ones. Every method blocks."""
 
     def __init__(self, records: Records, *, calls_kept: int = CALLS_KEPT) -> None:
-        """Makes its tables when they are missing. calls_kept: single calls to keep, the newest."""
+        """Makes missing tables. calls_kept: how many single calls to keep, the newest."""
         self._records = records
         self._calls_kept = calls_kept
         self._since_sweep = 0
         _prepare(records)
 
     def generation(self) -> int:
-        """Of the set of tools; cheap while nothing changed."""
+        """Return the generation of the set of tools; cheap while nothing changes."""
         return self._records.generation(TOOLS)
 
     # The skills.
 
     def rows(self, after: int = 0) -> list[Row]:
-        """Rows changed after a generation, removed ones included; all of them by default."""
+        """Return rows changed after a generation, including removed ones; by default all."""
         query = select(_SKILLS).where(_SKILLS.c.generation > after).order_by(_SKILLS.c.name)
         with self._records.read() as connection:
             return [_row(one) for one in connection.execute(query)]
 
     def changed(self, after: tuple[int, str], limit: int) -> list[Row]:
-        """The next rows in the order of their changes, removed ones included. after: generation and name of the last
-        row that was read."""
+        """Return the next rows in the order of their changes, including removed ones.
+
+        after: generation and name of the last row read.
+        """
         place = tuple_(_SKILLS.c.generation, _SKILLS.c.name)
         query = select(_SKILLS).where(place > tuple_(*after)).order_by(_SKILLS.c.generation, _SKILLS.c.name)
         with self._records.read() as connection:
             return [_row(one) for one in connection.execute(query.limit(limit))]
 
     def count_changed(self, after: tuple[int, str]) -> int:
-        """How many rows `changed` has still to give."""
+        """Return how many rows `changed` has left."""
         place = tuple_(_SKILLS.c.generation, _SKILLS.c.name)
         with self._records.read() as connection:
             return connection.execute(select(func.count()).where(place > tuple_(*after))).scalar_one()
 
     def find(self, names: Collection[str]) -> dict[str, Row]:
-        """The rows of these skills, without those that were removed."""
+        """Return the rows of these skills, without removed ones."""
         found: dict[str, Row] = {}
         wanted = list(names)
         with self._records.read() as connection:
@@ -139,8 +141,9 @@ class Ledger:
         return found
 
     def page(self, after: str = "", limit: int | None = None, *, listed: bool = False) -> list[Row]:
-        """Skills by name, without those that were removed. after: the last name of the page before. listed: only those
-        that are."""
+        """Return skills by name, without removed ones. after: the last name of the previous page. listed: listed ones
+        only.
+        """
         query = select(_SKILLS).where((_SKILLS.c.name > after) & ~_SKILLS.c.removed)
         if listed:
             query = query.where(_SKILLS.c.listed)
@@ -148,13 +151,13 @@ class Ledger:
             return [_row(one) for one in connection.execute(query.order_by(_SKILLS.c.name).limit(limit))]
 
     def count(self, *, listed: bool = False) -> int:
-        """How many skills there are; listed: how many of them are listed."""
+        """Return how many skills there are. listed: count listed ones only."""
         which = _SKILLS.c.listed.is_(True) if listed else _SKILLS.c.listed.is_not(None)
         with self._records.read() as connection:
             return connection.execute(select(func.count()).select_from(_SKILLS).where(which)).scalar_one()
 
     def names(self, *, listed: bool = False) -> list[str]:
-        """The names of all skills, or of those that are listed, sorted."""
+        """Return the names of all skills, or of listed ones only, sorted."""
         query = select(_SKILLS.c.name).where(~_SKILLS.c.removed)
         if listed:
             query = query.where(_SKILLS.c.listed)
@@ -162,26 +165,26 @@ class Ledger:
             return list(connection.execute(query.order_by(_SKILLS.c.name)).scalars())
 
     def announce(self, name: str) -> None:
-        """Record, before anything else is written, that the folder of this skill is about to change."""
+        """Record that the folder of this skill is about to change. Called before anything else is written."""
         with self._records.begin() as connection:
             connection.execute(self._records.insert(_CHANGING).values(name=name).on_conflict_do_nothing())
 
     def unfinished(self) -> list[str]:
-        """Return the skills whose change was announced, and neither recorded by `put` nor withdrawn."""
+        """Return the skills with an announced change that was neither recorded by `put` nor withdrawn."""
         with self._records.read() as connection:
             return sorted(connection.execute(select(_CHANGING.c.name)).scalars())
 
     def withdraw(self, names: Iterable[str]) -> None:
-        """Forget announced changes of skills whose rows are right as they are."""
+        """Delete announced changes of skills whose rows are right."""
         names = list(names)
         if names:
             with self._records.begin() as connection:
                 connection.execute(delete(_CHANGING).where(_CHANGING.c.name.in_(names)))
 
     def put(self, changed: Mapping[str, tuple[Skill, str]], removed: Iterable[str] = ()) -> None:
-        """Write skills with their stamps, mark others removed, and bump the generation, in one transaction.
+        """Write skills with their stamps, mark others removed, and increment the generation, in one transaction.
 
-        Announced changes of these skills are finished by it. They count as untold until `told`.
+        This finishes announced changes of these skills. They are unpublished until `mark_published`.
         """
         gone = list(removed)
         with self._records.begin() as connection:
@@ -202,21 +205,21 @@ class Ledger:
                 connection.execute(delete(_UNTOLD).where(_UNTOLD.c.name.in_(some)))
                 connection.execute(insert(_UNTOLD), [{"name": name} for name in some])
 
-    def untold(self) -> list[str]:
-        """Skills whose last change nobody was told of yet: whoever made it did not live to do so."""
+    def unpublished(self) -> list[str]:
+        """Return the skills whose last change was not published, because its process ended first."""
         with self._records.read() as connection:
             return list(connection.execute(select(_UNTOLD.c.name).order_by(_UNTOLD.c.name)).scalars())
 
-    def told(self, names: Iterable[str]) -> None:
-        """Forget the changes of these skills, whose events are in the event log."""
-        some = sorted({*names} & {*self.untold()})
+    def mark_published(self, names: Iterable[str]) -> None:
+        """Record that the events of these skills are in the event log."""
+        some = sorted({*names} & {*self.unpublished()})
         if some:
             with self._records.begin() as connection:
                 for start in range(0, len(some), _AT_ONCE):
                     connection.execute(delete(_UNTOLD).where(_UNTOLD.c.name.in_(some[start : start + _AT_ONCE])))
 
     def stamps(self, after: str, limit: int, *, listed: bool = False) -> dict[str, str]:
-        """The stamps of the next skills by name. after: the last name that was read. listed: only those that are."""
+        """Return the stamps of the next skills by name. after: the last name read. listed: listed ones only."""
         query = select(_SKILLS.c.name, _SKILLS.c.stamp).where((_SKILLS.c.name > after) & ~_SKILLS.c.removed)
         if listed:
             query = query.where(_SKILLS.c.listed)
@@ -224,18 +227,18 @@ class Ledger:
             return {one.name: one.stamp for one in connection.execute(query.order_by(_SKILLS.c.name).limit(limit))}
 
     def identity(self) -> str:
-        """Of these rows: other ones when the database was lost and made anew."""
+        """Return an identifier of these rows; another one after the database was lost and made again."""
         return self.scanned(_IDENTITY)
 
     def scanned(self, root: str) -> str:
-        """The stamp of the folder of all skills when its names were last compared with the rows; "" for never."""
+        """Return the stamp of the root folder when its names were last compared with the rows; "" for never."""
         with self._records.read() as connection:
             return connection.execute(select(_SCANS.c.stamp).where(_SCANS.c.root == root)).scalar() or ""
 
     def scan(self, root: str, stamp: str) -> None:
-        """The names in the folder were compared with the rows. stamp: as it was before that."""
+        """Record that the names in the folder were compared with the rows. stamp: from before the comparison."""
         if self._records.read_only:
-            return  # a full disk: the next one compares them again
+            return  # a full disk: the next scan compares them again
         with self._records.begin() as connection:
             connection.execute(delete(_SCANS).where(_SCANS.c.root == root))
             connection.execute(insert(_SCANS).values(root=root, stamp=stamp))
@@ -243,7 +246,7 @@ class Ledger:
     # Their calls.
 
     def log(self, calls: Sequence[SkillCall]) -> None:
-        """Append calls, and drop the oldest of too many."""
+        """Append calls, and delete the oldest beyond the limit."""
         rows = [{column: getattr(call, column) for column in SkillCall.__dataclass_fields__} for call in calls]
         with self._records.begin() as connection:
             connection.execute(insert(CALLS), rows)
@@ -255,21 +258,24 @@ class Ledger:
                 connection.execute(delete(CALLS).where(CALLS.c.id <= newest - self._calls_kept))
 
     def forgive(self, name: str, version: int) -> None:
-        """The failures of a version no longer count: it was given another chance."""
+        """Stop counting the failures of a version so far."""
         of = (CALLS.c.name == name) & (CALLS.c.version == version) & ~CALLS.c.success
         with self._records.begin() as connection:
             connection.execute(update(CALLS).where(of).values(counted=False))
             totals.forgive(connection, name, version)
 
     def latest(self, name: str, version: int) -> Counted:
-        """How the latest counted calls of a version went, `LATELY` of them at most."""
+        """Return the outcomes of the latest counted calls of a version, at most `LATELY`."""
         with self._records.read() as connection:
             return totals.latest(connection, name, version)
 
     def stats(
         self, names: Collection[str] | None = None, limit: int | None = None, after: str = ""
     ) -> list[VersionStats]:
-        """Per version, by name and then newest version first; of these skills or of all. after: only names beyond."""
+        """Return statistics per version, by name and then newest version first.
+
+        names: of these skills; None for all. after: only names beyond this one.
+        """
         if names is not None and not names:
             return []
         query = select(totals.TOTALS)
@@ -281,7 +287,7 @@ class Ledger:
             return totals.stats(connection, query.limit(limit))
 
     def failing(self, names: Sequence[str]) -> list[VersionStats]:
-        """Those of the current versions of these skills that have failed at least once."""
+        """Return the statistics of these skills' current versions that failed at least once."""
         same = (totals.TOTALS.c.name == _SKILLS.c.name) & (totals.TOTALS.c.version == _SKILLS.c.version)
         query = select(totals.TOTALS).join(_SKILLS, same).where(totals.TOTALS.c.failures > 0)
         found: list[VersionStats] = []
@@ -293,11 +299,11 @@ class Ledger:
 
 
 def _prepare(records: Records) -> None:
-    """Make the tables, and bring those of an earlier release up to date."""
+    """Make the tables, and migrate those of an earlier release."""
     records.create(_SCHEMA)
     records.create(totals.SCHEMA)
     records.create(past_requests.SCHEMA)
-    if records.read_only:  # a full disk: an earlier release's tables wait
+    if records.read_only:  # a full disk: migrate later
         return
     with records.read() as connection:
         columns = {column["name"] for column in inspect(connection).get_columns(_SKILLS.name)}
@@ -318,7 +324,7 @@ def _prepare(records: Records) -> None:
 
 
 def _upsert(connection: Connection, name: str, values: Mapping[str, Any]) -> None:
-    # The records' write lock is held, so nobody comes between the two statements.
+    # The records' write lock is held, so no other writer runs between the two statements.
     if not connection.execute(update(_SKILLS).where(_SKILLS.c.name == name).values(**values)).rowcount:
         connection.execute(insert(_SKILLS).values(name=name, **values))
 
@@ -334,5 +340,5 @@ def _dump(skill: Skill) -> str:
 def _load(text: str) -> Skill:
     values: dict[str, Any] = json.loads(text)
     tuples = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
-    kind = SkillKind(values.get("kind", SkillKind.CODE))  # rows of before there were others do not say
+    kind = SkillKind(values.get("kind", SkillKind.CODE))  # rows from before composed skills have no kind
     return Skill(**{**values, **tuples, "state": SkillState(values["state"]), "kind": kind})

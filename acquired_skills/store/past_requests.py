@@ -1,6 +1,6 @@
-"""`PastRequests`: the requests that a skill was called for with success. They help to find it, and nobody sees them.
+"""`PastRequests`: the requests that skills were called for with success. Retrieval uses them; they are never shown.
 
-A row of a skill carries the generation of its last change, so a process reads only what another one changed.
+A row has the generation of its last change, so a process only reads what others changed.
 """
 
 import json
@@ -13,9 +13,9 @@ from engine.retrieval.terms import Terms
 from engine.stores.records import Records
 
 REQUESTS = "skill_requests"
-MOST_KEPT = 10  # of one skill, whatever its version
+MOST_KEPT = 10  # of one skill, in any version
 MOST_CHARACTERS = 500  # of one
-SAME = 0.8  # share of the terms in either that are in both: then the newer takes the older's place
+SAME = 0.8  # share of common terms from which a newer request replaces an older one
 
 SCHEMA = MetaData()
 _REQUESTS = Table(
@@ -28,39 +28,41 @@ _REQUESTS = Table(
 
 
 class PastRequests:
-    """In the records. Every method blocks."""
+    """The table of requests. Every method blocks."""
 
     def __init__(self, records: Records) -> None:
-        """Makes its table when it is missing."""
+        """Makes its table if it is missing."""
         self._records = records
         records.create(SCHEMA)
 
     def generation(self) -> int:
-        """Of all of them; cheap while nothing changed."""
+        """Return the generation of all requests; cheap while nothing changes."""
         return self._records.generation(REQUESTS)
 
     def changed(self, after: int = 0) -> dict[str, tuple[str, ...]]:
-        """Of the skills whose requests changed after a generation, the requests, oldest first."""
+        """Return the requests, oldest first, of the skills whose requests changed after a generation."""
         query = select(_REQUESTS).where(_REQUESTS.c.generation > after)
         with self._records.read() as connection:
             return {row.name: _read(row.requests) for row in connection.execute(query)}
 
     def of(self, names: Collection[str]) -> dict[str, tuple[str, ...]]:
-        """The requests of these skills, oldest first."""
+        """Return the requests of these skills, oldest first."""
         query = select(_REQUESTS).where(_REQUESTS.c.name.in_(list(names)))
         with self._records.read() as connection:
             return {row.name: _read(row.requests) for row in connection.execute(query)}
 
     def changed_next(self, after: tuple[int, str], limit: int) -> list[tuple[int, str]]:
-        """Generation and name of the next skills whose requests changed, in the order of the changes. after: of the
-        last one that was read."""
+        """Return generation and name of the next skills whose requests changed, in the order of the changes.
+
+        after: generation and name of the last one read.
+        """
         place = tuple_(_REQUESTS.c.generation, _REQUESTS.c.name)
         query = select(_REQUESTS.c.generation, _REQUESTS.c.name).where(place > tuple_(*after)).order_by(*place.clauses)
         with self._records.read() as connection:
             return [(row.generation, row.name) for row in connection.execute(query.limit(limit))]
 
     def keep(self, new: Sequence[tuple[str, str]]) -> None:
-        """Add requests, given as (skill, request), the oldest first."""
+        """Add requests as (skill, request), oldest first."""
         by_name: dict[str, list[str]] = {}
         for name, request in new:
             text = " ".join(request.split())[:MOST_CHARACTERS].encode(errors="replace").decode()
@@ -83,12 +85,12 @@ class PastRequests:
 
 
 def forget(connection: Connection, names: Collection[str]) -> None:
-    """Delete the requests of these skills, within the connection's transaction."""
+    """Delete the requests of these skills, in the connection's transaction."""
     connection.execute(delete(_REQUESTS).where(_REQUESTS.c.name.in_(list(names))))
 
 
 def chosen_of(requests: Sequence[str]) -> tuple[str, ...]:
-    """At most MOST_KEPT of them, given oldest first: of two that are alike the newer, then the most different."""
+    """Return at most MOST_KEPT of them, given oldest first: of two similar ones the newer, then the most different."""
     splitter = Terms()
     kept: list[tuple[str, frozenset[str]]] = []
     for request in requests:
@@ -96,7 +98,7 @@ def chosen_of(requests: Sequence[str]) -> tuple[str, ...]:
         kept = [one for one in kept if one[0] != request and _alike(one[1], terms) < SAME]
         kept.append((request, terms))
         if len(kept) > MOST_KEPT:
-            # Of the two most alike the older goes; among equals, the oldest.
+            # Of the two most similar the older is dropped; among equals, the oldest.
             older, _ = max(combinations(range(len(kept)), 2), key=lambda two: (_alike_at(kept, two), -two[0], -two[1]))
             del kept[older]
     return tuple(request for request, _ in kept)
@@ -107,7 +109,7 @@ def _alike_at(kept: Sequence[tuple[str, frozenset[str]]], two: tuple[int, int]) 
 
 
 def _alike(one: frozenset[str], other: frozenset[str]) -> float:
-    """The share of their terms that both have; of two without any, 1."""
+    """Return the share of their terms that both have; 1 if neither has any."""
     both = one | other
     return len(one & other) / len(both) if both else 1.0
 

@@ -76,18 +76,18 @@ def reconcile(
 def reconcile_changes(store: SkillStore, ledger: Ledger, updates: RegistryUpdates | None = None) -> ReconcileReport:
     """Correct what is known to have changed: new and missing folders, and changes not finished or not published.
 
-    It costs one look at the root folder while nothing changed. A change inside a skill's folder is found when the skill is
-    used (`mend`), or by the next `reconcile`. Raises StoreBusy, ConfigError.
+    It costs one look at the root folder while nothing changed. A change inside a skill's folder is found when the skill
+    is used (`mend`), or by the next `reconcile`. Raises StoreBusy, ConfigError.
     """
     root, stamp = str(store.root), _scan_stamp(store, updates)
-    if stamp and ledger.scanned(root) == stamp and not ledger.unfinished() and not ledger.untold():
+    if stamp and ledger.scanned(root) == stamp and not ledger.unfinished() and not ledger.unpublished():
         return ReconcileReport(ledger.count(), (), (), (), ())
     if ledger.scanned(root).partition(" ")[0] != _space(updates):
         return reconcile(store, ledger, updates)  # the first time, or with another event space
     with store.lock():
         stamp = _scan_stamp(store, updates)
         there, known = set(store.names()), set(ledger.names())
-        names = (there ^ known) | {*ledger.unfinished(), *ledger.untold()}
+        names = (there ^ known) | {*ledger.unfinished(), *ledger.unpublished()}
     report = _mend_all(store, ledger, updates, sorted(names))
     ledger.scan(root, stamp or f"{_space(updates)} unsettled")
     return replace(report, known=len(known - names) + report.known)
@@ -142,7 +142,7 @@ def _mend(
         ledger.put(found.changed, found.removed)
     if updates is not None:
         updates.reconcile(KEEPER, "tools", found.truth, disabled=found.off, among=names)
-    ledger.told(names)
+    ledger.mark_published(names)
     announced = set(ledger.unfinished()).intersection(names)
     if announced:
         ledger.withdraw(announced)

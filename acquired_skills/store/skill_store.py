@@ -181,8 +181,9 @@ class SkillStore:
         current = self.read(skill.name).version if final.is_dir() else 0
         if current != replaces or skill.version != self.next_version(skill.name):
             raise SkillChanged(
-                f"`{skill.name}` was changed by another process meanwhile (version {current or 'none'} is current, "
-                f"not {replaces or 'none'}). Check it with manage_skills, then propose again if it is still needed."
+                f"`{skill.name}` was changed by another process in the meantime (version {current or 'none'} is "
+                f"current, not {replaces or 'none'}). Check it with manage_skills, then propose again if it is still "
+                "needed."
             )
         with staging_folder(self.staging) as staged:
             for path, data in zip(
@@ -192,9 +193,7 @@ class SkillStore:
                 path.write_bytes(data)
             if current:
                 self._keep_older(final, staged, current)
-                replace_folder(
-                    staged, final
-                )  # `staged` then is the previous version, whose sources are below `versions`
+                replace_folder(staged, final)  # `staged` then is the previous version
             else:
                 publish_folder(staged, final)
             try:

@@ -1,6 +1,6 @@
-"""Running totals of the calls of every version, kept in the same transaction as the calls themselves.
+"""Running totals of the calls of every version, kept in the same transaction as the calls.
 
-Statistics read totals, so they cost what they print and stay right after old calls were dropped.
+Statistics read totals, so their cost depends on their size, and they stay right after old calls were deleted.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ from sqlalchemy import (
     update,
 )
 
-LATELY = 5  # calls; when the world changes, a long good record must not keep a skill that fails every time
+LATELY = 5  # calls; after a change outside, a long good record must not keep a skill that fails every time
 _AT_ONCE = 500  # versions in one statement
 
 SCHEMA = MetaData()
@@ -46,7 +46,7 @@ TOTALS = Table(
 
 @dataclass(frozen=True, slots=True)
 class SkillCall:
-    """One call of one version. ts: UTC, ISO 8601. counted: whether it speaks for or against the skill."""
+    """One call of one version. ts: UTC, ISO 8601. counted: whether it counts for or against the skill."""
 
     name: str
     version: int
@@ -59,7 +59,7 @@ class SkillCall:
 
 @dataclass(frozen=True, slots=True)
 class VersionStats:
-    """All calls of one version. uncounted: failures that were not the skill's. mean_ms: of successful calls."""
+    """All calls of one version. uncounted: failures that were not the skill's fault. mean_ms: of successful calls."""
 
     name: str
     version: int
@@ -73,7 +73,7 @@ class VersionStats:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Calls that speak for or against a version."""
+    """Calls that count for or against a version."""
 
     successes: int = 0
     failures: int = 0
@@ -81,8 +81,11 @@ class Counted:
 
 @dataclass(slots=True)
 class _Total:
-    """One row. total_ms, timed: sum and count of the latencies of successes. lately: outcomes of the latest counted
-    calls, the newest last, "1" for a success."""
+    """One row.
+
+    total_ms, timed: sum and count of the latencies of successes. lately: outcomes of the latest counted calls, newest
+    last, "1" for a success.
+    """
 
     calls: int = 0
     successes: int = 0
@@ -108,7 +111,7 @@ class _Total:
 
 
 def add(connection: Connection, calls: Iterable[SkillCall]) -> None:
-    """Add calls, the oldest first."""
+    """Add calls, oldest first."""
     by_version: dict[tuple[str, int], list[SkillCall]] = {}
     for call in calls:
         by_version.setdefault((call.name, call.version), []).append(call)
@@ -129,19 +132,19 @@ def add(connection: Connection, calls: Iterable[SkillCall]) -> None:
 
 
 def forgive(connection: Connection, name: str, version: int) -> None:
-    """The failures of a version no longer count."""
+    """Stop counting the failures of a version so far."""
     lately = func.replace(TOTALS.c.lately, "0", "")
     connection.execute(update(TOTALS).where(_is(name, version)).values(failures=0, lately=lately))
 
 
 def latest(connection: Connection, name: str, version: int) -> Counted:
-    """How the latest counted calls of a version went, `LATELY` of them at most."""
+    """Return the outcomes of the latest counted calls of a version, at most `LATELY`."""
     lately = connection.execute(select(TOTALS.c.lately).where(_is(name, version))).scalar() or ""
     return Counted(lately.count("1"), lately.count("0"))
 
 
 def stats(connection: Connection, chosen: Select[Any]) -> list[VersionStats]:
-    """Per version, by name and then newest version first. chosen: a selection of `TOTALS`."""
+    """Return statistics per version, by name and then newest version first. chosen: a selection of `TOTALS`."""
     found = connection.execute(chosen.order_by(TOTALS.c.name, TOTALS.c.version.desc())).all()
     return [
         VersionStats(
@@ -159,7 +162,7 @@ def stats(connection: Connection, chosen: Select[Any]) -> list[VersionStats]:
 
 
 def build(connection: Connection, calls: Table) -> None:
-    """Make the totals of a database whose calls were recorded before there were any totals; once."""
+    """Make the totals of a database whose calls were recorded before there were totals; once."""
     if connection.execute(select(TOTALS.c.name).limit(1)).first() is not None:
         return
     if connection.execute(select(calls.c.id).limit(1)).first() is None:

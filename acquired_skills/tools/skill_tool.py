@@ -10,7 +10,7 @@ from acquired_skills.jobs.skill_job import job_of
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.model.output_schema import misfit_failure, why_misfit
 from acquired_skills.model.skill import Skill, SkillDamaged, SkillState
-from acquired_skills.store.failed_inputs import as_tests, whose
+from acquired_skills.store.failed_inputs import as_tests, visible_user
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import FailureClass, ToolFailure, refusal
 from engine.contract.spec import Origin, ToolSpec
@@ -81,7 +81,7 @@ class SkillTool:
 
     async def _quarantined(self, ctx: CallContext) -> str:
         """Return the message for the agent: what happened, what to do, and this user's failed inputs."""
-        name, failed = self.skill.name, await self.library.track.failed_inputs(self.skill, whose(ctx.turn))
+        name, failed = self.skill.name, await self.library.track.failed_inputs(self.skill, visible_user(ctx.turn))
         cases = f", whose tests cover what it failed on:\n{as_tests(name, failed)}" if failed else "."
         return (
             f"`{name}` version {self.skill.version} failed so often that it is quarantined: no longer offered. Propose "

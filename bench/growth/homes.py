@@ -62,12 +62,12 @@ def make_home(root: Path, skills: int, calls: int, advance: Advance) -> None:
             batch[skill.name] = (skill, store.stamp(skill.name))
             if len(batch) == _AT_ONCE:
                 ledger.put(batch)
-                ledger.told(batch)
+                ledger.mark_published(batch)
                 advance(len(batch))
                 batch = {}
         if batch:
             ledger.put(batch)
-            ledger.told(batch)
+            ledger.mark_published(batch)
             advance(len(batch))
         if skills:
             _calls(records, skills, calls)

@@ -29,7 +29,7 @@ class MutantWriter:
     def changed(self, mutant: Mutant) -> str | None:
         """Return the source with the change; None when that would move other lines.
 
-        The replaced place is the mutant's, or the smallest code around it that can be written anew: places inside
+        The replaced place is the mutant's, or the smallest code around it that can be rewritten: places inside
         f-strings have no position of their own before Python 3.12.
         """
         around = [mutant.place, *self._ancestors(mutant.place)]
@@ -39,7 +39,7 @@ class MutantWriter:
             wanted = _meaning(ast.unparse(mutant.other if statement is mutant.place else statement))
             for place in around[: around.index(statement) + 1]:
                 if isinstance(place, ast.stmt) and (hasattr(place, "body") or isinstance(place, ast.Match)):
-                    break  # writing a whole block anew would lose its comments
+                    break  # rewriting a whole block would lose its comments
                 for text in _written(place, mutant.other if place is mutant.place else place):
                     if self._alone(statement, place, text) == wanted:
                         start, end = self._span(place)

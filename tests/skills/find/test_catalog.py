@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acquired_skills.find.catalog import Catalog, Found
+from acquired_skills.find.catalog import Catalog, SearchHit
 from acquired_skills.lifecycle.learned_requests import LearnedRequests
 from acquired_skills.model.skill import SkillState
 from acquired_skills.store.ledger import Ledger
@@ -60,7 +60,7 @@ async def opened_catalog(home: Path, *, use_past: bool = True) -> AsyncIterator[
             vectors.close()
 
 
-def names(found: list[Found]) -> list[str]:
+def names(found: list[SearchHit]) -> list[str]:
     return [one.skill.name for one in found]
 
 

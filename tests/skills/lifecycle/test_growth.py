@@ -105,9 +105,9 @@ def test_events_of_a_change_that_nobody_lived_to_tell_are_due_until_they_are_tol
     with opened_records(tmp_path) as records:
         ledger = Ledger(records)
         ledger.put({"add_one": (skill("add_one"), "stamp")}, ["add_two"])
-        assert ledger.untold() == ["add_one", "add_two"]
-        ledger.told(["add_two"])
-        assert Ledger(records).untold() == ["add_one"]
+        assert ledger.unpublished() == ["add_one", "add_two"]
+        ledger.mark_published(["add_two"])
+        assert Ledger(records).unpublished() == ["add_one"]
 
 
 def many(home: Path, count: int) -> None:

@@ -113,7 +113,7 @@ async def test_a_second_version_keeps_the_first_and_can_be_rolled_back(library: 
     assert back.version == 3
     assert await library.code(back) == proposal().code.encode()
     assert await library.code(second) != await library.code(back)
-    with pytest.raises(SkillMissing, match="kept are: 1, 2"):
+    with pytest.raises(SkillMissing, match="there are: 1, 2"):
         await library.rollback("add_one", 9)
 
 
@@ -140,7 +140,7 @@ async def test_two_proposals_of_one_name_at_once_give_one_version_each_or_a_clea
     made = [one for one in answers if not isinstance(one, BaseException)]
     refused = [str(one) for one in answers if isinstance(one, BaseException)]
     assert len(made) == 1
-    assert all("was changed by another process meanwhile" in text for text in refused)
+    assert all("was changed by another process in the meantime" in text for text in refused)
     assert [one.version for one in await library.history("add_one")] == [1]
 
 

@@ -9,7 +9,7 @@ import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as some
 
-from acquired_skills.lifecycle.judgement import judged, sure
+from acquired_skills.lifecycle.judgement import earned_state, wilson_lower_bound
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.model.skill import SkillState
 from acquired_skills.store.failed_inputs import MOST_KEPT, MOST_OF_ALL, FailedInput, FailedInputs, as_tests
@@ -33,19 +33,19 @@ REPAIRED = "return number + 1"
 @given(times=some.integers(0, 500), others=some.integers(0, 500))
 def test_the_bound_is_below_the_share_and_grows_with_what_speaks_for_it(times: int, others: int) -> None:
     calls = times + others
-    bound = sure(times, calls)
+    bound = wilson_lower_bound(times, calls)
     assert 0 <= bound <= 1
     if calls:
         assert bound <= times / calls
-        assert sure(times + 1, calls + 1) >= bound
-        assert sure(times, calls + 1) <= bound
+        assert wilson_lower_bound(times + 1, calls + 1) >= bound
+        assert wilson_lower_bound(times, calls + 1) <= bound
 
 
 @pytest.mark.parametrize(
     ("times", "of", "bound"), [(0, 0, 0.0), (3, 3, 0.526), (7, 7, 0.721), (90, 100, 0.840), (1, 2, 0.121)]
 )
 def test_the_bound_is_wilsons(times: int, of: int, bound: float) -> None:
-    assert sure(times, of) == pytest.approx(bound, abs=0.001)
+    assert wilson_lower_bound(times, of) == pytest.approx(bound, abs=0.001)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_the_bound_is_wilsons(times: int, of: int, bound: float) -> None:
     ],
 )
 def test_the_calls_decide(before: SkillState, successes: int, failures: int, after: SkillState) -> None:
-    assert judged(before, successes, failures) is after
+    assert earned_state(before, successes, failures) is after
 
 
 @pytest.mark.spec("SKILL-13")
@@ -75,7 +75,7 @@ def test_the_calls_decide(before: SkillState, successes: int, failures: int, aft
 def test_a_long_good_record_does_not_keep_one_that_fails_every_time_since_the_world_changed(
     successes: int, failures: int, after: SkillState
 ) -> None:
-    assert judged(ACTIVE, 100, failures, Counted(successes, failures)) is after
+    assert earned_state(ACTIVE, 100, failures, Counted(successes, failures)) is after
 
 
 @pytest.mark.spec("SKILL-13")

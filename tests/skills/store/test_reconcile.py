@@ -140,7 +140,7 @@ def test_many_new_folders_are_taken_over_in_batches_and_others_get_the_store_in_
         assert reconcile(store, ledger, updates).read == tuple(names)
         assert batches == [2, 4]
         assert [each.payload["item_id"] for each in events.read()] == names
-        assert ledger.untold() == []
+        assert ledger.unpublished() == []
         assert reconcile_changes(store, ledger, updates).read == ("take_one",)
         assert reconcile(store, ledger, updates).known == 6
         assert events.generation() == 6
