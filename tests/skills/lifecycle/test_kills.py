@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from acquired_skills.lifecycle import library as library_module
 from acquired_skills.lifecycle.library import SkillLibrary
+from acquired_skills.model.parsed import ParsedProposal
 from acquired_skills.model.proposal import Proposal
 from acquired_skills.model.skill import SkillError, SkillState
 from acquired_skills.portable.exporting import zipped
@@ -58,10 +59,10 @@ class Gate:
     def __init__(self, said: dict[tuple[str, bool], Admission]) -> None:
         self.said = said
 
-    async def __call__(self, proposal: Proposal, box: Sandbox, **how: Any) -> Admission:
-        asked = (proposal.name, how["earlier_tests"] is not None)
+    async def __call__(self, parsed: ParsedProposal, box: Sandbox, **how: Any) -> Admission:
+        asked = (parsed.proposal.name, how["earlier_tests"] is not None)
         if asked not in self.said:
-            self.said[asked] = await admit(proposal, box, **how)
+            self.said[asked] = await admit(parsed, box, **how)
         return self.said[asked]
 
 
