@@ -2,6 +2,6 @@
 
 import sys
 
-from engine.faces.cli.main import run
+from engine.interfaces.cli.main import run
 
 sys.exit(run(["bench", *sys.argv[1:]]))

@@ -1,7 +1,7 @@
 """`knackbox bench …`: how long isolated code takes beside its peers, what is found, what is admitted.
 
 All ways of one benchmark take turns in one run on one machine, so that a drift of the machine's speed hits them alike.
-For a source checkout (`engine.faces.cli.bench`); `make bench` and ``python -m bench`` are the same.
+For a source checkout (`engine.interfaces.cli.bench`); `make bench` and ``python -m bench`` are the same.
 """
 
 import json
@@ -20,7 +20,7 @@ from bench.growth import command as growth
 from bench.kernels import command as kernels
 from bench.load import command as load
 from bench.turns import command as turns
-from engine.faces.cli.shared import Exit, fail, wants_json
+from engine.interfaces.cli.shared import Exit, fail, wants_json
 
 Bench = Callable[[int, Console], Sequence[dict[str, Any]]]
 Rounds = Annotated[int, typer.Option("--rounds", min=1, help="Turns of every way.")]

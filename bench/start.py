@@ -34,7 +34,7 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
     "knackbox exec": ("exec", "python", "-"),
     "knackbox tools": ("tools",),
 }
-_KNACKBOX = (sys.executable, "-m", "engine.faces.cli.main")
+_KNACKBOX = (sys.executable, "-m", "engine.interfaces.cli.main")
 
 
 def bench(rounds: int, console: Console) -> list[dict[str, Any]]:

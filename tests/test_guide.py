@@ -15,7 +15,7 @@ import pytest
 
 from engine.app.config import load_settings
 from engine.app.home import Home
-from engine.faces.cli.main import run
+from engine.interfaces.cli.main import run
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DOCUMENTS = ("README.md", "docs/guide.md")

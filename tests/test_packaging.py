@@ -11,7 +11,7 @@ from engine.agent.endpoint import ModelEndpoint
 from engine.agent.model import ModelClient
 from engine.app import doctor
 from engine.contract.failure import ConfigError
-from engine.faces.cli import bench
+from engine.interfaces.cli import bench
 from sandbox.contract import Job, Language, SandboxError
 from sandbox.wire import request
 from sandbox.wire.programs import Programs

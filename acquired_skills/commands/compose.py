@@ -21,9 +21,9 @@ from engine.contract.failure import ConfigError
 from engine.contract.strict_json import JsonError, read_json
 from engine.contract.turn import Turn
 from engine.dispatch.inner_calls import InnerCalls
-from engine.faces.cli.session import with_engine
-from engine.faces.cli.shared import Exit, Json, emit, emit_json, read_input, say, wants_json
-from engine.faces.cli.spinner import working
+from engine.interfaces.cli.session import with_engine
+from engine.interfaces.cli.shared import Exit, Json, emit, emit_json, read_input, say, wants_json
+from engine.interfaces.cli.spinner import working
 from engine.turn.discovery import Discovery
 
 

@@ -8,7 +8,7 @@ import typer
 from acquired_skills.commands.shared import with_counts, with_library
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.store.reconcile import ReconcileReport
-from engine.faces.cli.shared import Exit, Json, emit, emit_json, say, wants_json
+from engine.interfaces.cli.shared import Exit, Json, emit, emit_json, say, wants_json
 
 
 def verify(ctx: typer.Context, as_json: Json = False) -> None:

@@ -13,7 +13,7 @@ from acquired_skills.model.proposal import DEFAULT_TIMEOUT_S, Proposal, SkillRef
 from acquired_skills.model.provenance import in_one_line, of_person
 from acquired_skills.model.skill import Skill, SkillMissing, SkillState
 from acquired_skills.tools.describe import summary
-from engine.faces.cli.shared import Exit, Json, emit, emit_json, read_input, say, wants_json
+from engine.interfaces.cli.shared import Exit, Json, emit, emit_json, read_input, say, wants_json
 
 
 def add(

@@ -8,7 +8,7 @@ from acquired_skills.commands.shared import table, with_library
 from acquired_skills.find.catalog import SearchHit
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.tools.describe import summary
-from engine.faces.cli.shared import Json, emit_json, say, wants_json
+from engine.interfaces.cli.shared import Json, emit_json, say, wants_json
 
 
 def search(

@@ -12,10 +12,10 @@ from acquired_skills.tools.describe import INSTRUCTIONS, summary
 from engine.app.engine import Engine
 from engine.contract.failure import ConfigError, ToolFailure
 from engine.contract.turn import Turn
-from engine.faces.cli.session import with_engine
-from engine.faces.cli.shared import Exit, emit, emit_json, fail, wants_json
-from engine.faces.cli.spinner import Spinner, working
-from engine.faces.cli.tables import print_table
+from engine.interfaces.cli.session import with_engine
+from engine.interfaces.cli.shared import Exit, emit, emit_json, fail, wants_json
+from engine.interfaces.cli.spinner import Spinner, working
+from engine.interfaces.cli.tables import print_table
 from engine.policy.approval import Approval
 from engine.stores.locks import StoreBusy
 

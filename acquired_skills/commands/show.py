@@ -23,7 +23,7 @@ from acquired_skills.tools.describe import (
     text_in_full,
     text_summary,
 )
-from engine.faces.cli.shared import Json, emit, emit_json, say, visible, wants_json
+from engine.interfaces.cli.shared import Json, emit, emit_json, say, visible, wants_json
 
 PAGE = 100  # rows
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="How many rows at most.")]

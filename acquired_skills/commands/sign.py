@@ -9,8 +9,8 @@ from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.model.names import skill_name
 from acquired_skills.model.skill import SkillError
 from acquired_skills.store.keys import key_path
-from engine.faces.cli.settings import settings_of
-from engine.faces.cli.shared import Exit, Json, emit, emit_json, fail, say, wants_json
+from engine.interfaces.cli.settings import settings_of
+from engine.interfaces.cli.shared import Exit, Json, emit, emit_json, fail, say, wants_json
 from engine.registry.signing import SigningKey
 from engine.stores.locks import FileLock
 

@@ -17,7 +17,7 @@ from acquired_skills.store.archive import Files, Unreadable
 from engine.app.engine import Engine
 from engine.contract.turn import Turn
 from engine.dispatch.inner_calls import InnerCalls
-from engine.faces.cli.shared import Exit, Json, emit, emit_json, fail, say, visible, wants_json
+from engine.interfaces.cli.shared import Exit, Json, emit, emit_json, fail, say, visible, wants_json
 from engine.stores.atomic import write_atomic
 
 

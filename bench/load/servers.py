@@ -32,7 +32,7 @@ def knackbox(home: Path, clients: int) -> Iterator[Server]:
     """`knackbox serve` with limits that let so many clients in."""
     home.mkdir(parents=True, exist_ok=True)
     (home / "config.toml").write_text(_CONFIG.format(most=2 * clients, connections=2 * clients + 10))
-    command = [sys.executable, "-m", "engine.faces.cli.main", "--home", str(home), "serve"]
+    command = [sys.executable, "-m", "engine.interfaces.cli.main", "--home", str(home), "serve"]
     made = subprocess.run(
         [*command, "token", "add", "load", "--json"], capture_output=True, check=True, timeout=_START_S
     )

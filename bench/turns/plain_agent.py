@@ -10,7 +10,7 @@ from bench.turns.composition import composed
 from bench.turns.jobs import BRING_BACK, BY_NAME, FORGET, JOBS, Job
 from bench.turns.repair import repaired
 from bench.turns.world import ORDERS, RATES
-from engine.faces.demo.moves import Say, Use
+from engine.interfaces.demo.moves import Say, Use
 
 QUARANTINED = "is quarantined"
 _ADMITTED = re.compile(r"`\w+` version \d+ is admitted")

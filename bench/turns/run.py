@@ -27,8 +27,8 @@ from engine.app.home import Home
 from engine.app.models import endpoint_of
 from engine.app.settings import Settings
 from engine.contract.spec import Origin
-from engine.faces.demo.local_server import serve
-from engine.faces.demo.moves import Say
+from engine.interfaces.demo.local_server import serve
+from engine.interfaces.demo.moves import Say
 
 MODEL = "plain-agent"
 RETRIEVED = 3

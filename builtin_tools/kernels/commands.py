@@ -11,9 +11,9 @@ from builtin_tools.kernels.peers import Gone, Peer, PeerError, peers_in, remove
 from builtin_tools.kernels.phrases import ago, megabytes
 from builtin_tools.kernels.wire import LIST_S
 from engine.contract.failure import ConfigError
-from engine.faces.cli.settings import settings_of
-from engine.faces.cli.shared import Exit, Json, emit, emit_json, fail, say, wants_json
-from engine.faces.cli.tables import print_table
+from engine.interfaces.cli.settings import settings_of
+from engine.interfaces.cli.shared import Exit, Json, emit, emit_json, fail, say, wants_json
+from engine.interfaces.cli.tables import print_table
 from engine.stores.atomic import write_atomic
 
 Name = Annotated[str, typer.Argument(help="The kernel, as `knackbox kernel list` shows it.")]

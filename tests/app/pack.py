@@ -1,4 +1,4 @@
-"""A small pack of tools for the tests of the engine and its faces."""
+"""A small pack of tools for the tests of the engine and its interfaces."""
 
 import asyncio
 import time

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faces.cli import here
+from tests.interfaces.cli import here
 
 pytestmark = pytest.mark.spec("FACE-1")
 

@@ -199,7 +199,7 @@ def test_of_a_destructive_call_something_is_left_when_its_engine_is_killed(tmp_p
     with sqlite3.connect(tmp_path / "records.db") as database:
         assert database.execute("SELECT call_id, tool, end FROM call_log").fetchall() == [("the-call", "burn", STARTED)]
     shown = subprocess.run(
-        [sys.executable, "-m", "engine.faces.cli.main", "--home", str(tmp_path), "audit"],
+        [sys.executable, "-m", "engine.interfaces.cli.main", "--home", str(tmp_path), "audit"],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,

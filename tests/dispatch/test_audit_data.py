@@ -23,7 +23,7 @@ from engine.registry.static import StaticSource
 from engine.stores.call_log import CallLog, row_of_start
 from engine.stores.records import Records
 from tests.dispatch.house import house
-from tests.faces.cli import here
+from tests.interfaces.cli import here
 
 pytestmark = pytest.mark.spec("CALL-5")
 

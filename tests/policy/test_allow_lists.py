@@ -20,7 +20,7 @@ from engine.policy.allow_lists import SHIPPED, AllowLists, refuse_cycles
 from engine.policy.allow_lists_file import read_allow_lists
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
-from tests.faces.cli import here
+from tests.interfaces.cli import here
 
 pytestmark = pytest.mark.spec("ACCESS-3")
 

@@ -11,7 +11,7 @@ import pytest
 from engine.app.config import load_settings
 from engine.app.home import Home
 from engine.contract.failure import ConfigError
-from tests.faces.cli import here
+from tests.interfaces.cli import here
 from tests.remote.elsewhere import WEATHER, elsewhere, manifest_of, tool_of
 
 CLOCK = manifest_of("clock", tool_of("clock.now"), tool_of("clock.odd", parameters={"type": "array"}))

@@ -270,7 +270,7 @@ async def test_a_server_does_not_outlive_an_engine_that_is_killed(tmp_path: Path
 async def test_one_knackbox_is_a_module_of_another(tmp_path: Path) -> None:
     knackbox = {
         "command": sys.executable,
-        "args": ["-m", "engine.faces.cli.main", "--home", str(tmp_path / "inner"), "mcp"],
+        "args": ["-m", "engine.interfaces.cli.main", "--home", str(tmp_path / "inner"), "mcp"],
         "env": {"PYTHONPATH": str(REPOSITORY)},
     }
     async with engine_of(tmp_path, inner=knackbox) as engine:

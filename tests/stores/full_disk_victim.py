@@ -9,7 +9,7 @@ from pathlib import Path
 from acquired_skills.model.skill import SkillMissing, SkillState
 from acquired_skills.store.ledger import Ledger
 from acquired_skills.store.skill_store import SkillStore
-from engine.faces.cli.main import run
+from engine.interfaces.cli.main import run
 from engine.stores.sqlite_file import DiskFull
 from tests.skills.parts import opened_library, opened_records, proposal, skill
 from tests.stores.full_disk import fill

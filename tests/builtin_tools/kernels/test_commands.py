@@ -15,7 +15,7 @@ import nbformat
 import pytest
 
 from tests.builtin_tools.kernels.conftest import LOST
-from tests.faces.cli import REPOSITORY, Ran, here
+from tests.interfaces.cli import REPOSITORY, Ran, here
 
 pytestmark = [pytest.mark.spec("KERN-6"), pytest.mark.timeout(120)]
 

@@ -18,7 +18,7 @@ def test_a_notebook_runs_in_a_container(tmp_path: Path) -> None:
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
     file, written = tmp_path / "in.ipynb", tmp_path / "out.ipynb"
     file.write_text(nbformat.writes(notebook))
-    command = [sys.executable, "-m", "engine.faces.cli.main", "run", str(file), "-o", str(written), "--json"]
+    command = [sys.executable, "-m", "engine.interfaces.cli.main", "run", str(file), "-o", str(written), "--json"]
     environ = os.environ | {"KNACKBOX_SANDBOX": "docker", "KNACKBOX_HOME": str(tmp_path / "home")}
     done = subprocess.run(
         command, cwd=REPOSITORY, env=environ, capture_output=True, text=True, timeout=110, check=False

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faces.cli import Ran, here
+from tests.interfaces.cli import Ran, here
 from tests.skills.parts import proposal
 
 EMPTY_TESTS = "from add_one import add_one\n\n\ndef test_it():\n    assert True\n"

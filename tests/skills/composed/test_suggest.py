@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from acquired_skills.composed.pipeline import read_pipeline
 from acquired_skills.composed.suggest import suggest_pipelines
 from engine.contract.turn import Turn
-from engine.faces.cli.main import app
+from engine.interfaces.cli.main import app
 from tests.skills.composed.parts import TOOLS, opened
 
 pytestmark = pytest.mark.spec("SKILL-16")

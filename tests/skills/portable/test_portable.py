@@ -19,7 +19,7 @@ from acquired_skills.store.skill_store import SkillStore
 from acquired_skills.store.trust import Trust
 from engine.registry.signing import SigningKey
 from sandbox.namespace.backend import NamespaceSandbox
-from tests.faces.cli import here
+from tests.interfaces.cli import here
 from tests.skills.parts import NoSandbox, opened_library, proposal, skill
 from tests.skills.store.test_skill_store import CODE, TESTS, publish
 

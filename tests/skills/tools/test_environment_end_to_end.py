@@ -19,7 +19,7 @@ from sandbox.contract import Destination, UnresolvedRequirements
 from sandbox.egress.rules import EgressRules
 from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
 from tests.builtin_tools.http_server import Server, reply, serving
-from tests.faces.cli import apart
+from tests.interfaces.cli import apart
 from tests.sandbox.egress.parts import Names
 from tests.skills.parts import context, opened_library
 

@@ -1,0 +1,66 @@
+"""`knackbox audit`: the calls that were made, by whom, at what risk, and how they ended."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from engine.app.engine import Engine
+from engine.interfaces.cli.session import with_engine
+from engine.interfaces.cli.shared import Json, emit_json, say, wants_json
+from engine.interfaces.cli.spinner import working
+from engine.interfaces.cli.tables import print_table
+from engine.stores.call_log import STARTED
+
+_SHOWN_CHARACTERS = 200  # of what a tool added to a call
+app = typer.Typer(pretty_exceptions_enable=False)
+
+
+@app.command()
+def audit(
+    ctx: typer.Context,
+    tool: Annotated[str, typer.Option("--tool", metavar="NAME", help="Only calls of this tool.")] = "",
+    failed: Annotated[bool, typer.Option("--failed", help="Only calls that did not succeed.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, the newest first.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """The calls that were made, newest first."""
+
+    async def work(engine: Engine) -> list[dict[str, Any]]:
+        return engine.calls.recent(limit, tool=tool, failed=failed)
+
+    with working("reading"):
+        rows = with_engine(ctx, work)
+    if wants_json(ctx, as_json):
+        emit_json({"calls": rows})
+        return
+    if not rows:
+        say("no such call is on record." if tool or failed else "no call was made yet.")
+        return
+    print_table(("when", "tool", "who", "risk", "end", "ms", "did", "data"), [cells(row) for row in rows])
+
+
+def cells(row: dict[str, Any]) -> tuple[str, ...]:
+    """A row as people read it."""
+    end = "no result on record" if row["end"] == STARTED else row["end"]
+    if row["reason"]:
+        end = f"{end} ({row['reason']})"
+    took = "" if row["duration_ms"] is None else f"{row['duration_ms']:.1f}"
+    return (
+        row["ts"][:19],
+        row["tool"],
+        f"{row['user']}/{row['agent']}",
+        row["risk"],
+        end,
+        took,
+        ", ".join(row["side_effects"]),
+        shown_data(row["data"]),
+    )
+
+
+def shown_data(data: dict[str, Any]) -> str:
+    """What the tool added, as JSON; the beginning of a long one, which `--json` has whole."""
+    if not data:
+        return ""
+    text = json.dumps(data, ensure_ascii=False)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

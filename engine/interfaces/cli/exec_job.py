@@ -1,0 +1,72 @@
+"""What the options of `knackbox exec` say of the job. Each function ends the command when its option makes no sense."""
+
+import os
+import stat
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from engine.interfaces.cli.shared import Exit, fail, read_input
+from engine.interfaces.cli.spinner import working
+from sandbox.contract import Destination, Mount, Writes
+from sandbox.egress.rules import canonical_destination
+
+STDIN = "-"
+
+
+def code_of(file: str | None, given: str | None) -> str:
+    """The program: the text of `--code`, or of a file, or of stdin."""
+    if given is not None:
+        return given
+    if file is None:
+        fail("exec: Missing argument FILE. Name a file, - for stdin, or give the code with -c.", Exit.USAGE)
+    try:
+        return read_input(file, "exec").decode()
+    except UnicodeDecodeError as error:
+        fail(f"exec: {file} is not UTF-8 text ({error.reason} at byte {error.start}). Convert it.", Exit.USAGE)
+
+
+def stdin_of(file: str | None) -> bytes:
+    """What the program reads: all of our stdin when that is a pipe or a file, and the program did not come from it."""
+    try:
+        kind = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError, AttributeError):  # closed, or nothing of the operating system's
+        return b""
+    if file == STDIN or not (stat.S_ISFIFO(kind) or stat.S_ISREG(kind)):
+        return b""
+    with working("reading stdin to its end (< /dev/null gives the code none)"):
+        return sys.stdin.buffer.read()
+
+
+def mount_of(workspace: Path | None, *, copy: bool, read_only: bool) -> Mount | None:
+    """The folder that the box shows at /work."""
+    if workspace is None:
+        if copy or read_only:
+            fail(f"exec: {'--copy' if copy else '--read-only'} says nothing without --workspace.", Exit.USAGE)
+        return None
+    if copy and read_only:
+        fail("exec: give one of --copy and --read-only.", Exit.USAGE)
+    if not workspace.is_dir():
+        fail(f"exec: --workspace {workspace} is not a folder. Name one that exists.", Exit.USAGE)
+    writes = Writes.COPY if copy else Writes.NO if read_only else Writes.THROUGH
+    return Mount(workspace.resolve(), writes)
+
+
+def files_of(paths: Sequence[Path]) -> dict[str, bytes]:
+    """Files to place beside the program, by name."""
+    found: dict[str, bytes] = {}
+    for path in paths:
+        if path.name in found:
+            fail(f"exec: --file: two files are called {path.name}. Rename one of them.", Exit.USAGE)
+        found[path.name] = read_input(str(path), "exec: --file")
+    return found
+
+
+def destination(text: str) -> Destination:
+    """A ``HOST:PORT``. Raises typer.BadParameter."""
+    try:
+        return canonical_destination(Destination.parse(text.strip()))
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}. Write it like api.example.com:443") from None

@@ -1,0 +1,141 @@
+"""`knackbox kernelspec …`: kernels in boxes for whatever speaks Jupyter, in this environment or for this user."""
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from engine.interfaces.cli.shared import Exit, Json, emit, emit_json, fail, say, wants_json
+from engine.interfaces.cli.sizes import kernel_memory, size
+from engine.interfaces.cli.tables import print_table
+from sandbox.kernels import kernelspec
+from sandbox.kernels.kernelspec import Installed, SpecRefused
+from sandbox.kernels.spec import KernelSpec
+
+app = typer.Typer(
+    help="Kernels in boxes for whatever speaks Jupyter: install, list, remove.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.command()
+def install(
+    ctx: typer.Context,
+    *,
+    user: Annotated[bool, typer.Option("--user", help="For this user's Jupyter.")] = False,
+    sys_prefix: Annotated[bool, typer.Option("--sys-prefix", help="For the Jupyter of this environment.")] = False,
+    prefix: Annotated[Path | None, typer.Option("--prefix", help="For the Jupyter of the environment at DIR.")] = None,
+    name: Annotated[str, typer.Option("--name", help="How programs name it.")] = kernelspec.NAME,
+    display_name: Annotated[str, typer.Option("--display-name", help="How people see it.")] = kernelspec.DISPLAY_NAME,
+    workspace: Annotated[Path | None, typer.Option("--workspace", help="A folder to show at /work.")] = None,
+    notebook_folder: Annotated[
+        bool, typer.Option("--notebook-folder", help="Show each notebook's own folder at /work.")
+    ] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="The folder shown may only be read.")] = False,
+    memory: Annotated[
+        int | None, typer.Option("--memory", parser=kernel_memory, metavar="SIZE", help="Such as 2GiB.")
+    ] = None,
+    disk: Annotated[int | None, typer.Option("--disk", parser=size, metavar="SIZE", help="Of the box's files.")] = None,
+    processes: Annotated[int | None, typer.Option("--processes", min=16, help="At once, threads included.")] = None,
+    cpu: Annotated[float | None, typer.Option("--cpu", min=1, metavar="SECONDS", help="Over all cells.")] = None,
+    lifetime: Annotated[float | None, typer.Option("--lifetime", min=1, metavar="SECONDS", help="Of a kernel.")] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Also what is not Knackbox's, of that name.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Let Jupyter find kernels in boxes. Again with other options changes it.
+
+    Without a place it is for the Jupyter of this environment, or of this user where there is no environment: one that
+    has no Knackbox beside it cannot start the kernel, and does not show it.
+    """
+    if find_spec("ipykernel") is None:
+        fail(
+            "kernelspec: ipykernel is missing, which runs in the box. "
+            "pip install 'knackbox[kernels]', in the environment Knackbox runs in.",
+            Exit.ENVIRONMENT,
+        )
+    if sum((user, sys_prefix, prefix is not None)) > 1:
+        fail("kernelspec: give one of --user, --sys-prefix and --prefix.", Exit.USAGE)
+    if workspace is not None and notebook_folder:
+        fail("kernelspec: give one of --workspace and --notebook-folder.", Exit.USAGE)
+    if workspace is not None and not workspace.is_dir():
+        fail(f"kernelspec: --workspace {workspace} is not a folder.", Exit.USAGE)
+    if read_only and workspace is None and not notebook_folder:
+        fail("kernelspec: --read-only says nothing without --workspace or --notebook-folder.", Exit.USAGE)
+    wanted = {
+        "workspace": str(workspace.resolve()) if workspace is not None else None,
+        "notebook_folder": notebook_folder or None,
+        "read_only": read_only or None,
+        "memory_bytes": memory,
+        "disk_bytes": disk,
+        "processes": processes,
+        "cpu_s": cpu,
+        "lifetime_s": lifetime,
+    }
+    config = {key: value for key, value in wanted.items() if value is not None}
+    place = str(prefix.resolve()) if prefix is not None else None
+    if prefix is None and (sys_prefix or (not user and sys.prefix != sys.base_prefix)):
+        place = sys.prefix
+    try:
+        done = kernelspec.install(name, display_name, config, prefix=place, replace=replace)
+    except SpecRefused as error:
+        fail(f"kernelspec: {error}", Exit.USAGE)
+    if wants_json(ctx, as_json):
+        emit_json(as_object(done))
+        return
+    emit(f"{done.display_name!r} is installed as {done.name}: {done.folder}")
+    if not config.keys() & {"workspace", "notebook_folder"}:
+        say("its kernels see none of your files; --workspace DIR or --notebook-folder shows some.")
+
+
+@app.command("list")
+def list_(ctx: typer.Context, as_json: Json = False) -> None:
+    """Knackbox's kernelspecs that Jupyter finds here."""
+    specs = list(kernelspec.found())
+    if wants_json(ctx, as_json):
+        emit_json([as_object(spec) for spec in specs])
+    elif not specs:
+        say("Jupyter finds no kernelspec of Knackbox's here. knackbox kernelspec install makes one.")
+    else:
+        rows = ((spec.name, spec.display_name, shown(spec), memory_of(spec), str(spec.folder)) for spec in specs)
+        print_table(("name", "display name", "files", "memory", "folder"), rows)
+
+
+@app.command()
+def remove(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(help="As `knackbox kernelspec list` shows it.")] = kernelspec.NAME,
+    as_json: Json = False,
+) -> None:
+    """Remove a kernelspec of Knackbox's, the first one that Jupyter finds of that name."""
+    try:
+        folder = kernelspec.remove(name)
+    except SpecRefused as error:
+        fail(f"kernelspec: {error}", Exit.USAGE)
+    if wants_json(ctx, as_json):
+        emit_json({"removed": str(folder)})
+    else:
+        emit(f"removed {folder}")
+
+
+def as_object(spec: Installed) -> dict[str, Any]:
+    return {
+        "name": spec.name,
+        "display_name": spec.display_name,
+        "folder": str(spec.folder),
+        "config": dict(spec.config),
+    }
+
+
+def shown(spec: Installed) -> str:
+    """What of the host's files its kernels see."""
+    where = "the notebook's folder" if spec.config.get("notebook_folder") else str(spec.config.get("workspace", "none"))
+    return f"{where}, read-only" if spec.config.get("read_only") else where
+
+
+def memory_of(spec: Installed) -> str:
+    amount = spec.config.get("memory_bytes", KernelSpec().memory_bytes)
+    return f"{amount >> 20} MiB" if isinstance(amount, int) else "?"

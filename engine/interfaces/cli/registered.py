@@ -1,0 +1,67 @@
+"""What can be registered, as the command line names, recognises and shows it."""
+
+from dataclasses import fields
+from enum import StrEnum
+from typing import Any
+
+from engine.contract.agent import AgentSpec
+from engine.contract.prompt import PromptSpec
+from engine.contract.spec import ToolSpec
+from engine.interfaces.cli.shared import printable
+from engine.registry.envelope import ToolEnvelope
+from engine.registry.static import RegistryError
+from engine.registry.updates import Subject
+
+SHOWN = 60  # characters of a description or template in a list
+_SUBJECTS: dict[str, Subject] = {"tool": "tools", "prompt": "prompts", "agent": "agents"}
+
+
+class Kind(StrEnum):
+    """What is registered, as the command line names it."""
+
+    TOOL = "tool"
+    PROMPT = "prompt"
+    AGENT = "agent"
+
+    @property
+    def subject(self) -> Subject:
+        """What the registries call them."""
+        return _SUBJECTS[self.value]
+
+
+_FIELDS: dict[Kind, frozenset[str]] = {
+    Kind.TOOL: frozenset(ToolEnvelope.model_fields),
+    Kind.PROMPT: frozenset(each.name for each in fields(PromptSpec)),
+    Kind.AGENT: frozenset(each.name for each in fields(AgentSpec)),
+}
+
+
+def kind_of(envelope: dict[str, Any]) -> Kind:
+    """By the fields that only one kind has. Raises RegistryError where those of none, or of several, are there."""
+    kinds = []
+    for kind, own in _FIELDS.items():
+        others = frozenset[str]().union(*(known for other, known in _FIELDS.items() if other is not kind))
+        if envelope.keys() & (own - others):
+            kinds.append(kind)
+    if len(kinds) != 1:
+        said = "has fields of several kinds" if kinds else "has no field that says of what kind it is"
+        what = str(envelope.get("spec_id"))[:100]
+        raise RegistryError(f"{what} {said}. Say --kind tool, prompt or agent. Nothing was registered.")
+    return kinds[0]
+
+
+def told(item: ToolSpec | PromptSpec | AgentSpec) -> dict[str, str]:
+    """What a list says of an item beside its id."""
+    match item:
+        case ToolSpec():
+            return {"name": item.name, "version": item.version, "adapter_path": item.adapter_path}
+        case PromptSpec():
+            return {"name": "", "template": item.template, "desc": item.desc}
+        case AgentSpec():
+            return {"name": item.display_name, "desc": item.desc}
+
+
+def shorten(text: str) -> str:
+    """One line of what may be many."""
+    line = printable(" ".join(text.split()))
+    return line if len(line) <= SHOWN else line[: SHOWN - 1] + "…"

@@ -1,0 +1,143 @@
+"""The MCP server: list, call, progress, cancellation, and news of changed tools. Official SDK, stdio.
+
+What a client asks first (`initialize`) is answered before an engine is open, or even imported.
+"""
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from typing import cast
+
+import anyio
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.stdio import stdio_server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
+from mcp_types import (
+    CallToolRequestParams,
+    CallToolResult,
+    InputRequiredResult,
+    ListResourcesResult,
+    ListToolsResult,
+    NotificationParams,
+    PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+)
+
+from engine.interfaces.mcp.clients import Clients
+from engine.interfaces.mcp.opening import Context, McpHandler, Opening
+from engine.interfaces.mcp.stdin import StdinLines, stdin_lines
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+INSTRUCTIONS = (
+    "Knackbox runs code in a sandbox and learns tools. What create_skill admits becomes a tool of its own at once; "
+    "list the tools again when told that they changed. A failed call says why and what to do next."
+)
+
+OpenHandler = Callable[[Clients], AbstractAsyncContextManager[McpHandler]]
+
+
+def build_server(open_handler: OpenHandler) -> tuple[Server[dict[str, object]], Opening]:
+    """A server, and the opening of what answers for it, which whoever runs the server has to `hold`."""
+    bus = InMemorySubscriptionBus()
+    clients = Clients(bus)
+    opening = Opening(lambda: open_handler(clients))
+
+    async def list_tools(_: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+        cursor = params.cursor if params is not None else None
+        return await (await opening.handler()).list_tools(cursor or "")
+
+    async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
+        return await (await opening.handler()).call_tool(context, params)
+
+    async def list_resources(_: Context, params: PaginatedRequestParams | None) -> ListResourcesResult:  # noqa: ARG001 -- one page
+        return await (await opening.handler()).list_resources()
+
+    async def read_resource(_: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        return await (await opening.handler()).read_resource(params.uri)
+
+    async def initialized(context: Context, _: NotificationParams) -> None:
+        clients.joined(context.session)
+        opening.begin()
+
+    server: Server[dict[str, object]] = Server(
+        "knackbox",
+        version=own_version(),
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_resources=list_resources,
+        on_read_resource=read_resource,
+        on_subscriptions_listen=ListenHandler(bus),
+    )
+    server.add_notification_handler("notifications/initialized", NotificationParams, initialized)
+    return server, opening
+
+
+async def serve_stdio(open_handler: OpenHandler) -> None:
+    """Serve one client on stdin and stdout until it closes them, or until SIGINT or SIGTERM.
+
+    After a signal nothing more is read: running calls are cancelled and the handler is closed, as when the client
+    disconnects. A second signal ends the process at once. Raises what opening and closing the handler raise.
+
+    open_handler: opens what answers, once a client is there; it is given the clients to tell of changed tools.
+    """
+    try:
+        await _serve(open_handler)
+    except BaseExceptionGroup as group:
+        # The SDK's task groups wrap what goes through them; one plain error is told better without them.
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+            error = error.exceptions[0]
+        raise error from error.__cause__
+
+
+async def _serve(open_handler: OpenHandler) -> None:
+    """The streams are taken first, so that nothing printed while the handler opens can get into the protocol."""
+    with stdin_lines() as lines, _stopped_by_signals(lines.close):
+        await _serve_lines(lines, open_handler)
+
+
+async def _serve_lines(lines: StdinLines, open_handler: OpenHandler) -> None:
+    async with stdio_server(stdin=cast("anyio.AsyncFile[str]", lines)) as (read, write):
+        server, opening = build_server(open_handler)
+        holding = asyncio.create_task(opening.hold())
+        try:
+            await server.run(read, write, server.create_initialization_options(NotificationOptions(tools_changed=True)))
+            if not lines.closed:
+                opening.begin()  # a client that left without a request learns what is wrong with the configuration
+        finally:
+            opening.finish()
+            await asyncio.wait([holding])
+        holding.result()
+
+
+@contextmanager
+def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` at the first SIGINT or SIGTERM; the next one has its usual effect."""
+    loop = asyncio.get_running_loop()
+
+    def restore() -> None:
+        for each in _SIGNALS:
+            loop.remove_signal_handler(each)
+
+    def first() -> None:
+        restore()
+        stop()
+
+    for each in _SIGNALS:
+        loop.add_signal_handler(each, first)
+    try:
+        yield
+    finally:
+        restore()
+
+
+def own_version() -> str:
+    try:
+        return version("knackbox")
+    except PackageNotFoundError:
+        return "0"

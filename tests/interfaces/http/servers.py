@@ -1,0 +1,93 @@
+"""Servers as processes of their own, and tokens for them."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from engine.app.home import Home
+from engine.interfaces.http.tokens import Caller, Tokens
+from engine.stores.clock import SystemClock
+from engine.stores.records import Records
+from tests.interfaces.cli import REPOSITORY, command
+
+DEADLINE_S = 40.0
+# For httpx: nothing of the environment, and no certificates read (20 ms a client), since nothing here is TLS.
+PLAIN: dict[str, Any] = {"trust_env": False, "verify": False}
+SCRIPT = [sys.executable, "-m", "tests.interfaces.http.server_script"]
+
+
+@dataclass(frozen=True)
+class Server:
+    """One that answers."""
+
+    home: Home
+    url: str
+    process: "subprocess.Popen[str]"
+    tokens: Tokens
+    made: dict[str, str] = field(default_factory=dict)
+
+    def token(self, caller: Caller) -> str:
+        """The token of this caller, made at its first use."""
+        if caller.name not in self.made:
+            self.made[caller.name] = self.tokens.add(caller)
+        return self.made[caller.name]
+
+    def client(self, caller: Caller) -> httpx.AsyncClient:
+        headers = {"Authorization": f"Bearer {self.token(caller)}"}
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=DEADLINE_S, **PLAIN)
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rsplit(":", 1)[1])
+
+    def note(self, name: str) -> str:
+        """What a file of the workspace says; "" when there is none."""
+        path = self.home.workspace / name
+        return path.read_text() if path.exists() else ""
+
+
+@contextmanager
+def running(root: Path, config: str = "", *, words: list[str] | None = None) -> Iterator[Server]:
+    """A server with the tools of the tests. words: the command instead, which says its address on stdout."""
+    home = Home(root)
+    home.create()
+    home.config.write_text(config)
+    records = Records.open(home.records_url)
+    tokens = Tokens(records, SystemClock())
+    with (
+        (home.root / "stderr").open("w") as errors,
+        subprocess.Popen(
+            words or [*SCRIPT, str(root)],
+            cwd=REPOSITORY,
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            stdin=subprocess.DEVNULL,
+            text=True,
+        ) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            said = process.stdout.readline()
+            assert said, (home.root / "stderr").read_text()
+            yield Server(home, json.loads(said)["url"], process, tokens)
+        finally:
+            process.terminate()
+            try:
+                process.wait(DEADLINE_S)
+            finally:
+                process.kill()
+                records.close()
+
+
+def knackbox_serve(root: Path, *more: str) -> list[str]:
+    """The true command. It needs a token to be there."""
+    return command("--home", str(root), "serve", "--port", "0", "--json", *more)

@@ -1,0 +1,65 @@
+"""A token made for a registered agent reaches what the agent may call, and nothing more. (REG-7, FACE-3)"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from engine import Engine
+from engine.interfaces.http.tokens import Caller
+from tests.interfaces.http.servers import DEADLINE_S, Server
+
+pytestmark = [pytest.mark.spec("REG-7", "FACE-3"), pytest.mark.asyncio(loop_scope="module")]
+
+KEEPER = Caller("keeper", "kim", "owner", agent="bookkeeper")
+AGENT = {"spec_id": "bookkeeper", "allowed_tools": ["whoami", "dangerous"], "policy_overrides": {"band_floor": "RED"}}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def operator(server: Server) -> AsyncIterator[Engine]:
+    """Another process on the server's home, as `knackbox registry` is; what it did is undone."""
+    async with Engine.open(server.home.root, packs=False, environ={}) as engine:
+        yield engine
+        await asyncio.to_thread(engine.registries.agents.remove, "bookkeeper")
+
+
+async def called(client: httpx.AsyncClient, name: str, **arguments: Any) -> dict[str, Any]:
+    return (await client.post("/api/call", json={"name": name, "arguments": arguments})).json()
+
+
+async def until_offered(client: httpx.AsyncClient, names: set[str]) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while {each["name"] for each in (await client.get("/api/tools")).json()["tools"]} != names:
+            await asyncio.sleep(0.01)
+
+
+async def test_its_lists_and_calls_are_those_of_the_agent(server: Server, operator: Engine) -> None:
+    async with server.client(KEEPER) as client:
+        assert (await called(client, "echo", value=1))["success"]
+        await operator.registries.register_agent(AGENT)
+        await until_offered(client, {"whoami"})
+        assert (await called(client, "whoami"))["output"]["band"] == "RED"
+        for name, why in (("echo", "allow-list"), ("dangerous", "band is RED")):
+            arguments = {"value": 1} if name == "echo" else {}
+            refused = await called(client, name, **arguments)
+            assert refused["failure"]["failure_class"] == "FATAL"
+            assert why in refused["error"]
+            assert (await client.get(f"/api/tools/{name}")).status_code == 404
+            body = {"tool_name": f"knackbox.{name}", "arguments": arguments}
+            assert why in (await client.post("/execute", json=body)).json()["error"]
+        assert (await client.get("/api/tools/whoami")).json()["annotations"]["read_only"]
+        assert [each["name"] for each in (await client.get("/manifest")).json()["tools"]] == ["knackbox.whoami"]
+
+
+async def test_it_reaches_nothing_once_the_agent_is_disabled(server: Server, operator: Engine) -> None:
+    await operator.registries.register_agent(AGENT)
+    await asyncio.to_thread(operator.registries.agents.set_disabled, "bookkeeper", True)
+    async with server.client(KEEPER) as client:
+        await until_offered(client, set())
+        refused = await called(client, "whoami")
+        assert refused["failure"]["failure_class"] == "FATAL"
+        assert "agent bookkeeper is disabled since" in refused["error"]
+        assert (await client.get("/manifest")).json()["tools"] == []

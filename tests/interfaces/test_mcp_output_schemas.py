@@ -1,0 +1,169 @@
+"""Every tool with an output schema returns what it says: called through the official SDK's client, which checks."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp_types import CallToolResult, TextContent
+
+from tests.interfaces.cli import REPOSITORY
+
+pytestmark = pytest.mark.spec("FACE-22")
+DEADLINE_S = 200
+NOT_HERE = {"vision_analysis", "image_generation"}  # they need a model client
+
+CODE = '''def {name}(text: str) -> {returns}:
+    """Count letters.
+
+    Args:
+        text: What to look at.
+    """
+    {body}
+'''
+
+
+def skill(name: str, returns: str, body: str, tests: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "description": f"Counts the letters of a text, as {name.replace('_', ' ')} does.",
+        "code": CODE.format(name=name, returns=returns, body=body),
+        "tests": f"from {name} import {name}\n\ndef test_counts():\n{tests}",
+    }
+
+
+LETTERS = skill(
+    "letters_of",
+    "dict[str, int]",
+    "return {each: text.count(each) for each in text}",
+    "    assert letters_of('aba') == {'a': 2, 'b': 1}\n    assert letters_of('') == {}\n",
+)
+NUMBER = skill(
+    "number_in",
+    "int",
+    "import json\n    return json.loads(text)",
+    "    assert number_in('3') == 3\n    assert number_in(' -20 ') == -20\n",
+)
+PIPELINE = {
+    "name": "letters_twice",
+    "description": "Counts the letters of a text written twice.",
+    "pipeline": {
+        "steps": [
+            {
+                "name": "counted",
+                "call": "letters_of",
+                "inputs": {"text": {"text": [{"from": "/arguments/text"}, {"from": "/arguments/text"}]}},
+            }
+        ],
+        "output": {"from": "/counted"},
+        "parameters": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
+    },
+    "cases": [{"arguments": {"text": "ab"}, "expect": {"a": 2, "b": 2}}],
+}
+CALLS: list[tuple[str, dict[str, Any]]] = [
+    ("execute", {"language": "python", "code": "print('hi'); float('nan')"}),
+    ("execute", {"language": "bash", "code": "echo hi"}),
+    ("execute", {"language": "python", "code": "x = 1\nx", "stateful": True}),
+    ("kernels", {"action": "list"}),
+    ("kernels", {"action": "variables"}),
+    ("kernels", {"action": "export"}),
+    ("kernels", {"action": "stop"}),
+    ("kernels", {"action": "list"}),
+    ("file_system", {"action": "write", "path": "a/b.txt", "content": "hello"}),
+    ("file_system", {"action": "read", "path": "a/b.txt"}),
+    ("file_system", {"action": "list"}),
+    ("file_system", {"action": "find", "pattern": "*.txt"}),
+    ("file_system", {"action": "search", "pattern": "hell"}),
+    ("file_system", {"action": "move", "path": "a/b.txt", "destination": "c.txt"}),
+    ("file_system", {"action": "delete", "path": "c.txt"}),
+    ("scratchpad", {"action": "set", "key": "k", "value": "v"}),
+    ("scratchpad", {"action": "get", "key": "k"}),
+    ("scratchpad", {"action": "list"}),
+    ("scratchpad", {"action": "clear"}),
+    ("system_utility", {"action": "diagnostics"}),
+    ("system_utility", {"action": "health"}),
+    ("replan", {"reason": "r", "new_plan": "p"}),
+    ("abort_attempt", {"reason": "r"}),
+    ("create_skill", LETTERS),
+    ("create_skill", NUMBER),
+    ("compose_skill", PIPELINE),
+    ("letters_of", {"text": "aba"}),
+    ("number_in", {"text": "3"}),
+    ("letters_twice", {"text": "a"}),
+    ("manage_skills", {"action": "list"}),
+    ("manage_skills", {"action": "show", "name": "letters_of"}),
+    ("manage_skills", {"action": "stats"}),
+    ("manage_skills", {"action": "history", "name": "letters_of"}),
+    ("manage_skills", {"action": "suggest"}),
+    ("manage_skills", {"action": "disable", "name": "letters_of"}),
+    ("manage_skills", {"action": "enable", "name": "letters_of"}),
+    ("search_tools", {"query": "letters"}),
+    ("describe_tool", {"name": "letters_of"}),
+]
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_every_result_of_a_tool_with_an_output_schema_is_structured_and_fits(tmp_path: Path, mode: str) -> None:
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "engine.interfaces.cli.main", "--home", str(tmp_path), "mcp"],
+        cwd=str(REPOSITORY),
+        env=dict(os.environ),
+    )
+    found: dict[str, CallToolResult] = {}
+    async with asyncio.timeout(DEADLINE_S), Client(server, mode=mode) as client:
+        for name, arguments in CALLS:
+            found[name] = await client.call_tool(name, arguments)  # raises where the content does not fit the schema
+            assert not found[name].is_error, (name, arguments, said(found[name]))
+        listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+        broken = await client.call_tool("number_in", {"text": "[3]"})
+    typed = {name for name, tool in listed.items() if tool.output_schema is not None}
+    assert typed - NOT_HERE <= found.keys()
+    assert {
+        "execute",
+        "file_system",
+        "scratchpad",
+        "system_utility",
+        "kernels",
+        "create_skill",
+        "manage_skills",
+    } <= typed
+    assert listed["letters_of"].output_schema == {"type": "object", "additionalProperties": {"type": "integer"}}
+    assert found["letters_of"].structured_content == {"a": 2, "b": 1}
+    assert found["number_in"].structured_content == {"result": 3}
+    described = found["describe_tool"].structured_content
+    assert described is not None
+    assert described["returns"] == {"type": "object", "additionalProperties": {"type": "integer"}}
+    assert broken.is_error
+    assert "does not fit its own return annotation" in said(broken)
+    assert broken.meta is not None
+    assert broken.meta["knackbox/reason"] == "output_misfit"
+
+
+async def test_an_output_that_does_not_fit_or_is_left_out_is_an_error_with_its_text(tmp_path: Path) -> None:
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "tests.interfaces.mcp_server_script", str(tmp_path)],
+        cwd=str(REPOSITORY),
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+    )
+    async with asyncio.timeout(DEADLINE_S), Client(server) as client:
+        listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+        result = await client.call_tool("misleading", {})
+        huge = await client.call_tool("huge", {})
+        sound = await client.call_tool("double", {"x": 4})
+    assert listed["misleading"].output_schema is not None
+    assert result.is_error
+    assert result.structured_content is None
+    assert '{"a":"one"}' in said(result)
+    assert '`a`: given "one", expected integer' in said(result)
+    assert huge.is_error
+    assert "was left out" in said(huge)
+    assert sound.structured_content == {"result": 8}
+
+
+def said(result: CallToolResult) -> str:
+    return "".join(block.text for block in result.content if isinstance(block, TextContent))
