@@ -12,7 +12,7 @@ from acquired_skills.model.skill import SkillError
 from acquired_skills.tools.describe import signature
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import ToolFailure
-from engine.policy.approval import EXPIRES_S, Approval
+from engine.policy.approval import EXPIRES_S, ApprovalGuard
 from engine.registry.decorate import tool
 
 LISTED_BY_QUERY = "it is listed from the next turn on whenever a request is near its description or names it."
@@ -77,7 +77,7 @@ async def create_skill(
     library = ctx.need(SkillLibrary)
     told = of_call(ctx, "create_skill")
     proposal = Proposal(name, description, code, tests, tuple(examples or ()), breaking, timeout_s, told)
-    approval: Approval | None = ctx.services.get(Approval)
+    approval: ApprovalGuard | None = ctx.services.get(ApprovalGuard)
     ctx.progress("checking the proposal", 0.0)
     try:
         ask = approver(approval, ctx.call_id, ctx.turn.user)

@@ -18,7 +18,7 @@ from engine.contract.context import CallContext, Produced
 from engine.contract.failure import ToolFailure
 from engine.contract.spec import Annotations
 from engine.registry.decorate import tool
-from engine.stores.workspace import Entry, FolderWorkspace
+from engine.stores.workspace import FolderWorkspace, WorkspaceEntry
 
 if TYPE_CHECKING:
     from builtin_tools.download import Fetched
@@ -169,12 +169,12 @@ def fits(path: str, pattern: str) -> bool:
     return fnmatch.fnmatchcase(path if "/" in pattern else PurePosixPath(path).name, pattern)
 
 
-def described(entry: Entry) -> dict[str, Any]:
+def described(entry: WorkspaceEntry) -> dict[str, Any]:
     modified = entry.modified.isoformat(timespec="seconds")
     return {"path": entry.path, "kind": entry.kind, "size": entry.size, "modified": modified}
 
 
-def listing(entries: list[Entry]) -> str:
+def listing(entries: list[WorkspaceEntry]) -> str:
     """One line per entry: folders end in a slash, files show their size. Unusual names are JSON strings."""
     lines = [
         one_line(f"{entry.path}/") if entry.kind == "folder" else f"{one_line(entry.path)}  {entry.size:,} bytes"

@@ -37,7 +37,7 @@ _PAGE = 200  # rows of one answer
 Action = Literal["list", "show", "delete", "restore", "disable", "enable", "rollback", "stats", "history", "suggest"]
 
 
-class Shown(TypedDict):
+class ShowOutput(TypedDict):
     """Of show. Skills have more fields, and so have instructions, which have no version."""
 
     name: str
@@ -56,7 +56,7 @@ class Version(TypedDict):
     description: str
 
 
-class Suggestion(TypedDict):
+class SuggestOutput(TypedDict):
     """Of suggest: calls that were repeated, and a pipeline of them for compose_skill."""
 
     tools: list[str]
@@ -73,7 +73,7 @@ class Suggestion(TypedDict):
 )
 async def manage_skills(
     ctx: CallContext, action: Action, name: str | None = None, version: int | None = None
-) -> Produced[list[Summary] | list[Numbers] | list[Suggestion] | list[Version] | Shown | Summary]:
+) -> Produced[list[Summary] | list[Numbers] | list[SuggestOutput] | list[Version] | ShowOutput | Summary]:
     """Look after the acquired skills, the tools that were taught with create_skill. "Show me your skills" is this tool.
 
     list: the skills with their states and success rates, a page at a time. show: one with parameters, code, tests and

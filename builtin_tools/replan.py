@@ -9,7 +9,7 @@ from engine.contract.spec import Annotations
 from engine.registry.decorate import tool
 
 
-class Replanned(TypedDict):
+class ReplanOutput(TypedDict):
     """The signal to start over."""
 
     signal: Literal["replan"]
@@ -18,7 +18,7 @@ class Replanned(TypedDict):
 
 
 @tool(category="control", annotations=Annotations(read_only=True, idempotent=True), tier="low", timeout_s=5)
-async def replan(reason: str, new_plan: str) -> Produced[Replanned]:
+async def replan(reason: str, new_plan: str) -> Produced[ReplanOutput]:
     """Drop the present strategy and start over with another one.
 
     Use it after a FATAL failure, or when two attempts in a row have taught you nothing new. Results so far are kept.

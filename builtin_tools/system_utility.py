@@ -27,7 +27,7 @@ PROBE = Job(language=Language.PYTHON, code="6 * 7", limits=Limits(wall_s=10, cpu
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class HealthCheck:
     """One thing that was tried. detail: what was seen, or what is wrong and what helps."""
 
     name: str
@@ -59,7 +59,7 @@ class CheckRow(TypedDict):
     detail: str
 
 
-class Health(TypedDict):
+class HealthReport(TypedDict):
     """Whether everything works, and each thing that was tried."""
 
     healthy: bool
@@ -67,7 +67,9 @@ class Health(TypedDict):
 
 
 @tool(category="system", annotations=Annotations(read_only=True, idempotent=True), tier="low")
-async def system_utility(ctx: CallContext, action: Literal["diagnostics", "health"]) -> Produced[Diagnostics | Health]:
+async def system_utility(
+    ctx: CallContext, action: Literal["diagnostics", "health"]
+) -> Produced[Diagnostics | HealthReport]:
     """Facts about the machine and the engine you run on.
 
     `diagnostics` gives time, versions, processors, memory, free disk, and the protections of the sandbox. `health`
@@ -135,19 +137,23 @@ def shown(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-async def check_box(ctx: CallContext) -> Check:
+async def check_box(ctx: CallContext) -> HealthCheck:
     """Run one expression in a fresh box."""
     try:
         outcome = await ctx.sandbox.run(PROBE)
     except SandboxError as error:
-        return Check("sandbox", healthy=False, detail=str(error))
+        return HealthCheck("sandbox", healthy=False, detail=str(error))
     if outcome.ok and outcome.value == 42:  # noqa: PLR2004 -- the value of PROBE's expression
-        return Check("sandbox", healthy=True, detail=f"a fresh box answered in {outcome.usage.wall_s * 1000:.1f} ms")
+        return HealthCheck(
+            "sandbox", healthy=True, detail=f"a fresh box answered in {outcome.usage.wall_s * 1000:.1f} ms"
+        )
     said = outcome.error.message if outcome.error else outcome.stderr.decode("utf-8", "replace")[-300:]
-    return Check("sandbox", healthy=False, detail=f"a box ended with {outcome.end}: {said}. Run `knackbox doctor`.")
+    return HealthCheck(
+        "sandbox", healthy=False, detail=f"a box ended with {outcome.end}: {said}. Run `knackbox doctor`."
+    )
 
 
-async def check_workspace(ctx: CallContext) -> Check:
+async def check_workspace(ctx: CallContext) -> HealthCheck:
     """Write a file, read it back, remove it. The name is the call's own, so nobody's file is touched."""
     return await asyncio.to_thread(
         attempt, "workspace", lambda: write_and_read(folder_of(ctx), f".health-{ctx.call_id}")
@@ -164,7 +170,7 @@ def write_and_read(folder: FolderWorkspace, name: str) -> str:
     return "written and read back"
 
 
-async def check_records(ctx: CallContext) -> Check:
+async def check_records(ctx: CallContext) -> HealthCheck:
     records = ctx.need(Records)
     return await asyncio.to_thread(attempt, "records", lambda: take_write_lock(records))
 
@@ -174,16 +180,16 @@ def take_write_lock(records: Records) -> str:
         return "open, and the write lock is free"
 
 
-async def check_disk(ctx: CallContext) -> Check:
+async def check_disk(ctx: CallContext) -> HealthCheck:
     free = (await asyncio.to_thread(shutil.disk_usage, ctx.workspace.root)).free
-    return Check(
+    return HealthCheck(
         "disk", healthy=free >= LOW_DISK, detail=f"{free:,} bytes free" + ("" if free >= LOW_DISK else ": low")
     )
 
 
-def attempt(name: str, probe: Callable[[], str]) -> Check:
+def attempt(name: str, probe: Callable[[], str]) -> HealthCheck:
     """A check that is healthy if `probe` returns what it saw."""
     try:
-        return Check(name, healthy=True, detail=probe())
+        return HealthCheck(name, healthy=True, detail=probe())
     except (OSError, ValueError, ConfigError, SQLAlchemyError) as error:
-        return Check(name, healthy=False, detail=str(error))
+        return HealthCheck(name, healthy=False, detail=str(error))

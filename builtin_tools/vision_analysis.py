@@ -14,7 +14,7 @@ from engine.registry.decorate import tool
 MAX_BYTES = 20 << 20  # what the large providers accept for one image
 
 
-class Answer(TypedDict):
+class VisionOutput(TypedDict):
     """What the model saw."""
 
     path: str
@@ -32,7 +32,7 @@ class Answer(TypedDict):
 )
 async def vision_analysis(
     ctx: CallContext, path: str, question: str = "Describe this image in detail."
-) -> Produced[Answer]:
+) -> Produced[VisionOutput]:
     """Look at an image file of the workspace and answer a question about it.
 
     Takes PNG, JPEG, GIF and WebP. It does not take PDF files: turn a page into a PNG first.

@@ -5,7 +5,7 @@ import tempfile
 
 from engine import Engine
 from engine.contract.context import CallContext
-from engine.contract.events import Output, Progress
+from engine.contract.events import OutputPiece, Progress
 from engine.contract.turn import Turn
 from engine.formats.openai import tools_to_openai_format
 from engine.registry.decorate import tool
@@ -30,7 +30,7 @@ async def main() -> None:
                 match event:
                     case Progress(message, fraction):
                         print(f"  {fraction:.0%} {message}")
-                    case Output(stream, text):
+                    case OutputPiece(stream, text):
                         print(f"  {stream}: {text.strip()}")
             print(f"{name}: {event.success}")  # the last one is the result
 

@@ -13,26 +13,11 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGES = ("sandbox", "engine", "acquired_skills", "builtin_tools")
 ROW = re.compile(r"^\| (?P<term>[^|]+) \| (?P<meaning>[^|]+) \| `(?P<path>[\w.]+)` \|$", re.MULTILINE)
 # Names that several modules still define, and the new names that would end it. This list may only become shorter.
-MOST_REPEATED = 18
+MOST_REPEATED = 3
 REPEATED = {
-    "Answer": "ExecuteResponse in http_module, JsonDisplay in kernels/inside, VisionOutput in vision_analysis",
-    "Approval": "PendingApproval in http/bodies, ApprovalGuard in policy",
-    "Calls": "CallRunner in dispatch, RunningCalls in http",
-    "Check": "ContractCheck in sandbox, DoctorCheck in app, HealthCheck in builtin_tools",
-    "Document": "RegistryDocument in file_registry",
-    "Entry": "ProvenanceEntry in registry, WorkspaceEntry in stores, CellRecord in kernels/history",
-    "Health": "HealthResponse in http/bodies, HealthReport in system_utility",
+    "Check": "ContractCheck in sandbox, DoctorCheck in app",
     "Manifest": "ManifestResponse in http/bodies",
-    "Output": "RichOutput in sandbox/kernels, OutputPiece in contract/events",
-    "Problem": "HttpProblem in http/answers, LoadProblem in file_registry, ProposalProblem in acquired_skills",
-    "Replanned": "ReplanOutput in builtin_tools",
     "Screen": "NotebookScreen in cli, DemoScreen in demo",
-    "Shown": "ShownOutput in nbclient_boxed, CellDisplay in kernels/shown, ShowOutput in manage_skills",
-    "Suggestion": "SuggestOutput in manage_skills",
-    "_Entry": "_TemplateSlot in sandbox, _TagEntry in formats, _CatalogueEntry in remote",
-    "_Loaded": "_LoadedModule in adapters, _ChromaModules in chroma",
-    "_Part": "_ManifestModel in remote, _ListPart in turn",
-    "_Reader": "_AllowListReader in policy, _ChainReader in recovery",
 }
 
 pytestmark = pytest.mark.spec("DOC-2")

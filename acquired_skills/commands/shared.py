@@ -16,7 +16,7 @@ from engine.interfaces.cli.session import with_engine
 from engine.interfaces.cli.shared import Exit, emit, emit_json, fail, wants_json
 from engine.interfaces.cli.spinner import Spinner, working
 from engine.interfaces.cli.tables import print_table
-from engine.policy.approval import Approval
+from engine.policy.approval import ApprovalGuard
 from engine.stores.locks import StoreBusy
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ def with_approver(
 
 def terminal_approver(ctx: typer.Context, engine: Engine) -> Ask | None:
     """Return a function that asks the person at the terminal; None without a terminal."""
-    return approver(engine.need(Approval), f"skills {ctx.info_name}", Turn().user)
+    return approver(engine.need(ApprovalGuard), f"skills {ctx.info_name}", Turn().user)
 
 
 def with_skills(ctx: typer.Context, label: str, work: Callable[[Engine], Coroutine[Any, Any, T]]) -> T:

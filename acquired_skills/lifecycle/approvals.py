@@ -17,7 +17,7 @@ from acquired_skills.model.proposal import Part, ProposalProblem, SkillRefused
 from acquired_skills.model.provenance import MOST_CHARS
 from acquired_skills.model.script_block import ScriptBlock
 from engine.contract.spec import Annotations, ToolSpec
-from engine.policy.approval import Approval
+from engine.policy.approval import ApprovalGuard
 
 ANY = "*"
 MOST_ASKED = 1_500  # characters of the declarations as shown; every way to ask shows at least 2,000
@@ -50,7 +50,7 @@ class ApprovalPolicy:
         return [each for each in packages if not known & {ANY, canonicalize_name(Requirement(each).name)}], []
 
 
-def approver(approval: Approval | None, call_id: str, user: str) -> Ask | None:
+def approver(approval: ApprovalGuard | None, call_id: str, user: str) -> Ask | None:
     """Return a function that asks on behalf of one call; None if nobody can be asked."""
     if approval is None or not approval.can_ask:
         return None

@@ -5,7 +5,7 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from builtin_tools.kernels.owner import Owner
+from builtin_tools.kernels.owner import KernelOwner
 from builtin_tools.kernels.service import Kernels
 from builtin_tools.kernels.verdict import failure_of_cell
 from builtin_tools.workspace import folder_of
@@ -34,7 +34,7 @@ async def run_cell(
     """Raises ToolFailure for what the cell did, and Busy and SandboxError when it could not be run."""
     workspace = folder_of(ctx)
     sessions = await ctx.need(Kernels).sessions()
-    owner = Owner.of(ctx.turn)
+    owner = KernelOwner.of(ctx.turn)
     try:
         ran = await sessions.run(
             owner,

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from builtin_tools.kernels import wire
-from builtin_tools.kernels.history import Entry
-from builtin_tools.kernels.owner import Owner
+from builtin_tools.kernels.history import CellRecord
+from builtin_tools.kernels.owner import KernelOwner
 from builtin_tools.kernels.sessions import NoKernel, Sessions
 from sandbox.contract import SandboxError
 
@@ -74,7 +74,7 @@ class Door:
                 case {"do": "list"}:
                     return {"ok": True, "kernels": self._sessions.rows()}
                 case {"do": str(do), "user": str(user), "agent": str(agent), "kernel": str(kernel)}:
-                    return {"ok": True, **await self._do(do, Owner(user, agent), kernel)}
+                    return {"ok": True, **await self._do(do, KernelOwner(user, agent), kernel)}
                 case _:
                     return {"ok": False, "error": "This is no request that is known here."}
         except (ValueError, RecursionError):
@@ -82,7 +82,7 @@ class Door:
         except (NoKernel, SandboxError) as error:
             return {"ok": False, "error": str(error)}
 
-    async def _do(self, do: str, owner: Owner, kernel: str) -> dict[str, Any]:
+    async def _do(self, do: str, owner: KernelOwner, kernel: str) -> dict[str, Any]:
         match do:
             case "show":
                 return await self._show(owner, kernel)
@@ -96,7 +96,7 @@ class Door:
                 raise SandboxError(f"{do[:40]!r} is not known here.")
         return {}
 
-    async def _show(self, owner: Owner, kernel: str) -> dict[str, Any]:
+    async def _show(self, owner: KernelOwner, kernel: str) -> dict[str, Any]:
         """The last cells, and the variables or why they cannot be told."""
         cells = [_described(entry) for entry in self._sessions.last(owner, kernel, _LAST_CELLS)]
         try:
@@ -105,7 +105,7 @@ class Door:
             return {"cells": cells, "variables_error": str(error)}
 
 
-def _described(entry: Entry) -> dict[str, Any]:
+def _described(entry: CellRecord) -> dict[str, Any]:
     """A cell in short."""
     cell = entry.cell
     running = "cancelled" if entry.cancelled else "running"

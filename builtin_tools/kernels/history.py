@@ -12,7 +12,7 @@ MOST_OUTPUT = 16 << 20  # bytes of all outputs, as text and JSON
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class CellRecord:
     """One cell. number: in the life of this name. cell: None while it runs, and of one that was cancelled.
 
     dropped: its outputs were let go for those of later cells.
@@ -29,14 +29,14 @@ class Entry:
 class History:
     """cut: cells let go, the oldest first. stopped: the kernel was stopped; the next cell begins a new history."""
 
-    entries: deque[Entry] = field(default_factory=deque)
+    entries: deque[CellRecord] = field(default_factory=deque)
     count: int = 0
     cut: int = 0
     stopped: bool = False
 
-    def begin(self, code: str) -> Entry:
+    def begin(self, code: str) -> CellRecord:
         self.count += 1
-        entry = Entry(self.count, code)
+        entry = CellRecord(self.count, code)
         self.entries.append(entry)
         while len(self.entries) > MOST_CELLS or (
             len(self.entries) > 1 and sum(len(each.code) for each in self.entries) > MOST_CODE
@@ -45,7 +45,7 @@ class History:
             self.cut += 1
         return entry
 
-    def forget(self, entry: Entry) -> None:
+    def forget(self, entry: CellRecord) -> None:
         """A cell that was not run."""
         if entry in self.entries:
             self.entries.remove(entry)
@@ -54,7 +54,7 @@ class History:
         """As it is now, for another thread."""
         return replace(self, entries=deque(replace(each) for each in self.entries))
 
-    def end(self, entry: Entry, cell: Cell) -> None:
+    def end(self, entry: CellRecord, cell: Cell) -> None:
         """Also lets go of the outputs of the oldest cells when there are too many."""
         entry.cell = cell
         sizes = [(each, sum(map(size_of, each.cell.outputs))) for each in self.entries if each.cell]

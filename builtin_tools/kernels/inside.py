@@ -24,7 +24,7 @@ _flags_of = type.__dict__["__flags__"].__get__
 _dict_of: Any = vars(ModuleType)["__dict__"].__get__
 
 
-class Answer:
+class JsonDisplay:
     """Shows itself as JSON."""
 
     def __init__(self, value: Any) -> None:
@@ -37,7 +37,7 @@ class Answer:
         return {"application/json": self.value}
 
 
-def answer(namespace: dict[str, Any]) -> Answer:
+def answer(namespace: dict[str, Any]) -> JsonDisplay:
     found = [
         (name[:LONGEST], value)
         for name, value in list(namespace.items())
@@ -52,7 +52,7 @@ def answer(namespace: dict[str, Any]) -> Answer:
         except BaseException as error:
             asking = type(error) is not KeyboardInterrupt
         rows.append([name, _kind(type(value)), *size])
-    return Answer({"total": len(found), "rows": rows})
+    return JsonDisplay({"total": len(found), "rows": rows})
 
 
 def _made_here(value: Any, namespace: dict[str, Any]) -> bool:

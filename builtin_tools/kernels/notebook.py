@@ -7,7 +7,7 @@ from typing import Any
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from builtin_tools.kernels.history import Entry, History
+from builtin_tools.kernels.history import CellRecord, History
 from sandbox.kernels.spec import Cell, Output
 
 _MEDIA_TYPE = re.compile(r"[a-zA-Z0-9]+/[a-zA-Z0-9.+-]+")
@@ -31,7 +31,7 @@ def notebook_of(history: History) -> bytes:
     return str(nbformat.writes(notebook)).encode("utf-8", "replace")
 
 
-def _cells(entry: Entry) -> Iterator[Any]:
+def _cells(entry: CellRecord) -> Iterator[Any]:
     cell = entry.cell
     # A cell that had an answer lived: what it says was lost, was lost before it.
     died = cell is not None and cell.state_lost and cell.count is None

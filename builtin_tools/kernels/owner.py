@@ -12,18 +12,18 @@ DEFAULT = "default"
 KernelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$")]
 
 
-class Owner(NamedTuple):
+class KernelOwner(NamedTuple):
     """Two users never share a kernel, nor do two agents of one user."""
 
     user: str
     agent: str
 
     @classmethod
-    def of(cls, turn: Turn) -> "Owner":
+    def of(cls, turn: Turn) -> "KernelOwner":
         return cls(turn.user, turn.agent)
 
     @classmethod
-    def from_key(cls, key: str) -> "Owner":
+    def from_key(cls, key: str) -> "KernelOwner":
         return cls(*json.loads(key))
 
     @property

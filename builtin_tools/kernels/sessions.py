@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from acquired_skills.jobs.preload import preload_for
 from builtin_tools.kernels.files import keeper
-from builtin_tools.kernels.history import Entry, History
+from builtin_tools.kernels.history import CellRecord, History
 from builtin_tools.kernels.outputs import KernelRow
-from builtin_tools.kernels.owner import Owner
-from builtin_tools.kernels.shown import Shown, show
+from builtin_tools.kernels.owner import KernelOwner
+from builtin_tools.kernels.shown import CellDisplay, show
 from builtin_tools.kernels.variables import EXPRESSION, WALL_S, Overview, overview_of
 from engine.app.settings import KernelSettings
 from engine.stores.workspace import FolderWorkspace
@@ -30,11 +30,11 @@ MISSING = "pip install 'knackbox[kernels]', in the environment Knackbox runs in.
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class CellRun:
     """A cell with what it put out. number: in the life of its kernel's name."""
 
     cell: Cell
-    shown: Shown
+    shown: CellDisplay
     number: int
 
 
@@ -49,15 +49,15 @@ class Sessions:
         self._settings = settings
         config = PoolConfig(settings.most, settings.per_agent, settings.warm, idle_s=settings.idle_s)
         self._pool = KernelPool(keeper, config)
-        self._histories: OrderedDict[tuple[Owner, str], History] = OrderedDict()
-        self._places: dict[tuple[Owner, str], str] = {}
+        self._histories: OrderedDict[tuple[KernelOwner, str], History] = OrderedDict()
+        self._places: dict[tuple[KernelOwner, str], str] = {}
 
     async def aclose(self) -> None:
         await self._pool.aclose()
 
     async def run(
         self,
-        owner: Owner,
+        owner: KernelOwner,
         kernel: str,
         code: str,
         workspace: FolderWorkspace,
@@ -65,7 +65,7 @@ class Sessions:
         imports: tuple[str, ...] = (),
         wall_s: float,
         on_stream: OnStream,
-    ) -> Ran:
+    ) -> CellRun:
         """Run a cell. What it says was lost has been told only when this returns and nothing is awaited afterwards.
 
         imports: what the code seems to import, which decides what a kernel that must be started has imported already.
@@ -81,7 +81,7 @@ class Sessions:
             async with running as cell:
                 history.end(entry, cell)
                 shown = await asyncio.to_thread(show, cell, keeper(workspace, kernel, entry.number))
-            return Ran(cell, shown, entry.number)
+            return CellRun(cell, shown, entry.number)
         except SandboxError:
             if history is not None and entry is not None:
                 history.forget(entry)  # it did not run
@@ -91,11 +91,11 @@ class Sessions:
                 entry.cancelled = entry.cell is None
             raise
 
-    def owe(self, owner: Owner, kernel: str, state_lost: str) -> None:
+    def owe(self, owner: KernelOwner, kernel: str, state_lost: str) -> None:
         """A cell's `state_lost` reached nobody after all: the next one says it again."""
         self._pool.owe(owner.key, kernel, state_lost)
 
-    async def variables(self, owner: Owner, kernel: str) -> Overview:
+    async def variables(self, owner: KernelOwner, kernel: str) -> Overview:
         """Raises NoKernel, Occupied, SandboxError."""
         try:
             answer = await self._pool.ask(owner.key, kernel, EXPRESSION, WALL_S)
@@ -106,11 +106,11 @@ class Sessions:
             raise SandboxError("The kernel's answer was no overview of variables.")
         return found
 
-    def rows(self, owner: Owner | None = None) -> list[KernelRow]:
+    def rows(self, owner: KernelOwner | None = None) -> list[KernelRow]:
         """What is known of each kernel, of all agents or of one."""
         found: list[KernelRow] = []
         for state in self._pool.states():
-            whose = Owner.from_key(state.agent)
+            whose = KernelOwner.from_key(state.agent)
             if owner is not None and whose != owner:
                 continue
             history = self._histories.get((whose, state.name))
@@ -128,23 +128,23 @@ class Sessions:
             )
         return found
 
-    def interrupt(self, owner: Owner, kernel: str) -> None:
+    def interrupt(self, owner: KernelOwner, kernel: str) -> None:
         """Raises NoKernel."""
         if not self._pool.interrupt(owner.key, kernel):
             raise self._missing(owner, kernel)
 
-    async def stop(self, owner: Owner, kernel: str, *, tell: str = "") -> None:
+    async def stop(self, owner: KernelOwner, kernel: str, *, tell: str = "") -> None:
         """tell: why, for the agent's next cell, when it is not the agent who asked. Raises NoKernel."""
         if not await self._pool.stop(owner.key, kernel, tell=tell):
             raise self._missing(owner, kernel)
         if not tell and (history := self._histories.get((owner, kernel))):
             history.stopped = True
 
-    def last(self, owner: Owner, kernel: str, most: int) -> list[Entry]:
+    def last(self, owner: KernelOwner, kernel: str, most: int) -> list[CellRecord]:
         """The last cells. Raises NoKernel."""
         return list(self._history(owner, kernel).entries)[-most:]
 
-    async def export(self, owner: Owner, kernel: str) -> bytes:
+    async def export(self, owner: KernelOwner, kernel: str) -> bytes:
         """The history as a notebook; also of a kernel that has been stopped or lost. Raises NoKernel."""
         history = self._history(owner, kernel).copy()
         try:
@@ -159,7 +159,7 @@ class Sessions:
         preload = preload_for(imports, always=self._settings.preload)
         return KernelSpec(preload, Mount(workspace.root), memory_bytes=self._settings.memory_bytes)
 
-    def _begin(self, owner: Owner, kernel: str, code: str) -> tuple[History, Entry]:
+    def _begin(self, owner: KernelOwner, kernel: str, code: str) -> tuple[History, CellRecord]:
         history = self._histories.get((owner, kernel))
         if history is None or history.stopped:
             history = self._histories[owner, kernel] = History()
@@ -168,11 +168,11 @@ class Sessions:
             self._places.pop(self._histories.popitem(last=False)[0], None)
         return history, history.begin(code)
 
-    def _history(self, owner: Owner, kernel: str) -> History:
+    def _history(self, owner: KernelOwner, kernel: str) -> History:
         with suppress(KeyError):
             return self._histories[owner, kernel]
         raise self._missing(owner, kernel)
 
-    def _missing(self, owner: Owner, kernel: str) -> NoKernel:
+    def _missing(self, owner: KernelOwner, kernel: str) -> NoKernel:
         names = ", ".join(self._pool.names(owner.key))
         return NoKernel(f"There is no kernel {kernel!r}; {f'running: {names}' if names else 'none is running'}.")

@@ -25,7 +25,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class CellDisplay:
     """outputs: JSON of each, in their order. paths: files that were written."""
 
     parts: tuple[Part, ...]
@@ -45,7 +45,7 @@ class Shown:
         return "\n".join(part.text for part in self.parts if part.label == name)
 
 
-def show(cell: Cell, keep: Keep) -> Shown:
+def show(cell: Cell, keep: Keep) -> CellDisplay:
     """What a cell put out. Blocks: it writes files. Errors are left to whoever tells of the failure."""
     budget = _Budget(keep)
     parts: list[Part] = []
@@ -63,7 +63,7 @@ def show(cell: Cell, keep: Keep) -> Shown:
         outputs.append(described)
     if cell.dropped_bytes:
         parts.append(Part("", f"[{cell.dropped_bytes:,} bytes of output were too much and are not kept]"))
-    return Shown(tuple(parts), tuple(outputs), tuple(budget.paths))
+    return CellDisplay(tuple(parts), tuple(outputs), tuple(budget.paths))
 
 
 def _described(output: Output, budget: "_Budget", parts: list[Part]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Literal
 
 from builtin_tools.kernels.files import FOLDER, write_new
 from builtin_tools.kernels.outputs import ExportOutput, KernelListOutput, KernelOutput, KernelRow, VariablesOutput
-from builtin_tools.kernels.owner import DEFAULT, KernelName, Owner
+from builtin_tools.kernels.owner import DEFAULT, KernelName, KernelOwner
 from builtin_tools.kernels.phrases import ago, megabytes
 from builtin_tools.kernels.service import Kernels
 from builtin_tools.refusals import wrong_arguments
@@ -38,7 +38,7 @@ async def kernels(
         path: Where export writes, such as `analysis.ipynb`; without it a name in `outputs/`.
     """
     sessions = ctx.need(Kernels).opened
-    owner = Owner.of(ctx.turn)
+    owner = KernelOwner.of(ctx.turn)
     if sessions is None:
         if action == "list":
             return Produced({"kernels": []}, NONE)

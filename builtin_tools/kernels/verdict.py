@@ -1,6 +1,6 @@
 """A cell that is not ok, as a ToolFailure the model can learn from."""
 
-from builtin_tools.kernels.shown import Shown
+from builtin_tools.kernels.shown import CellDisplay
 from engine.contract.failure import ToolFailure
 from engine.dispatch.outcome import failure_of
 from sandbox.contract import CodeError, End, Outcome
@@ -23,7 +23,7 @@ _REFUSED = "nobody can answer input(); put what it should read into the code"
 _PRINTED = 2000  # characters of what was printed before an error
 
 
-def failure_of_cell(cell: Cell, shown: Shown) -> ToolFailure:
+def failure_of_cell(cell: Cell, shown: CellDisplay) -> ToolFailure:
     """DIAGNOSTIC, as `failure_of` of an outcome. A lost state is its first sentence."""
     ended = cell.count is None and bool(cell.state_lost)
     why = (_ENDED if ended else _INTERRUPTED).get(cell.end, "")

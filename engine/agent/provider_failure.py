@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 
 from engine.contract.failure import FailureClass, ToolFailure
-from engine.recovery.classify import Facts, classify
+from engine.recovery.classify import FailureFacts, classify
 from engine.recovery.http_facts import retry_after_of, status_of
 
 # Status codes of a provider that has not begun the work, so the call may be retried.
@@ -23,7 +23,7 @@ def provider_failure(text: str, error: BaseException, reason: str) -> ToolFailur
     status = next((code for each in chain if (code := status_of(each)) is not None), None)
     if status in _CORRECTABLE:
         return ToolFailure(text, failure_class=FailureClass.DIAGNOSTIC, reason=reason)
-    found = classify(error, Facts())
+    found = classify(error, FailureFacts())
     if found.failure_class is not FailureClass.RETRYABLE:
         return ToolFailure(text, failure_class=FailureClass.FATAL, reason=reason)
     now = datetime.now(UTC)

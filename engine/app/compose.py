@@ -29,7 +29,7 @@ from engine.dispatch.pipeline import Pipeline
 from engine.policy.access import Access
 from engine.policy.allow_lists import AllowLists
 from engine.policy.annotation_log import AnnotationLog
-from engine.policy.approval import Approval
+from engine.policy.approval import ApprovalGuard
 from engine.policy.gate import Gate
 from engine.policy.rate_limits import RateLimits
 from engine.recovery.breaker import Breakers
@@ -150,8 +150,8 @@ async def compose(
     )
     discovery = Discovery(lambda: registry.sources, assembly, search.embedder)
     people, policy = people or People(), settings.policy
-    approval = Approval(people.approver, policy.approval, expires_s=policy.approval_expires_s)
-    provides: dict[type, Any] = {**opened.provides, Discovery: discovery, Approval: approval}
+    approval = ApprovalGuard(people.approver, policy.approval, expires_s=policy.approval_expires_s)
+    provides: dict[type, Any] = {**opened.provides, Discovery: discovery, ApprovalGuard: approval}
     binder = ContextBinder(box, workspace, clock, vision, images, provides, opened.ports)
     budget = RetryBudget()
     limits = await asyncio.to_thread(RateLimits, records, clock)
@@ -213,7 +213,7 @@ def later_requirements(watch: SandboxWatch, images: bool) -> Callable[[], Awaita
     return look_again
 
 
-def asked_before(settings: Settings, people: People, approval: Approval) -> list[Guard]:
+def asked_before(settings: Settings, people: People, approval: ApprovalGuard) -> list[Guard]:
     """The guards that ask somebody. Approval is last, so that nothing comes between the yes and the run."""
     asking: list[Guard] = []
     if people.gate is not None:

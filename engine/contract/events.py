@@ -17,7 +17,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class OutputPiece:
     """A piece of what the tool's code printed, without control characters. The result has what was kept of it all."""
 
     stream: StreamName
@@ -40,5 +40,6 @@ class Awaiting:
     expires: str
 
 
-Told = Progress | Output | Awaiting | Missed
+Output = OutputPiece  # deprecated name, kept for importers
+Told = Progress | OutputPiece | Awaiting | Missed
 CallEvent = Told | ToolResult

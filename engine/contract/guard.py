@@ -10,7 +10,7 @@ from engine.contract.turn import Turn
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class GuardRequest:
     """A call whose tool is known. ts: when it began, UTC, ISO 8601."""
 
     call: ToolCall
@@ -27,10 +27,10 @@ class Guard:
     whole pipeline.
     """
 
-    def admit(self, request: Request) -> Awaitable[None] | None:  # noqa: ARG002 -- for those who override it
+    def admit(self, request: GuardRequest) -> Awaitable[None] | None:  # noqa: ARG002 -- for those who override it
         """Let it run by returning, or when what was returned has been awaited. Raises ToolFailure to refuse it."""
         return None
 
-    def ended(self, request: Request, failure: Failure | None, *, ran: bool) -> None:
+    def ended(self, request: GuardRequest, failure: Failure | None, *, ran: bool) -> None:
         """A call this guard admitted has ended. failure: as it was classified, before anything was made of it; None
         for a success. ran: whether the tool was entered. Must not raise."""

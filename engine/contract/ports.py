@@ -15,7 +15,7 @@ from engine.contract.turn import Turn
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class MemoryEntry:
     """One thing that is remembered. score: how well it fits the query, higher is better; 0 where none was asked."""
 
     id: str
@@ -27,7 +27,7 @@ class Memory:
 class MemorySystem(Protocol):
     """Long-term memory, as one call sees it: the memories of the turn's user, in the spaces its agent may see."""
 
-    async def recall(self, query: str, limit: int = 8) -> Sequence[Memory]:
+    async def recall(self, query: str, limit: int = 8) -> Sequence[MemoryEntry]:
         """The memories nearest in meaning to the query, best first."""
         ...
 
@@ -108,7 +108,7 @@ class BoundedMemory:
     behind: MemorySystem
     spaces: Globs
 
-    async def recall(self, query: str, limit: int = 8) -> Sequence[Memory]:
+    async def recall(self, query: str, limit: int = 8) -> Sequence[MemoryEntry]:
         return [each for each in await self.behind.recall(query, limit) if sees(self.spaces, each.space)]
 
     async def remember(self, text: str, space: str) -> str:

@@ -14,7 +14,7 @@ from engine.dispatch.flight import Flight, Stop
 from engine.dispatch.flights import Flights
 from engine.dispatch.from_thread import FromThread
 from engine.dispatch.threads import WorkerThreads
-from engine.recovery.classify import Facts, classify
+from engine.recovery.classify import FailureFacts, classify
 from engine.recovery.retry import Retrier
 from sandbox.contract import Busy
 
@@ -30,7 +30,7 @@ class Attempts:
         flights: Flights,
         retrier: Retrier,
         threads: WorkerThreads,
-        facts: Callable[[Flight], Facts],
+        facts: Callable[[Flight], FailureFacts],
     ) -> None:
         self._clock = clock
         self._flights = flights

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy.exc import OperationalError
 
 from engine.contract.failure import ConfigError
-from engine.contract.guard import Guard, Request
+from engine.contract.guard import Guard, GuardRequest
 from engine.contract.result import ToolCall, ToolResult
 from engine.contract.turn import Turn
 from engine.policy.risk import risk_of
@@ -51,7 +51,7 @@ class AuditTrail(Guard):
         self._lost = 0
         self._thread: threading.Thread | None = None
 
-    def admit(self, request: Request) -> Awaitable[None] | None:
+    def admit(self, request: GuardRequest) -> Awaitable[None] | None:
         """Put a destructive or keyed call on record. Awaiting it raises what the records raise: then nothing runs."""
         spec = request.spec
         if not spec.annotations.destructive and not spec.idempotency_key_fields:

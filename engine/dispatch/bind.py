@@ -21,7 +21,7 @@ class BindContext(Protocol):
     def __call__(self, turn: Turn, call_id: str, progress: Callable[..., None], /) -> CallContext: ...
 
 
-class Calls(Protocol):
+class CallRunner(Protocol):
     """What runs a call; `engine.dispatch.pipeline.Pipeline` does."""
 
     async def call(self, call: ToolCall, turn: Turn, *, progress: Callable[..., None] = no_progress) -> ToolResult: ...
@@ -69,7 +69,7 @@ class ContextBinder:
         )
 
 
-def bind_tools(tools: Sequence[Tool], calls: Calls, turn: Turn) -> dict[str, BoundTool]:
+def bind_tools(tools: Sequence[Tool], calls: CallRunner, turn: Turn) -> dict[str, BoundTool]:
     """Name -> ``await f(**arguments) -> ToolResult``, each bound to the live context of `turn`.
 
     The callables go through the whole pipeline: they validate, keep deadlines and never raise for what a tool
@@ -78,7 +78,7 @@ def bind_tools(tools: Sequence[Tool], calls: Calls, turn: Turn) -> dict[str, Bou
     return {tool.spec.name: _bound(tool, calls, turn) for tool in tools}
 
 
-def _bound(tool: Tool, calls: Calls, turn: Turn) -> BoundTool:
+def _bound(tool: Tool, calls: CallRunner, turn: Turn) -> BoundTool:
     name = tool.spec.name
 
     async def bound(**arguments: Any) -> ToolResult:

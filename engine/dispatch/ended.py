@@ -1,4 +1,4 @@
-"""`Ended`: how a call ended, before it is audited; also where no tool had a part in it: killed, refused, a fault."""
+"""`CallEnd`: how a call ended, before it is audited; also where no tool had a part in it: killed, refused, a fault."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ REPLAYED = "replayed"  # when an earlier call with the same key has the result
 
 
 @dataclass(slots=True)
-class Ended:
+class CallEnd:
     """end: for the audit. cause: the failure as it was classified, before it was settled what to do about it."""
 
     end: str
@@ -28,25 +28,25 @@ class Ended:
     cause: Failure | None = None
 
 
-def succeeded(returned: Any) -> Ended:
+def succeeded(returned: Any) -> CallEnd:
     """What a tool returned."""
     output, message, side_effects = render(returned)
-    return Ended(OK, output, message, "", None, side_effects)
+    return CallEnd(OK, output, message, "", None, side_effects)
 
 
-def substituted(name: str, cause: Failure, alternative: Alternative, instead: ToolResult) -> Ended:
+def substituted(name: str, cause: Failure, alternative: Alternative, instead: ToolResult) -> CallEnd:
     """The success of an automatic alternative, which says whose it is."""
     said = f"{name} failed ({cause.reason}); {alternative.tool} was used instead."
     message = f"{said}\n{instead.message}" if instead.message else said
-    return Ended(instead.audit.end, instead.output, message, side_effects=instead.side_effects, cause=cause)
+    return CallEnd(instead.audit.end, instead.output, message, side_effects=instead.side_effects, cause=cause)
 
 
-def replayed(first: ToolResult) -> Ended:
+def replayed(first: ToolResult) -> CallEnd:
     """The result of the first call with the same key."""
-    return Ended(REPLAYED, first.output, first.message, first.error, first.failure, first.side_effects)
+    return CallEnd(REPLAYED, first.output, first.message, first.error, first.failure, first.side_effects)
 
 
-def killed(flight: Flight) -> Ended:
+def killed(flight: Flight) -> CallEnd:
     """Cancelled, by whoever."""
     replay_safe = flight.spec is not None and flight.spec.replay_safe
     unsure = flight.started and not replay_safe
@@ -58,14 +58,14 @@ def killed(flight: Flight) -> Ended:
         replay_safe=replay_safe or not flight.started,
     )
     error = f"{text} It may have happened in part; check first." if unsure else text
-    return Ended(KILLED, error=error, failure=failure, cause=failure)
+    return CallEnd(KILLED, error=error, failure=failure, cause=failure)
 
 
-def fault(flight: Flight, error: Exception) -> Ended:
+def fault(flight: Flight, error: Exception) -> CallEnd:
     """A fault of the engine, not of the tool; the result says what can be said."""
     text = f"The engine failed while it handled {flight.name}: {type(error).__name__}. It is in the engine's log."
     failure = Failure(FailureClass.UNKNOWN, "engine_fault", may_have_started=flight.started)
-    return Ended(End.ERROR.value, error=text, failure=failure, cause=failure)
+    return CallEnd(End.ERROR.value, error=text, failure=failure, cause=failure)
 
 
 def end_of(error: BaseException, flight: Flight) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from engine.contract.context import CallContext
-from engine.contract.guard import Request
+from engine.contract.guard import GuardRequest
 from engine.contract.spec import ToolSpec
 
 
@@ -44,7 +44,7 @@ class Flight:
     settled: bool = False
     out_of_time: bool = False
     stopping: Stop | None = None
-    request: Request | None = None
+    request: GuardRequest | None = None
     admitted: int = 0
     keyed: bool = False
     ctx: CallContext | None = None

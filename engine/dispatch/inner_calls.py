@@ -12,7 +12,7 @@ from engine.contract.failure import REFUSED, Failure, FailureClass
 from engine.contract.result import Audit, ToolCall, ToolResult
 from engine.contract.source import Tool
 from engine.contract.turn import Turn
-from engine.dispatch.bind import Calls
+from engine.dispatch.bind import CallRunner
 from engine.policy.access import no_module
 
 DEEPEST = 8  # inner calls within inner calls
@@ -21,7 +21,7 @@ DEEPEST = 8  # inner calls within inner calls
 class InnerCalls:
     """One per engine; tools find it as `ctx.need(InnerCalls)`."""
 
-    def __init__(self, find: Callable[[str], Awaitable[Tool | None]], calls: Calls) -> None:
+    def __init__(self, find: Callable[[str], Awaitable[Tool | None]], calls: CallRunner) -> None:
         self._find = find
         self._calls = calls
         self._depths: dict[str, int] = {}  # of the inner calls in flight, by id

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from engine.contract.canonical import digest
 from engine.contract.failure import REFUSED, FailureClass, ToolFailure
-from engine.contract.guard import Request
+from engine.contract.guard import GuardRequest
 from engine.contract.result import ToolResult
 from engine.stores.key_ledger import Claim, Key, KeyLedger
 
@@ -32,7 +32,7 @@ class KeyedCalls:
         self._running: dict[Key, asyncio.Event] = {}
         self._background: set[asyncio.Task[Any]] = set()
 
-    async def earlier(self, request: Request) -> ToolResult | None:
+    async def earlier(self, request: GuardRequest) -> ToolResult | None:
         """The result of the first call with this key, waited for within the tool's deadline; None: this is the first,
         and `settle` must follow. Raises ToolFailure, DIAGNOSTIC, when it is not known what became of the first.
         """
@@ -48,7 +48,7 @@ class KeyedCalls:
             raise _unsure(request, "was cut off, by its engine's end or a cancellation")
         return claim.result
 
-    def settle(self, request: Request, result: ToolResult | None) -> Awaitable[None]:
+    def settle(self, request: GuardRequest, result: ToolResult | None) -> Awaitable[None]:
         """Begin to keep what came of the first call; None: nobody knows. It is kept whether this is awaited or not."""
         return asyncio.shield(self._in_background(self._settle(key_of(request), result)))
 
@@ -115,7 +115,7 @@ class KeyedCalls:
         return task
 
 
-def key_of(request: Request) -> Key:
+def key_of(request: GuardRequest) -> Key:
     """User, tool, version, and a digest of the fields that make the key; a field that is not given counts as null."""
     fields = {name: _value(name, request.call.arguments) for name in request.spec.idempotency_key_fields}
     return Key(request.turn.user, request.spec.name, request.spec.version, digest(fields))
@@ -126,7 +126,7 @@ def _value(name: str, arguments: Mapping[str, Any]) -> Any:
     return arguments.get(name) if hashed is None else digest(arguments.get(hashed[1]))
 
 
-def _unsure(request: Request, what: str) -> ToolFailure:
+def _unsure(request: GuardRequest, what: str) -> ToolFailure:
     return ToolFailure(
         f"{request.spec.name} was asked for with this key before, and that call {what}. It may have happened; it was "
         "not run again. Look whether it did, then call it with another key.",

@@ -8,13 +8,13 @@ from functools import partial
 
 from engine.contract.context import Produced, no_progress
 from engine.contract.failure import FailureClass, refusal
-from engine.contract.guard import Guard, Request
+from engine.contract.guard import Guard, GuardRequest
 from engine.contract.result import Audit, ToolCall, ToolResult
 from engine.contract.source import Tool
 from engine.contract.turn import Turn
 from engine.dispatch.attempt import Attempts
 from engine.dispatch.audit_data import bounded
-from engine.dispatch.ended import KILLED, Ended, end_of, fault, killed, replayed, substituted, succeeded
+from engine.dispatch.ended import KILLED, CallEnd, end_of, fault, killed, replayed, substituted, succeeded
 from engine.dispatch.flight import Flight
 from engine.dispatch.flights import Flights
 from engine.dispatch.large import is_large
@@ -27,7 +27,7 @@ from engine.policy.gate import GateRefused
 from engine.policy.risk import risk_of
 from engine.recovery.advise import REPLAN, advise
 from engine.recovery.chain import Alternative, may_fall_back
-from engine.recovery.classify import Facts, classify
+from engine.recovery.classify import FailureFacts, classify
 from engine.recovery.retry import settle
 
 _log = logging.getLogger("knackbox.dispatch")
@@ -71,7 +71,7 @@ class Pipeline:
         flight.patient = patient
         if not self._watchdog.awake:
             self._watchdog.wake()
-        ended: Ended | None = None
+        ended: CallEnd | None = None
         try:
             try:
                 ended = await self._run(flight, call, turn, progress)
@@ -102,10 +102,10 @@ class Pipeline:
             await kept
         return result
 
-    async def _run(self, flight: Flight, call: ToolCall, turn: Turn, progress: Callable[..., None]) -> Ended:
+    async def _run(self, flight: Flight, call: ToolCall, turn: Turn, progress: Callable[..., None]) -> CallEnd:
         """Every stage of a call that goes well. Raises what keeps it from that."""
         tool = await self._look_up(flight, turn)
-        flight.request = Request(call, flight.call_id, flight.ts, tool.spec, turn)
+        flight.request = GuardRequest(call, flight.call_id, flight.ts, tool.spec, turn)
         await self._admit(flight, self._parts.doors)  # who may call it at all; others hear nothing of its arguments
         self._validators.check(tool.spec, call.arguments)
         await self._admit(flight, self._parts.guards)  # limits, breakers, the record of what is destructive, people
@@ -202,11 +202,13 @@ class Pipeline:
         unknown = flight.started and result.audit.end == KILLED
         return self._parts.keyed.settle(flight.request, None if unknown else result)
 
-    def _facts(self, flight: Flight) -> Facts:
+    def _facts(self, flight: Flight) -> FailureFacts:
         spec = flight.spec
-        return Facts(spec is not None and spec.replay_safe, flight.started, flight.out_of_time, self._clock.now())
+        return FailureFacts(
+            spec is not None and spec.replay_safe, flight.started, flight.out_of_time, self._clock.now()
+        )
 
-    async def _recover(self, flight: Flight, call: ToolCall, turn: Turn, error: BaseException) -> Ended:
+    async def _recover(self, flight: Flight, call: ToolCall, turn: Turn, error: BaseException) -> CallEnd:
         """A failure: its class, the advice for it, and an alternative, suggested or run."""
         found = classify(error, self._facts(flight))
         failure = settle(found)
@@ -227,7 +229,7 @@ class Pipeline:
             replan=self._can_replan(turn),
             instead=bool(suggestion),
         )
-        ended = Ended(end_of(error, flight), error=text, failure=failure, cause=found)
+        ended = CallEnd(end_of(error, flight), error=text, failure=failure, cause=found)
         if isinstance(error, GateRefused):
             ended.message = str(error)
         for number, alternative in enumerate(alternatives, 1):
@@ -243,11 +245,11 @@ class Pipeline:
             ended.error += f"\n{suggestion}"
         return ended
 
-    def _fits(self, ended: Ended) -> bool:
+    def _fits(self, ended: CallEnd) -> bool:
         fits = self._parts.cap.fits
         return (ended.message is None or fits(ended.message)) and (not ended.error or fits(ended.error))
 
-    async def _cap(self, ended: Ended, flight: Flight, turn: Turn) -> None:
+    async def _cap(self, ended: CallEnd, flight: Flight, turn: Turn) -> None:
         """Cut what is too long for the model."""
         cap = self._parts.cap
         for attribute in ("message", "error"):
@@ -257,7 +259,7 @@ class Pipeline:
                 cut = await self._house_threads.run(partial(cap.cut, text, flight.call_id, workspace))
                 setattr(ended, attribute, cut)
 
-    async def _note(self, flight: Flight, ended: Ended) -> None:
+    async def _note(self, flight: Flight, ended: CallEnd) -> None:
         """Put a failure on the log for people. A log that fails is reported and costs the call nothing."""
         sink, failure = self._parts.failures, ended.failure
         if sink is None or failure is None or self._closed:
@@ -270,7 +272,7 @@ class Pipeline:
                 "The failure of %s (call %s) could not be put on the failure log.", flight.name, flight.call_id
             )
 
-    def _seal(self, flight: Flight, call: ToolCall, turn: Turn, ended: Ended) -> ToolResult:
+    def _seal(self, flight: Flight, call: ToolCall, turn: Turn, ended: CallEnd) -> ToolResult:
         """The result with its audit, told to the guards that admitted the call and to every observer."""
         if flight.request is not None:
             for guard in self._asked[: flight.admitted]:

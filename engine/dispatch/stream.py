@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any
 
-from engine.contract.events import Awaiting, CallEvent, Missed, Output, Progress, StreamName, Told
+from engine.contract.events import Awaiting, CallEvent, Missed, OutputPiece, Progress, StreamName, Told
 from engine.contract.result import ToolResult
 
 # Events that wait for a follower who is slower than the tool, and characters of text in them.
@@ -27,7 +27,7 @@ class EventBuffer:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._lock = threading.Lock()
-        self._waiting: deque[Progress | Output | Awaiting] = deque()
+        self._waiting: deque[Progress | OutputPiece | Awaiting] = deque()
         self._characters = 0
         self._missed = 0
         self._changed = asyncio.Event()
@@ -36,9 +36,9 @@ class EventBuffer:
         self.put(Progress(message, fraction))
 
     def output(self, stream: StreamName, text: str) -> None:
-        self.put(Output(stream, text))
+        self.put(OutputPiece(stream, text))
 
-    def put(self, event: Progress | Output | Awaiting) -> None:
+    def put(self, event: Progress | OutputPiece | Awaiting) -> None:
         with self._lock:
             self._waiting.append(event)
             self._characters += _size(event)
@@ -109,11 +109,11 @@ async def stream(call: Callable[[EventBuffer], Coroutine[Any, Any, ToolResult]])
             await asyncio.wait([running])
 
 
-def _size(event: Progress | Output | Awaiting) -> int:
+def _size(event: Progress | OutputPiece | Awaiting) -> int:
     match event:
         case Progress():
             return len(event.message)
-        case Output():
+        case OutputPiece():
             return len(event.text)
         case Awaiting():
             return 0

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from engine.contract.result import ToolCall, ToolContext, ToolResult
 from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
-from engine.dispatch.bind import Calls
+from engine.dispatch.bind import CallRunner
 from engine.formats.tags import TagRegistry, parse_response
 
 
@@ -26,7 +26,7 @@ class Answered:
 
 
 async def answer_tags(
-    text: str, tools: Sequence[ToolSpec], calls: Calls, turn: Turn, context: ToolContext | None = None
+    text: str, tools: Sequence[ToolSpec], calls: CallRunner, turn: Turn, context: ToolContext | None = None
 ) -> Answered:
     """Call what the text asks for. Raises TagError when the tags of the tools cannot be used together.
 

@@ -42,7 +42,7 @@ class ParsedResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _TagEntry:
     spec: ToolSpec
     groups: tuple[str, ...]
     pattern: Any  # re2 is not typed
@@ -53,7 +53,7 @@ class TagRegistry:
     """The tagged tools among those given. Raises TagError for a tag that cannot be used."""
 
     def __init__(self, tools: Iterable[ToolSpec]) -> None:
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, _TagEntry] = {}
         for tool in tools:
             if tool.tag is not None:
                 self._add(tool)
@@ -105,7 +105,7 @@ class TagRegistry:
                 f"{tool.name}: its arg_pattern has {pattern.groups} groups and arg_groups names {len(tag.arg_groups)}. "
                 "Give each group a name of its own, and make those that are no argument (?:…)."
             )
-        self._entries[tag.tag_prefix] = _Entry(tool, tag.arg_groups, pattern, tag.strip_from_display)
+        self._entries[tag.tag_prefix] = _TagEntry(tool, tag.arg_groups, pattern, tag.strip_from_display)
 
 
 def parse_response(text: str, registry: TagRegistry) -> ParsedResponse:

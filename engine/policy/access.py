@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from engine.contract.failure import FailureClass, refusal
-from engine.contract.guard import Guard, Request
+from engine.contract.guard import Guard, GuardRequest
 from engine.contract.spec import Band, ToolSpec
 from engine.contract.turn import Turn
 
@@ -72,7 +72,7 @@ def _finds_others(spec: ToolSpec, turn: Turn) -> bool:
 class Access(Guard):
     """The guard; the list of a turn asks `why_not` itself, so that nobody is offered what would be denied."""
 
-    def admit(self, request: Request) -> None:
+    def admit(self, request: GuardRequest) -> None:
         """Raises ToolFailure, FATAL: a denial is not to be worked around."""
         reason = why_not(request.spec, request.turn)
         if reason:

@@ -46,10 +46,10 @@ def read_allow_lists(path: Path, specs: Specs, *, unknown: Unknown | None = None
     that the file does not call optional is reported there instead of refused; it stays in the list.
     Raises ConfigError: unreadable, not YAML, wrong or doubled field, unknown name.
     """
-    return _Reader(path, specs, unknown).read()
+    return _AllowListReader(path, specs, unknown).read()
 
 
-class _Reader:
+class _AllowListReader:
     def __init__(self, path: Path, specs: Specs, unknown: Unknown | None) -> None:
         self._file = PlacedYaml(path)
         self._unknown = unknown

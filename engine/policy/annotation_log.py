@@ -3,7 +3,7 @@
 import contextlib
 import logging
 
-from engine.contract.guard import Guard, Request
+from engine.contract.guard import Guard, GuardRequest
 
 _log = logging.getLogger("knackbox.annotations")
 
@@ -11,14 +11,14 @@ _log = logging.getLogger("knackbox.annotations")
 class AnnotationLog(Guard):
     """A guard that refuses nothing. Nothing is put together unless somebody listens at the level INFO."""
 
-    def admit(self, request: Request) -> None:
+    def admit(self, request: GuardRequest) -> None:
         """One line for the call."""
         if request.turn.log_tool_annotations and _log.isEnabledFor(logging.INFO):
             with contextlib.suppress(Exception):  # a handler is other people's code; a call must not fail of it
                 _note(request)
 
 
-def _note(request: Request) -> None:
+def _note(request: GuardRequest) -> None:
     hints = request.spec.annotations
     _log.info(
         "call %s of %s by %s/%s: read_only=%s destructive=%s idempotent=%s requires_confirmation=%s",

@@ -1,4 +1,4 @@
-"""`Approval`: a person's yes before something destructive runs (ACCESS-8). It fails closed.
+"""`ApprovalGuard`: a person's yes before something destructive runs (ACCESS-8). It fails closed.
 
 The yes is for these arguments alone: it is bound to their digest, spent by one call, and void after a while.
 """
@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 
 from engine.contract.canonical import digest
 from engine.contract.failure import FailureClass, ToolFailure, refusal
-from engine.contract.guard import Guard, Request
+from engine.contract.guard import Guard, GuardRequest
 from engine.contract.spec import ToolSpec
 
 EXPIRES_S = 300.0
@@ -57,7 +57,7 @@ class Approver(Protocol):
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer: ...
 
 
-class Approval(Guard):
+class ApprovalGuard(Guard):
     """The guard; the last of them, so that nothing comes between the yes and the run."""
 
     def __init__(self, approver: Approver | None, mode: ApprovalMode, *, expires_s: float = EXPIRES_S) -> None:
@@ -78,11 +78,11 @@ class Approval(Guard):
         asked = spec.annotations.requires_confirmation
         return asked or (self._mode == "destructive" and spec.annotations.destructive)
 
-    def admit(self, request: Request) -> Awaitable[None] | None:
+    def admit(self, request: GuardRequest) -> Awaitable[None] | None:
         """Raises ToolFailure, FATAL, when awaited, unless a person said yes to exactly this call."""
         return self._ask(request) if self.needed(request.spec) else None
 
-    async def _ask(self, request: Request) -> None:
+    async def _ask(self, request: GuardRequest) -> None:
         await self.confirm(request.spec, request.call.arguments, call_id=request.call_id, user=request.turn.user)
 
     async def confirm(self, spec: ToolSpec, arguments: Mapping[str, Any], *, call_id: str, user: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from engine.contract.failure import REFUSED, ToolFailure
-from engine.contract.guard import Guard, Request
+from engine.contract.guard import Guard, GuardRequest
 from engine.contract.result import ToolContext
 from engine.contract.spec import ToolSpec
 
@@ -58,7 +58,7 @@ class GateRefused(ToolFailure):
         super().__init__(text, reason="gate_refused", may_have_started=False, end=REFUSED)
 
 
-def context_of(request: Request) -> GateContext:
+def context_of(request: GuardRequest) -> GateContext:
     """What the gate is told of a call."""
     call, turn = request.call, request.turn
     given = call.context or ToolContext()
@@ -90,11 +90,11 @@ class Gate(Guard):
         self._on_failure = on_gate_failure
         self._wait_s = wait_s
 
-    def admit(self, request: Request) -> Awaitable[None] | None:
+    def admit(self, request: GuardRequest) -> Awaitable[None] | None:
         """Raises ToolFailure, DIAGNOSTIC with the gate's own reason, when awaited."""
         return self._ask(request) if request.spec.requires_gate else None
 
-    async def _ask(self, request: Request) -> None:
+    async def _ask(self, request: GuardRequest) -> None:
         name = request.spec.name
         try:
             async with asyncio.timeout(self._wait_s) as deadline:

@@ -13,7 +13,7 @@ from sqlalchemy import Column, Float, Integer, MetaData, String, Table, select
 
 from engine.contract.context import Clock
 from engine.contract.failure import REFUSED, FailureClass, ToolFailure
-from engine.contract.guard import Guard, Request
+from engine.contract.guard import Guard, GuardRequest
 from engine.contract.result import ToolResult
 from engine.contract.spec import ToolSpec
 from engine.stores.records import Records
@@ -55,7 +55,7 @@ class RateLimits(Guard):
         self._clock = clock
         records.create(_SCHEMA)
 
-    def admit(self, request: Request) -> Awaitable[None] | None:
+    def admit(self, request: GuardRequest) -> Awaitable[None] | None:
         """Raises ToolRateLimited, when awaited, for a call that comes too early."""
         spec = request.spec
         if not spec.cooldown_seconds and not spec.daily_limit:

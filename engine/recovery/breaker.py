@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from engine.contract.context import Clock
 from engine.contract.failure import Failure, FailureClass, refusal
-from engine.contract.guard import Guard, Request
+from engine.contract.guard import Guard, GuardRequest
 
 # In a row. One call of an agent makes up to three attempts, so this is some fifteen answers that did not come.
 OPENS_AFTER = 5
@@ -36,7 +36,7 @@ class Breakers(Guard):
         self._rests_s = rests_s
         self._circuits: dict[str, _Circuit] = {}  # of tools that failed and did not succeed since
 
-    def admit(self, request: Request) -> None:
+    def admit(self, request: GuardRequest) -> None:
         """Raises ToolFailure, RETRYABLE with the time that is left, while the tool rests."""
         circuit = self._circuits.get(request.spec.name)
         if circuit is None or circuit.until is None:
@@ -53,7 +53,7 @@ class Breakers(Guard):
             retry_after=max(left, 0.0),
         )
 
-    def ended(self, request: Request, failure: Failure | None, *, ran: bool) -> None:
+    def ended(self, request: GuardRequest, failure: Failure | None, *, ran: bool) -> None:
         name = request.spec.name
         circuit = self._circuits.get(name)
         if failure is None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from engine.contract.failure import Failure
-from engine.contract.guard import Guard, Request
+from engine.contract.guard import Guard, GuardRequest
 
 # The figures of the AWS SDKs' standard retry mode: 500 tokens, 5 for a repeat, 10 for one after a timeout, 1 back for
 # a call that succeeds ("Retry behavior", AWS SDKs and Tools Reference Guide). A hundred repeats in a row, then one for
@@ -32,6 +32,6 @@ class RetryBudget(Guard):
         self.tokens -= cost
         return True
 
-    def ended(self, request: Request, failure: Failure | None, *, ran: bool) -> None:  # noqa: ARG002 -- a guard's
+    def ended(self, request: GuardRequest, failure: Failure | None, *, ran: bool) -> None:  # noqa: ARG002 -- a guard's
         if failure is None and self.tokens < self.capacity:
             self.tokens = min(self.capacity, self.tokens + REFUND)

@@ -15,7 +15,7 @@ _NO_DENIAL = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class From:
+class ArgumentReference:
     """The value of an argument of the call that failed."""
 
     argument: str
@@ -25,7 +25,7 @@ class From:
 class Alternative:
     """One tool to use instead.
 
-    arguments: new argument -> `From` an old one, or a literal JSON value.
+    arguments: new argument -> `ArgumentReference` an old one, or a literal JSON value.
     note: a sentence for the model on how to use it. mode: ``suggest`` tells the model, ``auto`` runs it.
     """
 
@@ -38,7 +38,7 @@ class Alternative:
         """The arguments of the alternative call; those mapped from an absent argument are left out."""
         made: dict[str, Any] = {}
         for name, value in self.arguments.items():
-            if not isinstance(value, From):
+            if not isinstance(value, ArgumentReference):
                 made[name] = value
             elif value.argument in failed:
                 made[name] = failed[value.argument]

@@ -18,7 +18,7 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from engine.contract.spec import ToolSpec
 from engine.formats.placed_yaml import Place, PlacedYaml, key_place, meant, value_place
-from engine.recovery.chain import Alternative, Chains, From, Mode
+from engine.recovery.chain import Alternative, ArgumentReference, Chains, Mode
 
 _FIELDS = ("tool", "arguments", "note", "mode")
 _MODES = ("suggest", "auto")
@@ -38,10 +38,10 @@ def read_chains(path: Path, specs: Specs, *, skipped: Skipped | None = None) -> 
     Raises ConfigError: unreadable, not YAML, wrong or doubled field, unknown tool or argument, ``auto`` with a tool
     that is not read-only, or a cycle.
     """
-    return _Reader(path, specs, skipped).read()
+    return _ChainReader(path, specs, skipped).read()
 
 
-class _Reader:
+class _ChainReader:
     def __init__(self, path: Path, specs: Specs, skipped: Skipped | None) -> None:
         self._file = PlacedYaml(path)
         self._specs = specs
@@ -127,7 +127,7 @@ class _Reader:
             self._refuse_unknown_argument(alternative, name, key_place(given, name))
             if isinstance(value, str) and value.startswith("$") and not value.startswith("$$"):
                 self._refuse_unknown_argument(failed, value[1:], value_place(given, name))
-                made[str(name)] = From(value[1:])
+                made[str(name)] = ArgumentReference(value[1:])
             else:
                 made[str(name)] = self._literal(value, value_place(given, name))
         return made

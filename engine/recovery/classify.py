@@ -26,7 +26,7 @@ RETRYABLE, FATAL, DIAGNOSTIC, UNKNOWN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class FailureFacts:
     """What the engine knows about the call that failed.
 
     replay_safe: the spec says a call may be repeated although it may have happened.
@@ -40,7 +40,7 @@ class Facts:
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
-Decide = Callable[[BaseException, Facts], Failure | None]
+Decide = Callable[[BaseException, FailureFacts], Failure | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Rule:
         return any(isinstance(error, kind) if isinstance(kind, type) else kind in _names(error) for kind in self.kinds)
 
 
-def classify(error: BaseException, facts: Facts) -> Failure:
+def classify(error: BaseException, facts: FailureFacts) -> Failure:
     """The failure an error means.
 
     An error no rule knows is classified by its explicit cause (``raise … from …``) when that is known, else UNKNOWN.
@@ -73,7 +73,7 @@ def classify(error: BaseException, facts: Facts) -> Failure:
     return _with_facts(Failure(UNKNOWN, "unexpected"), facts)
 
 
-def _with_facts(failure: Failure, facts: Facts) -> Failure:
+def _with_facts(failure: Failure, facts: FailureFacts) -> Failure:
     may_have_started = failure.may_have_started and facts.started
     return replace(failure, may_have_started=may_have_started, replay_safe=facts.replay_safe or not may_have_started)
 
@@ -87,17 +87,17 @@ def always(failure_class: FailureClass, reason: str) -> Decide:
     return lambda _error, _facts: failure
 
 
-def _as_the_tool_says(error: BaseException, _facts: Facts) -> Failure | None:
+def _as_the_tool_says(error: BaseException, _facts: FailureFacts) -> Failure | None:
     if not isinstance(error, ToolFailure):
         return None
     return Failure(error.failure_class, error.reason, error.retry_after, error.may_have_started)
 
 
-def _deadline(_error: BaseException, facts: Facts) -> Failure | None:
+def _deadline(_error: BaseException, facts: FailureFacts) -> Failure | None:
     return Failure(RETRYABLE, "timeout") if facts.out_of_time else None
 
 
-def _sandbox(error: BaseException, _facts: Facts) -> Failure | None:
+def _sandbox(error: BaseException, _facts: FailureFacts) -> Failure | None:
     """With a remedy a person has to act; without one it may go better next time."""
     if not isinstance(error, SandboxError):
         return None
@@ -106,11 +106,11 @@ def _sandbox(error: BaseException, _facts: Facts) -> Failure | None:
     return Failure(RETRYABLE, "sandbox_failed", None, error.may_have_started)
 
 
-def _busy(error: BaseException, _facts: Facts) -> Failure | None:
+def _busy(error: BaseException, _facts: FailureFacts) -> Failure | None:
     return Failure(RETRYABLE, "busy", error.retry_after, error.may_have_started) if isinstance(error, Busy) else None
 
 
-def _unresolved(error: BaseException, _facts: Facts) -> Failure | None:
+def _unresolved(error: BaseException, _facts: FailureFacts) -> Failure | None:
     """Whoever wrote the requirements can change them; the message is the resolver's own."""
     if not isinstance(error, UnresolvedRequirements):
         return None
@@ -136,7 +136,7 @@ _BY_STATUS = {
 _SERVER_ERROR = 500
 
 
-def _http_status(error: BaseException, facts: Facts) -> Failure | None:
+def _http_status(error: BaseException, facts: FailureFacts) -> Failure | None:
     status = status_of(error)
     if status is None:
         return None
@@ -146,7 +146,7 @@ def _http_status(error: BaseException, facts: Facts) -> Failure | None:
     return Failure(failure_class, reason, retry_after)
 
 
-def _name_resolution(error: BaseException, _facts: Facts) -> Failure | None:
+def _name_resolution(error: BaseException, _facts: FailureFacts) -> Failure | None:
     code = error.errno if isinstance(error, OSError) else None
     return Failure(RETRYABLE, "name_resolution") if code == socket.EAI_AGAIN else Failure(DIAGNOSTIC, "host_not_found")
 
@@ -175,13 +175,13 @@ _BY_ERRNO = {
 }
 
 
-def _os_error(error: BaseException, _facts: Facts) -> Failure | None:
+def _os_error(error: BaseException, _facts: FailureFacts) -> Failure | None:
     code = error.errno if isinstance(error, OSError) else None
     entry = _BY_ERRNO.get(code) if code is not None else None
     return Failure(*entry) if entry is not None else None
 
 
-def _group(error: BaseException, facts: Facts) -> Failure | None:
+def _group(error: BaseException, facts: FailureFacts) -> Failure | None:
     """Several errors at once: repeatable only when every one is; else the first that is not decides."""
     failures = [classify(each, facts) for each in _leaves(error)]
     worse = [each for each in failures if each.failure_class is not RETRYABLE]

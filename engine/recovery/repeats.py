@@ -5,7 +5,7 @@ from collections import OrderedDict
 from engine.contract.canonical import digest
 from engine.contract.context import Clock
 from engine.contract.failure import Failure, FailureClass, refusal
-from engine.contract.guard import Guard, Request
+from engine.contract.guard import Guard, GuardRequest
 
 MOST = 2  # failures of one call; the next is refused
 FORGOTTEN_AFTER_S = 600.0
@@ -43,7 +43,7 @@ class Repeats(Guard):
         self._clock = clock
         self._failed: OrderedDict[_Agent, OrderedDict[str, tuple[int, float]]] = OrderedDict()
 
-    def admit(self, request: Request) -> None:
+    def admit(self, request: GuardRequest) -> None:
         """Raises ToolFailure, DIAGNOSTIC, for the third call of a kind."""
         failed = self._failed.get(_agent(request))
         if not failed:
@@ -57,7 +57,7 @@ class Repeats(Guard):
             "repeated",
         )
 
-    def ended(self, request: Request, failure: Failure | None, *, ran: bool) -> None:
+    def ended(self, request: GuardRequest, failure: Failure | None, *, ran: bool) -> None:
         agent = _agent(request)
         failed = self._failed.get(agent)
         if failure is None:
@@ -81,9 +81,9 @@ class Repeats(Guard):
             self._failed.popitem(last=False)
 
 
-def _agent(request: Request) -> _Agent:
+def _agent(request: GuardRequest) -> _Agent:
     return request.turn.user, request.turn.agent
 
 
-def _identity(request: Request) -> str:
+def _identity(request: GuardRequest) -> str:
     return digest([request.spec.name, request.spec.version, request.call.arguments])

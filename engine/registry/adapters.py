@@ -37,7 +37,7 @@ class AdapterError(RegistryError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Loaded:
+class _LoadedModule:
     """A module in use. stamp: of the file it was made from. seen: of the file as it was tried last."""
 
     module: ModuleType
@@ -55,7 +55,7 @@ class Adapters:
         self._forbidden = tuple(folder.resolve() for folder in forbidden)
         self._trial = trial
         self._lock = threading.Lock()
-        self._modules: dict[str, _Loaded] = {}
+        self._modules: dict[str, _LoadedModule] = {}
         self._tools: dict[int, tuple[ToolSpec, Tool]] = {}
 
     def known(self, spec: ToolSpec) -> Tool | None:
@@ -115,7 +115,7 @@ class Adapters:
                 outcome[name] = await self._reload(name, loaded, loaded.file, stamp)
         return outcome
 
-    async def _reload(self, name: str, loaded: _Loaded, file: Path, stamp: tuple[int, int] | None) -> str:
+    async def _reload(self, name: str, loaded: _LoadedModule, file: Path, stamp: tuple[int, int] | None) -> str:
         try:
             source = await asyncio.to_thread(file.read_bytes)
             await self._trial.run(name, file, source)
@@ -125,7 +125,7 @@ class Adapters:
             return f"the edited {name} is not used: {error} The one in use stays."
         return ""
 
-    def _swap(self, name: str, loaded: _Loaded, source: bytes, stamp: tuple[int, int] | None) -> None:
+    def _swap(self, name: str, loaded: _LoadedModule, source: bytes, stamp: tuple[int, int] | None) -> None:
         """Make a new module of the source that passed; nothing is changed when it raises."""
         spec = loaded.module.__spec__
         assert spec is not None  # noqa: S101 -- for the type checker: it was imported
@@ -133,7 +133,7 @@ class Adapters:
             module = importlib.util.module_from_spec(spec)
             _guarded(name, lambda: exec(compile(source, str(loaded.file), "exec"), module.__dict__))  # noqa: S102 -- the operator's code
             sys.modules[name] = module
-            self._modules[name] = _Loaded(module, loaded.file, stamp, stamp)
+            self._modules[name] = _LoadedModule(module, loaded.file, stamp, stamp)
             for key, (each, _) in list(self._tools.items()):
                 if each.adapter_path.partition(":")[0] == name:
                     self._tools.pop(key, None)
@@ -148,7 +148,7 @@ class Adapters:
         finally:
             self._lock.release()
 
-    def _module(self, name: str) -> _Loaded:
+    def _module(self, name: str) -> _LoadedModule:
         loaded = self._modules.get(name)
         if loaded is not None:
             return loaded
@@ -165,7 +165,7 @@ class Adapters:
         origin = found.origin if found is not None and found.has_location else None
         file = Path(origin) if origin and origin.endswith(".py") else None  # what is not source cannot be tried
         stamp = stamp if file is not None else None
-        loaded = self._modules[name] = _Loaded(module, file, stamp, stamp)
+        loaded = self._modules[name] = _LoadedModule(module, file, stamp, stamp)
         return loaded
 
     def _refuse_forbidden(self, name: str, found: ModuleSpec) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from engine.contract.agent import AgentSpec
 from engine.contract.context import Clock
 from engine.contract.failure import FailureClass, refusal
-from engine.contract.guard import Guard, Request
+from engine.contract.guard import Guard, GuardRequest
 from engine.registry.file_registry import FileRegistry, View
 from engine.registry.file_tools import LOOK_S
 from engine.registry.static import RegistryError
@@ -66,7 +66,7 @@ class FileAgents(Guard):
         self._saves = saves
         self._take_over()
 
-    def admit(self, request: Request) -> None:
+    def admit(self, request: GuardRequest) -> None:
         """Raises ToolFailure, FATAL, for the call of an agent that may not act."""
         why = self._refused.get(request.turn.agent)
         if why is not None:

@@ -34,7 +34,7 @@ _log = logging.getLogger("knackbox.registry")
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class RegistryDocument:
     """A registry's file as it is. disabled: id -> since when; also of tools that the file does not hold."""
 
     items: Mapping[str, Any] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class LoadProblem:
     """What could not be loaded: the id of an entry, or "" for the file, and why."""
 
     file: Path
@@ -69,7 +69,7 @@ class View(Generic[T]):
 
     items: Mapping[str, T]
     disabled: Mapping[str, str]
-    problems: tuple[Problem, ...]
+    problems: tuple[LoadProblem, ...]
 
 
 class Corrupt(RegistryError):
@@ -127,13 +127,15 @@ class FileRegistry(Generic[T]):
                         self._load_or_set_aside()
                     document, self._stamp = _load(self.path)
                 except OSError as error:
-                    problem = Problem(self.path, "", f"it cannot be read ({error.strerror}). Check its permissions.")
+                    problem = LoadProblem(
+                        self.path, "", f"it cannot be read ({error.strerror}). Check its permissions."
+                    )
                     known = self._view or View({}, {}, ())
                     return replace(known, problems=(problem,))  # above all, what was disabled stays so
                 self._view = self._understood(document)
             return self._view
 
-    def document(self) -> Document:
+    def document(self) -> RegistryDocument:
         """The file, with what could not be understood. Raises StoreBusy, OSError."""
         with self._lock.shared():
             try:
@@ -156,7 +158,7 @@ class FileRegistry(Generic[T]):
                     if other_id != item_id and taken:
                         raise RegistryError(f"{item_id}: the name {taken[0]!r} is {other_id}'s. Choose another.")
             added = {item_id: dict(envelope) for item_id, envelope in envelopes.items()}
-            self._save(Document({**document.items, **added}, document.disabled), items)
+            self._save(RegistryDocument({**document.items, **added}, document.disabled), items)
         return items
 
     def remove(self, item_id: str) -> bool:
@@ -165,7 +167,7 @@ class FileRegistry(Generic[T]):
             if item_id not in document.items:
                 return False
             items = {name: envelope for name, envelope in document.items.items() if name != item_id}
-            self._save(Document(items, {name: at for name, at in document.disabled.items() if name != item_id}))
+            self._save(RegistryDocument(items, {name: at for name, at in document.disabled.items() if name != item_id}))
             return True
 
     def set_disabled(self, item_id: str, disabled: bool) -> bool:
@@ -175,10 +177,10 @@ class FileRegistry(Generic[T]):
                 return False
             others = {known: at for known, at in document.disabled.items() if known != item_id}
             now = {item_id: self._clock.now().isoformat(timespec="seconds")} if disabled else {}
-            self._save(Document(document.items, others | now))
+            self._save(RegistryDocument(document.items, others | now))
             return True
 
-    def replace_all(self, document: Document) -> Document:
+    def replace_all(self, document: RegistryDocument) -> RegistryDocument:
         """Put another document in the place of the file, and tell every difference; the one it replaced."""
         with self._changing() as before:
             self._save(document)
@@ -191,13 +193,13 @@ class FileRegistry(Generic[T]):
             self._tell(document, ())
 
     @contextmanager
-    def _changing(self) -> Iterator[Document]:
+    def _changing(self) -> Iterator[RegistryDocument]:
         """Alone with the file."""
         self.path.parent.mkdir(mode=0o700, exist_ok=True)
         with self._lock.exclusive():
             yield self._load_or_set_aside()
 
-    def _save(self, document: Document, always: Iterable[str] = ()) -> None:
+    def _save(self, document: RegistryDocument, always: Iterable[str] = ()) -> None:
         try:
             data = document.as_json()
         except JsonError as error:
@@ -208,7 +210,7 @@ class FileRegistry(Generic[T]):
         self.saves += 1
         self._tell(document, frozenset(always))
 
-    def _tell(self, document: Document, always: Iterable[str]) -> None:
+    def _tell(self, document: RegistryDocument, always: Iterable[str]) -> None:
         def gone(state: str) -> Happening:
             return "upsert" if state == _OFF else "delete"  # a tool of another source was enabled again
 
@@ -216,7 +218,7 @@ class FileRegistry(Generic[T]):
         chosen = frozenset(always)
         self._updates.reconcile(KEEPER, self.subject, document.states, disabled=off, always=chosen, gone=gone)
 
-    def _load_or_set_aside(self) -> Document:
+    def _load_or_set_aside(self) -> RegistryDocument:
         """The file, by whoever holds the lock. Of a damaged one, what was disabled is known from what was told."""
         try:
             return _load(self.path)[0]
@@ -224,7 +226,7 @@ class FileRegistry(Generic[T]):
             now = self._clock.now()
             told = self._updates.told(KEEPER, self.subject)
             off = [name for name, state in told.items() if self._lost_are_disabled or state.startswith(_OFF)]
-            document = Document({}, dict.fromkeys(off, now.isoformat(timespec="seconds")))
+            document = RegistryDocument({}, dict.fromkeys(off, now.isoformat(timespec="seconds")))
             aside = self.path.with_name(f"{self.path.name}{_ASIDE}{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}")
             try:
                 os.link(self.path, aside)
@@ -234,10 +236,10 @@ class FileRegistry(Generic[T]):
             _log.warning("%s: %s. It was set aside as %s; repair or remove that.", self.path, error, aside.name)
             return document
 
-    def _understood(self, document: Document) -> View[T]:
+    def _understood(self, document: RegistryDocument) -> View[T]:
         items: dict[str, T] = {}
         problems = [
-            Problem(self.path, "", f"a damaged one was set aside as {each.name}. Repair or remove that.")
+            LoadProblem(self.path, "", f"a damaged one was set aside as {each.name}. Repair or remove that.")
             for each in set_aside(self.path)
         ]
         claimed: dict[str, str] = {}
@@ -245,11 +247,11 @@ class FileRegistry(Generic[T]):
             try:
                 item = self._fitting(item_id, envelope)
             except RegistryError as error:
-                problems.append(Problem(self.path, item_id, f"left out: {error}"))
+                problems.append(LoadProblem(self.path, item_id, f"left out: {error}"))
                 continue
             owner = next((claimed[name] for name in self._claims(item) if name in claimed), None)
             if owner is not None:
-                problems.append(Problem(self.path, item_id, f"left out: a name of it is {owner}'s"))
+                problems.append(LoadProblem(self.path, item_id, f"left out: a name of it is {owner}'s"))
                 continue
             claimed |= dict.fromkeys(self._claims(item), item_id)
             items[item_id] = item
@@ -263,7 +265,7 @@ class FileRegistry(Generic[T]):
         return self._read_item(envelope)
 
 
-def parse(data: bytes) -> Document:
+def parse(data: bytes) -> RegistryDocument:
     """A registry's file. Raises Corrupt."""
     if len(data) > MOST_BYTES:
         raise Corrupt(f"it has more than {MOST_BYTES >> 20} MiB")
@@ -276,7 +278,7 @@ def parse(data: bytes) -> Document:
         raise Corrupt('it is not of the form {"items": {…}, "disabled": {…}}')
     if not all(isinstance(when, str) for when in disabled.values()):
         raise Corrupt("disabled does not say since when")
-    return Document(items, disabled)
+    return RegistryDocument(items, disabled)
 
 
 def set_aside(path: Path) -> list[Path]:
@@ -284,14 +286,14 @@ def set_aside(path: Path) -> list[Path]:
     return sorted(path.parent.glob(f"{path.name}{_ASIDE}*"))
 
 
-def _load(path: Path) -> tuple[Document, tuple[int, ...] | None]:
+def _load(path: Path) -> tuple[RegistryDocument, tuple[int, ...] | None]:
     """The file and what it was stamped with. Raises Corrupt, OSError."""
     try:
         with path.open("rb") as stream:
             stamp = _stamp(os.fstat(stream.fileno()))
             return parse(stream.read(MOST_BYTES + 1)), stamp
     except FileNotFoundError:
-        return Document(), None
+        return RegistryDocument(), None
 
 
 def _stamp_of(path: Path) -> tuple[int, ...] | None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 
 from engine.contract.context import Clock
 from engine.contract.failure import FailureClass, refusal
-from engine.contract.guard import Guard, Request
+from engine.contract.guard import Guard, GuardRequest
 from engine.contract.source import Tool
 from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
@@ -94,7 +94,7 @@ class FileTools(Guard):
         self._view = view
         self.adapters.forget(view.items.values())
 
-    def admit(self, request: Request) -> Awaitable[None] | None:
+    def admit(self, request: GuardRequest) -> Awaitable[None] | None:
         """Raises ToolFailure, FATAL, for a tool that is disabled."""
         if self._due():
             return self._admit_later(request)
@@ -102,7 +102,7 @@ class FileTools(Guard):
             self._refuse(request.spec)
         return None
 
-    async def _admit_later(self, request: Request) -> None:
+    async def _admit_later(self, request: GuardRequest) -> None:
         await self.refresh()
         self._refuse(request.spec)
 

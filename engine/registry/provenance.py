@@ -24,7 +24,7 @@ _START = "0" * 64
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ProvenanceEntry:
     """One line. n: from 1. ts: UTC, ISO 8601. digest: of the snapshot's file. previous: hash of the line before."""
 
     n: int
@@ -58,14 +58,14 @@ class Provenance:
             raise RegistryError(f"Nothing is added to a log that is not whole: {problems[0]}")
         self._key.make(lambda sign: self._write_head(0, _START, sign))
 
-    def append(self, ts: str, who: str, action: Action, snapshot: str, digest: str) -> Entry:
+    def append(self, ts: str, who: str, action: Action, snapshot: str, digest: str) -> ProvenanceEntry:
         """Put one line at the end, on the disk when this returns. Raises RegistryError when the log is not whole."""
         entries, problems = self.read()
         if problems:
             raise RegistryError(f"Nothing is added to a log that is not whole: {problems[0]}")
         lines = self._lines()
         previous = _hash(lines[-1]) if lines else _START
-        entry = Entry(len(entries) + 1, ts, who, action, snapshot, digest, previous)
+        entry = ProvenanceEntry(len(entries) + 1, ts, who, action, snapshot, digest, previous)
         line = _canonical({**asdict(entry), "signature": self._key.sign(_canonical(asdict(entry)))})
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -78,9 +78,9 @@ class Provenance:
         self._write_head(entry.n, _hash(line), self._key.sign)
         return entry
 
-    def read(self) -> tuple[list[Entry], list[str]]:
+    def read(self) -> tuple[list[ProvenanceEntry], list[str]]:
         """The entries up to the first that is not as it was written, and everything that is wrong."""
-        entries: list[Entry] = []
+        entries: list[ProvenanceEntry] = []
         previous = _START
         lines = self._lines()
         if not self._key.exists:  # nor is anything known of a head: a first writer that was killed leaves one
@@ -101,11 +101,11 @@ class Provenance:
             return []
         return data.split(b"\n")[:-1]
 
-    def _verified(self, line: bytes) -> Entry | None:
+    def _verified(self, line: bytes) -> ProvenanceEntry | None:
         try:
             found = json.loads(line)
             signature = found.pop("signature")
-            entry = Entry(**found)
+            entry = ProvenanceEntry(**found)
             same = _canonical({**asdict(entry), "signature": signature}) == line
             genuine = same and self._key.verifies(signature, _canonical(asdict(entry)))
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError):

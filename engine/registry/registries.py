@@ -16,7 +16,7 @@ from engine.contract.spec import ToolSpec
 from engine.registry.adapters import Adapters
 from engine.registry.daemon_thread import in_daemon_thread
 from engine.registry.envelope import plain, read_agent, read_prompt, read_tool, write_tool
-from engine.registry.file_registry import FileRegistry, Problem
+from engine.registry.file_registry import FileRegistry, LoadProblem
 from engine.registry.file_tools import FileTools
 from engine.registry.snapshots import Snapshots
 from engine.registry.static import RegistryError, UnknownEntry
@@ -55,7 +55,7 @@ class Registries:
         if left_out:
             _log.warning("%s: left out. `knackbox registry list` says why.", ", ".join(left_out)[:500])
 
-    async def problems(self) -> list[Problem]:
+    async def problems(self) -> list[LoadProblem]:
         """What could not be loaded, and why."""
         views = [await asyncio.to_thread(registry.view) for registry in self.files.values()]
         return [problem for view in views for problem in view.problems]

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.contract.context import Clock
-from engine.registry.file_registry import Corrupt, Document, FileRegistry
-from engine.registry.provenance import Entry, Provenance
+from engine.registry.file_registry import Corrupt, FileRegistry, RegistryDocument
+from engine.registry.provenance import Provenance, ProvenanceEntry
 from engine.registry.signing import SigningKey
 from engine.registry.static import RegistryError
 from engine.registry.updates import Subject
@@ -38,13 +38,13 @@ class Snapshots:
         self._lock = FileLock(folder / ".snapshots.lock")
         self._log = Provenance(folder, SigningKey(folder / "signing_key"))
 
-    def take(self, who: str) -> Entry:
+    def take(self, who: str) -> ProvenanceEntry:
         """Write down all three registries as they are. Raises RegistryError, StoreBusy, OSError."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._lock.exclusive():
             return self._take(who)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[ProvenanceEntry]:
         """What the log says, oldest first, up to the first line that is not as it was written."""
         return self._log.read()[0]
 
@@ -93,7 +93,7 @@ class Snapshots:
             self._log.append(self._now(), who, "restore", snapshot, digest)
         return Restored(snapshot, before.snapshot)
 
-    def _take(self, who: str) -> Entry:
+    def _take(self, who: str) -> ProvenanceEntry:
         parts = [f'"{subject}": {_encoded(registry)}' for subject, registry in self._files.items()]
         data = ("{\n" + ",\n".join(parts) + "\n}\n").encode("ascii")
         self._log.begin()
@@ -103,7 +103,7 @@ class Snapshots:
         write_atomic(self._folder / f"{snapshot}.json", data)  # two of one second and one content are one file
         return self._log.append(self._now(), who, "snapshot", snapshot, digest)
 
-    def _load(self, snapshot: str, digest: str) -> dict[Subject, Document]:
+    def _load(self, snapshot: str, digest: str) -> dict[Subject, RegistryDocument]:
         path = self._folder / f"{snapshot}.json"
         try:
             data = path.read_bytes()
@@ -113,7 +113,7 @@ class Snapshots:
             raise RegistryError(f"{path}: the snapshot is not as it was written.")
         found = json.loads(data)
         try:
-            return {subject: Document(**found[subject]) for subject in self._files}
+            return {subject: RegistryDocument(**found[subject]) for subject in self._files}
         except (KeyError, TypeError, Corrupt) as error:
             raise RegistryError(f"{path}: it is a snapshot of another version of Knackbox.") from error
 

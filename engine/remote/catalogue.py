@@ -15,7 +15,7 @@ ASK_AGAIN_S = 30.0  # after a failure, before a turn or a call asks once more by
 
 
 @dataclass(slots=True)
-class _Entry:
+class _CatalogueEntry:
     """cached: the manifest the tools came from; None before there was one, and after its time is over."""
 
     module: RemoteModule
@@ -33,7 +33,7 @@ class Catalogue:
     """One entry for each module. For one event loop; nothing here waits."""
 
     def __init__(self, modules: Sequence[RemoteModule], clock: Clock, ttl_s: float) -> None:
-        self._entries = {each.name: _Entry(each) for each in sorted(modules, key=lambda each: each.name)}
+        self._entries = {each.name: _CatalogueEntry(each) for each in sorted(modules, key=lambda each: each.name)}
         self._clock = clock
         self._ttl_s = ttl_s
         self._all: tuple[RemoteTool, ...] | None = None

@@ -39,7 +39,7 @@ class TooLarge(Exception):
     """More came than is read."""
 
 
-class Answer(BaseModel):
+class ExecuteResponse(BaseModel):
     """What a module answers to `POST /execute`."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
@@ -158,14 +158,14 @@ class HttpModule:
     async def aclose(self) -> None:
         await self._client.aclose()
 
-    async def _execute(self, asked: Mapping[str, Any]) -> Answer:
+    async def _execute(self, asked: Mapping[str, Any]) -> ExecuteResponse:
         body = json.dumps(asked).encode()
         headers = {"content-type": "application/json"}
         async with self._client.stream("POST", f"{self._url}/execute", content=body, headers=headers) as response:
             await refuse_failure(response)
             found = parse(await read(response, ANSWER_BYTES))
         try:
-            return Answer.model_validate(found)
+            return ExecuteResponse.model_validate(found)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             place = ".".join(str(part) for part in first["loc"]) or "the whole"

@@ -29,13 +29,13 @@ _MCP_HINTS = {"read_only": "readOnlyHint", "destructive": "destructiveHint", "id
 Scalar = str | int | float | bool | None
 
 
-class _Part(BaseModel):
+class _ManifestModel(BaseModel):
     """What else is in a part of a manifest is not ours to judge: newer modules may say more."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
 
 
-class Parameter(_Part):
+class Parameter(_ManifestModel):
     """The short form of one argument. Without `required`, it is: asking for one too many harms nobody."""
 
     name: Annotated[str, Field(min_length=1, max_length=LONGEST_TOOL_NAME)]
@@ -53,7 +53,7 @@ class Parameter(_Part):
         return made
 
 
-class ManifestTool(_Part):
+class ManifestTool(_ManifestModel):
     """One tool. A permission nobody knows counts as the highest (ACCESS-1)."""
 
     name: Annotated[str, Field(min_length=3, max_length=LONGEST_TOOL_NAME)]
@@ -80,7 +80,7 @@ class ManifestTool(_Part):
         return _LEVELS.get(value, "owner") if isinstance(value, str) else "owner"
 
 
-class Manifest(_Part):
+class Manifest(_ManifestModel):
     """What a module answers to `GET /manifest`."""
 
     module_name: Annotated[str, Field(min_length=1, max_length=64)]

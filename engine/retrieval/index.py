@@ -31,7 +31,7 @@ Progress = Callable[[int, int], None]  # how many of how many vectors
 
 
 @dataclass(frozen=True, slots=True)
-class Reconciled:
+class VectorReconciliation:
     """What `load` had to do, in vectors: how many were missing and how many left over."""
 
     added: int
@@ -71,7 +71,7 @@ class HybridIndex:
         """The embedder whose vectors the collection wholly holds; None while they are being made."""
         return self._collection.made_by
 
-    def load(self, documents: Iterable[Document], progress: Progress | None = None) -> Reconciled:
+    def load(self, documents: Iterable[Document], progress: Progress | None = None) -> VectorReconciliation:
         """Make these the documents. What did not change costs nothing, so it may be called after every change.
 
         Vectors that are missing are made, vectors of nobody's are deleted. Killed half-way, the next load goes on from
@@ -90,7 +90,7 @@ class HybridIndex:
                     self._note(document)
             return self._reconcile(prune=True, progress=progress)
 
-    def rebuild(self, documents: Iterable[Document], progress: Progress | None = None) -> Reconciled:
+    def rebuild(self, documents: Iterable[Document], progress: Progress | None = None) -> VectorReconciliation:
         """As `load`, but make every vector anew, also those that seem to be there."""
         with self._lock:
             self._collection.made_by = None
@@ -185,7 +185,7 @@ class HybridIndex:
             del self._owner[vector_id]
         return set(vectors)
 
-    def _reconcile(self, *, prune: bool, progress: Progress | None = None) -> Reconciled:
+    def _reconcile(self, *, prune: bool, progress: Progress | None = None) -> VectorReconciliation:
         """Make the collection hold what belongs here; with `prune`, nothing else."""
         before = self._collection.revision
         present = self._collection.ids()
@@ -207,7 +207,7 @@ class HybridIndex:
             self._collection.made_by = self._embedder.name
         self._checked_revision = before  # what was looked at
         self._wrote(before, writes + bool(left_over))
-        return Reconciled(len(missing), len(left_over))
+        return VectorReconciliation(len(missing), len(left_over))
 
     def _wrote(self, before: int, writes: int) -> None:
         """Count our own writes as seen; if anybody else wrote meanwhile, the next search looks again."""

@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import NoSuchTableError
 
-from engine.contract.guard import Request
+from engine.contract.guard import GuardRequest
 from engine.contract.result import ToolCall, ToolResult
 from engine.contract.turn import Turn
 from engine.stores import history
@@ -152,7 +152,7 @@ def row_of(call: ToolCall, result: ToolResult, turn: Turn) -> dict[str, Any]:
     }
 
 
-def row_of_start(request: Request, risk: str) -> dict[str, Any]:
+def row_of_start(request: GuardRequest, risk: str) -> dict[str, Any]:
     """A call that is about to run: what is left of it when its engine dies."""
     return {
         **_who(request.turn),

@@ -36,7 +36,7 @@ class ChromaDamaged(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Loaded:
+class _ChromaModules:
     """The parts of chromadb in use, imported when first needed."""
 
     system: Any
@@ -48,7 +48,7 @@ class _Loaded:
 class ChromaClient:
     """Collections of one folder, cosine space. Not for several threads at once; `VectorStore` sees to that."""
 
-    def __init__(self, path: Path, loaded: _Loaded) -> None:
+    def __init__(self, path: Path, loaded: _ChromaModules) -> None:
         self._path = path
         self._loaded = loaded
         self._collections: dict[str, Any] = {}
@@ -164,7 +164,7 @@ def _create_private(file: Path) -> None:
     os.close(os.open(file, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
-def _load(path: Path) -> _Loaded:
+def _load(path: Path) -> _ChromaModules:
     from chromadb.api import ServerAPI  # noqa: PLC0415 - chromadb takes over 2 s to import
     from chromadb.api.models.Collection import Collection  # noqa: PLC0415 - the same
     from chromadb.config import Settings, System  # noqa: PLC0415 - the same
@@ -184,7 +184,7 @@ def _load(path: Path) -> _Loaded:
     system = System(settings)
     api = system.instance(ServerAPI)  # type: ignore[type-abstract] # how chromadb itself asks for it
     system.start()
-    return _Loaded(system, api, Collection, NotFoundError)
+    return _ChromaModules(system, api, Collection, NotFoundError)
 
 
 def _check(path: Path) -> dict[str, tuple[Stamp, int]]:

@@ -36,7 +36,7 @@ class WorkspaceError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class WorkspaceEntry:
     """One name in the workspace. path: relative to the root. size: bytes. A link is described, never followed."""
 
     path: str
@@ -111,7 +111,7 @@ class FolderWorkspace:
         with self._parent(path, make=True) as (folder, name):
             write_atomic_at(folder, name, data, replace=False)
 
-    def list(self, path: str = ".") -> list[Entry]:
+    def list(self, path: str = ".") -> list[WorkspaceEntry]:
         """What is directly in a folder, by name. Files still being written are left out."""
         prefix = self._normal(path)
         with self._opened(path, os.O_RDONLY | os.O_DIRECTORY) as descriptor, os.scandir(descriptor) as found:
@@ -132,7 +132,7 @@ class FolderWorkspace:
             return False
         return True
 
-    def stat(self, path: str) -> Entry:
+    def stat(self, path: str) -> WorkspaceEntry:
         """What is known of one name."""
         normal = self._normal(path)
         if normal == ".":
@@ -174,7 +174,7 @@ class FolderWorkspace:
                     raise
                 raise WorkspaceError(f"{source!r} cannot become {target!r}: {os.strerror(error.errno)}.") from error
 
-    def walk(self, path: str = ".") -> Iterator[Entry]:
+    def walk(self, path: str = ".") -> Iterator[WorkspaceEntry]:
         """Every file, link and folder below a folder, parents first, by name. Links are not followed."""
         for entry in self.list(path):
             yield entry
@@ -323,5 +323,5 @@ def _kind(status: os.stat_result) -> Kind:
     return "link" if modes.S_ISLNK(status.st_mode) else "other"
 
 
-def _entry(path: str, status: os.stat_result) -> Entry:
-    return Entry(path, _kind(status), status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
+def _entry(path: str, status: os.stat_result) -> WorkspaceEntry:
+    return WorkspaceEntry(path, _kind(status), status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))

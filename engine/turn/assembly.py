@@ -29,7 +29,7 @@ _TURNS = 64  # kinds of turn: users, agents, bands
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _ListPart:
     """Some of the tools of a list, and what was left out of it."""
 
     tools: Tools
@@ -48,8 +48,8 @@ class _Base:
     tools: Tools
     doubled: tuple[Dropped, ...]
     reserved: frozenset[str]
-    by_turn: OrderedDict[Turn, _Part] = field(default_factory=OrderedDict)
-    skills: OrderedDict[Turn, tuple[tuple[Tools, ...], _Part]] = field(default_factory=OrderedDict)
+    by_turn: OrderedDict[Turn, _ListPart] = field(default_factory=OrderedDict)
+    skills: OrderedDict[Turn, tuple[tuple[Tools, ...], _ListPart]] = field(default_factory=OrderedDict)
 
 
 def nothing_changed() -> None:
@@ -133,19 +133,19 @@ class Assembly:
             self._bases.move_to_end(key)
         return base
 
-    def _static(self, base: _Base, kind: Turn) -> _Part:
+    def _static(self, base: _Base, kind: Turn) -> _ListPart:
         """What this kind of turn is offered of the static tools."""
         part = base.by_turn.get(kind)
         if part is None:
             tools, dropped = offerable(base.tools, kind, self._configured)
-            part = base.by_turn[kind] = _Part(tuple(tools), tuple(dropped))
+            part = base.by_turn[kind] = _ListPart(tuple(tools), tuple(dropped))
             if len(base.by_turn) > _TURNS:
                 base.by_turn.popitem(last=False)
         else:
             base.by_turn.move_to_end(kind)
         return part
 
-    def _skills(self, base: _Base, acquired: Sequence[Tools], composed: Sequence[Tools], kind: Turn) -> _Part:
+    def _skills(self, base: _Base, acquired: Sequence[Tools], composed: Sequence[Tools], kind: Turn) -> _ListPart:
         """What this kind of turn is offered of the skills; the last answer for each kind is remembered."""
         offered = (*acquired, *composed)
         known = base.skills.get(kind)
@@ -157,7 +157,7 @@ class Assembly:
         tools, shadowing = append_acquired((), context)
         tools, unusable = register_composed_skills(tools, context)
         kept, refused = offerable(tools, kind, self._configured)
-        part = _Part(tuple(kept), (*shadowing, *unusable, *refused))
+        part = _ListPart(tuple(kept), (*shadowing, *unusable, *refused))
         base.skills[kind] = (offered, part)
         if len(base.skills) > _TURNS:
             base.skills.popitem(last=False)

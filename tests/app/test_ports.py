@@ -13,7 +13,7 @@ from engine import Engine
 from engine.app.packs import OpenedPacks
 from engine.contract.context import CallContext
 from engine.contract.pack import Pack
-from engine.contract.ports import LlmClient, Memory, MemorySystem, Ports, ScheduledTask, Scheduler
+from engine.contract.ports import LlmClient, MemoryEntry, MemorySystem, Ports, ScheduledTask, Scheduler
 from engine.contract.result import ToolCall
 from engine.contract.spaces import narrowed, sees
 from engine.contract.turn import Turn
@@ -24,8 +24,8 @@ from engine.turn.agent_turn import turn_of
 from tests.dispatch.house import house
 from tests.skills.parts import NoSandbox
 
-HOUSEHOLD = Memory("1", "The spare key is under the pot.", "shared:household")
-DIARY = Memory("2", "A secret.", "private:ada")
+HOUSEHOLD = MemoryEntry("1", "The spare key is under the pot.", "shared:household")
+DIARY = MemoryEntry("2", "A secret.", "private:ada")
 
 
 class Shelf:
@@ -35,11 +35,11 @@ class Shelf:
         self.turn = turn
         self.kept = [HOUSEHOLD, DIARY]
 
-    async def recall(self, query: str, limit: int = 8) -> Sequence[Memory]:
+    async def recall(self, query: str, limit: int = 8) -> Sequence[MemoryEntry]:
         return self.kept[:limit]
 
     async def remember(self, text: str, space: str) -> str:
-        self.kept.append(Memory(str(len(self.kept) + 1), text, space))
+        self.kept.append(MemoryEntry(str(len(self.kept) + 1), text, space))
         return self.kept[-1].id
 
     async def forget(self, memory_id: str, space: str) -> bool:

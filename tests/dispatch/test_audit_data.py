@@ -13,7 +13,7 @@ from sqlalchemy import text
 from engine import Engine
 from engine.contract.context import CallContext
 from engine.contract.failure import ToolFailure
-from engine.contract.guard import Request
+from engine.contract.guard import GuardRequest
 from engine.contract.result import ToolCall
 from engine.contract.turn import Turn
 from engine.dispatch.audit import ACTION_EXECUTED
@@ -71,7 +71,7 @@ async def test_it_is_kept_with_the_call_that_is_on_record(tmp_path):
 
 def test_a_record_of_an_earlier_release_is_read_and_then_keeps_it_too(tmp_path):
     url = f"sqlite:///{tmp_path}/records.db"
-    row = row_of_start(Request(ToolCall("count", {}), "first", "2026-01-01T00:00:00Z", count.spec, Turn()), "LOW")
+    row = row_of_start(GuardRequest(ToolCall("count", {}), "first", "2026-01-01T00:00:00Z", count.spec, Turn()), "LOW")
     with closing(Records.open(url)) as records:
         CallLog(records).write([row])
         with records.begin() as connection:

@@ -10,7 +10,7 @@ import pytest
 
 from engine.contract.context import MissingService
 from engine.contract.failure import Failure, FailureClass, ToolFailure
-from engine.contract.guard import Request
+from engine.contract.guard import GuardRequest
 from engine.contract.result import ToolCall
 from engine.contract.spec import Annotations
 from engine.contract.turn import Turn
@@ -254,15 +254,15 @@ async def test_a_guard_may_wait_and_only_guards_that_were_asked_hear_of_the_end(
             self.name = name
             self.refuses = refuses
 
-        def admit(self, request: Request) -> Awaitable[None] | None:
+        def admit(self, request: GuardRequest) -> Awaitable[None] | None:
             return self.wait(request)
 
-        async def wait(self, request: Request) -> None:
+        async def wait(self, request: GuardRequest) -> None:
             await asyncio.sleep(0)
             if self.refuses:
                 raise ToolFailure("No.", failure_class=FailureClass.FATAL, reason="denied", may_have_started=False)
 
-        def ended(self, request: Request, failure: Failure | None, *, ran: bool) -> None:
+        def ended(self, request: GuardRequest, failure: Failure | None, *, ran: bool) -> None:
             heard.append((self.name, failure.reason if failure else "", ran))
 
     guards = (Asking("first"), Asking("second", refuses=True), Asking("third"))

@@ -14,7 +14,7 @@ import pytest
 
 from engine import Engine
 from engine.contract.failure import FailureClass, ToolFailure
-from engine.contract.guard import Request
+from engine.contract.guard import GuardRequest
 from engine.contract.result import ToolCall, ToolResult
 from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
@@ -132,7 +132,7 @@ async def test_keys_are_apart_by_user_tool_and_version(tmp_path: Path, desk: Des
 def test_a_key_is_made_of_fields_or_of_their_digests_and_of_nothing_else() -> None:
     def key(fields: tuple[str, ...], **arguments: Any) -> Key:
         spec = ToolSpec("t", "Does.", idempotency_key_fields=fields)
-        return key_of(Request(ToolCall("t", arguments), "id", "now", spec, TURN))
+        return key_of(GuardRequest(ToolCall("t", arguments), "id", "now", spec, TURN))
 
     assert key(("a",), a=1, b=2) == key(("a",), a=1, b=3)
     assert key(("a",), a=1) != key(("a",), a=2)

@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 
 from engine import Engine
 from engine.contract.context import CallContext
-from engine.contract.events import CallEvent, Missed, Output, Progress
+from engine.contract.events import CallEvent, Missed, OutputPiece, Progress
 from engine.contract.result import ToolResult
 from engine.dispatch.pieces import Pieces
 from engine.dispatch.stream import EventBuffer
@@ -197,7 +197,7 @@ def test_a_buffer_keeps_the_newest_within_its_bounds_and_counts_the_rest(
         for index, size in enumerate(sizes):
             text = chr(97 + index % 26) * size
             buffer.output("stdout", text)
-            put.append(Output("stdout", text))
+            put.append(OutputPiece("stdout", text))
         taken = []
         while (event := buffer.take()) is not None:
             taken.append(event)
@@ -258,7 +258,7 @@ async def test_a_box_tells_what_its_code_prints_while_it_runs(tmp_path: Path) ->
         said: dict[str, str] = {"stdout": "", "stderr": ""}
         async for event in engine.stream("execute", {"language": "python", "code": code}):
             match event:
-                case Output(stream, text):
+                case OutputPiece(stream, text):
                     said[stream] += text
                     (tmp_path / "workspace" / "go").touch()  # it ends only because its first line was heard
                 case ToolResult():

@@ -16,7 +16,7 @@ from engine.contract.failure import FailureClass
 from engine.contract.result import ToolCall, ToolContext
 from engine.contract.spec import Annotations, Tag, ToolSpec
 from engine.contract.turn import Turn
-from engine.policy.approval import Approval, ApprovalAnswer, ApprovalRequest
+from engine.policy.approval import ApprovalAnswer, ApprovalGuard, ApprovalRequest
 from engine.policy.gate import Gate, GateContext, GateDecision, ToolDef
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
@@ -170,7 +170,7 @@ def no(request: ApprovalRequest) -> ApprovalAnswer:
 @pytest.mark.spec("ACCESS-8")
 async def test_a_yes_lets_exactly_one_call_run(tmp_path: Path) -> None:
     person = Person(yes)
-    async with house(tmp_path, [send, pay], guards=(Approval(person, "destructive"),)) as h:
+    async with house(tmp_path, [send, pay], guards=(ApprovalGuard(person, "destructive"),)) as h:
         assert (await h.call("send", text="a")).success
         assert (await h.call("send", text="a")).success
     assert SENT == ["a", "a"]
@@ -188,7 +188,7 @@ async def test_a_yes_lets_exactly_one_call_run(tmp_path: Path) -> None:
     ],
 )
 async def test_anything_but_a_yes_to_this_very_call_is_a_no(tmp_path: Path, answer: Any, said: str) -> None:
-    async with house(tmp_path, [send], guards=(Approval(Person(answer), "destructive", expires_s=0.05),)) as h:
+    async with house(tmp_path, [send], guards=(ApprovalGuard(Person(answer), "destructive", expires_s=0.05),)) as h:
         result = await h.call("send", text="a")
     assert said in result.text
     assert result.failure is not None
@@ -204,7 +204,7 @@ async def test_an_answer_to_one_call_cannot_be_used_for_another(tmp_path: Path) 
         kept.append(yes(request))
         return kept[0]
 
-    async with house(tmp_path, [pay], guards=(Approval(Person(replaying), "confirmation"),)) as h:
+    async with house(tmp_path, [pay], guards=(ApprovalGuard(Person(replaying), "confirmation"),)) as h:
         assert (await h.call("pay", amount=1)).success
         assert not (await h.call("pay", amount=1000)).success
     assert SENT == ["1"]
@@ -219,7 +219,7 @@ async def test_arguments_that_change_while_a_person_thinks_are_not_run(tmp_path:
         assert request.arguments == {"amount": 1}
         return yes(request)
 
-    async with house(tmp_path, [pay], guards=(Approval(Person(meanwhile), "confirmation"),)) as h:
+    async with house(tmp_path, [pay], guards=(ApprovalGuard(Person(meanwhile), "confirmation"),)) as h:
         result = await h.pipeline.call(ToolCall("pay", arguments), TURN)
     assert "not what would run" in result.text
     assert SENT == []

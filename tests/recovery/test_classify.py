@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from engine.contract.context import MissingService
 from engine.contract.failure import ConfigError, FailureClass, ToolFailure
-from engine.recovery.classify import TABLE, Facts, classify
+from engine.recovery.classify import TABLE, FailureFacts, classify
 from engine.recovery.http_facts import LONGEST_WAIT_S, parse_retry_after
 from sandbox.contract import Busy, SandboxError, UnresolvedRequirements
 
@@ -116,42 +116,44 @@ CASES = [
 @pytest.mark.spec("FAIL-1")
 @pytest.mark.parametrize(("error", "failure_class", "reason"), CASES, ids=lambda each: repr(each)[:60])
 def test_each_error_has_one_class_and_reason(error, failure_class, reason):
-    failure = classify(error, Facts(now=NOW))
+    failure = classify(error, FailureFacts(now=NOW))
     assert (failure.failure_class, failure.reason) == (failure_class, reason)
 
 
 @pytest.mark.spec("FAIL-1")
 def test_the_tools_own_word_comes_first_and_is_taken_whole():
     error = ToolFailure("x", failure_class=RETRYABLE, reason="mine", retry_after=3, may_have_started=False)
-    failure = classify(error, Facts())
+    failure = classify(error, FailureFacts())
     assert (failure.retry_after, failure.may_have_started, failure.replay_safe) == (3, False, True)
     assert ToolFailure in TABLE[0].kinds
 
 
 @pytest.mark.spec("FAIL-1", "FAIL-2")
 def test_only_who_knows_says_that_nothing_has_started():
-    assert not classify(SandboxError("busy"), Facts()).may_have_started
-    assert classify(SandboxError("died", may_have_started=True), Facts()).may_have_started
-    assert classify(ConnectionRefusedError(), Facts()).may_have_started  # the tool may have done things before it
-    assert not classify(ConnectionRefusedError(), Facts(started=False)).may_have_started
+    assert not classify(SandboxError("busy"), FailureFacts()).may_have_started
+    assert classify(SandboxError("died", may_have_started=True), FailureFacts()).may_have_started
+    assert classify(
+        ConnectionRefusedError(), FailureFacts()
+    ).may_have_started  # the tool may have done things before it
+    assert not classify(ConnectionRefusedError(), FailureFacts(started=False)).may_have_started
 
 
 @pytest.mark.spec("FAIL-1")
 def test_a_repeat_is_safe_for_a_safe_tool_or_when_nothing_started():
-    assert classify(TimeoutError(), Facts(replay_safe=True)).replay_safe
-    assert classify(TimeoutError(), Facts(started=False)).replay_safe
-    assert not classify(TimeoutError(), Facts()).replay_safe
+    assert classify(TimeoutError(), FailureFacts(replay_safe=True)).replay_safe
+    assert classify(TimeoutError(), FailureFacts(started=False)).replay_safe
+    assert not classify(TimeoutError(), FailureFacts()).replay_safe
 
 
 @pytest.mark.spec("FAIL-1")
 def test_retry_after_is_read_from_seconds_dates_and_milliseconds():
     when = NOW + timedelta(seconds=90)
     date = when.strftime("%a, %d %b %Y %H:%M:%S GMT")
-    assert classify(status(503, **{"Retry-After": "7"}), Facts(now=NOW)).retry_after == 7
-    assert classify(status(429, httpx2, **{"Retry-After": date}), Facts(now=NOW)).retry_after == 90
-    assert classify(openai_status(429), Facts(now=NOW)).retry_after == 1.5
-    assert classify(HTTPError("u", 503, "x", {"RETRY-AFTER": "4"}, None), Facts(now=NOW)).retry_after == 4
-    assert classify(status(404, **{"Retry-After": "7"}), Facts(now=NOW)).retry_after is None
+    assert classify(status(503, **{"Retry-After": "7"}), FailureFacts(now=NOW)).retry_after == 7
+    assert classify(status(429, httpx2, **{"Retry-After": date}), FailureFacts(now=NOW)).retry_after == 90
+    assert classify(openai_status(429), FailureFacts(now=NOW)).retry_after == 1.5
+    assert classify(HTTPError("u", 503, "x", {"RETRY-AFTER": "4"}, None), FailureFacts(now=NOW)).retry_after == 4
+    assert classify(status(404, **{"Retry-After": "7"}), FailureFacts(now=NOW)).retry_after is None
 
 
 @given(st.text(max_size=60) | st.none(), st.text(max_size=10) | st.none())
@@ -170,12 +172,12 @@ def test_a_wait_is_never_negative_endless_or_not_a_number():
 def test_causes_that_form_a_ring_end():
     first, second = RuntimeError("a"), RuntimeError("b")
     first.__cause__, second.__cause__ = second, first
-    assert classify(first, Facts()).failure_class is UNKNOWN
+    assert classify(first, FailureFacts()).failure_class is UNKNOWN
 
 
 @pytest.mark.spec("BOX-7", "BOX-11")
 def test_a_full_queue_says_how_long_to_wait_and_neither_it_nor_missing_packages_have_run_anything():
-    busy = classify(Busy("Every box is in use.", retry_after=2.5), Facts())
+    busy = classify(Busy("Every box is in use.", retry_after=2.5), FailureFacts())
     assert (busy.retry_after, busy.may_have_started, busy.replay_safe) == (2.5, False, True)
-    unresolved = classify(UnresolvedRequirements("no six==99"), Facts())
+    unresolved = classify(UnresolvedRequirements("no six==99"), FailureFacts())
     assert (unresolved.retry_after, unresolved.may_have_started) == (None, False)

@@ -10,7 +10,7 @@ import pytest
 
 from engine.app.settings import SkillSettings
 from engine.retrieval.document import Document
-from engine.retrieval.index import BATCH, HybridIndex, Ranked, Reconciled
+from engine.retrieval.index import BATCH, HybridIndex, Ranked, VectorReconciliation
 from engine.retrieval.memory import MemoryVectors
 from engine.stores.embedder import Vectors, WordLlamaEmbedder
 from engine.stores.records import Records
@@ -151,10 +151,10 @@ def test_two_documents_of_one_id_are_refused(index: HybridIndex) -> None:
 
 @pytest.mark.spec("SKILL-10")
 def test_loading_makes_missing_vectors_and_deletes_left_over_ones_and_then_nothing(index: HybridIndex) -> None:
-    assert index.load(DOCUMENTS) == Reconciled(added=7, removed=0)
-    assert index.load(DOCUMENTS) == Reconciled(added=0, removed=0)
+    assert index.load(DOCUMENTS) == VectorReconciliation(added=7, removed=0)
+    assert index.load(DOCUMENTS) == VectorReconciliation(added=0, removed=0)
     changed = [Document("roman_numeral", "Something new."), *DOCUMENTS[1:4]]
-    assert index.load(changed) == Reconciled(added=1, removed=4)
+    assert index.load(changed) == VectorReconciliation(added=1, removed=4)
     assert len(index) == 4
 
 
@@ -167,7 +167,7 @@ def test_rebuilding_makes_every_vector_anew_even_a_wrong_one(tmp_path: Path) -> 
     wrong = sorted(collection.ids())
     collection.upsert(wrong, EMBEDDER.embed(["mail my colleagues the news"] * len(wrong)))
     assert len({found.similarity for found in index.search("mail my colleagues the news", 6)}) == 1
-    assert index.rebuild(DOCUMENTS) == Reconciled(added=7, removed=0)
+    assert index.rebuild(DOCUMENTS) == VectorReconciliation(added=7, removed=0)
     assert ids(index.search("mail my colleagues the news", 6)) == right
     store.close()
 
@@ -215,7 +215,7 @@ def test_two_processes_share_vectors_and_repair_what_the_other_took_away(tmp_pat
         assert index.load(DOCUMENTS).removed == 1  # taken for left over: the other process had not told us
         newer = Document("bake_bread", "Bake a loaf of bread.")
         assert peer.ask(newer)[0] == "bake_bread"
-        assert index.load([*DOCUMENTS, new, newer]) == Reconciled(added=0, removed=0)  # it had put it back
+        assert index.load([*DOCUMENTS, new, newer]) == VectorReconciliation(added=0, removed=0)  # it had put it back
         assert ids(index.search("cook breakfast eggs", 1)) == ["boil_egg"]
     store.close()
 
@@ -286,6 +286,6 @@ def test_the_embedder_is_recorded_and_another_one_makes_the_index_anew(tmp_path:
     index.load(DOCUMENTS)
     assert index.made_by == EMBEDDER.name
     changed = HybridIndex(store.collection("skills", EMBEDDER.dimensions), OtherModel())
-    assert changed.load(DOCUMENTS) == Reconciled(added=7, removed=7)
+    assert changed.load(DOCUMENTS) == VectorReconciliation(added=7, removed=7)
     assert changed.made_by == "other"
     store.close()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.contract.failure import ConfigError
 from engine.stores.atomic import AT_FDCWD, LIBC, RENAME_EXCHANGE, TEMPORARY
-from engine.stores.workspace import Entry, FolderWorkspace, WorkspaceError
+from engine.stores.workspace import FolderWorkspace, WorkspaceEntry, WorkspaceError
 
 SECRET = b"the secret"
 
@@ -207,7 +207,7 @@ def test_an_entry_tells_when_it_changed(workspace: FolderWorkspace) -> None:
     workspace.write("a", b"x")
     os.utime(workspace.root / "a", (1_000_000_000, 1_000_000_000))
     entry = workspace.stat("a")
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, WorkspaceEntry)
     assert entry.modified.isoformat() == "2001-09-09T01:46:40+00:00"
 
 

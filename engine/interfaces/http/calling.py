@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from engine.contract.events import Awaiting, Missed, Output, Progress
+from engine.contract.events import Awaiting, Missed, OutputPiece, Progress
 from engine.dispatch.large import is_large
 from engine.interfaces.http.answers import Json, Problem, result_to_json, to_json, wrong_input
 from engine.interfaces.http.bodies import AuditList, CallAnswer, CallBody
@@ -77,7 +77,7 @@ def call_routes(served: Served) -> APIRouter:
     return routes
 
 
-NAMES: Mapping[type, str] = {Progress: "progress", Output: "output", Awaiting: "approval", Missed: "missed"}
+NAMES: Mapping[type, str] = {Progress: "progress", OutputPiece: "output", Awaiting: "approval", Missed: "missed"}
 
 # The schema is that of one event.
 _EVENT_STREAM = {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from builtin_tools.kernels.bundle import File
 from builtin_tools.kernels.files import keeper
-from builtin_tools.kernels.shown import MOST_BYTES, MOST_FILES, Shown, show
+from builtin_tools.kernels.shown import MOST_BYTES, MOST_FILES, CellDisplay, show
 from builtin_tools.kernels.verdict import failure_of_cell
 from engine.formats.pictures import size_of
 from engine.stores.workspace import FolderWorkspace
@@ -40,7 +40,7 @@ def display(**data: Any) -> Output:
     return Output("display", data={kind.replace("__", "+").replace("_", "/", 1): value for kind, value in data.items()})
 
 
-def shown(*outputs: Output, dropped: int = 0) -> Shown:
+def shown(*outputs: Output, dropped: int = 0) -> CellDisplay:
     return show(Cell(End.OK, outputs, dropped_bytes=dropped), lambda file: f"f{file.suffix}")
 
 
