@@ -46,7 +46,7 @@ class FindOutput(TypedDict):
     total: int
 
 
-class Match(TypedDict):
+class TextMatch(TypedDict):
     """A line that contains the text."""
 
     path: str
@@ -58,7 +58,7 @@ class SearchOutput(TypedDict):
     """Of search. not_searched: files that are too large."""
 
     pattern: str
-    matches: list[Match]
+    matches: list[TextMatch]
     not_searched: list[str]
 
 

@@ -11,8 +11,8 @@ from engine.app.settings import KernelSettings
 from sandbox.contract import Sandbox
 
 if TYPE_CHECKING:
-    from builtin_tools.kernels.door import Door
     from builtin_tools.kernels.sessions import Sessions
+    from builtin_tools.kernels.socket_server import KernelSocketServer
 
 _HERE = "builtin_tools.kernels"
 _log = logging.getLogger("knackbox.kernels")
@@ -28,7 +28,7 @@ class Kernels:
         self._folder = folder
         self._opening = asyncio.Lock()
         self._sessions: Sessions | None = None
-        self._door: Door | None = None
+        self._server: KernelSocketServer | None = None
         self._closed = False
 
     @property
@@ -48,10 +48,10 @@ class Kernels:
                     )
                 # 0.3 s of imports, and not in the loop.
                 sessions = await asyncio.to_thread(importlib.import_module, f"{_HERE}.sessions")
-                door = await asyncio.to_thread(importlib.import_module, f"{_HERE}.door")
+                module = await asyncio.to_thread(importlib.import_module, f"{_HERE}.socket_server")
                 opened: Sessions = sessions.Sessions(self._sandbox, self._settings)
                 try:
-                    self._door = await door.Door.open(opened, self._folder)
+                    self._server = await module.KernelSocketServer.open(opened, self._folder)
                 except OSError as error:
                     _log.warning("%s: no socket can be made (%s); `knackbox kernel` is blind.", self._folder, error)
                 except BaseException:
@@ -64,7 +64,7 @@ class Kernels:
         """End every kernel, and leave no socket behind."""
         self._closed = True
         async with self._opening:
-            if self._door is not None:
-                await self._door.aclose()
+            if self._server is not None:
+                await self._server.aclose()
             if self._sessions is not None:
                 await self._sessions.aclose()

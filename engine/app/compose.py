@@ -167,7 +167,7 @@ async def compose(
         chains=chains,
         failures=failures,
         offered=LookUp(assembly, lambda: registry.sources),
-        doors=(agents, AnnotationLog(), registries.tools, Access()),
+        access_guards=(agents, AnnotationLog(), registries.tools, Access()),
         guards=guards,
         keyed=KeyedCalls(await asyncio.to_thread(KeyLedger, records, databases.lock, clock)),
         observers=(trail.observe,),

@@ -41,5 +41,5 @@ class Awaiting:
 
 
 Output = OutputPiece  # deprecated name, kept for importers
-Told = Progress | OutputPiece | Awaiting | Missed
-CallEvent = Told | ToolResult
+StreamEvent = Progress | OutputPiece | Awaiting | Missed
+CallEvent = StreamEvent | ToolResult

@@ -10,9 +10,9 @@ from typing import Any
 from engine.contract.context import CallContext, Clock, no_progress
 from engine.contract.failure import Failure, FailureClass, ToolFailure
 from engine.contract.source import Tool
-from engine.dispatch.flight import Flight, Stop
-from engine.dispatch.flights import Flights
 from engine.dispatch.from_thread import FromThread
+from engine.dispatch.in_flight_call import InFlightCall, Stop
+from engine.dispatch.in_flight_calls import InFlightCalls
 from engine.dispatch.threads import WorkerThreads
 from engine.recovery.classify import FailureFacts, classify
 from engine.recovery.retry import Retrier
@@ -27,73 +27,76 @@ class Attempts:
     def __init__(
         self,
         clock: Clock,
-        flights: Flights,
+        in_flight: InFlightCalls,
         retrier: Retrier,
         threads: WorkerThreads,
-        facts: Callable[[Flight], FailureFacts],
+        facts: Callable[[InFlightCall], FailureFacts],
     ) -> None:
         self._clock = clock
-        self._flights = flights
+        self._in_flight = in_flight
         self._retrier = retrier
         self._threads = threads
         self._facts = facts
 
-    async def run(self, flight: Flight, tool: Tool, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
-        """What the tool returned. Raises what it raised last, or TimeoutError with `flight.out_of_time` set.
+    async def run(self, inflight: InFlightCall, tool: Tool, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
+        """What the tool returned. Raises what it raised last, or TimeoutError with `inflight.out_of_time` set.
 
         A tool that is cancelled (deadline or caller) and raises something else instead is treated as cancelled.
         """
-        self._flights.set_deadline(flight, tool.spec.timeout_s)
+        self._in_flight.set_deadline(inflight, tool.spec.timeout_s)
         try:
             try:
-                return await self._once(flight, tool, ctx, arguments)
+                return await self._once(inflight, tool, ctx, arguments)
             except Exception as error:
-                if isinstance(error, Busy) and not flight.patient:
+                if isinstance(error, Busy) and not inflight.patient:
                     raise
-                return await self._retry(error, flight, tool, ctx, arguments)
+                return await self._retry(error, inflight, tool, ctx, arguments)
         except asyncio.CancelledError:
-            if flight.stopping is Stop.DEADLINE and flight.take_back():
+            if inflight.stopping is Stop.DEADLINE and inflight.take_back():
                 raise TimeoutError from None
             raise
         finally:
-            self._flights.clear_deadline(flight)
+            self._in_flight.clear_deadline(inflight)
 
-    async def _once(self, flight: Flight, tool: Tool, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
-        flight.attempts += 1
+    async def _once(self, inflight: InFlightCall, tool: Tool, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
+        inflight.attempts += 1
         blocking = getattr(tool, "run_blocking", None)
         try:
             if blocking is not None:
-                return await self._threads.run(partial(blocking, _for_thread(ctx), arguments), entered=flight.enter)
-            flight.started = True
+                return await self._threads.run(partial(blocking, _for_thread(ctx), arguments), entered=inflight.enter)
+            inflight.started = True
             return await tool.run(ctx, arguments)
         except asyncio.CancelledError as error:
-            if flight.asked_to_stop:
+            if inflight.asked_to_stop:
                 raise
             # Nobody asked: the tool cancelled itself, or awaited something that was cancelled.
             raise ToolFailure(
-                f"{flight.name} was cancelled from within, by itself or by something it waited for.",
+                f"{inflight.name} was cancelled from within, by itself or by something it waited for.",
                 failure_class=FailureClass.UNKNOWN,
                 reason="cancelled_within",
             ) from error
         except Exception as error:
-            if flight.asked_to_stop:
+            if inflight.asked_to_stop:
                 raise asyncio.CancelledError from error
             raise
 
     async def _retry(
-        self, error: Exception, flight: Flight, tool: Tool, ctx: CallContext, arguments: Mapping[str, Any]
+        self, error: Exception, inflight: InFlightCall, tool: Tool, ctx: CallContext, arguments: Mapping[str, Any]
     ) -> Any:
-        end = flight.t0 + tool.spec.timeout_s
+        end = inflight.t0 + tool.spec.timeout_s
 
         def failure_of(error: BaseException) -> Failure:
-            return classify(error, self._facts(flight))
+            return classify(error, self._facts(inflight))
 
         async def once_more() -> Any:
             # Named as in the protocol of modules; one event for tools of every kind.
             _log.warning(
-                "tool_call_failed_retrying tool=%s call=%s attempt=%d", flight.name, flight.call_id, flight.attempts + 1
+                "tool_call_failed_retrying tool=%s call=%s attempt=%d",
+                inflight.name,
+                inflight.call_id,
+                inflight.attempts + 1,
             )
-            return await self._once(flight, tool, ctx, arguments)
+            return await self._once(inflight, tool, ctx, arguments)
 
         return await self._retrier.again(
             error,

@@ -5,7 +5,7 @@ from typing import Any
 
 from engine.contract.failure import REFUSED, Failure, FailureClass, ToolFailure
 from engine.contract.result import ToolResult
-from engine.dispatch.flight import Flight
+from engine.dispatch.in_flight_call import InFlightCall
 from engine.dispatch.render import render
 from engine.recovery.chain import Alternative
 from sandbox.contract import End
@@ -46,32 +46,32 @@ def replayed(first: ToolResult) -> CallEnd:
     return CallEnd(REPLAYED, first.output, first.message, first.error, first.failure, first.side_effects)
 
 
-def killed(flight: Flight) -> CallEnd:
+def killed(inflight: InFlightCall) -> CallEnd:
     """Cancelled, by whoever."""
-    replay_safe = flight.spec is not None and flight.spec.replay_safe
-    unsure = flight.started and not replay_safe
-    text = f"{flight.name} was cancelled before it finished."
+    replay_safe = inflight.spec is not None and inflight.spec.replay_safe
+    unsure = inflight.started and not replay_safe
+    text = f"{inflight.name} was cancelled before it finished."
     failure = Failure(
         FailureClass.DIAGNOSTIC,
         "cancelled",
-        may_have_started=flight.started,
-        replay_safe=replay_safe or not flight.started,
+        may_have_started=inflight.started,
+        replay_safe=replay_safe or not inflight.started,
     )
     error = f"{text} It may have happened in part; check first." if unsure else text
     return CallEnd(KILLED, error=error, failure=failure, cause=failure)
 
 
-def fault(flight: Flight, error: Exception) -> CallEnd:
+def fault(inflight: InFlightCall, error: Exception) -> CallEnd:
     """A fault of the engine, not of the tool; the result says what can be said."""
-    text = f"The engine failed while it handled {flight.name}: {type(error).__name__}. It is in the engine's log."
-    failure = Failure(FailureClass.UNKNOWN, "engine_fault", may_have_started=flight.started)
+    text = f"The engine failed while it handled {inflight.name}: {type(error).__name__}. It is in the engine's log."
+    failure = Failure(FailureClass.UNKNOWN, "engine_fault", may_have_started=inflight.started)
     return CallEnd(End.ERROR.value, error=text, failure=failure, cause=failure)
 
 
-def end_of(error: BaseException, flight: Flight) -> str:
+def end_of(error: BaseException, inflight: InFlightCall) -> str:
     """What the audit says of a failure."""
     if isinstance(error, ToolFailure):
         return error.end
-    if flight.out_of_time:
+    if inflight.out_of_time:
         return End.TIMEOUT.value
-    return End.ERROR.value if flight.started else REFUSED
+    return End.ERROR.value if inflight.started else REFUSED

@@ -51,7 +51,7 @@ class CallIds:
         return self._drawn.pop()
 
 
-class Offered(Protocol):
+class OfferedTools(Protocol):
     """The tools on a turn's list, by name or alias (`engine.turn.look_up`)."""
 
     async def specs(self, turn: Turn, names: Collection[str]) -> Mapping[str, ToolSpec]:
@@ -68,7 +68,7 @@ class Parts:
     """What a pipeline is made of. Only registry, bind and clock have no sensible default.
 
     chains: None runs without fallbacks. failures: None keeps no log of failures.
-    doors: who may call the tool at all; asked before its arguments are looked at. guards: each may refuse a call whose
+    access_guards: who may call the tool at all; asked before its arguments are looked at. guards: each may refuse a call whose
         arguments are valid. Both are asked in this order, and hear how those they admitted have ended.
     offered: looks up the tools of a turn, which alone are named to a model that asks for one there is not, or whose
         call failed; None: all that the turn's user and agent may call.
@@ -82,9 +82,9 @@ class Parts:
     clock: Clock
     chains: FallbackChains | None = None
     failures: FailureSink | None = None
-    doors: Sequence[Guard] = ()
+    access_guards: Sequence[Guard] = ()
     guards: Sequence[Guard] = ()
-    offered: Offered | None = None
+    offered: OfferedTools | None = None
     keyed: KeyedCalls | None = None
     observers: Sequence[Observer] = ()
     retrier: Retrier = field(default_factory=Retrier)

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any
 
-from engine.contract.events import Awaiting, CallEvent, Missed, OutputPiece, Progress, StreamName, Told
+from engine.contract.events import Awaiting, CallEvent, Missed, OutputPiece, Progress, StreamEvent, StreamName
 from engine.contract.result import ToolResult
 
 # Events that wait for a follower who is slower than the tool, and characters of text in them.
@@ -47,7 +47,7 @@ class EventBuffer:
                 self._missed += 1
         self.stir()
 
-    def take(self) -> Told | None:
+    def take(self) -> StreamEvent | None:
         """The oldest event, or how many were dropped before it; None when nothing waits."""
         with self._lock:
             if self._missed:
@@ -59,10 +59,10 @@ class EventBuffer:
             self._characters -= _size(event)
             return event
 
-    def take_all(self) -> list[Told]:
+    def take_all(self) -> list[StreamEvent]:
         """All that waits, in order."""
         with self._lock:
-            taken: list[Told] = [Missed(self._missed)] if self._missed else []
+            taken: list[StreamEvent] = [Missed(self._missed)] if self._missed else []
             taken += self._waiting
             self._waiting.clear()
             self._characters = self._missed = 0

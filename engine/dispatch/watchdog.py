@@ -8,8 +8,8 @@ import time
 import traceback
 from types import FrameType
 
-from engine.dispatch.flight import Flight
-from engine.dispatch.flights import Flights
+from engine.dispatch.in_flight_call import InFlightCall
+from engine.dispatch.in_flight_calls import InFlightCalls
 
 _log = logging.getLogger("knackbox.dispatch")
 
@@ -28,8 +28,8 @@ class StallWatchdog:
     warning; `starved` counts those that nothing in it caused.
     """
 
-    def __init__(self, flights: Flights, *, stall_s: float = DEFAULT_STALL_S) -> None:
-        self._flights = flights
+    def __init__(self, in_flight: InFlightCalls, *, stall_s: float = DEFAULT_STALL_S) -> None:
+        self._in_flight = in_flight
         self._stall_s = stall_s
         self._wanted = threading.Event()
         self._closed = threading.Event()
@@ -64,12 +64,12 @@ class StallWatchdog:
             self._wanted.clear()
             idle = 0
             while idle < _LINGERS and not self._closed.is_set():
-                idle = 0 if len(self._flights) else idle + 1
+                idle = 0 if len(self._in_flight) else idle + 1
                 if not idle and not self._beats():
                     return
                 self._closed.wait(self._stall_s / _TICKS)
             self.awake = False
-            if len(self._flights):  # one began between the last look and going to sleep
+            if len(self._in_flight):  # one began between the last look and going to sleep
                 self.awake = True
                 self._wanted.set()
 
@@ -115,13 +115,13 @@ class StallWatchdog:
 
     def _report(self, frame: FrameType | None) -> None:
         task = asyncio.current_task(self._loop)
-        flights = list(self._flights)
-        at_fault = next((each for each in reversed(flights) if each.task is task), None)
+        in_flight = list(self._in_flight)
+        at_fault = next((each for each in reversed(in_flight) if each.task is task), None)
         self.reported += 1
         _log.warning(
             "%s has blocked the event loop for %.1f s%s; every other call waits. Make it a sync function, which "
             "runs in a worker thread, or await what blocks.",
-            _named(at_fault, flights),
+            _named(at_fault, in_flight),
             self._stall_s,
             _where(frame),
         )
@@ -150,10 +150,10 @@ def _where(frame: FrameType | None) -> str:
     return f" at {last.filename}:{last.lineno} in {last.name}"
 
 
-def _named(at_fault: Flight | None, flights: list[Flight]) -> str:
+def _named(at_fault: InFlightCall | None, in_flight: list[InFlightCall]) -> str:
     if at_fault is not None:
         return f"Tool {at_fault.name!r}"
-    names = sorted({each.name for each in flights})
+    names = sorted({each.name for each in in_flight})
     return (
         f"One of the tools in flight ({', '.join(names)}), or code beside them," if names else "Code beside the tools"
     )

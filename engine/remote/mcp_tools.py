@@ -55,7 +55,7 @@ class Listed(BaseModel):
     left_out: Annotated[str, Field(alias="leftOut")] = ""  # why its schema was not kept
 
 
-class Listing(BaseModel):
+class McpToolList(BaseModel):
     """The manifest of an MCP server: made by us of its answers, and so kept."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
@@ -91,7 +91,7 @@ def _kept(tool: Tool) -> dict[str, Any]:
 def read_listing(module: str, manifest: Any, *, timeout_s: float, permission: PermissionLevel, trusted: bool) -> Offer:
     """What a server offers. A tool that cannot be used is left out alone. Raises ManifestError."""
     try:
-        listing = Listing.model_validate(manifest)
+        listing = McpToolList.model_validate(manifest)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])

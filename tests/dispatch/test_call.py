@@ -143,7 +143,7 @@ async def test_who_may_not_call_a_tool_hears_nothing_of_its_arguments(tmp_path):
     async def open_vault(combination: str) -> None:
         """Open."""
 
-    async with house(tmp_path, [open_vault], doors=(Access(),)) as h:
+    async with house(tmp_path, [open_vault], access_guards=(Access(),)) as h:
         denied = await h.pipeline.call(ToolCall("open_vault", {"zz": 1}), Turn(permission="guest"))
         assert denied.failure.reason == "denied"
         assert "combination" not in denied.error

@@ -241,7 +241,7 @@ async def test_when_the_waiting_task_is_cancelled_the_tool_is_stopped_and_the_ca
             await pending
         assert log == ["began", "cancelled"]
         assert [each.audit.end for _, each in h.seen] == ["killed"]
-        assert len(h.pipeline._flights) == 0
+        assert len(h.pipeline._in_flight) == 0
 
 
 @pytest.mark.spec("CALL-1")
@@ -407,7 +407,7 @@ async def test_finished_calls_leave_nothing_behind(tmp_path):
         for _ in range(50):
             await h.call("nothing")
         gc.collect()
-        assert len(h.pipeline._flights) == 0
+        assert len(h.pipeline._in_flight) == 0
         assert len([each for each in asyncio.get_running_loop()._scheduled if not each.cancelled()]) <= 1
 
 

@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from engine.app.engine import Engine
 from engine.contract.context import Clock, no_progress
-from engine.contract.events import Told
+from engine.contract.events import StreamEvent
 from engine.contract.result import ToolResult
 from engine.contract.turn import Turn
 from engine.dispatch.stream import EventBuffer
@@ -59,7 +59,7 @@ class Running:
         """Whether the token that asked for it is still there, and is the same caller's. It may block."""
         return self._holds(self.caller)
 
-    async def told(self, quiet_s: float) -> AsyncIterator[list[Told]]:
+    async def told(self, quiet_s: float) -> AsyncIterator[list[StreamEvent]]:
         """What there is to tell, as it comes, until the call is done; an empty list when it was quiet for so long."""
         assert self._task is not None  # noqa: S101 -- for the type checker: it has begun
         while not self._task.done():

@@ -16,13 +16,13 @@ from builtin_tools.kernels.owner import KernelOwner
 from builtin_tools.kernels.sessions import NoKernel, Sessions
 from sandbox.contract import SandboxError
 
-_MOST_GUESTS = 8
+_MOST_CLIENTS = 8
 _LAST_CELLS = 5
 _SHOWN = 2000  # characters of a cell's code, and of what it printed
 _log = logging.getLogger("knackbox.kernels")
 
 
-class Door:
+class KernelSocketServer:
     """For the event loop of the sessions. Close it always."""
 
     def __init__(self, sessions: Sessions, folder: Path, name: str) -> None:
@@ -30,42 +30,42 @@ class Door:
         self._folder = folder
         self._name = name
         self._server: asyncio.Server | None = None
-        self._guests: set[asyncio.Task[None]] = set()
+        self._clients: set[asyncio.Task[None]] = set()
 
     @classmethod
     async def open(cls, sessions: Sessions, folder: Path) -> Self:
         """Listen in this folder, which is made. Raises OSError."""
         name = f"kernels-{os.getpid()}-{secrets.token_hex(4)}{wire.SUFFIX}"
-        door = cls(sessions, folder, name)
+        server = cls(sessions, folder, name)
         listener = await asyncio.to_thread(_listen, folder, name)
-        door._server = await asyncio.start_unix_server(door._guest, sock=listener, limit=wire.MOST_ASKED)
-        return door
+        server._server = await asyncio.start_unix_server(server._handle_client, sock=listener, limit=wire.MOST_ASKED)
+        return server
 
     async def aclose(self) -> None:
         with suppress(OSError):
             (self._folder / self._name).unlink()
         if self._server is not None:
             self._server.close()
-        for guest in list(self._guests):
-            guest.cancel()
-        await asyncio.gather(*self._guests, return_exceptions=True)
+        for client in list(self._clients):
+            client.cancel()
+        await asyncio.gather(*self._clients, return_exceptions=True)
 
-    async def _guest(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _handle_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         peer = writer.get_extra_info("socket")
         try:
-            if task is None or len(self._guests) >= _MOST_GUESTS or not wire.same_user(peer):
+            if task is None or len(self._clients) >= _MOST_CLIENTS or not wire.same_user(peer):
                 return
-            self._guests.add(task)
+            self._clients.add(task)
             async with asyncio.timeout(wire.DEADLINE_S):
                 answer = await self._answer(await reader.readline())
                 writer.write(json.dumps(answer).encode() + b"\n")
                 await writer.drain()
         except (TimeoutError, OSError, ValueError) as error:  # ValueError: a line that is too long
-            _log.debug("A guest of the kernels' socket was let go: %s", error)
+            _log.debug("A client of the kernels' socket was let go: %s", error)
         finally:
             if task is not None:
-                self._guests.discard(task)
+                self._clients.discard(task)
             writer.close()
 
     async def _answer(self, line: bytes) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _listen(folder: Path, name: str) -> socket.socket:
             os.fchmod(listener.fileno(), wire.PRIVATE_FILE)  # what bind(2) takes the new file's mode from
             unfinished = wire.UNFINISHED + name
             listener.bind(wire.address(descriptor, unfinished))
-            listener.listen(_MOST_GUESTS)
+            listener.listen(_MOST_CLIENTS)
             listener.setblocking(False)
             # Only now under its name: who finds that, and is refused, knows that nobody is there any more.
             os.rename(unfinished, name, src_dir_fd=descriptor, dst_dir_fd=descriptor)

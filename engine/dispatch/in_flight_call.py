@@ -1,4 +1,4 @@
-"""`Flight`: one call between its start and its result, and who asked it to stop."""
+"""`InFlightCall`: one call between its start and its result, and who asked it to stop."""
 
 import asyncio
 import math
@@ -18,7 +18,7 @@ class Stop(StrEnum):
 
 
 @dataclass(slots=True, eq=False)
-class Flight:
+class InFlightCall:
     """One call in flight. Mutable: the stages fill it in as they go.
 
     name: as asked for. cancelling: how often the waiting task had been asked to cancel before this call began.

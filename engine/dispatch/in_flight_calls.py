@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 
 from engine.contract.context import Clock
 from engine.contract.result import ToolCall
-from engine.dispatch.flight import Flight, Stop
+from engine.dispatch.in_flight_call import InFlightCall, Stop
 
 _POLL_S = 0.005  # between two looks at whether cancelled calls have ended; only when an engine closes
 
 
-class Flights:
+class InFlightCalls:
     """The calls in flight of one engine, in one event loop.
 
     Deadlines share one timer, set for the earliest: `asyncio.timeout` for each call would cost 7 us, a quarter of
@@ -21,11 +21,11 @@ class Flights:
     def __init__(self, clock: Clock, new_id: Callable[[], str]) -> None:
         self._clock = clock
         self._new_id = new_id
-        self._by_id: dict[str, Flight] = {}
+        self._by_id: dict[str, InFlightCall] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
 
-    def start(self, call: ToolCall) -> Flight:
+    def start(self, call: ToolCall) -> InFlightCall:
         """Enter a call. An id that is in flight already (callers choose them) gets a suffix."""
         task = asyncio.current_task()
         if task is None:
@@ -34,34 +34,39 @@ class Flights:
         if call_id in self._by_id:
             call_id = f"{call_id}-{self._new_id()}"
         clock = self._clock
-        flight = Flight(call_id, call.name, task, task.cancelling(), clock.now().isoformat(), clock.monotonic())
-        self._by_id[call_id] = flight
-        return flight
+        inflight = InFlightCall(call_id, call.name, task, task.cancelling(), clock.now().isoformat(), clock.monotonic())
+        self._by_id[call_id] = inflight
+        return inflight
 
-    def end(self, flight: Flight) -> None:
+    def end(self, inflight: InFlightCall) -> None:
         """Leave. A tool that ignored its cancellation and finished leaves no trace of that on the waiting task."""
-        del self._by_id[flight.call_id]
-        if flight.stopping is not None:
-            flight.take_back()
+        del self._by_id[inflight.call_id]
+        if inflight.stopping is not None:
+            inflight.take_back()
 
-    def set_deadline(self, flight: Flight, timeout_s: float) -> None:
+    def set_deadline(self, inflight: InFlightCall, timeout_s: float) -> None:
         """Stop the call `timeout_s` seconds from now, unless `clear_deadline` comes first."""
-        loop = flight.task.get_loop()
-        flight.deadline = loop.time() + timeout_s
-        if flight.deadline < self._timer_at:
-            self._set_timer(loop, flight.deadline)
+        loop = inflight.task.get_loop()
+        inflight.deadline = loop.time() + timeout_s
+        if inflight.deadline < self._timer_at:
+            self._set_timer(loop, inflight.deadline)
 
-    def clear_deadline(self, flight: Flight) -> None:
+    def clear_deadline(self, inflight: InFlightCall) -> None:
         """The timer stays: it finds nothing late, or is of use to the next call."""
-        flight.deadline = math.inf
+        inflight.deadline = math.inf
 
     def cancel(self, call_id: str) -> bool:
         """Cancel one call; its waiter gets a result with end ``killed``. False when there is nothing to cancel:
         the id is unknown, the tool is done, it is being stopped already, or the call asks to cancel itself."""
-        flight = self._by_id.get(call_id)
-        if flight is None or flight.stopping is not None or flight.settled or flight.task is asyncio.current_task():
+        inflight = self._by_id.get(call_id)
+        if (
+            inflight is None
+            or inflight.stopping is not None
+            or inflight.settled
+            or inflight.task is asyncio.current_task()
+        ):
             return False
-        flight.stop(Stop.KILLED)
+        inflight.stop(Stop.KILLED)
         return True
 
     def cancel_all(self) -> int:
@@ -81,7 +86,7 @@ class Flights:
             self._timer.cancel()
         return True
 
-    def __iter__(self) -> Iterator[Flight]:
+    def __iter__(self) -> Iterator[InFlightCall]:
         return iter(list(self._by_id.values()))
 
     def __len__(self) -> int:
@@ -97,11 +102,11 @@ class Flights:
         """The timer: stop what is late, and set it for the next."""
         self._timer, self._timer_at = None, math.inf
         now, following = loop.time(), math.inf
-        for flight in self:
-            if flight.deadline > now:
-                following = min(following, flight.deadline)
-            elif flight.stopping is None:
-                flight.out_of_time = True
-                flight.stop(Stop.DEADLINE)
+        for inflight in self:
+            if inflight.deadline > now:
+                following = min(following, inflight.deadline)
+            elif inflight.stopping is None:
+                inflight.out_of_time = True
+                inflight.stop(Stop.DEADLINE)
         if following < math.inf:
             self._set_timer(loop, following)
