@@ -1,4 +1,4 @@
-"""`AgentSpec`: who an agent is and what it may do (REG-7). `engine.turn.agent_turn` makes turns of it."""
+"""`AgentSpec`: an agent and its rights (REG-7). `engine.turn.agent_turn` creates turns from it."""
 
 from dataclasses import dataclass, field
 
@@ -7,9 +7,9 @@ from engine.contract.spec import Band
 
 @dataclass(frozen=True, slots=True)
 class PolicyOverrides:
-    """How an agent's policy differs from the house's. It can only be more careful.
+    """How an agent's policy differs from the engine's. It can only be stricter.
 
-    band_floor: the least careful band its calls run in.
+    band_floor: the least strict band in which its calls run.
     """
 
     band_floor: Band = "GREEN"
@@ -19,11 +19,11 @@ class PolicyOverrides:
 class AgentSpec:
     """One agent.
 
-    spec_id: such as ``planner`` or ``agent://planner@deviceA``.
-    allowed_tools: ids, names and globs (`jira.*`) of the tools it may call; None is every tool its turn offers, () is
-    none. default_prompt_id: of a registered prompt; "" without one.
-    memory_spaces: globs of the spaces whose memories it may see (``shared:*``); () is none.
-    caps: what it holds (`ToolSpec.caps_required`).
+    spec_id: for example ``planner`` or ``agent://planner@deviceA``.
+    allowed_tools: ids, names and globs (`jira.*`) of the tools it may call. None allows all tools of its turn, () none.
+    default_prompt_id: the id of a registered prompt, or "".
+    memory_spaces: globs of the spaces whose memories it may see (``shared:*``); () for none.
+    caps: the capabilities it holds (`ToolSpec.caps_required`).
     """
 
     spec_id: str

@@ -1,4 +1,4 @@
-"""`Allowed`: which tools an agent may be offered and call, as a question to a spec. Also of tools that come later."""
+"""`Allowed`: a predicate on tool specs that decides which tools an agent may be offered and call."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -11,13 +11,13 @@ EVERY_CATEGORY = "*"
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Tools by what they are. A tool is held when any field says so.
+    """A set of tools described by names, globs and categories. A tool belongs to it if any field matches.
 
-    any_names, any_globs: of any tool, whatever it is, by its name; of a static tool also by its id.
+    any_names, any_globs: match the name of any tool, and the id of a static tool.
     tools: names of static tools.
-    categories: of static tools, ``*`` for all; what a remote module or a skill says of its own does not count.
-    modules: globs over the whole names of remote modules' tools (``jira.*``). skills: globs over acquired and composed
-    skills.
+    categories: of static tools, ``*`` for all. Categories that remote modules and skills declare are ignored.
+    modules: globs that match the full names of remote modules' tools (``jira.*``).
+    skills: globs that match the names of acquired and composed skills.
     """
 
     any_names: frozenset[str] = frozenset()
@@ -31,7 +31,7 @@ class Selection:
         name = spec.name
         if name in self.any_names or _matches(name, self.any_globs):
             return True
-        # Ids of static tools are the operator's; what is acquired must not pass for one of them by its id.
+        # Only ids of static tools count, so that nothing acquired can impersonate one by its id.
         if spec.id != name and spec.origin is Origin.STATIC and "." not in name and self._holds_id(spec.id):
             return True
         if "." in name:
@@ -46,13 +46,13 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What `Turn.allowed` is: immutable, and asked for every tool that is listed or called.
+    """The tools that a turn may use (`Turn.allowed`). Immutable; evaluated for every tool that is listed or called.
 
-    It holds no list of names, so a skill that is learned in the middle of a turn is judged like any other.
+    It is a predicate rather than a list of names, so it also applies to a skill that is learned during the turn.
 
-    selected: any of them must hold a tool, or any of `included` permit it. excluded: none of them may hold it.
-    read_only: only tools whose annotations say that they change nothing. without_effects: none of these may be among
-    the tool's possible side effects. ceilings: each of them must permit it as well.
+    selected: a tool must match one of these, unless one of `included` permits it. excluded: it must match none of them.
+    read_only: permit only tools that are annotated as read-only. without_effects: the tool must have none of these side
+    effects. ceilings: each of these must permit the tool as well.
     """
 
     selected: tuple[Selection, ...] = ()
@@ -64,13 +64,13 @@ class Allowed:
 
     @classmethod
     def of(cls, names: Iterable[str]) -> "Allowed":
-        """These names, ids and globs (``*``, ``?``, ``[...]``), of any tool: `AgentSpec.allowed_tools`."""
+        """Permit tools by these names, ids and globs (``*``, ``?``, ``[...]``), as in `AgentSpec.allowed_tools`."""
         given = frozenset(names)
         globs = {name for name in given if set(name) & set("*?[")}
         return cls((Selection(any_names=given - globs, any_globs=tuple(sorted(globs))),))
 
     def within(self, ceiling: "Allowed | None") -> "Allowed":
-        """What both permit."""
+        """Return the intersection of both."""
         if ceiling is None or ceiling is self or ceiling in self.ceilings:
             return self
         return Allowed(included=(self,), ceilings=(ceiling,))

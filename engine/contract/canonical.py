@@ -1,4 +1,4 @@
-"""`digest`: one name for one JSON value, whatever the order of its keys. What is hashed may be long, or a secret."""
+"""`digest`: a hash of a JSON value that does not depend on the order of keys."""
 
 import hashlib
 import json
@@ -6,5 +6,5 @@ from typing import Any
 
 
 def digest(value: Any) -> str:
-    """SHA-256, in hexadecimal, of the value as canonical JSON; what JSON has no form for counts by its `repr`."""
+    """Return the SHA-256 of the canonical JSON, in hexadecimal. Values without a JSON form use their `repr`."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=True, default=repr).encode()).hexdigest()

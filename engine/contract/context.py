@@ -1,4 +1,4 @@
-"""`CallContext`: what one call is bound to. Tools hold no state; whatever they need arrives here."""
+"""`CallContext`: everything a tool can use during one call. Tools hold no state of their own."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
-from typing_extensions import TypeVar as TypeVarWithDefault  # of the standard library from Python 3.13 on
+from typing_extensions import TypeVar as TypeVarWithDefault  # in the standard library from Python 3.13
 
 from engine.contract.events import StreamName
 from engine.contract.ports import LlmClient, MemorySystem, Scheduler
@@ -19,19 +19,19 @@ Value_co = TypeVarWithDefault("Value_co", covariant=True, default=Any)
 
 
 class Clock(Protocol):
-    """Time, injected so that tests own it."""
+    """A source of time. Injected, so that tests can control it."""
 
     def now(self) -> datetime:
-        """The wall clock, in UTC."""
+        """Return the wall-clock time, in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that only ever grow."""
+        """Return monotonic time in seconds."""
         ...
 
 
 class Workspace(Protocol):
-    """The one folder an agent may touch. Paths are relative POSIX paths and never leave it."""
+    """The folder that an agent may read and write. Paths are relative POSIX paths that cannot escape it."""
 
     @property
     def root(self) -> Path: ...
@@ -39,12 +39,12 @@ class Workspace(Protocol):
     def read(self, path: str) -> bytes: ...
 
     def write(self, path: str, data: bytes) -> None:
-        """Replace the file atomically; parents are made."""
+        """Replace the file atomically. Parent folders are created."""
         ...
 
 
 class VisionClient(Protocol):
-    """A model that sees."""
+    """A model that can read images."""
 
     async def describe(self, prompt: str, images: list[tuple[bytes, str]]) -> str:
         """Answer `prompt` about the images, given as (bytes, media type)."""
@@ -52,29 +52,29 @@ class VisionClient(Protocol):
 
 
 class ImageClient(Protocol):
-    """Something that draws."""
+    """A model that generates images."""
 
     @property
     def sizes(self) -> tuple[str, ...]:
-        """The sizes it takes, such as ``"1024x768"`` (width x height in pixels), the usual one first. Never empty."""
+        """The supported sizes, such as ``"1024x768"`` (width x height in pixels), the default first. Never empty."""
         ...
 
     async def generate(self, prompt: str, size: str) -> bytes:
-        """One PNG. size: one of `sizes`. Raises ToolFailure."""
+        """Return one PNG. size: one of `sizes`. A ToolFailure is raised when the image cannot be generated."""
         ...
 
 
 class MissingService(LookupError):
-    """A tool asked its context for something the configuration does not provide."""
+    """A tool requested a service that the configuration does not provide."""
 
 
-@dataclass(frozen=True)  # without slots: Python 3.11 cannot make a `Produced[int](1)` with them
+@dataclass(frozen=True)  # without slots, which break `Produced[int](1)` in Python 3.11
 class Produced(Generic[Value_co]):
-    """What a tool returns when it has more to say than a value.
+    """A tool's return value with a message and side effects.
 
     The type of the value, as in ``Produced[list[int]]``, becomes the tool's output schema.
 
-    message: text for the model; None is silent. With no `Produced`, the message is the value as JSON.
+    message: text for the model; None for no message. For a plain return value the message is the value as JSON.
     """
 
     value: Value_co = cast("Value_co", None)  # noqa: RUF009 -- a cast only
@@ -83,12 +83,12 @@ class Produced(Generic[Value_co]):
 
 
 def no_progress(message: str, fraction: float | None = None) -> None:
-    """Where progress goes when nobody listens."""
+    """Ignore progress. The default when nobody listens."""
 
 
 @runtime_checkable
 class HearsOutput(Protocol):
-    """A listener for progress that wants what a tool's code prints as well, as it is printed."""
+    """A progress listener that also receives what a tool's code prints, while it is printed."""
 
     def __call__(self, message: str, fraction: float | None = None) -> None: ...
 
@@ -97,22 +97,21 @@ class HearsOutput(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """Everything one call is bound to.
+    """Everything that one call is bound to.
 
-    sandbox: its jobs are queued as those of the turn's agent.
-    services: objects by their class, put there by the packs that own them (`ctx.need(SkillLibrary)`), so that
-        the engine does not have to know them.
-    progress: tell whoever waits how far it is: ``progress("downloading", 0.4)``. Who is a `HearsOutput` is told
-        partial output apart from that.
-    images: what draws, by name; the first is used where none is asked for.
-    tool_context: of the message behind the call, where the host gave one; `raw_arg`, `user`, `user_message`, `chat_id`,
+    sandbox: queues jobs as those of the turn's agent.
+    services: objects by class, provided by packs (`ctx.need(SkillLibrary)`), so that the engine need not know them.
+    progress: reports progress to the caller: ``progress("downloading", 0.4)``. A listener that implements `HearsOutput`
+        also receives partial output.
+    images: image clients by name. The first is the default.
+    tool_context: the message behind the call, if the host provides it. `raw_arg`, `user_message`, `chat_id`,
         `kb_context` and `confidence` read it, and are empty without it.
-    audit: what the tool puts here is the `data` of the call's audit, whether the call succeeds or fails. Any JSON
-        values, a few kilobytes in all; what is more is cut.
-    memory_system, llm_client, scheduler: the ports of `engine.contract.ports`, made for this call's turn; None where no
+    audit: what the tool puts here becomes the `data` of the call's audit, whether the call succeeds or fails. JSON
+        values, a few kilobytes in total; excess is dropped.
+    memory_system, llm_client, scheduler: the ports of `engine.contract.ports`, created for this call's turn. None if no
         pack implements them.
-    if_unheard: what is to be done when the tool's result reaches nobody, because its waiter was cancelled after the
-        tool had returned or raised. The tool appends to it; each is called in the event loop, and must be quick.
+    if_unheard: callbacks for the case that the tool's result reaches nobody, because its waiter was cancelled after the
+        tool had returned or raised. The tool appends to it. They run in the event loop and must be fast.
     """
 
     turn: Turn
@@ -141,7 +140,7 @@ class CallContext:
 
     @property
     def user_message(self) -> str:
-        """What the model answers with this call; the turn's query where the host gave nothing else."""
+        """The message that the model is answering. Defaults to the turn's query."""
         given = self.tool_context.user_message if self.tool_context is not None else ""
         return given or self.turn.query or ""
 
@@ -159,11 +158,15 @@ class CallContext:
 
     @property
     def sandbox_dir(self) -> Path:
-        """The folder of the workspace, which is the working directory of code that runs in a box."""
+        """The workspace folder, which is the working directory of code in a box."""
         return self.workspace.root
 
     def need(self, kind: type[T]) -> T:
-        """The service of this class. Raises MissingService, naming it, when no pack provides one."""
+        """Return the service of this class.
+
+        Raises:
+            MissingService: No pack provides it.
+        """
         try:
             found: T = self.services[kind]
         except KeyError:

@@ -1,4 +1,4 @@
-"""What a call tells whoever follows it, as it happens (`Engine.stream`). The last thing told is its `ToolResult`."""
+"""The events of a running call (`Engine.stream`). The last event is its `ToolResult`."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,7 +10,7 @@ StreamName = Literal["stdout", "stderr"]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the tool is, in its words. fraction: of the whole, 0 to 1, where it is known."""
+    """Progress as the tool describes it. fraction: completed share, 0 to 1, if known."""
 
     message: str
     fraction: float | None = None
@@ -18,7 +18,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class OutputPiece:
-    """A piece of what the tool's code printed, without control characters. The result has what was kept of it all."""
+    """A piece of what the tool's code printed, without control characters. The result contains the captured output."""
 
     stream: StreamName
     text: str
@@ -26,14 +26,14 @@ class OutputPiece:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """So many events were dropped here, the oldest first: the tool reports faster than its follower reads."""
+    """The number of events dropped here, oldest first, because the tool reports faster than the reader reads."""
 
     events: int
 
 
 @dataclass(frozen=True, slots=True)
 class Awaiting:
-    """The call waits for a person's yes. id: of the question. digest: of what would run. expires: UTC, ISO 8601."""
+    """The call waits for a person's approval. id: of the request. digest: of the call. expires: UTC, ISO 8601."""
 
     id: str
     digest: str

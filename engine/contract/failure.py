@@ -1,11 +1,14 @@
-"""What went wrong, in four classes; the class decides what happens next (`engine.recovery`)."""
+"""Failures and their four classes. The class decides what happens next (`engine.recovery`)."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class FailureClass(StrEnum):
-    """RETRYABLE: try again. FATAL: replan. DIAGNOSTIC: the model can correct it. UNKNOWN: logged for a person."""
+    """What to do about a failure.
+
+    RETRYABLE: try again. FATAL: replan. DIAGNOSTIC: the model can correct it. UNKNOWN: logged for a person.
+    """
 
     RETRYABLE = "RETRYABLE"
     FATAL = "FATAL"
@@ -17,10 +20,10 @@ class FailureClass(StrEnum):
 class Failure:
     """One classified failure.
 
-    reason: a stable, short code such as ``"invalid_arguments"`` or ``"timeout"``; text for people is in the result.
-    retry_after: seconds the other side asked us to wait, if it did.
-    may_have_started: whether the tool's effect may have happened already.
-    replay_safe: whether the same call may be repeated without harm.
+    reason: a short, stable code such as ``"invalid_arguments"`` or ``"timeout"``. The text for people is in the result.
+    retry_after: seconds to wait before a retry, if the other side named a time.
+    may_have_started: whether the tool's effect may already have happened.
+    replay_safe: whether the same call can be repeated without harm.
     """
 
     failure_class: FailureClass
@@ -31,11 +34,11 @@ class Failure:
 
 
 class ToolFailure(Exception):
-    """Raised by a tool that knows what its failure means; it overrides the classification table.
+    """Raised by a tool that knows the class of its failure. Overrides the classification table.
 
-    end: what the audit says of why the call ended: a value of `sandbox.contract.End`, or ``"refused"``.
+    end: the `end` of the audit: a value of `sandbox.contract.End`, or ``"refused"``.
 
-    Of any exception, an attribute `most_repeats` bounds how often the call is repeated after it.
+    An attribute `most_repeats` of any exception limits how often the call is retried after it.
     """
 
     def __init__(
@@ -56,7 +59,7 @@ class ToolFailure(Exception):
         self.end = end
 
 
-REFUSED = "refused"  # the audit's end when nothing was run
+REFUSED = "refused"  # the audit's `end` when nothing was run
 
 
 def refusal(
@@ -66,7 +69,7 @@ def refusal(
     *,
     retry_after: float | None = None,
 ) -> ToolFailure:
-    """The failure of a call that was not run."""
+    """Create the failure of a call that was not run."""
     return ToolFailure(
         message,
         failure_class=failure_class,
@@ -78,12 +81,12 @@ def refusal(
 
 
 class ToolNotFound(LookupError):
-    """The registry was asked to execute a name it does not know. `engine.call` never raises this."""
+    """The registry was asked for an unknown name. `engine.call` never raises this."""
 
 
 class ConfigError(Exception):
-    """Something a person wrote cannot be used. The message says what, where, and what to do."""
+    """A configuration value or file is invalid. The message says what, where, and how to fix it."""
 
 
 class UnknownName(ConfigError):
-    """Somebody asked for a thing by a name that nothing has: an allow-list, an agent. The message names the nearest."""
+    """An unknown name, for example of an allow-list or an agent. The message suggests the nearest names."""

@@ -1,4 +1,4 @@
-"""`Guard`: what may keep a call from running, and hears how it ended. Policies, breakers and limits are guards."""
+"""`Guard`: decides whether a call may run, and is notified when it ends. Policies, breakers and limits are guards."""
 
 from collections.abc import Awaitable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from engine.contract.turn import Turn
 
 @dataclass(frozen=True, slots=True)
 class GuardRequest:
-    """A call whose tool is known. ts: when it began, UTC, ISO 8601."""
+    """A call whose tool has been found. ts: start time, UTC, ISO 8601."""
 
     call: ToolCall
     call_id: str
@@ -21,16 +21,25 @@ class GuardRequest:
 
 
 class Guard:
-    """Asked before a call runs, in the order of the pipeline's guards; one that refuses spares the others the question.
+    """Base class of guards. Guards are asked in the pipeline's order until one refuses.
 
-    A guard overrides what it cares for. Neither method may block: in the event loop, 25 microseconds are shared by the
-    whole pipeline.
+    Subclasses override the methods they need. Neither method may block: the whole pipeline takes about 25 microseconds
+    of the event loop per call.
     """
 
-    def admit(self, request: GuardRequest) -> Awaitable[None] | None:  # noqa: ARG002 -- for those who override it
-        """Let it run by returning, or when what was returned has been awaited. Raises ToolFailure to refuse it."""
+    def admit(self, request: GuardRequest) -> Awaitable[None] | None:  # noqa: ARG002 -- for subclasses
+        """Admit the call by returning None, or an awaitable that completes.
+
+        Raises:
+            ToolFailure: The call is refused.
+        """
         return None
 
     def ended(self, request: GuardRequest, failure: Failure | None, *, ran: bool) -> None:
-        """A call this guard admitted has ended. failure: as it was classified, before anything was made of it; None
-        for a success. ran: whether the tool was entered. Must not raise."""
+        """Handle the end of a call that this guard admitted. Must not raise.
+
+        Args:
+            request: The call.
+            failure: The failure as classified, before retries changed it; None for a success.
+            ran: Whether the tool was entered.
+        """

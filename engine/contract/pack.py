@@ -1,7 +1,7 @@
-"""`Pack`: what an entry point of the group ``knackbox.tool_sources`` gives the engine when it opens.
+"""`Pack`: what an entry point of the group ``knackbox.tool_sources`` adds to an engine.
 
-The entry point is ``async def open_pack(services: engine.app.services.Services) -> Pack``. Knackbox's own built-ins
-and skills come in by the same door as a company's.
+The entry point is ``async def open_pack(services: engine.app.services.Services) -> Pack``. Knackbox's own built-in
+tools and skills use the same entry point as third-party packs.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,14 +13,15 @@ from engine.contract.source import ToolSource
 
 
 async def nothing_to_close() -> None:
-    """For packs that hold nothing."""
+    """Do nothing. For packs without resources."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """sources: what it offers. provides: services its tools find on `ctx`, by class. aclose: called once at the end.
+    """An installed extension of the engine.
 
-    ports: the memory, model client or scheduler that it implements for every tool; of two packs the first wins.
+    sources: its tool sources. provides: services for tools (`ctx.need`), by class. aclose: called once when the engine
+    closes. ports: the memory, model client or scheduler that it implements; if several packs do, the first wins.
     """
 
     sources: tuple[ToolSource, ...] = ()

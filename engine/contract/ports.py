@@ -1,7 +1,7 @@
-"""Ports: services that calls are bound to, which packs implement: memory, a model client, a scheduler.
+"""Ports: services that packs implement and tools use: memory, a model client, a scheduler.
 
-A pack gives the engine one `Ports` (`Pack.ports`). The engine asks it for each call, with the call's turn, so that what
-a tool finds on its context already belongs to that turn's user and agent. A port that no pack implements is None.
+A pack provides one `Ports` (`Pack.ports`). The engine calls it with the turn of each call, so that the services in a
+tool's context belong to that turn's user and agent. A port that no pack implements is None.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ from engine.contract.turn import Turn
 
 @dataclass(frozen=True, slots=True)
 class MemoryEntry:
-    """One thing that is remembered. score: how well it fits the query, higher is better; 0 where none was asked."""
+    """One memory. score: relevance to the query, higher is better; 0 without a query."""
 
     id: str
     text: str
@@ -25,10 +25,10 @@ class MemoryEntry:
 
 
 class MemorySystem(Protocol):
-    """Long-term memory, as one call sees it: the memories of the turn's user, in the spaces its agent may see."""
+    """Long-term memory as seen by one call: memories of the turn's user, in the spaces that its agent may see."""
 
     async def recall(self, query: str, limit: int = 8) -> Sequence[MemoryEntry]:
-        """The memories nearest in meaning to the query, best first."""
+        """Return the memories most similar to the query, best first."""
         ...
 
     async def remember(self, text: str, space: str) -> str:
@@ -36,21 +36,25 @@ class MemorySystem(Protocol):
         ...
 
     async def forget(self, memory_id: str, space: str) -> bool:
-        """Delete a memory of a space. False when there is none of this id."""
+        """Delete a memory of a space. False if there is none with this id."""
         ...
 
 
 class LlmClient(Protocol):
-    """A language model, as one call may ask it."""
+    """A language model that tools can use."""
 
     async def complete(self, prompt: str, *, system: str = "", max_tokens: int | None = None) -> str:
-        """The model's answer to one prompt. Raises ToolFailure when the model cannot be asked."""
+        """Return the model's answer to one prompt.
+
+        Raises:
+            ToolFailure: The model cannot be reached.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduledTask:
-    """A call that will be made later. next_run: UTC; None when it will not run again."""
+    """A scheduled call. next_run: UTC; None if it will not run again."""
 
     id: str
     tool: str
@@ -60,29 +64,30 @@ class ScheduledTask:
 
 
 class Scheduler(Protocol):
-    """Calls made later, on behalf of the turn's user and agent and with no more than their rights."""
+    """Makes calls later, on behalf of the turn's user and agent, with at most their rights."""
 
     async def add(self, tool: str, arguments: Mapping[str, Any], schedule: str) -> ScheduledTask:
         """Schedule a call. schedule: a cron expression, ``every 15m``, or an ISO 8601 time for a single run.
 
-        Raises ToolFailure, DIAGNOSTIC, for a schedule that cannot be read.
+        Raises:
+            ToolFailure: The schedule is invalid (DIAGNOSTIC).
         """
         ...
 
     async def cancel(self, task_id: str) -> bool:
-        """Cancel a task. False when the user has none of this id."""
+        """Cancel a task. False if the user has none with this id."""
         ...
 
     async def tasks(self) -> Sequence[ScheduledTask]:
-        """The user's tasks, the next to run first."""
+        """Return the user's tasks, the next to run first."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """What makes each port for the calls of one turn; None for a port that is not implemented.
+    """Factories of the ports for a turn; None for a port that is not implemented.
 
-    The functions are called for every call, in the event loop, and must return within microseconds.
+    They are called for every call, in the event loop, and must return within microseconds.
     """
 
     memory_system: Callable[[Turn], MemorySystem] | None = None
@@ -90,7 +95,7 @@ class Ports:
     scheduler: Callable[[Turn], Scheduler] | None = None
 
     def or_else(self, other: "Ports") -> "Ports":
-        """These ports, and the other ones where these have none."""
+        """Return these ports, with missing ones taken from `other`."""
         return Ports(
             self.memory_system or other.memory_system,
             self.llm_client or other.llm_client,
@@ -103,7 +108,7 @@ NO_PORTS = Ports()
 
 @dataclass(frozen=True, slots=True)
 class BoundedMemory:
-    """A `MemorySystem` that shows nothing outside of the spaces its agent may see, whatever it is given."""
+    """A wrapper that restricts a `MemorySystem` to the spaces that the agent may see."""
 
     behind: MemorySystem
     spaces: Globs
@@ -123,5 +128,5 @@ class BoundedMemory:
 
     def _refuse_unseen(self, space: str) -> None:
         if not sees(self.spaces, space):
-            text = f"The memory space {space[:100]!r} is not one of this agent's. Nothing was changed."
+            text = f"This agent may not use the memory space {space[:100]!r}. Nothing was changed."
             raise refusal(text, "denied", FailureClass.FATAL)

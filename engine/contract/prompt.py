@@ -1,6 +1,6 @@
-"""`PromptSpec`: a template with named places, and `render`, which fills them and does nothing else (REG-6).
+"""`PromptSpec`: a prompt template with named variables, and `render`, which substitutes them (REG-6).
 
-`str.format` would let a template read attributes and items of the values it is given; this one knows names alone.
+Unlike `str.format`, a template cannot read attributes or items of the values.
 """
 
 import re
@@ -15,18 +15,19 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class TemplateError(ValueError):
-    """A template that asks for more than names, or whose braces do not match."""
+    """A template that contains more than names of variables, or unmatched braces."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptSpec:
     """One prompt.
 
-    template: text with ``{name}`` for each variable; ``{{`` and ``}}`` are braces.
-    variables: the names it takes. locale: of the text, such as ``"en"``; "" where that does not matter.
-    safety_class: of what the prompt makes a model do. desc: for people who choose one.
+    template: text with ``{name}`` for each variable; ``{{`` and ``}}`` are literal braces.
+    variables: the names of its variables. locale: of the text, such as ``"en"``; "" for any.
+    safety_class: of what the prompt makes a model do. desc: a description for people.
 
-    Raises TemplateError for a template that cannot be rendered, or that names a variable that is not listed.
+    Raises:
+        TemplateError: The template cannot be rendered, or uses a variable that is not listed.
     """
 
     spec_id: str
@@ -40,17 +41,18 @@ class PromptSpec:
     def __post_init__(self) -> None:
         unlisted = [name for name in names_in(self.template) if name not in self.variables]
         if self.variables and unlisted:
-            raise TemplateError(f"the template names {', '.join(unlisted)}, which variables does not list")
+            raise TemplateError(f"the template uses {', '.join(unlisted)}, which `variables` does not list")
 
     def render(self, values: Mapping[str, Any]) -> str:
-        """The text. A variable without a value stays visible as ``{name}``; values are never read as templates."""
+        """Return the text. A variable without a value remains as ``{name}``; values are not treated as templates."""
         return render(self.template, values)
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
-    """The template with `str` of each value in its place, in one pass. Raises TemplateError.
+    """Return the template with each variable replaced by `str` of its value, in one pass.
 
-    Attributes, items, conversions and format specs are refused, whether or not there is a value for them.
+    Raises:
+        TemplateError: The template uses attributes, items, conversions or format specs, or has unmatched braces.
     """
 
     def fill(match: re.Match[str]) -> str:
@@ -64,14 +66,18 @@ def render(template: str, values: Mapping[str, Any]) -> str:
 
 
 def names_in(template: str) -> list[str]:
-    """The variables of a template, each once, in order. Raises TemplateError."""
+    """Return the variables of a template, without duplicates, in order.
+
+    Raises:
+        TemplateError: The template is invalid.
+    """
     parts = (match.group() for match in _PART.finditer(template))
     return list(dict.fromkeys(_name(part) for part in parts if part not in {"{{", "}}"}))
 
 
 def _name(part: str) -> str:
     if part in {"{", "}"}:
-        raise TemplateError(f"a single {part} stands in the template; write {part}{part} for the character")
+        raise TemplateError(f"single {part} in the template; write {part}{part} for the character")
     if not _NAME.fullmatch(part[1:-1]):
-        raise TemplateError(f"{part[:80]} is not the name of a variable; a template may name variables, nothing else")
+        raise TemplateError(f"{part[:80]} is not the name of a variable; a template can only contain variables")
     return part[1:-1]

@@ -1,4 +1,4 @@
-"""`ToolCall` in, `ToolResult` out. Every call that was asked for gets exactly one result."""
+"""`ToolCall` and `ToolResult`. Every call gets exactly one result."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,11 +9,12 @@ from engine.contract.failure import Failure
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What tools and the evaluation gate know of the message behind a call (TAG-3, ACCESS-7). The host gives it.
+    """The message behind a call, for tools and the evaluation gate (TAG-3, ACCESS-7). Provided by the host.
 
-    raw_arg: all that followed the prefix of a tag. user_message: what the model answers with this call. user: who wrote
-    it; the call is made for this user, and counts against this user's limits. kb_context: what was looked up for it.
-    confidence: of the answer, 0 to 1. 0 where the host does not say, so that silence never passes for confidence.
+    raw_arg: the text after the prefix of a tag. user_message: the message that the model is answering.
+    user: its author. The call is made for this user and counts against this user's limits.
+    kb_context: knowledge retrieved for the message.
+    confidence: of the answer, 0 to 1. 0 if the host does not say, so that a missing value never counts as confidence.
     """
 
     raw_arg: str = ""
@@ -26,7 +27,7 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call as a model or a person asked for it. context: of the message behind it, where the host gave one."""
+    """One call as requested by a model or a person. context: the message behind it, if the host provides it."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -38,9 +39,10 @@ class ToolCall:
 class Audit:
     """The engine's own record of a call.
 
-    data: what the tool added by `CallContext.audit`, a JSON object of some kilobytes at most. The rest is the engine's.
-    end: why it ended: a value of `sandbox.contract.End`, or ``"refused"`` when nothing was run, or ``"replayed"`` when
-        it is the result of an earlier call with the same key.
+    data: what the tool added through `CallContext.audit`, a JSON object of a few kilobytes at most. All other fields
+        are set by the engine.
+    end: why the call ended: a value of `sandbox.contract.End`, ``"refused"`` if nothing was run, or ``"replayed"`` if
+        the result is that of an earlier call with the same key.
     """
 
     tool: str = ""
@@ -49,17 +51,17 @@ class Audit:
     duration_ms: float = 0.0
     attempts: int = 0
     end: str = ""
-    risk: str = "LOW"  # LOW, MEDIUM or HIGH: how much it may cost if the call was a mistake
+    risk: str = "LOW"  # LOW, MEDIUM or HIGH: the possible damage if the call was a mistake
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What became of a call.
+    """The result of a call.
 
-    output: the structured value, for programs. message: text for the model; None means silent.
-    error: what went wrong and what to do, one paragraph at most, plus bounded details; empty on success.
-    side_effects: what *did* happen, such as ``"created:report.csv"``.
+    output: the structured value, for programs. message: text for the model; None for no message.
+    error: what went wrong and what to do, at most one paragraph plus bounded details; empty on success.
+    side_effects: the effects that actually happened, such as ``"created:report.csv"``.
     """
 
     success: bool
@@ -72,5 +74,5 @@ class ToolResult:
 
     @property
     def text(self) -> str:
-        """What a model reads: the message, or the error."""
+        """The text for the model: the message, or the error."""
         return (self.message or "") if self.success else (self.error or self.message or "")

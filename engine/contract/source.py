@@ -1,6 +1,6 @@
-"""The central abstraction: a `ToolSource` offers tools. Built-ins, skills, modules and packs are all just sources.
+"""`Tool` and `ToolSource`, the central abstractions. Built-in tools, skills, modules and packs are all sources.
 
-Cross-cutting behaviour (filter, prefix, approve, observe) is a small wrapper around a source, never a branch in one.
+Cross-cutting behaviour (filter, prefix, approve, observe) is a small wrapper around a source, not a branch in one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,10 +15,10 @@ from engine.contract.turn import Turn
 
 @runtime_checkable
 class Tool(Protocol):
-    """A frozen spec and one way to run it.
+    """A tool: a frozen spec and an async function.
 
-    `run` may return any JSON-like value, a `Produced` (value with message and side effects), or raise; the
-    pipeline makes exactly one `ToolResult` of it.
+    `run` may return any JSON-like value or a `Produced` (a value with message and side effects), or raise. The pipeline
+    turns either into exactly one `ToolResult`.
     """
 
     @property
@@ -29,17 +29,17 @@ class Tool(Protocol):
 
 @runtime_checkable
 class RedirectingTool(Tool, Protocol):
-    """A static tool whose calls are calls of another tool, which then gets the deadline, the policy and the audit."""
+    """A static tool whose calls are redirected to another tool. Deadline, policy and audit are those of the target."""
 
     def redirect(self, call: ToolCall) -> ToolCall | None:
-        """The call it stands for; None to be called itself."""
+        """Return the target call, or None to run this tool itself."""
         ...
 
 
-class NoTools(tuple[Tool, ...]):  # noqa: SLOT001 -- a tuple can have no slots that hold anything
-    """What a source may give in place of an answer that is empty, or lacks something, so that the list can say why.
+class NoTools(tuple[Tool, ...]):  # noqa: SLOT001 -- a subclass of tuple cannot have nonempty slots
+    """An empty or incomplete list of tools, with the reason why something is missing.
 
-    what: it would have offered.
+    what: the tools that are missing. why: the reason.
     """
 
     what: str
@@ -47,7 +47,7 @@ class NoTools(tuple[Tool, ...]):  # noqa: SLOT001 -- a tuple can have no slots t
 
     @classmethod
     def because(cls, what: str, why: str, tools: Iterable[Tool] = ()) -> "NoTools":
-        """tools: what there is all the same."""
+        """Create the list. tools: the tools that are available nevertheless."""
         none = cls(tools)
         none.what, none.why = what, why
         return none
@@ -55,26 +55,27 @@ class NoTools(tuple[Tool, ...]):  # noqa: SLOT001 -- a tuple can have no slots t
 
 @runtime_checkable
 class ToolSource(Protocol):
-    """Something that has tools."""
+    """Offers tools for turns, and finds tools by name."""
 
     @property
     def name(self) -> str: ...
 
     async def tools(self, turn: Turn) -> Sequence[Tool]:
-        """What it offers for this turn, in a stable order.
+        """Return the tools for this turn, in a stable order.
 
-        The very tuple it gave before says that nothing changed, and saves looking at it again; a list is always read.
+        Returning the same tuple object again means that nothing has changed, so the caller can skip it. A list is
+        always read.
         """
         ...
 
     async def find(self, name: str) -> Tool | None:
-        """The tool of exactly this name or alias, whether or not it is on this turn's list."""
+        """Return the tool of exactly this name or alias, whether or not it is offered in this turn."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A tool found for a query. fit: how likely it is that it is of use, from 0 to 1; comparable between sources."""
+    """A tool found for a query. fit: the probability that it is useful, 0 to 1; comparable between sources."""
 
     tool: Tool
     fit: float
@@ -82,7 +83,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """What a source found for a query, best first. gap: what could not be searched, and why; "" for nothing."""
+    """Tools that a source found for a query, best first. gap: what could not be searched, and why; "" for nothing."""
 
     found: tuple[Match, ...] = ()
     gap: str = ""
@@ -90,23 +91,23 @@ class Matches:
 
 @runtime_checkable
 class PagedSource(ToolSource, Protocol):
-    """A source with so many tools that a caller reads them a page at a time, or only those it asks for.
+    """A source with so many tools that callers read them page by page, or search them.
 
-    The methods below cover the tools that `tools` gives without a query. None of these tools has an alias.
+    The methods cover the tools that `tools` returns without a query. None of these tools has an alias.
     """
 
     async def page(self, after: str, limit: int) -> Sequence[Tool]:
-        """The next tools by name, `limit` at most; fewer only at the end. after: the last name of the page before."""
+        """Return up to `limit` tools by name; fewer only at the end. after: the last name of the previous page."""
         ...
 
     async def search(self, query: str, limit: int) -> Matches:
-        """The tools nearest to a query."""
+        """Return the tools that best match a query."""
         ...
 
     async def listed(self, name: str) -> Tool | None:
-        """The tool of exactly this name."""
+        """Return the tool of exactly this name."""
         ...
 
     async def names(self) -> Sequence[str]:
-        """The names of all of them, sorted."""
+        """Return all names, sorted."""
         ...

@@ -1,4 +1,4 @@
-"""Spaces: names under which memories are kept and changes are announced, such as ``shared:household``."""
+"""Spaces: namespaces for memories and change events, such as ``shared:household``."""
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -8,15 +8,15 @@ DEFAULT_SPACE = "default"
 
 
 def sees(globs: Globs | None, space: str) -> bool:
-    """Whether any of the globs matches the space. None sees every space, an empty tuple none."""
+    """Whether any glob matches the space. None matches every space, an empty tuple none."""
     return globs is None or any(fnmatchcase(space, glob) for glob in globs)
 
 
 def narrowed(one: Globs | None, other: Globs | None) -> Globs | None:
-    """Globs that match no space but those which both match.
+    """Return globs that only match spaces which both sides match.
 
-    A glob is kept when a glob of the other side matches everything it matches. Of two globs that merely overlap
-    (``a*`` and ``*b``) neither is kept: it is the careful answer.
+    A glob is kept if a glob of the other side covers it. If two globs merely overlap (``a*`` and ``*b``) neither is
+    kept, which errs on the safe side.
     """
     if one is None or other is None or one == other:
         return other if one is None else one
@@ -25,5 +25,5 @@ def narrowed(one: Globs | None, other: Globs | None) -> Globs | None:
 
 
 def _covered(glob: str, by: Sequence[str]) -> bool:
-    # Read as a name, a glob is matched by a wider one whose only wildcard is the star: `a?` by `a*`.
+    # Treated as a name, a glob matches a wider one whose only wildcard is the star: `a?` matches `a*`.
     return any(glob == wider or (not set(wider) & set("?[") and fnmatchcase(glob, wider)) for wider in by)

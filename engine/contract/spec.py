@@ -1,6 +1,6 @@
-"""`ToolSpec`: everything the engine, a policy or a model may need to know about a tool before it is called.
+"""`ToolSpec`: everything the engine, a policy or a model needs to know about a tool before it is called.
 
-It is the one noun for that: what other frameworks keep apart as a tool's metadata is the spec, too.
+It includes what other frameworks call a tool's metadata.
 """
 
 import re
@@ -17,7 +17,7 @@ Band = Literal["GREEN", "AMBER", "RED"]
 
 
 class Origin(StrEnum):
-    """Where a tool comes from. The active list is ordered by it: static, then acquired, then composed."""
+    """Where a tool comes from. The active list is sorted by it: static, then acquired, then composed."""
 
     STATIC = "static"
     ACQUIRED = "acquired"
@@ -26,7 +26,7 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Annotations:
-    """What a call may do to the world. Missing knowledge is the cautious answer, so all default to False."""
+    """What a call may do to the world. Every annotation defaults to False."""
 
     read_only: bool = False
     destructive: bool = False
@@ -34,18 +34,18 @@ class Annotations:
     requires_confirmation: bool = False
 
 
-DERIVED = Annotations()  # by identity: an author who says nothing lets them follow from the category
-# `ToolSpec.meta` key: the tool's module says that it only reads. Its calls may be repeated; nothing else follows.
+DERIVED = Annotations()  # compared by identity: without annotations they are derived from the category
+# `ToolSpec.meta` key: the tool's module declares it read-only. Its calls may be repeated; nothing else follows.
 DECLARED_READ_ONLY = "declared_read_only"
 _WORD = re.compile(r"[^a-z]+")
 _DESTRUCTIVE = frozenset({"write", "delete", "terminal"})
-_CODE_CHANGES = frozenset({"code", "changes"})  # the category `code_changes`: edits of source files
+_CODE_CHANGES = frozenset({"code", "changes"})  # the category `code_changes`: edits source files
 
 
 def annotations_for(category: str) -> Annotations:
-    """What a tool of this category may do, when nobody said: ``"search"`` reads, ``"code_changes"`` destroys.
+    """Derive annotations from a category: ``"search"`` is read-only, ``"code_changes"`` is destructive.
 
-    From the words of the category, never from the tool's name: its author picked that for a model to read.
+    The tool's name is ignored, because authors choose it for models to read.
     """
     words = frozenset(_WORD.split(category.lower()))
     destructive = not words.isdisjoint(_DESTRUCTIVE) or words >= _CODE_CHANGES
@@ -58,10 +58,10 @@ def annotations_for(category: str) -> Annotations:
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """How a model calls a tool by a line of its answer, ``PREFIX: arguments``, instead of a tool call (TAG-1).
+    """Lets a model call a tool with a line of its answer, ``PREFIX: arguments`` (TAG-1).
 
-    arg_pattern: what follows the prefix, in RE2's syntax. arg_groups: the argument each of its groups is, in order.
-    prompt_example: a whole line, shown to the model. strip_from_display: people do not see the line.
+    arg_pattern: a pattern for the text after the prefix, in RE2 syntax. arg_groups: the argument names of its groups,
+    in order. prompt_example: a complete line, shown to the model. strip_from_display: hide the line from people.
     """
 
     tag_prefix: str
@@ -73,21 +73,22 @@ class Tag:
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """One tool, described.
+    """The specification of a tool.
 
     parameters: JSON Schema (2020-12) of the arguments object.
-    annotations: as given, else what follows from the category (`annotations_for`).
-    requires: configuration that must be present (``"image_client"``); without it the tool is not offered.
-    features: what the model client must be able to do (``"vision"``).
-    side_effects: what a call *may* do (``"filesystem_write"``); what it did is on the result.
-    timeout_s: deadline over all attempts of one call, seconds.
-    tag: how it is called by a line of text, for models that are not given tools.
-    required_permission: of the user. caps_required: what the agent must hold.
-    cooldown_seconds, daily_limit: between two calls of a user, and per user and UTC day; 0 means none.
-    requires_gate: the eval gate is asked before it runs.
-    id: stable, also when the tool gets another name; the name, unless given.
-    adapter_path: where its code is, as ``package.module:attribute``, for one that an operator registered.
-    returns: JSON Schema (2020-12) of `ToolResult.output`; None where the tool does not say.
+    annotations: derived from the category (`annotations_for`) unless given.
+    requires: required configuration (``"image_client"``); without it the tool is not offered.
+    features: required features of the model client (``"vision"``).
+    side_effects: the possible effects of a call (``"filesystem_write"``). The actual ones are on the result.
+    timeout_s: deadline over all attempts of one call, in seconds.
+    tag: how to call it with a line of text, for models without tool calls.
+    required_permission: the user's minimum permission. caps_required: capabilities that the agent must hold.
+    cooldown_seconds, daily_limit: minimum interval between two calls of a user, and calls per user and UTC day; 0 for
+        no limit.
+    requires_gate: the evaluation gate is asked before the tool runs.
+    id: a stable id, kept when the tool is renamed. Defaults to the name.
+    adapter_path: the location of its code, as ``package.module:attribute``, for tools registered by an operator.
+    returns: JSON Schema (2020-12) of `ToolResult.output`, or None if unspecified.
     """
 
     name: str
@@ -120,7 +121,7 @@ class ToolSpec:
     returns: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        """Settle what was left open, once, so that no call has to."""
+        """Fill in the defaults that depend on other fields."""
         if not self.id:
             object.__setattr__(self, "id", self.name)
         if self.annotations is DERIVED:
@@ -128,7 +129,7 @@ class ToolSpec:
 
     @property
     def summary(self) -> str:
-        """The short description: as given, or the first sentence of the long one."""
+        """The short description, or the first sentence of the long one."""
         if self.short_description:
             return self.short_description
         first = self.description.strip().split("\n", 1)[0]
@@ -136,7 +137,7 @@ class ToolSpec:
 
     @property
     def replay_safe(self) -> bool:
-        """Whether a call may be repeated although the first attempt may have happened."""
+        """Whether a call may be repeated even if the first attempt may have taken effect."""
         if self.annotations.read_only or self.annotations.idempotent or self.idempotency_key_fields:
             return True
         return self.meta.get(DECLARED_READ_ONLY) is True

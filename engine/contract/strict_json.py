@@ -1,7 +1,7 @@
-"""Strict JSON: what is read can be written again, and what is written can be read, here and by every other reader.
+"""Strict JSON: every value that is read can be written, and every text that is written can be read by any JSON parser.
 
-Python's own reader takes `NaN`, turns `1e999` into infinity, lets the last of two equal keys win, and reads half of a
-character; its writer then makes of them what no reader takes. So a single number could cost a whole file.
+Python's `json` accepts `NaN`, turns `1e999` into infinity, keeps the last of duplicate keys, and accepts lone
+surrogates. Its writer then produces text that other parsers reject, so a single number could make a file unreadable.
 """
 
 import json
@@ -9,18 +9,23 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
-DEEPEST = 64  # lists and objects within each other; Python's own limit lies near 1,000
-MOST_DIGITS = 100  # of an integer; those of cryptography have 78
+DEEPEST = 64  # nesting of lists and objects; Python's own limit is about 1,000
+MOST_DIGITS = 100  # of an integer; 256-bit integers have 78
 
 
 class JsonError(ValueError):
-    """What is not strict JSON, or cannot be written as it, and why, in one line."""
+    """Text that is not strict JSON, or a value that cannot be written as such. The message is one line."""
 
 
 def read_json(data: bytes | str, deepest: int = DEEPEST) -> Any:
-    """The value. Raises JsonError, with line and column where there are any. The caller bounds the length.
+    """Parse strict JSON. The caller must limit the length.
 
-    deepest: levels of lists and objects that are taken.
+    Args:
+        data: The JSON text.
+        deepest: The maximum nesting of lists and objects.
+
+    Raises:
+        JsonError: The text is not strict JSON; with line and column where known.
     """
     try:
         text = data.decode("utf-8") if isinstance(data, bytes) else data
@@ -35,16 +40,20 @@ def read_json(data: bytes | str, deepest: int = DEEPEST) -> Any:
         raise JsonError(" ".join(str(error).split())[:300]) from error
     if too_deep(value, deepest):
         raise JsonError(_nested(deepest))
-    if "\\u" in text:  # half of a character can only be written so
+    if "\\u" in text:  # a lone surrogate can only be written as an escape
         try:
             json.dumps(value, ensure_ascii=False).encode("utf-8")
         except UnicodeEncodeError:
-            raise JsonError("a text in it has half of a character (a lone surrogate)") from None
+            raise JsonError("a string in it contains a lone surrogate") from None
     return value
 
 
 def write_json(value: Any) -> str:
-    """The value as text that `read_json` reads: indented, keys in order, a newline at its end. Raises JsonError."""
+    """Return the value as text that `read_json` accepts: indented, sorted keys, a final newline.
+
+    Raises:
+        JsonError: The value has no strict JSON form.
+    """
     try:
         text = json.dumps(value, allow_nan=False, ensure_ascii=False, indent=2, sort_keys=True) + "\n"
         data = text.encode("utf-8")
@@ -57,7 +66,7 @@ def write_json(value: Any) -> str:
 
 
 def too_deep(value: Any, levels: int = DEEPEST) -> bool:
-    """Whether lists and objects are nested deeper than this. It does not recurse."""
+    """Whether lists and objects are nested deeper than `levels`. Does not recurse."""
     level = [value]
     for _ in range(levels):
         level = [inner for each in level for inner in _inside(each)]
@@ -65,7 +74,7 @@ def too_deep(value: Any, levels: int = DEEPEST) -> bool:
 
 
 def _nested(deepest: int) -> str:
-    return f"it is nested more than {deepest} deep"
+    return f"it is nested more than {deepest} levels deep"
 
 
 def _inside(value: Any) -> Iterator[Any]:
@@ -80,7 +89,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) < len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise JsonError(f"the key {twice[:80]!r} stands twice in one object")
+        raise JsonError(f"duplicate key {twice[:80]!r} in one object")
     return made
 
 
@@ -96,4 +105,4 @@ def _finite(text: str) -> float:
 
 
 def _no_number(text: str) -> NoReturn:
-    raise JsonError(f"{text} is no JSON number that can be kept")
+    raise JsonError(f"{text} is not a finite JSON number")

@@ -1,4 +1,4 @@
-"""`Turn`: what is known at the start of one turn. It decides which tools are offered and how calls are bound."""
+"""`Turn`: the input of one turn. It determines which tools are offered and how calls are bound."""
 
 from dataclasses import dataclass, field
 
@@ -11,14 +11,14 @@ from engine.contract.spec import Band, PermissionLevel
 class Turn:
     """One turn of one agent for one user.
 
-    query: the latest message; acquired skills are retrieved for it. None lists them all.
-    features: what the model client of this turn can do, such as ``"vision"``.
-    caps: what the agent holds (`ToolSpec.caps_required`). modules: those of the persona; None allows all.
-    allowed: the tools of the agent's allow-list (`Allowed.of` makes one of names and globs); None allows all.
-    memory_spaces: globs of the spaces whose memories the agent may see; None is all, () is none.
-    use_tool_search_flow: offer three tools by which all others are found (DISC-2), instead of the others.
-    log_tool_annotations: note what each call may do in the log of the process (ACCESS-10).
-    band: how careful to be. GREEN runs tools of every safety class, AMBER none of class HIGH, RED only those of LOW.
+    query: the latest message, used to retrieve acquired skills. None lists them all.
+    features: features of the turn's model client, such as ``"vision"``.
+    caps: capabilities of the agent (`ToolSpec.caps_required`). modules: modules of the persona; None allows all.
+    allowed: the agent's allow-list (`Allowed.of` creates one from names and globs); None allows all.
+    memory_spaces: globs of the spaces whose memories the agent may see; None for all, () for none.
+    use_tool_search_flow: offer three tools that find all others (DISC-2), instead of the others.
+    log_tool_annotations: log the annotations of each called tool (ACCESS-10).
+    band: GREEN runs tools of every safety class, AMBER of LOW and MEDIUM, RED only of LOW.
     """
 
     query: str | None = None
@@ -37,5 +37,5 @@ class Turn:
 
     @property
     def agent_key(self) -> str:
-        """User and agent as one text, different for any two agents of any users."""
+        """User and agent as one string that is unique to this pair."""
         return f"{len(self.user)}:{self.user}:{self.agent}"

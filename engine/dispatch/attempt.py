@@ -1,4 +1,4 @@
-"""The run stage: one deadline over all attempts of one call, and each attempt in its right place."""
+"""`Attempts`: the run stage. One deadline covers all attempts of a call."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ _log = logging.getLogger("knackbox.dispatch")
 
 
 class Attempts:
-    """Runs a tool until it succeeds, fails for good, or the deadline passes."""
+    """Runs a tool until it succeeds, fails permanently, or reaches its deadline."""
 
     def __init__(
         self,
@@ -39,9 +39,12 @@ class Attempts:
         self._facts = facts
 
     async def run(self, inflight: InFlightCall, tool: Tool, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
-        """What the tool returned. Raises what it raised last, or TimeoutError with `inflight.out_of_time` set.
+        """Return what the tool returned. The exception of its last attempt propagates.
 
-        A tool that is cancelled (deadline or caller) and raises something else instead is treated as cancelled.
+        A tool that is cancelled (by the deadline or the caller) and raises another exception is treated as cancelled.
+
+        Raises:
+            TimeoutError: The deadline passed; `inflight.out_of_time` is set.
         """
         self._in_flight.set_deadline(inflight, tool.spec.timeout_s)
         try:
@@ -52,7 +55,7 @@ class Attempts:
                     raise
                 return await self._retry(error, inflight, tool, ctx, arguments)
         except asyncio.CancelledError:
-            if inflight.stopping is Stop.DEADLINE and inflight.take_back():
+            if inflight.stopping is Stop.DEADLINE and inflight.uncancel():
                 raise TimeoutError from None
             raise
         finally:
@@ -69,7 +72,7 @@ class Attempts:
         except asyncio.CancelledError as error:
             if inflight.asked_to_stop:
                 raise
-            # Nobody asked: the tool cancelled itself, or awaited something that was cancelled.
+            # Nobody cancelled the call: the tool cancelled itself, or awaited something that was cancelled.
             raise ToolFailure(
                 f"{inflight.name} was cancelled from within, by itself or by something it waited for.",
                 failure_class=FailureClass.UNKNOWN,
@@ -89,7 +92,7 @@ class Attempts:
             return classify(error, self._facts(inflight))
 
         async def once_more() -> Any:
-            # Named as in the protocol of modules; one event for tools of every kind.
+            # The event name of the module protocol, used for all tools.
             _log.warning(
                 "tool_call_failed_retrying tool=%s call=%s attempt=%d",
                 inflight.name,
@@ -107,7 +110,7 @@ class Attempts:
 
 
 def _for_thread(ctx: CallContext) -> CallContext:
-    """The context for a worker thread: progress is told in the event loop, where its listeners live."""
+    """Return the context for a worker thread, whose progress is forwarded to the event loop."""
     if ctx.progress is no_progress:
         return ctx
     return replace(ctx, progress=FromThread(ctx.progress))

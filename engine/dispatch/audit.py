@@ -1,7 +1,7 @@
-"""`AuditTrail`: every call on record (CALL-10, CALL-13): a row in the call log and `ACTION_EXECUTED` in the event log.
+"""`AuditTrail`: records every call in the call log and, as `ACTION_EXECUTED`, in the event log (CALL-10, CALL-13).
 
-Rows are written together, 50 ms after the first: the last of them may be lost when the engine is killed. A call that
-changes something for good, or carries a key, is on record before it runs.
+Rows are written in batches, 50 ms after the first, so the last batch may be lost if the engine is killed. A destructive
+or keyed call is recorded before it runs.
 """
 
 import asyncio
@@ -27,17 +27,17 @@ _log = logging.getLogger("knackbox.dispatch")
 ACTION_EXECUTED = "ACTION_EXECUTED"
 FLUSH_S = 0.05
 _AFTER_FAILURE_S = 1.0
-_MOST_WAITING = 10_000  # rows that may wait: some 10 MB
+_MOST_WAITING = 10_000  # rows in the queue, about 10 MB
 
-# What goes by: a busy or unreachable database, a full disk.
+# Transient errors: a busy or unreachable database, a full disk.
 _PASSING = (StoreBusy, ConfigError, OSError, OperationalError)
 _Entry = tuple[ToolCall, ToolResult, Turn]
 
 
 class AuditTrail(Guard):
-    """A guard, for what is on record before it runs, and an observer, for the rest.
+    """A guard, for calls recorded before they run, and an observer, for the others.
 
-    A thread of its own writes: calls that never wait would keep a timer of the event loop from ever going off.
+    Writes in its own thread: calls that never yield would keep a timer of the event loop from firing.
     """
 
     def __init__(self, calls: CallLog, events: EventLog) -> None:
@@ -52,7 +52,7 @@ class AuditTrail(Guard):
         self._thread: threading.Thread | None = None
 
     def admit(self, request: GuardRequest) -> Awaitable[None] | None:
-        """Put a destructive or keyed call on record. Awaiting it raises what the records raise: then nothing runs."""
+        """Record a destructive or keyed call. If awaiting this fails, the call does not run."""
         spec = request.spec
         if not spec.annotations.destructive and not spec.idempotency_key_fields:
             return None
@@ -60,7 +60,7 @@ class AuditTrail(Guard):
         return asyncio.to_thread(self._calls.write, [row_of_start(request, risk)])
 
     def observe(self, call: ToolCall, result: ToolResult, turn: Turn) -> None:
-        """Note a result; it is written soon. Blocks only when calls are made faster than they can be written."""
+        """Queue a result for writing. Blocks only when calls are made faster than they can be written."""
         self._waiting.append((call, result, turn))
         if len(self._waiting) == 1:
             self._wake()

@@ -1,25 +1,25 @@
-"""`bounded`: what a tool added to the audit of its call, as a small JSON object (CALL-5)."""
+"""`bounded`: limits what a tool adds to the audit of its call to a small JSON object (CALL-5)."""
 
 import math
 from collections.abc import Mapping
 from typing import Any
 
-MOST_VALUES = 200  # of one call, nested ones among them
+MOST_VALUES = 200  # of one call, including nested values
 MOST_CHARACTERS = 4_000  # of all texts and keys together
 MOST_DEPTH = 6
-TRUNCATED = "truncated"  # the key that says that something was left out
+TRUNCATED = "truncated"  # the key that marks an incomplete object
 
 
 def bounded(data: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy with JSON values alone. What passes a bound is left out, and the key ``"truncated"`` says so.
+    """Return a copy with JSON values only. Values beyond a limit are dropped and ``"truncated"`` is set.
 
-    The work is bounded, too, whatever the tool put there. Never raises.
+    The work is bounded as well. Never raises.
     """
     copier = _Copier()
     copied: Any = {}
     try:
         copied = copier.copy(dict(data), MOST_DEPTH)
-    except Exception:  # noqa: BLE001 - a thread that was given up may still change it, and its values are a tool's objects
+    except Exception:  # noqa: BLE001 - an abandoned thread may still change it, and the values are a tool's objects
         copier.truncated = True
     return {**copied, TRUNCATED: True} if copier.truncated else copied
 
@@ -61,7 +61,7 @@ class _Copier:
 
 
 def _plain_number(value: Any) -> bool:
-    """Whether it is a number that every reader of JSON takes: finite, and no longer than 64 bits."""
+    """Whether every JSON reader accepts the number: finite, and at most 64 bits."""
     if isinstance(value, float):
         return math.isfinite(value)
     return isinstance(value, int) and value.bit_length() <= 64  # noqa: PLR2004 - see above

@@ -1,4 +1,4 @@
-"""Binding: a context for one call, and bound callables for code that drives tools by name."""
+"""Creates the context of a call, and callables bound to a turn for code that calls tools by name."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,20 +16,20 @@ BoundTool = Callable[..., Awaitable[ToolResult]]
 
 
 class BindContext(Protocol):
-    """Makes the context of one call."""
+    """Creates the context of one call."""
 
     def __call__(self, turn: Turn, call_id: str, progress: Callable[..., None], /) -> CallContext: ...
 
 
 class CallRunner(Protocol):
-    """What runs a call; `engine.dispatch.pipeline.Pipeline` does."""
+    """Runs a call. `engine.dispatch.pipeline.Pipeline` implements it."""
 
     async def call(self, call: ToolCall, turn: Turn, *, progress: Callable[..., None] = no_progress) -> ToolResult: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ContextBinder:
-    """The engine's live parts, and a context of them for each call."""
+    """Creates call contexts from the engine's components."""
 
     sandbox: Sandbox
     workspace: Workspace
@@ -70,10 +70,10 @@ class ContextBinder:
 
 
 def bind_tools(tools: Sequence[Tool], calls: CallRunner, turn: Turn) -> dict[str, BoundTool]:
-    """Name -> ``await f(**arguments) -> ToolResult``, each bound to the live context of `turn`.
+    """Return ``await f(**arguments) -> ToolResult`` for each tool, by name, bound to `turn`.
 
-    The callables go through the whole pipeline: they validate, keep deadlines and never raise for what a tool
-    did. They carry the tool's name and description as ``__name__`` and ``__doc__``.
+    The callables go through the whole pipeline: they validate arguments, enforce deadlines, and never raise because of
+    a failed tool. The tool's name and description become ``__name__`` and ``__doc__``.
     """
     return {tool.spec.name: _bound(tool, calls, turn) for tool in tools}
 

@@ -1,4 +1,4 @@
-"""The output cap: a model gets the head and the tail of a long text, and the path of the whole."""
+"""`OutputCap`: shortens long texts for a model to head and tail, and stores the full text in the workspace."""
 
 import logging
 import re
@@ -8,17 +8,17 @@ from engine.contract.context import Workspace
 
 _log = logging.getLogger("knackbox.dispatch")
 
-# Bytes of UTF-8 shown to the model of one result; about 4,000 tokens.
+# Bytes of UTF-8 of one result shown to the model; about 4,000 tokens.
 DEFAULT_CAP = 16 << 10
 FOLDER = PurePosixPath(".knackbox/outputs")
 
-# Room kept for the line between head and tail, and no name of a file longer than common filesystems allow.
+# Space reserved for the line between head and tail; the longest file name, below the limits of common file systems.
 _NOTICE_BYTES = 400
 _LONGEST_NAME = 100
 
 
 class OutputCap:
-    """Cuts texts longer than `cap` bytes and spills the whole to the workspace."""
+    """Shortens texts longer than `cap` bytes and writes the full text to the workspace."""
 
     def __init__(self, cap: int = DEFAULT_CAP) -> None:
         if cap < 2 * _NOTICE_BYTES:
@@ -26,13 +26,13 @@ class OutputCap:
         self._cap = cap
 
     def fits(self, text: str) -> bool:
-        """Whether the text may go to the model as it is."""
+        """Whether the text is short enough to be passed to the model unchanged."""
         return len(text) * 4 <= self._cap or len(text.encode("utf-8", "replace")) <= self._cap
 
     def cut(self, text: str, call_id: str, workspace: Workspace) -> str:
-        """Head, a line saying what was dropped and where the whole is, tail: at most `cap` bytes together.
+        """Return head, a notice of what was dropped and where the full text is, and tail: at most `cap` bytes.
 
-        Blocks: it writes a file. When that fails the line says so; what was kept is shown all the same.
+        Blocks, because it writes a file. If that fails, the notice says so.
         """
         data = text.encode("utf-8", "replace")
         if len(data) <= self._cap:
@@ -49,10 +49,12 @@ class OutputCap:
         return f"{head}\n[… {dropped} bytes dropped; {where} …]\n{tail}"
 
     def _spill(self, data: bytes, call_id: str, workspace: Workspace) -> str:
-        # Ids come from models and clients: as a file name they hold letters, digits, - and _ only.
+        # Ids come from models and clients, so only letters, digits, - and _ are kept for the file name.
         name = re.sub(r"[^A-Za-z0-9_-]", "_", call_id)[:_LONGEST_NAME] or "call"
         path, number = FOLDER / f"{name}.txt", 1
-        while (workspace.root / path).exists():  # an id used again must not replace what an earlier message points to
+        while (
+            workspace.root / path
+        ).exists():  # a repeated id must not overwrite a file that an earlier message refers to
             number += 1
             path = FOLDER / f"{name}-{number}.txt"
         workspace.write(str(path), data)

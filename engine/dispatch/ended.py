@@ -1,4 +1,4 @@
-"""`CallEnd`: how a call ended, before it is audited; also where no tool had a part in it: killed, refused, a fault."""
+"""`CallEnd`: how a call ended, before it is audited. Includes calls that were killed, refused or failed internally."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,12 +12,15 @@ from sandbox.contract import End
 
 OK = End.OK.value
 KILLED = End.KILLED.value
-REPLAYED = "replayed"  # when an earlier call with the same key has the result
+REPLAYED = "replayed"  # the result comes from an earlier call with the same key
 
 
 @dataclass(slots=True)
 class CallEnd:
-    """end: for the audit. cause: the failure as it was classified, before it was settled what to do about it."""
+    """How a call ended.
+
+    end: the audit's `end`. cause: the failure as classified, before retries changed it.
+    """
 
     end: str
     output: Any = None
@@ -29,25 +32,25 @@ class CallEnd:
 
 
 def succeeded(returned: Any) -> CallEnd:
-    """What a tool returned."""
+    """Return the end of a call whose tool returned."""
     output, message, side_effects = render(returned)
     return CallEnd(OK, output, message, "", None, side_effects)
 
 
 def substituted(name: str, cause: Failure, alternative: Alternative, instead: ToolResult) -> CallEnd:
-    """The success of an automatic alternative, which says whose it is."""
+    """Return the end of a call that an automatic alternative completed. Its message names the alternative."""
     said = f"{name} failed ({cause.reason}); {alternative.tool} was used instead."
     message = f"{said}\n{instead.message}" if instead.message else said
     return CallEnd(instead.audit.end, instead.output, message, side_effects=instead.side_effects, cause=cause)
 
 
 def replayed(first: ToolResult) -> CallEnd:
-    """The result of the first call with the same key."""
+    """Return the end of a call that repeats the result of the first call with the same key."""
     return CallEnd(REPLAYED, first.output, first.message, first.error, first.failure, first.side_effects)
 
 
 def killed(inflight: InFlightCall) -> CallEnd:
-    """Cancelled, by whoever."""
+    """Return the end of a cancelled call."""
     replay_safe = inflight.spec is not None and inflight.spec.replay_safe
     unsure = inflight.started and not replay_safe
     text = f"{inflight.name} was cancelled before it finished."
@@ -57,19 +60,19 @@ def killed(inflight: InFlightCall) -> CallEnd:
         may_have_started=inflight.started,
         replay_safe=replay_safe or not inflight.started,
     )
-    error = f"{text} It may have happened in part; check first." if unsure else text
+    error = f"{text} It may have taken effect in part; check before you repeat it." if unsure else text
     return CallEnd(KILLED, error=error, failure=failure, cause=failure)
 
 
 def fault(inflight: InFlightCall, error: Exception) -> CallEnd:
-    """A fault of the engine, not of the tool; the result says what can be said."""
-    text = f"The engine failed while it handled {inflight.name}: {type(error).__name__}. It is in the engine's log."
+    """Return the end of a call that failed because of an error in the engine, not in the tool."""
+    text = f"The engine failed while handling {inflight.name}: {type(error).__name__}. See the engine's log."
     failure = Failure(FailureClass.UNKNOWN, "engine_fault", may_have_started=inflight.started)
     return CallEnd(End.ERROR.value, error=text, failure=failure, cause=failure)
 
 
 def end_of(error: BaseException, inflight: InFlightCall) -> str:
-    """What the audit says of a failure."""
+    """Return the audit's `end` for a failure."""
     if isinstance(error, ToolFailure):
         return error.end
     if inflight.out_of_time:

@@ -1,4 +1,4 @@
-"""A schema violation in words a model can act on: which field, what was given, what is expected."""
+"""Explains schema violations to a model: which field, what was given, what is expected."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ _LIMITS = {
 
 
 def explain(errors: Iterable[ValidationError], schema: Mapping[str, Any], whole: str = "arguments") -> list[str]:
-    """One line for each of the first `MOST_ERRORS` violations. whole: what the value as a whole is called."""
+    """Return one line for each of the first `MOST_ERRORS` violations. whole: the name of the value as a whole."""
     lines: list[str] = []
     for error in errors:
         if len(lines) == MOST_ERRORS:
@@ -56,7 +56,7 @@ def _line(error: ValidationError, schema: Mapping[str, Any], whole: str) -> str:
 
 
 def _deepest(error: ValidationError) -> ValidationError:
-    """Of a union, the fault inside the one branch that the value went into; else the union's own."""
+    """Return the error inside the single union branch that the value entered, or else the union's own error."""
     branches = error.kind.as_dict().get("context") or [] if error.kind.name in {"anyOf", "oneOf"} else []
     entered = [branch[0] for branch in branches if branch and len(branch[0].instance_path) > len(error.instance_path)]
     return _deepest(entered[0]) if len(entered) == 1 else error

@@ -1,4 +1,4 @@
-"""`FromThread`: a listener of the event loop, told from a worker thread."""
+"""`FromThread`: forwards progress from a worker thread to a listener in the event loop."""
 
 import asyncio
 from collections import deque
@@ -8,12 +8,12 @@ from functools import partial
 from engine.contract.context import HearsOutput
 from engine.contract.events import StreamName
 
-# Reports that wait for the loop. A tool that reports in a tight loop loses its oldest, not the memory of the engine.
+# Reports queued for the loop. A tool that reports in a tight loop loses the oldest and cannot exhaust memory.
 MOST_WAITING = 1024
 
 
 class FromThread:
-    """Called in a thread, tells in the loop it was made in, in order. Never blocks."""
+    """Called in a thread; calls the listener in the loop it was created in, in order. Never blocks."""
 
     def __init__(self, listener: Callable[..., None]) -> None:
         self._listener = listener
@@ -26,7 +26,7 @@ class FromThread:
         self._tell(partial(self._listener, message, fraction))
 
     def output(self, stream: StreamName, text: str) -> None:
-        """Who hears progress alone is told output as that."""
+        """Forward output. A listener that only accepts progress gets it as progress."""
         told = partial(self._listener, text) if self._output is None else partial(self._output, stream, text)
         self._tell(told)
 
@@ -37,6 +37,6 @@ class FromThread:
             self._loop.call_soon_threadsafe(self._drain)
 
     def _drain(self) -> None:
-        self._asked = False  # first: what comes from now on asks again
+        self._asked = False  # first, so that later reports schedule another run
         for _ in range(len(self._waiting)):
-            self._loop.call_soon(self._waiting.popleft())  # each alone, since a listener may raise
+            self._loop.call_soon(self._waiting.popleft())  # one callback each, since a listener may raise

@@ -1,4 +1,4 @@
-"""`InFlightCall`: one call between its start and its result, and who asked it to stop."""
+"""`InFlightCall`: the state of a call between its start and its result."""
 
 import asyncio
 import math
@@ -11,7 +11,7 @@ from engine.contract.spec import ToolSpec
 
 
 class Stop(StrEnum):
-    """Why the engine itself stops a call. A waiter that is cancelled by its own canceller is neither."""
+    """Why the engine stops a call. Cancellation of the waiting task by others is neither of these."""
 
     KILLED = "killed"  # Pipeline.cancel
     DEADLINE = "deadline"
@@ -19,16 +19,19 @@ class Stop(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class InFlightCall:
-    """One call in flight. Mutable: the stages fill it in as they go.
+    """One call in flight. Mutable: the stages fill it in.
 
-    name: as asked for. cancelling: how often the waiting task had been asked to cancel before this call began.
-    ts, t0: start on the wall clock (ISO 8601) and on the monotonic one.
-    deadline: on the event loop's clock; infinite outside of the run stage.
-    stopping: set from the moment the engine asks the task to stop until `take_back`. out_of_time: the deadline
-    did it. started: the tool itself was entered. settled: the tool is done, so it is too late to cancel.
-    request: what guards are asked about, once the tool is known. admitted: how many of
-    them said yes. keyed: it holds its key, and what comes of it must be kept. ctx: what the tool was given, once it is
-    about to run. patient: when there is no free box, it is tried again later.
+    name: the requested name, which may be an alias.
+    cancelling: the waiting task's `cancelling()` count when the call began.
+    ts, t0: start time on the wall clock (ISO 8601) and on the monotonic clock.
+    deadline: on the event loop's clock; infinite outside the run stage.
+    stopping: set while the engine has asked the task to stop, until `uncancel`.
+    out_of_time: the deadline has passed.
+    started: the tool was entered. settled: the tool is done, so the call can no longer be cancelled.
+    request: passed to guards, once the tool is known. admitted: how many guards have admitted the call.
+    keyed: the call holds its idempotency key, so its result must be stored.
+    ctx: the tool's context, once it is about to run.
+    patient: retry when no box is free.
     """
 
     call_id: str
@@ -51,24 +54,25 @@ class InFlightCall:
     patient: bool = True
 
     def enter(self) -> None:
-        """The tool's own code begins; called in a worker thread for a tool that blocks."""
+        """Mark the tool as started. Called in the worker thread if the tool blocks."""
         self.started = True
 
     def stop(self, why: Stop) -> None:
-        """Ask the waiting task to stop, on the engine's own account."""
+        """Cancel the waiting task on behalf of the engine."""
         self.stopping = why
         self.task.cancel()
 
     @property
     def asked_to_stop(self) -> bool:
-        """Whether somebody, the engine or the waiter's own canceller, has asked the task to stop."""
+        """Whether the engine or anyone else has cancelled the task since the call began."""
         return self.task.cancelling() > self.cancelling
 
-    def take_back(self) -> bool:
-        """After a CancelledError: undo the engine's own request. True when nobody else asked, so that the call can
-        go on to a result; False when the waiting task is being cancelled, and the error must go on.
+    def uncancel(self) -> bool:
+        """Undo the engine's own cancellation request after a CancelledError, as `asyncio.timeout` does.
 
-        The same way `asyncio.timeout` tells its own cancellation from another's.
+        Returns:
+            True if nobody else cancelled the task, so the call can produce a result. False if the CancelledError must
+            propagate.
         """
         if self.stopping is not None:
             self.stopping = None

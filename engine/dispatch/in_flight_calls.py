@@ -1,4 +1,4 @@
-"""All calls in flight: entering and leaving, cancelling one by its id, and their deadlines on one shared timer."""
+"""`InFlightCalls`: tracks running calls, cancels them by id, and enforces their deadlines with one shared timer."""
 
 import asyncio
 import math
@@ -8,14 +8,14 @@ from engine.contract.context import Clock
 from engine.contract.result import ToolCall
 from engine.dispatch.in_flight_call import InFlightCall, Stop
 
-_POLL_S = 0.005  # between two looks at whether cancelled calls have ended; only when an engine closes
+_POLL_S = 0.005  # poll interval while a closing engine waits for cancelled calls
 
 
 class InFlightCalls:
     """The calls in flight of one engine, in one event loop.
 
-    Deadlines share one timer, set for the earliest: `asyncio.timeout` for each call would cost 7 us, a quarter of
-    the whole pipeline, and leave a cancelled timer behind in the loop.
+    Deadlines share one timer, set for the earliest. One `asyncio.timeout` per call would cost 7 us, a quarter of the
+    whole pipeline, and leave a cancelled timer in the loop.
     """
 
     def __init__(self, clock: Clock, new_id: Callable[[], str]) -> None:
@@ -26,7 +26,7 @@ class InFlightCalls:
         self._timer_at = math.inf
 
     def start(self, call: ToolCall) -> InFlightCall:
-        """Enter a call. An id that is in flight already (callers choose them) gets a suffix."""
+        """Add a call. Callers choose ids, so one that is already in flight gets a suffix."""
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("A tool call needs a running asyncio task.")
@@ -39,10 +39,10 @@ class InFlightCalls:
         return inflight
 
     def end(self, inflight: InFlightCall) -> None:
-        """Leave. A tool that ignored its cancellation and finished leaves no trace of that on the waiting task."""
+        """Remove a call. Clears a cancellation request that the tool ignored from the waiting task."""
         del self._by_id[inflight.call_id]
         if inflight.stopping is not None:
-            inflight.take_back()
+            inflight.uncancel()
 
     def set_deadline(self, inflight: InFlightCall, timeout_s: float) -> None:
         """Stop the call `timeout_s` seconds from now, unless `clear_deadline` comes first."""
@@ -52,12 +52,16 @@ class InFlightCalls:
             self._set_timer(loop, inflight.deadline)
 
     def clear_deadline(self, inflight: InFlightCall) -> None:
-        """The timer stays: it finds nothing late, or is of use to the next call."""
+        """Remove the deadline. The timer stays set: it will find nothing late, or serve the next call."""
         inflight.deadline = math.inf
 
     def cancel(self, call_id: str) -> bool:
-        """Cancel one call; its waiter gets a result with end ``killed``. False when there is nothing to cancel:
-        the id is unknown, the tool is done, it is being stopped already, or the call asks to cancel itself."""
+        """Cancel one call; its waiter gets a result with end ``killed``.
+
+        Returns:
+            False if there is nothing to cancel: the id is unknown, the tool is done, the call is already being
+            stopped, or the call tries to cancel itself.
+        """
         inflight = self._by_id.get(call_id)
         if (
             inflight is None
@@ -70,11 +74,11 @@ class InFlightCalls:
         return True
 
     def cancel_all(self) -> int:
-        """Cancel every call in flight; how many were cancelled."""
+        """Cancel every call in flight and return how many were cancelled."""
         return sum(self.cancel(call_id) for call_id in list(self._by_id))
 
     async def close(self, grace_s: float) -> bool:
-        """Cancel all, and wait until none of another task is in flight; False when some still are after `grace_s`."""
+        """Cancel all calls and wait for those of other tasks. False if some still run after `grace_s`."""
         self.cancel_all()
         own = asyncio.current_task()
         end = self._clock.monotonic() + grace_s
@@ -99,7 +103,7 @@ class InFlightCalls:
         self._timer = loop.call_at(when, self._stop_late, loop)
 
     def _stop_late(self, loop: asyncio.AbstractEventLoop) -> None:
-        """The timer: stop what is late, and set it for the next."""
+        """Stop calls past their deadline, and set the timer for the next deadline."""
         self._timer, self._timer_at = None, math.inf
         now, following = loop.time(), math.inf
         for inflight in self:

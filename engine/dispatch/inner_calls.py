@@ -1,7 +1,7 @@
-"""`InnerCalls`: for tools whose work is calls of other tools. Each goes through the whole pipeline, as any call does.
+"""`InnerCalls`: lets tools call other tools. Each inner call goes through the whole pipeline.
 
-So a tool of tools is no way around a policy: allow-lists, limits, approvals and the audit see every inner call, under
-the turn of the outer one. An inner call's id begins with that of the call it is part of.
+A composite tool therefore cannot bypass a policy: allow-lists, limits, approvals and the audit apply to every inner
+call, under the turn of the outer one. The id of an inner call begins with the id of its outer call.
 """
 
 from collections.abc import Awaitable, Callable
@@ -15,11 +15,11 @@ from engine.contract.turn import Turn
 from engine.dispatch.bind import CallRunner
 from engine.policy.access import no_module
 
-DEEPEST = 8  # inner calls within inner calls
+DEEPEST = 8  # nesting of inner calls
 
 
 class InnerCalls:
-    """One per engine; tools find it as `ctx.need(InnerCalls)`."""
+    """Runs inner calls. One per engine; tools get it with `ctx.need(InnerCalls)`."""
 
     def __init__(self, find: Callable[[str], Awaitable[Tool | None]], calls: CallRunner) -> None:
         self._find = find
@@ -27,14 +27,14 @@ class InnerCalls:
         self._depths: dict[str, int] = {}  # of the inner calls in flight, by id
 
     async def find(self, name: str, turn: Turn) -> Tool | None:
-        """The tool of exactly this name or alias. A module that is not the turn's is neither asked nor started."""
+        """Return the tool of exactly this name or alias. A module outside the turn is neither asked nor started."""
         return None if no_module(name, turn) else await self._find(name)
 
     async def call(self, ctx: CallContext, call: ToolCall) -> ToolResult:
-        """The result of one call, made on behalf of the call of `ctx`, whose listener hears its progress. call.id:
-        its place within that.
+        """Run one call on behalf of the call of `ctx`, whose listener gets its progress.
 
-        Refused, DIAGNOSTIC, when calls are nested more than DEEPEST deep.
+        call.id: its position within the outer call. The call is refused (DIAGNOSTIC) if calls are nested more than
+        DEEPEST deep.
         """
         depth = self._depths.get(ctx.call_id, 0) + 1
         known = ctx.tool_context and replace(ctx.tool_context, raw_arg="")

@@ -1,7 +1,7 @@
-"""`KeyedCalls`: a call that carries a key happens once, however often it is asked for (CALL-9).
+"""`KeyedCalls`: runs a call with an idempotency key once, however often it is requested (CALL-9).
 
-The key is taken before the call runs. Who comes with it later, or meanwhile, gets the result of the first. What was cut
-off is never run again by itself: nobody knows whether it happened.
+The key is claimed before the call runs. Later and concurrent calls with the same key get the result of the first. An
+interrupted call is never repeated automatically, because its effect may have happened.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ T = TypeVar("T")
 
 _log = logging.getLogger("knackbox.dispatch")
 
-_LOOK_EVERY_S = 0.05  # at a call of another process; one of our own is waited for
+_POLL_S = 0.05  # poll interval for a call of another process; calls of this one are awaited
 _HASHED = re.compile(r"sha256\((\w+)\)\Z")
 
 
 class KeyedCalls:
-    """Belongs to one event loop."""
+    """The keyed calls of one engine. Use it in one event loop."""
 
     def __init__(self, ledger: KeyLedger) -> None:
         self._ledger = ledger
@@ -33,8 +33,13 @@ class KeyedCalls:
         self._background: set[asyncio.Task[Any]] = set()
 
     async def earlier(self, request: GuardRequest) -> ToolResult | None:
-        """The result of the first call with this key, waited for within the tool's deadline; None: this is the first,
-        and `settle` must follow. Raises ToolFailure, DIAGNOSTIC, when it is not known what became of the first.
+        """Return the result of the first call with this key, waiting for it within the tool's deadline.
+
+        Returns:
+            The result, or None if this call is the first. Then `settle` must follow.
+
+        Raises:
+            ToolFailure: The outcome of the first call is unknown (DIAGNOSTIC).
         """
         key = key_of(request)
         try:
@@ -49,11 +54,11 @@ class KeyedCalls:
         return claim.result
 
     def settle(self, request: GuardRequest, result: ToolResult | None) -> Awaitable[None]:
-        """Begin to keep what came of the first call; None: nobody knows. It is kept whether this is awaited or not."""
+        """Start storing the result of the first call; None if it is unknown. Completes even if it is not awaited."""
         return asyncio.shield(self._in_background(self._settle(key_of(request), result)))
 
     async def aclose(self) -> None:
-        """Wait until everything is kept."""
+        """Wait until all results are stored."""
         while self._background:
             await asyncio.wait(self._background)
 
@@ -78,7 +83,7 @@ class KeyedCalls:
             self._free(key)
             if not claim.running:
                 return claim
-            await asyncio.sleep(_LOOK_EVERY_S)
+            await asyncio.sleep(_POLL_S)
 
     async def _settle(self, key: Key, result: ToolResult | None) -> None:
         failure = result.failure if result is not None else None
@@ -89,13 +94,13 @@ class KeyedCalls:
                 await asyncio.to_thread(self._ledger.free, key)
             else:
                 await asyncio.to_thread(self._ledger.done, key, result)
-        except Exception:  # noqa: BLE001 - whatever the records raise; the call itself is over
-            _log.exception("What came of a keyed call of %s could not be kept; it is not run again.", key.tool)
+        except Exception:  # noqa: BLE001 - any error of the records; the call itself is over
+            _log.exception("The result of a keyed call of %s could not be stored; it is not run again.", key.tool)
         finally:
             self._free(key)
 
     async def _give_back(self, key: Key, taking: "asyncio.Task[Claim]") -> None:
-        """Whoever took the key went away before the call began."""
+        """Release a key whose claimant was cancelled before the call began."""
         try:
             if (await taking).mine:
                 await asyncio.to_thread(self._ledger.free, key)
@@ -103,7 +108,7 @@ class KeyedCalls:
             self._free(key)
 
     def _free(self, key: Key) -> None:
-        """Let those who wait for this key in this engine look again."""
+        """Wake the calls in this engine that wait for the key."""
         waited_for = self._running.pop(key, None)
         if waited_for is not None:
             waited_for.set()
@@ -116,7 +121,7 @@ class KeyedCalls:
 
 
 def key_of(request: GuardRequest) -> Key:
-    """User, tool, version, and a digest of the fields that make the key; a field that is not given counts as null."""
+    """Return the key: user, tool, version, and a digest of the key fields. A missing field counts as null."""
     fields = {name: _value(name, request.call.arguments) for name in request.spec.idempotency_key_fields}
     return Key(request.turn.user, request.spec.name, request.spec.version, digest(fields))
 
@@ -128,8 +133,8 @@ def _value(name: str, arguments: Mapping[str, Any]) -> Any:
 
 def _unsure(request: GuardRequest, what: str) -> ToolFailure:
     return ToolFailure(
-        f"{request.spec.name} was asked for with this key before, and that call {what}. It may have happened; it was "
-        "not run again. Look whether it did, then call it with another key.",
+        f"{request.spec.name} was called with this key before, and that call {what}. It may have happened; it was "
+        "not run again. Check whether it did, then call it with another key.",
         failure_class=FailureClass.DIAGNOSTIC,
         reason="may_have_happened",
         may_have_started=True,

@@ -1,9 +1,9 @@
-"""An outcome of the box that is not ok, as a ToolFailure the model can learn from."""
+"""Converts the outcome of a failed run in a box to a ToolFailure that tells the model what to correct."""
 
 from engine.contract.failure import FailureClass, ToolFailure
 from sandbox.contract import CodeError, End, Outcome
 
-# Bytes of each part shown to the model. A traceback's and a stream's end say most.
+# Bytes of each part shown to the model. The end of a traceback or stream is the most informative part.
 _TRACEBACK_BYTES = 4 << 10
 _STREAM_BYTES = 2 << 10
 
@@ -21,19 +21,26 @@ _WHY = {
     End.POLICY: "tried what the box forbids and was killed",
 }
 
-_REASONS = {End.ERROR: "code_failed", End.POLICY: "denied"}  # the others' reason is their own name
+_REASONS = {End.ERROR: "code_failed", End.POLICY: "denied"}  # for the others, the name is the reason
 
 
 def failure_of(outcome: Outcome, what: str = "The code", remark: str = "", why: str = "") -> ToolFailure:
-    """The ToolFailure for an outcome whose `ok` is False.
+    """Return the ToolFailure for an outcome whose `ok` is False.
 
-    DIAGNOSTIC, because the code can be corrected; FATAL for `End.POLICY`, a denial. The text holds why it ended,
-    the exit code, the traceback of the code's own frames and the tail of stderr, each bounded, and the remark, if any.
-    why: instead of the words for its `end`.
-    The failure's `end` is the outcome's. Raises ValueError for an outcome that is ok.
+    It is DIAGNOSTIC, because the code can be corrected, but FATAL for a denial (`End.POLICY`). The text contains why
+    the run ended, the exit code, the traceback of the code's own frames and the tail of stderr, each bounded.
+
+    Args:
+        outcome: The outcome. The failure gets its `end`.
+        what: The subject of the first sentence.
+        remark: Added at the end of the text.
+        why: Replaces the default explanation of the outcome's `end`.
+
+    Raises:
+        ValueError: The outcome is ok.
     """
     if outcome.ok:
-        raise ValueError("This outcome is ok: there is no failure in it.")
+        raise ValueError("The outcome is ok, so it has no failure.")
     parts = [f"{what} {why or _WHY[outcome.end]}{_status(outcome)}."]
     traceback = _traceback(outcome.error)
     if traceback:
@@ -58,7 +65,7 @@ def failure_of(outcome: Outcome, what: str = "The code", remark: str = "", why: 
 
 
 def raise_unless_ok(outcome: Outcome, what: str = "The code") -> Outcome:
-    """The outcome itself when it is ok. Raises its `failure_of` otherwise."""
+    """Return the outcome if it is ok; otherwise raise its `failure_of`."""
     if not outcome.ok:
         raise failure_of(outcome, what)
     return outcome
@@ -81,7 +88,7 @@ def _traceback(error: CodeError | None) -> str:
 
 
 def _tail(data: bytes, limit: int, dropped: int) -> str:
-    """The end of a stream, from a line's start, saying how much is missing before it."""
+    """Return the end of a stream, starting at a line, with a note of how much was dropped before it."""
     kept = data.strip()
     if len(kept) > limit:
         cut = kept[-limit:]

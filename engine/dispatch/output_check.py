@@ -1,4 +1,4 @@
-"""Checks a tool's output against the tool's own output schema. Cannot be made to hang or to fetch."""
+"""Checks a tool's output against its output schema. Takes linear time and never fetches remote schemas."""
 
 from collections.abc import Mapping
 from typing import Any, NoReturn
@@ -11,9 +11,9 @@ _LINEAR = jsonschema_rs.RegexOptions(size_limit=10 << 20)  # as for arguments: l
 
 
 def misfit(output: Any, schema: Mapping[str, Any]) -> str:
-    """What in the output does not fit the schema, one line each; "" where all of it fits.
+    """Return how the output violates the schema, one line per violation; "" if it conforms.
 
-    output: plain JSON values, as `ToolResult.output` has them. Takes milliseconds for the largest output there is.
+    output: plain JSON values, as in `ToolResult.output`. The largest possible output takes milliseconds.
     """
     try:
         validator = compiled(schema)
@@ -26,7 +26,7 @@ def misfit(output: Any, schema: Mapping[str, Any]) -> str:
 
 
 def compiled(schema: Mapping[str, Any]) -> jsonschema_rs.Validator:
-    """Raises ValueError where the schema cannot be used."""
+    """Compile a schema. A ValueError propagates if it is invalid."""
     return jsonschema_rs.validator_for(dict(schema), pattern_options=_LINEAR, retriever=_refuse_to_fetch)
 
 

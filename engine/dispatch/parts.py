@@ -1,4 +1,4 @@
-"""`Parts`: what a pipeline is made of, and what it tells others."""
+"""`Parts`: the collaborators of a pipeline, and the protocols they implement."""
 
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -26,7 +26,7 @@ Observer = Callable[[ToolCall, ToolResult, Turn], None]
 
 
 class FailureSink(Protocol):
-    """Where failed calls are noted for people; `engine.stores.failure_log.FailureLog` is one. Calls block."""
+    """Records failed calls for people. `engine.stores.failure_log.FailureLog` implements it. `record` blocks."""
 
     def record(
         self, tool: str, failure_class: FailureClass, reason: str, error_text: str, *, ts: str, call_id: str
@@ -34,10 +34,10 @@ class FailureSink(Protocol):
 
 
 class CallIds:
-    """Call it for 64 random bits in hexadecimal: enough to name the calls of one engine apart.
+    """Generates call ids: 64 random bits in hexadecimal.
 
-    Drawn from the system for many calls at once: each draw lets go of the interpreter's lock, and getting it back from
-    the thread that writes audit rows takes longer than the rest of a call. For one event loop.
+    Random bytes are read in blocks: each read releases the GIL, and reacquiring it from the thread that writes audit
+    rows takes longer than the rest of a call. For use in one event loop.
     """
 
     def __init__(self) -> None:
@@ -55,26 +55,26 @@ class OfferedTools(Protocol):
     """The tools on a turn's list, by name or alias (`engine.turn.look_up`)."""
 
     async def specs(self, turn: Turn, names: Collection[str]) -> Mapping[str, ToolSpec]:
-        """Those of these names that are on the list."""
+        """Return the listed tools among these names."""
         ...
 
     async def nearest(self, turn: Turn, name: str) -> list[str]:
-        """The names most like this one, best first."""
+        """Return the most similar names, best first."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a pipeline is made of. Only registry, bind and clock have no sensible default.
+    """The collaborators of a pipeline. Only registry, bind and clock have no default.
 
     chains: None runs without fallbacks. failures: None keeps no log of failures.
-    access_guards: who may call the tool at all; asked before its arguments are looked at. guards: each may refuse a call whose
-        arguments are valid. Both are asked in this order, and hear how those they admitted have ended.
-    offered: looks up the tools of a turn, which alone are named to a model that asks for one there is not, or whose
-        call failed; None: all that the turn's user and agent may call.
-    keyed: makes a call with a key happen once; None runs it as any other.
-    observers: each is told of every call and its result, once, in the event loop: be quick. What one raises is
-        logged and changes nothing. Cancelled waiters get no result, observers do.
+    access_guards: decide who may call a tool; asked before the arguments are validated. guards: asked after that.
+        Both are asked in order, and are notified of the end of each call that they admitted.
+    offered: looks up the tools of a turn. Suggestions for unknown tools and failed calls are limited to these. None
+        allows every tool that the turn's user and agent may call.
+    keyed: makes calls with an idempotency key happen only once; None runs them like any other call.
+    observers: called once with every call and its result, in the event loop, so they must be fast. Their exceptions
+        are logged and otherwise ignored. They also get the results of calls whose waiter was cancelled.
     """
 
     registry: Registry

@@ -1,4 +1,4 @@
-"""What the code of a call prints, told to whoever waits while it runs."""
+"""`Pieces`: forwards what the code of a call prints to the call's listener while it runs."""
 
 import codecs
 import re
@@ -6,15 +6,16 @@ import re
 from engine.contract.context import CallContext, HearsOutput, no_progress
 from engine.contract.events import StreamName
 
-_LONGEST = 1000  # characters of one piece, for who hears progress alone
-_MOST = 500  # pieces of one call, for the same
+_LONGEST = 1000  # characters of one piece, for listeners that only accept progress
+_MOST = 500  # pieces of one call, for the same listeners
 _CONTROLS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]")  # a terminal may show it
 
 
 class Pieces:
-    """Called with each piece of a stream, as text or as bytes of UTF-8, which may be cut anywhere.
+    """Called with each piece of a stream, as text or as UTF-8 bytes that may be cut anywhere.
 
-    Who hears output gets all of it. Who hears progress alone gets of a long piece its end, which says how far it is.
+    A listener for output gets all of it. A listener for progress only gets the end of long pieces, which shows how far
+    the code is.
     """
 
     def __init__(self, ctx: CallContext) -> None:
@@ -37,5 +38,5 @@ class Pieces:
 
 
 def pieces_for(ctx: CallContext) -> Pieces | None:
-    """For the listener of this call; None when nobody listens."""
+    """Return the `Pieces` of this call's listener, or None without a listener."""
     return None if ctx.progress is no_progress else Pieces(ctx)

@@ -1,4 +1,4 @@
-"""`Pipeline`: one call, from a name to exactly one result. `Pipeline.call` shows every stage in order."""
+"""`Pipeline`: runs one call, from a name to exactly one result. `Pipeline.call` shows every stage in order."""
 
 import asyncio
 import logging
@@ -32,16 +32,16 @@ from engine.recovery.retry import settle
 
 _log = logging.getLogger("knackbox.dispatch")
 
-# Threads for the pipeline's own file and database work, apart from those of tools.
+# Threads for the pipeline's own file and database work, separate from those of tools.
 _ENGINE_THREADS = 4
 
 
 class Pipeline:
     """Runs tool calls. One per engine, used from one event loop.
 
-    Cancelling: `cancel(call_id)` ends one call, and whoever awaits it gets a result whose end is ``killed``. When the
-    awaiting task itself is cancelled nobody is left to take a result: the tool is cancelled (boxes are killed), the
-    result goes to the observers, and CancelledError passes on, as asyncio needs it to.
+    Cancellation: `cancel(call_id)` ends one call, and its caller gets a result whose end is ``killed``. If the awaiting
+    task itself is cancelled, the tool is cancelled (boxes are killed), the result goes to the observers only, and
+    CancelledError propagates, as asyncio requires.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -61,10 +61,16 @@ class Pipeline:
     async def call(
         self, call: ToolCall, turn: Turn, *, progress: Callable[..., None] = no_progress, patient: bool = True
     ) -> ToolResult:
-        """Exactly one result, whatever the tool does. Raises only CancelledError, when the awaiting task is cancelled.
+        """Run a call and return exactly one result, whatever the tool does.
 
-        progress: told what the tool reports while it runs, in the event loop. patient: False: when there is no free box
-        the call fails at once, and its failure says when to come back; otherwise it is repeated then.
+        Args:
+            call: The tool's name and arguments.
+            turn: The turn that the call belongs to.
+            progress: Called in the event loop with what the tool reports while it runs.
+            patient: Retry when no box is free. With False the call fails at once, and its failure says when to retry.
+
+        Raises:
+            CancelledError: The awaiting task was cancelled. Nothing else is raised.
         """
         call = self._redirected(call)
         inflight = self._in_flight.start(call)
@@ -83,7 +89,7 @@ class Pipeline:
             if ended.failure is not None:
                 await self._note(inflight, ended)
         except asyncio.CancelledError:
-            heard = inflight.take_back()
+            heard = inflight.uncancel()
             if not (heard and ended is not None):
                 _unheard(inflight)
             ended = ended or killed(inflight)
@@ -103,12 +109,10 @@ class Pipeline:
         return result
 
     async def _run(self, inflight: InFlightCall, call: ToolCall, turn: Turn, progress: Callable[..., None]) -> CallEnd:
-        """Every stage of a call that goes well. Raises what keeps it from that."""
+        """Run the stages of a successful call. Any failure is raised as an exception."""
         tool = await self._look_up(inflight, turn)
         inflight.request = GuardRequest(call, inflight.call_id, inflight.ts, tool.spec, turn)
-        await self._admit(
-            inflight, self._parts.access_guards
-        )  # who may call it at all; others hear nothing of its arguments
+        await self._admit(inflight, self._parts.access_guards)
         self._validators.check(tool.spec, call.arguments)
         await self._admit(inflight, self._parts.guards)  # limits, breakers, the record of what is destructive, people
         first = await self._first_with_its_key(inflight)
@@ -124,15 +128,15 @@ class Pipeline:
         return succeeded(returned)
 
     def cancel(self, call_id: str) -> bool:
-        """Cancel one call in flight, from the event loop. False when there is nothing (left) to cancel."""
+        """Cancel one call in flight, from the event loop. False if there is nothing to cancel."""
         return self._in_flight.cancel(call_id)
 
     def cancel_all(self) -> int:
-        """Cancel every call in flight; each waiter gets its result. How many were cancelled."""
+        """Cancel every call in flight and return how many were cancelled. Each waiter gets a result."""
         return self._in_flight.cancel_all()
 
     async def aclose(self, grace_s: float = 5.0) -> None:
-        """Refuse new calls, cancel those in flight, wait up to `grace_s` for their tools to stop, let threads go."""
+        """Refuse new calls, cancel those in flight, wait up to `grace_s` for their tools, and release the threads."""
         self._closed = True
         await self._in_flight.close(grace_s)
         if self._parts.keyed is not None:
@@ -142,18 +146,22 @@ class Pipeline:
         self._engine_threads.close()
 
     def _redirected(self, call: ToolCall) -> ToolCall:
-        """The call that a call of a redirecting tool stands for."""
+        """Return the target call of a redirecting tool, or the call itself."""
         redirect = getattr(self._registry.find_static(call.name), "redirect", None)
         return (redirect(call) if redirect is not None else None) or call
 
     async def _look_up(self, inflight: InFlightCall, turn: Turn) -> Tool:
-        """The tool. Raises ToolFailure, naming the three nearest that the turn may call, when there is none."""
+        """Return the tool.
+
+        Raises:
+            ToolFailure: There is no such tool. The message names the three most similar ones that the turn may call.
+        """
         if self._closed:
             raise refusal("The engine is closed; nothing was run.", "closed", FailureClass.FATAL)
         tool = self._registry.find_static(inflight.name)
         if tool is None:
             reason = no_module(inflight.name, turn)
-            if reason:  # a module that is not theirs is neither asked nor started
+            if reason:  # a module outside the persona is neither asked nor started
                 raise refusal(denial(inflight.name, reason), DENIED, FailureClass.FATAL)
             tool = await self._registry.find(inflight.name)
         if tool is None:
@@ -164,13 +172,13 @@ class Pipeline:
         return tool
 
     async def _nearest(self, name: str, turn: Turn) -> list[str]:
-        """The names of this turn's tools that are most like this one."""
+        """Return the most similar names among this turn's tools."""
         if self._parts.offered is None:
             return await self._registry.nearest(name, turn=turn, may_know=lambda spec: not why_not(spec, turn))
         return await self._parts.offered.nearest(turn, name)
 
     async def _offered(self, turn: Turn, alternatives: Sequence[Alternative]) -> Collection[str] | None:
-        """Those of the alternatives that the turn offers; None where that is not to be looked at."""
+        """Return the alternatives that the turn offers, or None if that is not checked."""
         if self._parts.offered is None or not alternatives:
             return None
         return await self._parts.offered.specs(turn, {each.tool for each in alternatives})
@@ -180,8 +188,8 @@ class Pipeline:
         return tool is None or not why_not(tool.spec, turn)
 
     async def _admit(self, inflight: InFlightCall, guards: Sequence[Guard]) -> None:
-        """Ask these guards. Raises the ToolFailure of the first that refuses."""
-        assert inflight.request is not None  # noqa: S101 -- for the type checker: it was looked up
+        """Ask the guards in order. The ToolFailure of the first that refuses propagates."""
+        assert inflight.request is not None  # noqa: S101 -- for the type checker; set in _run
         for guard in guards:
             waiting = guard.admit(inflight.request)
             if waiting is not None:
@@ -189,7 +197,7 @@ class Pipeline:
             inflight.admitted += 1
 
     async def _first_with_its_key(self, inflight: InFlightCall) -> ToolResult | None:
-        """What came of an earlier call with the same key; None when this one is to run."""
+        """Return the result of an earlier call with the same key, or None if this call should run."""
         keyed, request = self._parts.keyed, inflight.request
         if keyed is None or request is None or not request.spec.idempotency_key_fields:
             return None
@@ -198,7 +206,7 @@ class Pipeline:
         return first
 
     def _keep(self, inflight: InFlightCall, result: ToolResult) -> Awaitable[None] | None:
-        """Begin to keep what came of a call with a key, for those who come with it later."""
+        """Start storing the result of a keyed call, for later calls with the same key."""
         if not inflight.keyed or self._parts.keyed is None or inflight.request is None:
             return None
         unknown = inflight.started and result.audit.end == KILLED
@@ -211,7 +219,7 @@ class Pipeline:
         )
 
     async def _recover(self, inflight: InFlightCall, call: ToolCall, turn: Turn, error: BaseException) -> CallEnd:
-        """A failure: its class, the advice for it, and an alternative, suggested or run."""
+        """Turn an exception into a failure with its class, advice, and a suggested or executed alternative."""
         found = classify(error, self._facts(inflight))
         failure = settle(found)
         name = inflight.spec.name if inflight.spec is not None else inflight.name
@@ -252,7 +260,7 @@ class Pipeline:
         return (ended.message is None or fits(ended.message)) and (not ended.error or fits(ended.error))
 
     async def _cap(self, ended: CallEnd, inflight: InFlightCall, turn: Turn) -> None:
-        """Cut what is too long for the model."""
+        """Shorten texts that are too long for the model."""
         cap = self._parts.cap
         for attribute in ("message", "error"):
             text: str | None = getattr(ended, attribute)
@@ -262,7 +270,7 @@ class Pipeline:
                 setattr(ended, attribute, cut)
 
     async def _note(self, inflight: InFlightCall, ended: CallEnd) -> None:
-        """Put a failure on the log for people. A log that fails is reported and costs the call nothing."""
+        """Record a failure in the failure log. An error of the log itself is logged and does not affect the call."""
         sink, failure = self._parts.failures, ended.failure
         if sink is None or failure is None or self._closed:
             return
@@ -271,11 +279,11 @@ class Pipeline:
             await self._engine_threads.run(partial(record, ts=inflight.ts, call_id=inflight.call_id))
         except Exception:  # noqa: BLE001 - whatever the log's store raises
             _log.exception(
-                "The failure of %s (call %s) could not be put on the failure log.", inflight.name, inflight.call_id
+                "The failure of %s (call %s) could not be written to the failure log.", inflight.name, inflight.call_id
             )
 
     def _seal(self, inflight: InFlightCall, call: ToolCall, turn: Turn, ended: CallEnd) -> ToolResult:
-        """The result with its audit, told to the guards that admitted the call and to every observer."""
+        """Build the result with its audit, and notify the guards that admitted the call and every observer."""
         if inflight.request is not None:
             for guard in self._asked[: inflight.admitted]:
                 guard.ended(inflight.request, ended.cause, ran=inflight.started)
@@ -306,9 +314,9 @@ class Pipeline:
 
 
 def _unheard(inflight: InFlightCall) -> None:
-    """Do what the tool wanted done when its result reaches nobody."""
+    """Run the callbacks that the tool registered for the case that its result is lost (`CallContext.if_unheard`)."""
     for undo in inflight.ctx.if_unheard if inflight.ctx is not None else ():
         try:
             undo()
         except Exception:  # noqa: BLE001 - tools are other people's code
-            _log.exception("What call %s wanted done about its unheard result failed.", inflight.call_id)
+            _log.exception("A callback of call %s for its lost result failed.", inflight.call_id)

@@ -1,4 +1,4 @@
-"""What a tool returned, as JSON-like output for programs and text for the model."""
+"""Converts what a tool returned to JSON-like output for programs and text for the model."""
 
 import re
 from typing import Any
@@ -17,11 +17,11 @@ TOO_LARGE = (
 
 
 def render(returned: Any) -> tuple[Any, str | None, tuple[str, ...]]:
-    """Output (plain JSON values), message (None for silence), side effects.
+    """Return output (plain JSON values), message (None for no message) and side effects.
 
-    Never raises: the tool has run, and what it returned must not turn that into a failure. Text is its own message;
+    Never raises: the tool has run, and its return value must not turn that into a failure. A string is its own message;
     anything else is shown as JSON. Dataclasses, pydantic models, dates, paths, sets and enums become plain values,
-    bytes become base64, and what has no JSON form becomes its ``repr``.
+    bytes become base64, and a value without a JSON form becomes its ``repr``.
     """
     if isinstance(returned, Produced):
         output, shown = _plain(returned.value)
@@ -55,7 +55,7 @@ def _plain(value: Any) -> tuple[Any, str]:
 
 
 def _sound(text: str) -> str:
-    """The text with half characters (lone surrogates) replaced: nothing downstream could encode them."""
+    """Replace lone surrogates, which nothing downstream could encode."""
     if text.isascii():
         return text
     try:

@@ -1,17 +1,17 @@
-"""The calls of one turn in stages: those of a stage run at once, and a stage begins when the one before has ended."""
+"""Groups the calls of a turn into stages. Calls of one stage run concurrently; stages run one after the other."""
 
 from collections.abc import Mapping, Sequence
 
 from engine.contract.result import ToolCall
 from engine.contract.spec import ToolSpec
 
-MOST_AT_ONCE = 8  # of one stage; what a box or a remote module takes at once is bounded by them
+MOST_AT_ONCE = 8  # concurrent calls of one stage; boxes and remote modules have limits of their own
 
 
 def stages(calls: Sequence[ToolCall], specs: Mapping[str, ToolSpec]) -> list[range]:
-    """Positions in `calls`, in order. Neighbours that are all read-only or idempotent share a stage.
+    """Return the stages as ranges of positions in `calls`. Adjacent read-only or idempotent calls share a stage.
 
-    specs: by name and alias; a call of a tool that is not in it stands alone, as one that changes something does.
+    specs: by name and alias. A call of an unknown tool gets a stage of its own, like one that changes something.
     """
     made: list[range] = []
     joined = False

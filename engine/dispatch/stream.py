@@ -1,4 +1,4 @@
-"""`stream`: one call as the events of its run and, last, its result (CALL-11)."""
+"""`stream`: yields the events of a call while it runs and, last, its result (CALL-11)."""
 
 import asyncio
 import contextlib
@@ -10,15 +10,15 @@ from typing import Any
 from engine.contract.events import Awaiting, CallEvent, Missed, OutputPiece, Progress, StreamEvent, StreamName
 from engine.contract.result import ToolResult
 
-# Events that wait for a follower who is slower than the tool, and characters of text in them.
+# Events, and characters of text in them, buffered for a reader that is slower than the tool.
 MOST_EVENTS = 256
 MOST_CHARACTERS = 1 << 20
 
 
 class EventBuffer:
-    """A listener for one call, told from any thread; its reader is in the event loop it was made in.
+    """Buffers the events of one call. Any thread may add events; the reader is in the loop it was created in.
 
-    Never blocks: what does not fit pushes the oldest out.
+    Never blocks: when the buffer is full, the oldest events are dropped.
     """
 
     def __init__(self, most_events: int = MOST_EVENTS, most_characters: int = MOST_CHARACTERS) -> None:
@@ -48,7 +48,7 @@ class EventBuffer:
         self.stir()
 
     def take(self) -> StreamEvent | None:
-        """The oldest event, or how many were dropped before it; None when nothing waits."""
+        """Return the oldest event, or the number of events dropped before it. None if the buffer is empty."""
         with self._lock:
             if self._missed:
                 missed, self._missed = self._missed, 0
@@ -60,7 +60,7 @@ class EventBuffer:
             return event
 
     def take_all(self) -> list[StreamEvent]:
-        """All that waits, in order."""
+        """Return all buffered events, in order."""
         with self._lock:
             taken: list[StreamEvent] = [Missed(self._missed)] if self._missed else []
             taken += self._waiting
@@ -69,15 +69,15 @@ class EventBuffer:
         return taken
 
     def stir(self) -> None:
-        """Wake the reader: there is something, or there will be nothing more."""
+        """Wake the reader, because there is an event or the call has ended."""
         if threading.get_ident() == self._thread:
             self._changed.set()
         else:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody reads any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._changed.set)
 
     async def wait(self, seconds: float | None = None) -> bool:
-        """Until there may be something to take; False when that took so long that the time is over."""
+        """Wait until there may be an event to take. False on timeout."""
         try:
             async with asyncio.timeout(seconds):
                 await self._changed.wait()
@@ -88,9 +88,9 @@ class EventBuffer:
 
 
 async def stream(call: Callable[[EventBuffer], Coroutine[Any, Any, ToolResult]]) -> AsyncGenerator[CallEvent]:
-    """The events of `call`, which is given their listener, in order; its result comes last.
+    """Yield the events of `call` in order, and its result last. `call` is passed the buffer as listener.
 
-    Closing the iterator, or cancelling who waits for it, cancels the call and waits until its tool has stopped.
+    Closing the iterator, or cancelling the task that waits for it, cancels the call and waits until its tool stops.
     """
     events = EventBuffer()
     running = asyncio.ensure_future(call(events))

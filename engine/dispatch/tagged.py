@@ -1,4 +1,4 @@
-"""The tagged lines of a model's answer, called one after the other through the pipeline (TAG-2, TAG-3)."""
+"""Runs the tagged lines of a model's answer, one after the other, through the pipeline (TAG-2, TAG-3)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from engine.formats.tags import TagRegistry, parse_response
 
 
 def turn_asked(turn: Turn, context: ToolContext | None) -> Turn:
-    """The turn of the user who is really asking: of the message's, where the host names one, else of the turn's."""
+    """Return the turn for the user of the message, if the host names one, or else the given turn."""
     if context is None or not context.user or context.user == turn.user:
         return turn
     return replace(turn, user=context.user)
@@ -19,7 +19,10 @@ def turn_asked(turn: Turn, context: ToolContext | None) -> Turn:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """display: the answer as people see it. calls: each with its result, in the order of the lines."""
+    """An answer after its calls.
+
+    display: the answer as people see it. calls: each call with its result, in the order of the lines.
+    """
 
     display: str
     calls: tuple[tuple[ToolCall, ToolResult], ...] = ()
@@ -28,10 +31,17 @@ class Answered:
 async def answer_tags(
     text: str, tools: Sequence[ToolSpec], calls: CallRunner, turn: Turn, context: ToolContext | None = None
 ) -> Answered:
-    """Call what the text asks for. Raises TagError when the tags of the tools cannot be used together.
+    """Run the calls that the text contains.
 
-    tools: those the model was told of. context: what handlers are to know; raw_arg and user are filled in. The calls
-    are those of the context's user, if it names one. Nothing in the text can choose whose they are.
+    Args:
+        text: The model's answer. It cannot choose the user of the calls.
+        tools: The tools that the model was offered.
+        calls: Runs the calls.
+        turn: The turn of the calls.
+        context: Passed to tools, with raw_arg and user filled in. If it names a user, the calls are made for that user.
+
+    Raises:
+        TagError: The tags of the tools cannot be used together.
     """
     turn = turn_asked(turn, context)
     parsed = parse_response(text, TagRegistry(tools))

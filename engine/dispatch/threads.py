@@ -1,4 +1,4 @@
-"""Worker threads for what blocks. A stuck one is given up and replaced, so it never starves the others."""
+"""`WorkerThreads`: runs blocking functions. Stuck threads are abandoned and replaced, so they never starve others."""
 
 import asyncio
 import contextvars
@@ -11,8 +11,8 @@ from engine.contract.failure import FailureClass, ToolFailure
 
 T = TypeVar("T")
 
-# Blocking calls that run at once, and calls past their deadline that still hold a thread. Each thread costs
-# about 100 KB; the numbers are far above what one agent does and far below what a machine bears.
+# Concurrent blocking calls, and calls past their deadline that still hold a thread. A thread costs about 100 KB; the
+# limits are far above what one agent needs and far below what a machine supports.
 DEFAULT_LIMIT = 64
 DEFAULT_STUCK_LIMIT = 256
 
@@ -20,15 +20,15 @@ _Inbox: TypeAlias = "SimpleQueue[Callable[[], None] | None]"
 
 
 def nothing_to_note() -> None:
-    """For callers who need not know when the work begins."""
+    """Do nothing. For callers that need not know when the work begins."""
 
 
 class WorkerThreads:
-    """Runs functions in daemon threads of its own, never in asyncio's default pool.
+    """Runs functions in its own daemon threads, never in asyncio's default pool.
 
-    A thread whose waiter has gone (deadline, cancellation) cannot be stopped. It is counted as stuck, its place is
-    free for another at once, and it comes back when its function returns. Daemon threads: a stuck one does not
-    keep the process from ending. One event loop per instance.
+    A thread whose waiter is gone (deadline, cancellation) cannot be stopped. It is counted as stuck, its slot is freed
+    at once, and it becomes available again when its function returns. Daemon threads do not keep the process alive.
+    Use each instance in one event loop.
     """
 
     def __init__(self, name: str, *, limit: int = DEFAULT_LIMIT, stuck_limit: int = DEFAULT_STUCK_LIMIT) -> None:
@@ -42,14 +42,16 @@ class WorkerThreads:
 
     @property
     def stuck(self) -> int:
-        """How many threads still work for a waiter that has gone."""
+        """The number of threads that still run for a waiter that is gone."""
         return self._stuck
 
     async def run(self, work: Callable[[], T], *, entered: Callable[[], None] = nothing_to_note) -> T:
-        """The value of `work()`, run in a thread with a copy of the present context variables.
+        """Return the value of `work()`, run in a thread with a copy of the current context variables.
 
-        entered: called in that thread just before the work begins. Waits for a free place. Raises what the work
-        raises, and ToolFailure (RETRYABLE, not started) when too many threads are stuck.
+        Waits for a free slot. Exceptions of `work` propagate. entered: called in the thread just before the work.
+
+        Raises:
+            ToolFailure: Too many threads are stuck (RETRYABLE, not started).
         """
         if self._stuck >= self._stuck_limit or self._closed:
             raise ToolFailure(
@@ -62,7 +64,7 @@ class WorkerThreads:
         await self._places.acquire()
         try:
             inbox = self._idle.pop() if self._idle else self._start()
-        except RuntimeError:  # the machine starts no more threads
+        except RuntimeError:  # no more threads can be started
             self._places.release()
             raise
         loop = asyncio.get_running_loop()
@@ -87,7 +89,7 @@ class WorkerThreads:
             raise
 
     def _finished(self, inbox: _Inbox, future: "asyncio.Future[Any]", value: Any, error: BaseException | None) -> None:
-        """In the event loop: hand the outcome over and take the thread back."""
+        """Deliver the outcome and return the thread to the pool. Runs in the event loop."""
         if self._closed:
             inbox.put(None)
         else:
@@ -102,7 +104,7 @@ class WorkerThreads:
             future.set_exception(error)
 
     def close(self) -> None:
-        """Let idle threads end. Busy ones end when their work does."""
+        """End idle threads. Busy threads end when their work does."""
         self._closed = True
         while self._idle:
             self._idle.pop().put(None)
@@ -117,7 +119,7 @@ class WorkerThreads:
 def _outcome_of(work: Callable[[], Any]) -> tuple[Any, BaseException | None]:
     try:
         return work(), None
-    except StopIteration as error:  # a future cannot carry it: it would end the waiter's own generator
+    except StopIteration as error:  # a future cannot hold it: it would end the waiter's own generator
         return None, RuntimeError(f"StopIteration: {error.value}")
     except BaseException as error:  # noqa: BLE001 - handed to the waiter, SystemExit included
         return None, error
@@ -127,6 +129,6 @@ def _work(inbox: _Inbox) -> None:
     while (job := inbox.get()) is not None:
         try:
             job()
-        except RuntimeError:  # the event loop is closed: nobody waits any more
+        except RuntimeError:  # the event loop is closed
             return
-        del job  # an idle thread keeps nothing of the last call alive
+        del job  # an idle thread must not keep objects of the last call alive

@@ -1,4 +1,4 @@
-"""Arguments against a tool's JSON Schema, before anything runs. Cannot be made to hang or to fetch."""
+"""Validates arguments against a tool's JSON Schema. Takes linear time and never fetches remote schemas."""
 
 from collections.abc import Mapping
 from typing import Any, NoReturn
@@ -9,23 +9,27 @@ from engine.contract.failure import FailureClass, refusal
 from engine.contract.spec import ToolSpec
 from engine.dispatch.explain import explain
 
-# Compiled schemas kept. One is a few kilobytes; an agent with more tools than this compiles some again.
+# Compiled schemas kept, a few kilobytes each. An agent with more tools compiles some of them again.
 DEFAULT_CAPACITY = 4096
 
-# Rust's `regex`: linear time in the input for every pattern, and no look-around or back-references.
+# Rust's `regex` takes linear time for every pattern, and has no look-around or back-references.
 _LINEAR = jsonschema_rs.RegexOptions(size_limit=10 << 20)
 
 
 class Validators:
-    """Compiled schemas, each made once per spec object; the oldest is forgotten past the capacity."""
+    """A cache of compiled schemas, by spec object. The oldest is evicted beyond the capacity."""
 
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
         self._capacity = capacity
         self._compiled: dict[int, tuple[ToolSpec, jsonschema_rs.Validator]] = {}
 
     def check(self, spec: ToolSpec, arguments: Mapping[str, Any]) -> None:
-        """Return when the arguments are valid. Raises ToolFailure, never started, otherwise: DIAGNOSTIC with a
-        line per field, or FATAL when the schema itself cannot be used."""
+        """Validate the arguments.
+
+        Raises:
+            ToolFailure: They are invalid (DIAGNOSTIC, one line per field) or the schema itself is (FATAL). The tool
+                was not started.
+        """
         entry = self._compiled.get(id(spec))
         validator = entry[1] if entry is not None else self._compile(spec)
         if not isinstance(arguments, Mapping):
@@ -35,8 +39,10 @@ class Validators:
             if validator.is_valid(instance):
                 return
             lines = explain(validator.iter_errors(instance), spec.parameters)
-        except ValueError as error:  # a value JSON has no form for: an object, a key that is no text, half a character
-            lines = [f"arguments: given a value that JSON cannot carry ({error}), expected plain JSON values."]
+        except (
+            ValueError
+        ) as error:  # a value without a JSON form: an object, a key that is not a string, a lone surrogate
+            lines = [f"arguments: given a value that JSON cannot represent ({error}), expected plain JSON values."]
         _refuse(spec, lines)
 
     def _compile(self, spec: ToolSpec) -> jsonschema_rs.Validator:
@@ -47,14 +53,14 @@ class Validators:
         except ValueError as error:
             first_line = str(error).split("\n", 1)[0].rstrip(".")
             raise refusal(
-                f"{spec.name}: its own parameter schema cannot be used: {first_line}. "
-                "Whoever provides this tool has to correct it.",
+                f"{spec.name}: its parameter schema is invalid: {first_line}. "
+                "The provider of this tool must correct it.",
                 "invalid_schema",
                 FailureClass.FATAL,
             ) from error
         if len(self._compiled) >= self._capacity:
             del self._compiled[next(iter(self._compiled))]
-        # The spec is kept beside its validator, so that its id cannot be given to another object.
+        # The spec is stored with its validator, so that its id() cannot be reused for another object.
         self._compiled[id(spec)] = (spec, validator)
         return validator
 

@@ -1,4 +1,4 @@
-"""Reports a tool that stalls the event loop: it names the tool and the line it is stuck at."""
+"""`StallWatchdog`: reports tools that block the event loop, with the line at which they are stuck."""
 
 import asyncio
 import logging
@@ -15,17 +15,17 @@ _log = logging.getLogger("knackbox.dispatch")
 
 # An async tool that holds the loop this long delays every other call noticeably.
 DEFAULT_STALL_S = 1.0
-_BUSY_SHARE = 0.5  # of the stall, as processor time: then the loop's thread was computing
-_TICKS = 4  # looks per stall time, so that a stall is noticed at most a quarter late
-# Looks without a call in flight before the thread sleeps: to wake it costs a call more than all its stages.
+_BUSY_SHARE = 0.5  # the loop's thread was computing if its CPU time exceeds this share of the stall
+_TICKS = 4  # checks per stall time, so that a stall is detected at most a quarter late
+# Checks without a call in flight before the thread sleeps. Waking it costs a call more than all its stages.
 _LINGERS = 40
 
 
 class StallWatchdog:
-    """A thread that asks the loop for a sign of life while calls are in flight, and sleeps when there were none lately.
+    """A thread that checks that the loop responds while calls are in flight, and sleeps otherwise.
 
-    Costs a call one attribute read. `reported` counts stalls that something in the loop caused, each logged once as a
-    warning; `starved` counts those that nothing in it caused.
+    Costs one attribute read per call. `reported` counts stalls caused by code in the loop, each logged once as a
+    warning; `starved` counts stalls with another cause.
     """
 
     def __init__(self, in_flight: InFlightCalls, *, stall_s: float = DEFAULT_STALL_S) -> None:
@@ -42,7 +42,7 @@ class StallWatchdog:
         self.starved = 0
 
     def wake(self) -> None:
-        """Start watching; called, from the loop, when a call begins and `awake` is False."""
+        """Start watching. Call it from the loop when a call begins and `awake` is False."""
         self.awake = True
         if self._thread is None:
             self._loop = asyncio.get_running_loop()
@@ -54,7 +54,7 @@ class StallWatchdog:
     def close(self) -> None:
         self._closed.set()
         self._wanted.set()
-        self._beat.set()  # the loop, which is busy with this very call, cannot give the sign that is waited for
+        self._beat.set()  # the loop is busy with this very call and cannot send the heartbeat
         if self._thread is not None:
             self._thread.join(timeout=1.0)
 
@@ -69,12 +69,12 @@ class StallWatchdog:
                     return
                 self._closed.wait(self._stall_s / _TICKS)
             self.awake = False
-            if len(self._in_flight):  # one began between the last look and going to sleep
+            if len(self._in_flight):  # a call began between the last check and going to sleep
                 self.awake = True
                 self._wanted.set()
 
     def _beats(self) -> bool:
-        """Wait for one sign of life, reporting when it is late. False when the loop has been closed."""
+        """Wait for one heartbeat of the loop, and report if it is late. False when the loop has been closed."""
         beat = self._beat = threading.Event()
         if self._closed.is_set():
             return False
@@ -93,24 +93,24 @@ class StallWatchdog:
         return True
 
     def _judge(self, beat: threading.Event, cpu_s: float) -> None:
-        """Report what blocks the loop, if anything in it does: the machine may be overloaded instead."""
+        """Report what blocks the loop, unless the machine is overloaded instead."""
         frame = _frame_of(self._loop_thread)
         used = self._cpu_s() - cpu_s
         computing = used >= self._stall_s * _BUSY_SHARE
-        # A tool that sleeps goes on sleeping. A process that was stopped, or got no processor, goes on at once.
+        # A tool that sleeps keeps sleeping. A process that was stopped or got no CPU time continues at once.
         if _in_a_callback(frame) and (computing or not beat.wait(self._stall_s / _TICKS)):
             self._report(frame)
             return
         self.starved += 1
         _log.debug(
-            "The event loop answered late (after more than %g s) and used %.2f s of processor time meanwhile. No tool "
-            "blocks it: the machine is overloaded, or another thread keeps the interpreter busy.",
+            "The event loop responded late (after more than %g s) and used %.2f s of CPU time meanwhile. No tool "
+            "blocks it: the machine is overloaded, or another thread holds the GIL.",
             self._stall_s,
             used,
         )
 
     def _cpu_s(self) -> float:
-        """Processor time of the loop's thread so far."""
+        """Return the CPU time of the loop's thread so far."""
         return time.clock_gettime(time.pthread_getcpuclockid(self._loop_thread))
 
     def _report(self, frame: FrameType | None) -> None:
@@ -132,7 +132,7 @@ def _frame_of(thread: int) -> FrameType | None:
 
 
 def _in_a_callback(frame: FrameType | None) -> bool:
-    """Whether the loop's thread runs what the loop has called, and does not just wait for events."""
+    """Whether the loop's thread runs a callback rather than waiting for events."""
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if module == "asyncio.events" and frame.f_code.co_name == "_run":
@@ -140,7 +140,7 @@ def _in_a_callback(frame: FrameType | None) -> bool:
         if module == "asyncio.base_events" and frame.f_code.co_name == "_run_once":
             return False
         frame = frame.f_back
-    return True  # another kind of loop: nothing is known of it
+    return True  # an unknown kind of loop
 
 
 def _where(frame: FrameType | None) -> str:
