@@ -1,4 +1,4 @@
-"""`Access`: may this user, through this agent, call this tool at all (ACCESS-1, ACCESS-2, ACCESS-5)."""
+"""`Access`: decides whether a user, through an agent, may call a tool (ACCESS-1, ACCESS-2, ACCESS-5)."""
 
 from collections.abc import Mapping
 
@@ -7,11 +7,11 @@ from engine.contract.guard import Guard, GuardRequest
 from engine.contract.spec import Band, ToolSpec
 from engine.contract.turn import Turn
 
-DENIED = "denied"  # the reason of such a failure
+DENIED = "denied"  # the failure's `reason`
 
 _LEVELS: Mapping[str, int] = {"guest": 0, "user": 1, "admin": 2, "owner": 3}
 _SAFETY: Mapping[str, int] = {"LOW": 0, "MEDIUM": 1, "HIGH": 2}
-_BANDS: Mapping[str, int] = {"GREEN": 2, "AMBER": 1, "RED": 0}  # the highest safety class each lets run
+_BANDS: Mapping[str, int] = {"GREEN": 2, "AMBER": 1, "RED": 0}  # the highest safety class that each band permits
 
 DISCOVERY_TOOLS = frozenset(
     {"search_tools", "describe_tool", "execute_tool"}
@@ -19,22 +19,22 @@ DISCOVERY_TOOLS = frozenset(
 
 
 def user_rank(level: str) -> int:
-    """Of a user: a level nobody knows is the least."""
+    """Return the rank of a user's level. An unknown level ranks lowest."""
     return _LEVELS.get(level, _LEVELS["guest"])
 
 
 def tool_rank(level: str) -> int:
-    """Of a tool: a level nobody knows is the highest."""
+    """Return the rank of a tool's level. An unknown level ranks highest."""
     return _LEVELS.get(level, _LEVELS["owner"])
 
 
 def tighter(one: Band, other: Band) -> Band:
-    """The more careful of two bands; one nobody knows is the most careful there is."""
+    """Return the stricter of two bands. An unknown band is the strictest."""
     return min(one, other, key=lambda band: _BANDS.get(band, -1))
 
 
 def no_module(name: str, turn: Turn) -> str:
-    """Why no tool of this name may be called, whatever it is: its module is not the persona's (ACCESS-2)."""
+    """Return why the tool's module is not available to the persona (ACCESS-2); "" if it is."""
     if turn.modules is None:
         return ""
     module, dot, _ = name.partition(".")
@@ -42,19 +42,19 @@ def no_module(name: str, turn: Turn) -> str:
 
 
 def denial(name: str, reason: str) -> str:
-    """What is said to whoever called it."""
+    """Return the message for the caller."""
     return f"{name} may not be called: {reason}. Nothing was run."
 
 
 def why_not(spec: ToolSpec, turn: Turn) -> str:
-    """Why the tool may not be called in this turn; "" when it may. Modules first, then the permission (ACCESS-2)."""
+    """Return why the tool may not be called in this turn, or "". Modules are checked first (ACCESS-2)."""
     missing = no_module(spec.name, turn)
     if missing:
         return missing
     if turn.allowed is not None and not turn.allowed.permits(spec) and not _finds_others(spec, turn):
         return "it is not on this agent's allow-list"
     if spec.required_permission != "guest" and user_rank(turn.permission) < tool_rank(spec.required_permission):
-        return f"it takes the permission {spec.required_permission}, and the user has {turn.permission}"
+        return f"it requires the permission {spec.required_permission}, and the user has {turn.permission}"
     if spec.caps_required:
         lacking = [cap for cap in spec.caps_required if cap not in turn.caps]
         if lacking:
@@ -65,15 +65,19 @@ def why_not(spec: ToolSpec, turn: Turn) -> str:
 
 
 def _finds_others(spec: ToolSpec, turn: Turn) -> bool:
-    """The three tools of the tool search flow come with the flow: they show and run nothing that is not allowed."""
+    """Whether this is a tool of the tool search flow, which shows and runs only allowed tools."""
     return turn.use_tool_search_flow and spec.name in DISCOVERY_TOOLS
 
 
 class Access(Guard):
-    """The guard; the list of a turn asks `why_not` itself, so that nobody is offered what would be denied."""
+    """Denies calls that `why_not` refuses. The list of a turn uses `why_not` as well, so it offers no denied tool."""
 
     def admit(self, request: GuardRequest) -> None:
-        """Raises ToolFailure, FATAL: a denial is not to be worked around."""
+        """Check a call.
+
+        Raises:
+            ToolFailure: The call is denied (FATAL, because a denial must not be worked around).
+        """
         reason = why_not(request.spec, request.turn)
         if reason:
             raise refusal(denial(request.spec.name, reason), DENIED, FailureClass.FATAL)

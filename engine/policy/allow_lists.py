@@ -1,4 +1,4 @@
-"""`AllowLists`: named sets of tools, those that ship and the operator's own, and what each permits (ACCESS-3)."""
+"""`AllowLists`: named sets of tools, shipped and operator-defined, resolved to what each permits (ACCESS-3)."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -18,32 +18,39 @@ _Asked = tuple[str, bool, bool]
 
 
 class AllowLists:
-    """The last good lists. The operator's own file is looked at (one `stat`) whenever a list is asked for, so an edit
-    counts from the next turn on; one that cannot be used keeps the lists as they were, `problem` then says why, and a
-    warning is logged once.
+    """The last valid allow-lists.
+
+    The operator's file is checked (one `stat`) whenever a list is requested, so edits apply from the next turn on. An
+    invalid edit keeps the previous lists; `problem` then says why, and a warning is logged once.
     """
 
     def __init__(self, own: Path, specs: Callable[[], Specs], *, strict: bool = True, required: str = "") -> None:
-        """own: adds to the lists that ship, and takes the place of those it names; need not be there.
+        """Read the lists.
 
-        specs: the static tools by primary name, asked at each reading. strict: a tool that nobody has is an error in
-        the own file; else, and in the lists that ship, it is logged: not every pack may be installed.
-        required: a list that no edit may take away.
-        Raises ConfigError when the own file cannot be used at the start.
+        Args:
+            own: The operator's file. Adds to the shipped lists, and replaces those of the same name. May be missing.
+            specs: Returns the static tools by primary name; called at each reading.
+            strict: Treat an unknown tool in the operator's file as an error. Otherwise, and in shipped lists, it is
+                logged,
+                since not every pack may be installed.
+            required: The name of a list that must always exist.
+
+        Raises:
+            ConfigError: The operator's file is invalid.
         """
         self._own = own
         self._specs = specs
         self._strict = strict
         self._required = required
         self._stamp: _Stamp | None = None
-        self._lists: Mapping[str, AllowList] | None = None  # the file that ships takes 30 ms to read, so: when needed
+        self._lists: Mapping[str, AllowList] | None = None  # loaded lazily: the shipped file takes 30 ms to read
         self._resolved: dict[_Asked, Allowed] = {}
         self.problem = ""
         if required or own.exists():
             self._read()
 
     def lists(self) -> Mapping[str, AllowList]:
-        """All lists now in force, by name."""
+        """Return all current lists, by name."""
         lists = self._lists
         if lists is None or self._look() != self._stamp:
             try:
@@ -52,14 +59,19 @@ class AllowLists:
                 self._stamp = self._look()
                 lists = self._lists = lists or read_allow_lists(SHIPPED, self._specs(), unknown=_missing)
                 self.problem = str(error)
-                _log.warning("%s The allow-lists stay as they were before this edit.", error)
+                _log.warning("%s The previous allow-lists stay in use.", error)
         return lists
 
     def resolve_allow_list(self, name: str, *, local_mode: bool = False, embedding_ok: bool = True) -> Allowed:
-        """What a list permits, for `Turn.allowed`. The same object as long as nothing changed.
+        """Return what a list permits, for `Turn.allowed`. The same object while nothing changes.
 
-        local_mode: for what is not to be sent to services elsewhere. embedding_ok: embeddings may be used.
-        Raises UnknownName, a ConfigError, when there is no such list.
+        Args:
+            name: The list.
+            local_mode: Exclude tools that send data to external services.
+            embedding_ok: Whether embeddings may be used.
+
+        Raises:
+            UnknownName: There is no such list.
         """
         lists = self.lists()
         asked = (name, local_mode, embedding_ok)
@@ -71,13 +83,13 @@ class AllowLists:
         return found
 
     def resolve_categories(self, categories: Iterable[str]) -> frozenset[str]:
-        """Names of the static tools that are in any of these categories now. ``*``: in all."""
+        """Return the names of the static tools in any of these categories. ``*`` selects all."""
         wanted = frozenset(categories)
         every = EVERY_CATEGORY in wanted
         return frozenset(name for name, spec in self._specs().items() if every or spec.category in wanted)
 
     def _read(self) -> Mapping[str, AllowList]:
-        """Take both files over, or neither. Raises ConfigError."""
+        """Load both files, or neither. A ConfigError propagates."""
         stamp, specs = self._look(), self._specs()
         lists = read_allow_lists(SHIPPED, specs, unknown=_missing)
         if stamp is not None:
@@ -90,7 +102,7 @@ class AllowLists:
 
     def _no(self, name: str, lists: Mapping[str, AllowList]) -> str:
         near = ", ".join(nearest(name, lists))
-        return f"There is no allow-list {name!r}. Nearest: {near}. Your own go to {self._own}."
+        return f"There is no allow-list {name!r}. Nearest: {near}. Define your own lists in {self._own}."
 
     def _look(self) -> _Stamp | None:
         try:
@@ -101,7 +113,11 @@ class AllowLists:
 
 
 def refuse_cycles(lists: Mapping[str, AllowList]) -> None:
-    """Raises ConfigError when a list includes one that is not there, or itself, through whatever others."""
+    """Check that included lists exist and do not include each other.
+
+    Raises:
+        ConfigError: A list includes an unknown list or, directly or indirectly, itself.
+    """
     done: set[str] = set()
 
     def visit(name: str, trail: tuple[str, ...]) -> None:
@@ -139,4 +155,4 @@ def _allowed(name: str, lists: Mapping[str, AllowList], *, local_mode: bool, emb
 
 
 def _missing(problem: str) -> None:
-    _log.info("%s; no installed pack has it.", problem)
+    _log.info("%s; no installed pack provides it.", problem)

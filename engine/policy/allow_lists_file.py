@@ -1,4 +1,4 @@
-"""Reads and checks a file of allow-lists. Every complaint names file, line and column. The format: allow_lists.yaml."""
+"""Reads and validates a file of allow-lists. Every error names file, line and column. The format: allow_lists.yaml."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ Unknown = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class AllowList:
-    """One list as written. include: names of other lists, each with its place in a file, for complaints."""
+    """One list as written. include: names of other lists, each with its position in the file, for errors."""
 
     name: str
     description: str = ""
@@ -40,11 +40,16 @@ class AllowList:
 
 
 def read_allow_lists(path: Path, specs: Specs, *, unknown: Unknown | None = None) -> dict[str, AllowList]:
-    """The lists of a file, by name. Includes are not followed: they may name lists of other files.
+    """Read the lists of a file, by name. Includes are not followed: they may name lists of other files.
 
-    specs: the static tools, by primary name. unknown: with it, a tool, a category or an effect that nobody has and
-    that the file does not call optional is reported there instead of refused; it stays in the list.
-    Raises ConfigError: unreadable, not YAML, wrong or doubled field, unknown name.
+    Args:
+        path: The file.
+        specs: The static tools, by primary name.
+        unknown: If given, an unknown tool, category or effect that the file does not declare optional is reported here
+            instead of refused, and stays in the list.
+
+    Raises:
+        ConfigError: The file is unreadable or not YAML, a field is wrong or duplicate, or a name is unknown.
     """
     return _AllowListReader(path, specs, unknown).read()
 
@@ -83,9 +88,9 @@ class _AllowListReader:
                 conditional[each] = self._selection(inner)
         description, read_only = fields.get("description", ""), fields.get("read_only", False)
         if not isinstance(description, str):
-            self._file.refuse(value_place(fields, "description"), "description is a text")
+            self._file.refuse(value_place(fields, "description"), "description must be a string")
         if not isinstance(read_only, bool):
-            self._file.refuse(value_place(fields, "read_only"), "read_only is true or false")
+            self._file.refuse(value_place(fields, "read_only"), "read_only must be true or false")
         include = {other: self._file.placed(at, "") for other, at in self._texts(fields, "include").items()}
         return AllowList(
             name=name,
@@ -110,20 +115,20 @@ class _AllowListReader:
         )
 
     def _of_known(self, fields: CommentedMap, key: str, kind: str) -> list[str]:
-        """The names below a key. A mistyped one would forbid, or worse, not forbid, so all must be known."""
+        """Return the names below a key. All must be known, because a misspelled one could fail to forbid a tool."""
         names = self._texts(fields, key)
         for name, place in names.items():
             if name not in self._known[kind]:
                 what = {"tools": "tool", "categories": "category", "effects": "side effect"}[kind]
                 hint = meant(name, self._known[kind])
-                problem = f"unknown {what} {name!r}{hint}; one of a pack that may be missing belongs under `optional`"
+                problem = f"unknown {what} {name!r}{hint}; list it under `optional` if its pack may be missing"
                 if self._unknown is None:
                     self._file.refuse(place, problem)
                 self._unknown(self._file.placed(place, problem))
         return list(names)
 
     def _texts(self, fields: CommentedMap, key: str) -> dict[str, Place]:
-        """The texts of a list, in order, each with its place."""
+        """Return the strings of a list, in order, each with its position."""
         node = fields.get(key)
         if node is None:
             return {}
@@ -133,7 +138,7 @@ class _AllowListReader:
         for index, item in enumerate(node):
             place: Place = node.lc.item(index)
             if not isinstance(item, str) or not item:
-                self._file.refuse(place, f"{key} is a list of names, and {item!r} is none")
+                self._file.refuse(place, f"{key} must be a list of names, and {item!r} is not a name")
             found[str(item)] = place
         return found
 

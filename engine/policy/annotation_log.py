@@ -1,4 +1,4 @@
-"""`AnnotationLog`: what each call may do, in the log of the process (ACCESS-10). Off where a turn says so."""
+"""`AnnotationLog`: logs the annotations of each call (ACCESS-10), unless the turn disables it."""
 
 import contextlib
 import logging
@@ -9,12 +9,12 @@ _log = logging.getLogger("knackbox.annotations")
 
 
 class AnnotationLog(Guard):
-    """A guard that refuses nothing. Nothing is put together unless somebody listens at the level INFO."""
+    """A guard that admits every call. Does nothing unless the logger is enabled for INFO."""
 
     def admit(self, request: GuardRequest) -> None:
-        """One line for the call."""
+        """Log one line for the call."""
         if request.turn.log_tool_annotations and _log.isEnabledFor(logging.INFO):
-            with contextlib.suppress(Exception):  # a handler is other people's code; a call must not fail of it
+            with contextlib.suppress(Exception):  # handlers are foreign code and must not make a call fail
                 _note(request)
 
 

@@ -1,6 +1,6 @@
-"""`ApprovalGuard`: a person's yes before something destructive runs (ACCESS-8). It fails closed.
+"""`ApprovalGuard`: requires a person's approval before destructive calls (ACCESS-8). It fails closed.
 
-The yes is for these arguments alone: it is bound to their digest, spent by one call, and void after a while.
+An approval is bound to the digest of the arguments, is valid for one call, and expires.
 """
 
 import asyncio
@@ -16,15 +16,15 @@ from engine.contract.spec import ToolSpec
 
 EXPIRES_S = 300.0
 
-# off: nobody is asked. confirmation: for tools with `requires_confirmation`. destructive: for destructive ones, too.
+# off: never ask. confirmation: ask for tools with `requires_confirmation`. destructive: also for destructive tools.
 ApprovalMode = Literal["off", "confirmation", "destructive"]
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """What a person is asked. digest: of tool, version and arguments; the answer has to bring it back.
+    """A request for approval. digest: of tool, version and arguments; the answer must repeat it.
 
-    expires_s: seconds in which an answer counts.
+    expires_s: seconds for which an answer is valid.
     """
 
     call_id: str
@@ -35,15 +35,17 @@ class ApprovalRequest:
     expires_s: float
 
     def shown(self, most: int) -> str:
-        """The arguments with every character of them visible, and at most so many: control characters would let a
-        call show something else than it is."""
+        """Return the arguments as ASCII JSON, truncated to `most` characters.
+
+        Control characters are escaped, because they could make a call look like another one.
+        """
         given = json.dumps(self.arguments, ensure_ascii=True, indent=2)
         return given if len(given) <= most else f"{given[:most]}\n… {len(given) - most:,} characters more"
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalAnswer:
-    """digest: of the request that is answered. by: who answered, as far as is known."""
+    """The answer to a request. digest: of the answered request. by: who answered, if known."""
 
     approved: bool
     digest: str
@@ -52,48 +54,56 @@ class ApprovalAnswer:
 
 
 class Approver(Protocol):
-    """A way to ask a person: at a terminal, over MCP, over HTTP."""
+    """Asks a person: at a terminal, over MCP, over HTTP."""
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer: ...
 
 
 class ApprovalGuard(Guard):
-    """The guard; the last of them, so that nothing comes between the yes and the run."""
+    """Asks for approval. It is the last guard, so that nothing comes between approval and run."""
 
     def __init__(self, approver: Approver | None, mode: ApprovalMode, *, expires_s: float = EXPIRES_S) -> None:
-        """approver: None where nobody can be asked, so that what needs a yes is refused."""
+        """Create the guard. approver: None if nobody can be asked; then calls that need approval are refused."""
         self._approver = approver
         self._mode = mode
         self._expires_s = expires_s
 
     @property
     def can_ask(self) -> bool:
-        """Whether there is anybody to ask."""
+        """Whether there is an approver."""
         return self._approver is not None
 
     def needed(self, spec: ToolSpec) -> bool:
-        """Whether a person is asked about this tool."""
+        """Whether this tool needs approval."""
         if self._mode == "off":
             return False
         asked = spec.annotations.requires_confirmation
         return asked or (self._mode == "destructive" and spec.annotations.destructive)
 
     def admit(self, request: GuardRequest) -> Awaitable[None] | None:
-        """Raises ToolFailure, FATAL, when awaited, unless a person said yes to exactly this call."""
+        """Request approval for the call, if it needs one.
+
+        Raises:
+            ToolFailure: When awaited: the call was not approved (FATAL).
+        """
         return self._ask(request) if self.needed(request.spec) else None
 
     async def _ask(self, request: GuardRequest) -> None:
         await self.confirm(request.spec, request.call.arguments, call_id=request.call_id, user=request.turn.user)
 
     async def confirm(self, spec: ToolSpec, arguments: Mapping[str, Any], *, call_id: str, user: str) -> str:
-        """Ask about these arguments, whatever the mode, once; who said yes. For tools that find out what they are to do
-        only when they run. Raises ToolFailure, FATAL, unless a person said yes to exactly this.
+        """Ask once for approval of these arguments, whatever the mode, and return who approved.
+
+        For tools that learn only while they run what they are about to do.
+
+        Raises:
+            ToolFailure: Exactly this was not approved (FATAL).
         """
         name = spec.name
         if self._approver is None:
             raise _refused(f"{name} needs a person's approval, and nobody can be asked here. Nothing was run.")
         expected = digest_of(spec, arguments)
-        shown = json.loads(json.dumps(arguments, default=str))  # a copy: what was shown stays as it was
+        shown = json.loads(json.dumps(arguments, default=str))  # a copy, so that what was shown cannot change
         question = ApprovalRequest(call_id, user, spec, shown, expected, self._expires_s)
         try:
             async with asyncio.timeout(self._expires_s) as deadline:
@@ -112,7 +122,7 @@ class ApprovalGuard(Guard):
 
 
 def digest_of(spec: ToolSpec, arguments: Mapping[str, Any]) -> str:
-    """Of tool, version and arguments."""
+    """Return the digest of tool, version and arguments."""
     return digest([spec.name, spec.version, arguments])
 
 

@@ -1,7 +1,7 @@
-"""`Gate`: asks an evaluation whether a tool's call is good enough to run (ACCESS-7).
+"""`Gate`: asks an evaluation whether a call is good enough to run (ACCESS-7).
 
-It guards quality, not safety: one that fails or is slow must not take the product down, so the call runs then and a
-warning is logged. Who wants it otherwise says `deny`.
+It protects quality, not safety. If it fails or is slow, the call runs and a warning is logged, so that a broken gate
+does not take the product down. Set `deny` for the opposite.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ _log = logging.getLogger("knackbox.policy")
 
 WAIT_S = 2.0
 OnGateFailure = Literal["allow", "deny"]
-ToolDef = ToolSpec  # what gates that were written for other hosts call it
+ToolDef = ToolSpec  # the name that gates written for other hosts use
 
 
 @dataclass(frozen=True, slots=True)
 class GateDecision:
-    """reason: what the model reads when it is refused."""
+    """The gate's decision. reason: shown to the model when the call is refused."""
 
     approved: bool
     reason: str = ""
@@ -33,9 +33,9 @@ class GateDecision:
 
 @dataclass(frozen=True, slots=True)
 class GateContext(ToolContext):
-    """What a gate is told of a call: the fields of a `ToolContext`, always filled in, and the call itself.
+    """The call as the gate sees it: the fields of a `ToolContext`, always filled in, and the call itself.
 
-    raw_arg: for a call that was no line of text, its only argument if that is a text, else the arguments as JSON.
+    raw_arg: without a tag, the only argument if it is a string, else the arguments as JSON.
     """
 
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class GateContext(ToolContext):
 
 
 class EvalGate(Protocol):
-    """Something that judges calls of tools with `requires_gate`."""
+    """Evaluates calls of tools with `requires_gate`."""
 
     async def check(self, tool: ToolDef, ctx: ToolContext) -> GateDecision:
         """Approve or refuse a call. `ctx` is a `GateContext`."""
@@ -52,14 +52,14 @@ class EvalGate(Protocol):
 
 
 class GateRefused(ToolFailure):
-    """The gate said no, or could not be asked where that counts as no. The text is also the result's message."""
+    """The gate refused, or failed while `deny` is set. The text is also the result's message."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text, reason="gate_refused", may_have_started=False, end=REFUSED)
 
 
 def context_of(request: GuardRequest) -> GateContext:
-    """What the gate is told of a call."""
+    """Create the context for the gate."""
     call, turn = request.call, request.turn
     given = call.context or ToolContext()
     return GateContext(
@@ -83,7 +83,7 @@ def _as_text(arguments: Mapping[str, Any]) -> str:
 
 
 class Gate(Guard):
-    """A guard around an `EvalGate`."""
+    """Asks an `EvalGate` about each call."""
 
     def __init__(self, gate: EvalGate, *, on_gate_failure: OnGateFailure = "allow", wait_s: float = WAIT_S) -> None:
         self._gate = gate
@@ -91,7 +91,11 @@ class Gate(Guard):
         self._wait_s = wait_s
 
     def admit(self, request: GuardRequest) -> Awaitable[None] | None:
-        """Raises ToolFailure, DIAGNOSTIC with the gate's own reason, when awaited."""
+        """Ask the gate, if the tool requires it.
+
+        Raises:
+            ToolFailure: When awaited: the gate refused (DIAGNOSTIC, with the gate's reason).
+        """
         return self._ask(request) if request.spec.requires_gate else None
 
     async def _ask(self, request: GuardRequest) -> None:

@@ -1,7 +1,7 @@
-"""`RateLimits`: seconds between two calls and calls per UTC day, for each user and tool (ACCESS-6).
+"""`RateLimits`: enforces cool-downs and daily limits for each user and tool (ACCESS-6).
 
-Kept in the records, so a restart forgets none and every process on one home counts the same. A call counts once it is
-let through, whatever becomes of it: what the limit guards has been asked then.
+Uses are stored in the records, so they survive restarts and are shared by all processes on one home. A call counts once
+it is admitted, whatever its result.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ _USES = Table(
 )
 
 
-RATE_LIMITED = "rate_limited"  # the reason of such a failure
+RATE_LIMITED = "rate_limited"  # the failure's `reason`
 
 
 class ToolRateLimited(ToolFailure):
-    """A call that came too early. retry_after: seconds until the next one is let through."""
+    """A call that came too early. retry_after: seconds until the next call is admitted."""
 
     def __init__(self, text: str, retry_after: float) -> None:
         super().__init__(
@@ -48,7 +48,7 @@ class ToolRateLimited(ToolFailure):
 
 
 class RateLimits(Guard):
-    """A guard. Tools without limits cost nothing."""
+    """The guard. It costs nothing for tools without limits."""
 
     def __init__(self, records: Records, clock: Clock) -> None:
         self._records = records
@@ -56,14 +56,22 @@ class RateLimits(Guard):
         records.create(_SCHEMA)
 
     def admit(self, request: GuardRequest) -> Awaitable[None] | None:
-        """Raises ToolRateLimited, when awaited, for a call that comes too early."""
+        """Count the call, if the tool has limits.
+
+        Raises:
+            ToolRateLimited: When awaited: the call comes too early.
+        """
         spec = request.spec
         if not spec.cooldown_seconds and not spec.daily_limit:
             return None
         return asyncio.to_thread(self.take, request.turn.user, spec)
 
     def take(self, user: str, spec: ToolSpec) -> None:
-        """Count one call of this user. Raises ToolRateLimited. Blocks; look and count are one transaction."""
+        """Count one call of this user, in one transaction. Blocks.
+
+        Raises:
+            ToolRateLimited: The call comes too early.
+        """
         now = self._clock.now().astimezone(UTC)
         today = now.date().isoformat()
         key = (_USES.c.user == user) & (_USES.c.tool == spec.name)

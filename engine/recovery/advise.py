@@ -1,4 +1,4 @@
-"""The text a model reads when a call failed: what happened, and what to do now. One way of saying it per class."""
+"""Builds the text that a model reads when a call failed: what happened, and what to do next."""
 
 from engine.contract.failure import Failure, FailureClass
 
@@ -20,10 +20,10 @@ def advise(
     replan: bool = True,
     instead: bool = False,
 ) -> str:
-    """What happened and what to do next, for one classified and settled failure.
+    """Return what happened and what to do next for one classified failure.
 
-    held_back: a repeat might have helped, and was not made because the first attempt may have happened.
-    replan: whether `replan` can be called. instead: other tools are named after this text.
+    held_back: a retry might have helped, but was not made because the first attempt may have taken effect.
+    replan: whether `replan` can be called. instead: alternatives are listed after this text.
     """
     what = _what(tool, error, failure, timeout_s)
     match failure.failure_class:
@@ -42,13 +42,16 @@ def advise(
 
 
 def without_fatal_advice(text: str) -> str:
-    """A failure's text without what to do after a FATAL one, for whoever gives that advice once for several calls."""
+    """Return a failure's text without the advice for FATAL failures, for callers that add it once for several calls."""
     return "\n".join(line for line in text.split("\n") if not line.startswith(_NO_REPEAT))
 
 
 def _fatal_advice(tool: str, *, replan: bool, instead: bool) -> str:
-    """What to do after a FATAL failure of this tool. A denial is not to be worked around; for what is merely not there
-    another tool may be named, and then nothing here speaks against using it."""
+    """Return the advice for a FATAL failure.
+
+    A denial must not be worked around. If something is merely missing, an alternative may be suggested, and then the
+    advice must not discourage its use.
+    """
     if instead:
         return f"{_NO_REPEAT}."
     way_out = f"call `{ABORT}`" if tool == REPLAN else f"call `{REPLAN}`" if replan else "say so in your answer"
@@ -56,7 +59,7 @@ def _fatal_advice(tool: str, *, replan: bool, instead: bool) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """An error in words: its own text where it was written for a reader, else with its type."""
+    """Return an error's own text if it was written for readers, or else its type and text."""
     text = str(error).strip()
     if isinstance(error, BaseExceptionGroup):
         inner = "; ".join(text_of(each) for each in error.exceptions[:5])
@@ -76,13 +79,13 @@ def _what(tool: str, error: BaseException, failure: Failure, timeout_s: float) -
 
 
 def _tried(tool: str, what: str, attempts: int) -> str:
-    return what if attempts <= 1 else f"{tool} failed {attempts} times, at last: {what}"
+    return what if attempts <= 1 else f"{tool} failed {attempts} times. Last error: {what}"
 
 
 def _later(failure: Failure) -> str:
     if failure.retry_after is not None and failure.retry_after >= 1:
-        return f"It was asked to wait {failure.retry_after:.0f} s before the next attempt; use another way until then."
-    return "Nothing more was tried; repeat it later with less to do, or use another way."
+        return f"Wait {failure.retry_after:.0f} s before the next attempt; use another way until then."
+    return "It was not retried further; repeat it later with less work, or use another way."
 
 
 def _brief(text: str) -> str:

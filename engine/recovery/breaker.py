@@ -1,4 +1,4 @@
-"""`Breakers`: a tool whose service is down is left alone for a while, then tried with one call."""
+"""`Breakers`: circuit breakers. A tool whose service is down is blocked for a while, then tried with one call."""
 
 from dataclasses import dataclass
 
@@ -6,18 +6,21 @@ from engine.contract.context import Clock
 from engine.contract.failure import Failure, FailureClass, refusal
 from engine.contract.guard import Guard, GuardRequest
 
-# In a row. One call of an agent makes up to three attempts, so this is some fifteen answers that did not come.
+# Consecutive failures. A call makes up to three attempts, so this is about fifteen failed attempts.
 OPENS_AFTER = 5
 RESTS_S = 30.0
 
-# That somebody else is busy, or that we asked too often, says that the service lives.
+# Overload and rate-limit responses are not included: they show that the service is up.
 _DOWN = frozenset({"unreachable", "server_error", "timeout", "name_resolution", "sandbox_failed"})
 
 
 @dataclass(slots=True)
 class _Circuit:
-    """Of one tool. failures: in a row. until: when it has rested, None while calls pass. probe: the call it is tried
-    with after that."""
+    """The circuit of one tool.
+
+    failures: consecutive failures. until: the time at which it half-opens; None while closed. probe: the id of the
+        trial call.
+    """
 
     failures: int = 0
     until: float | None = None
@@ -25,7 +28,7 @@ class _Circuit:
 
 
 class Breakers(Guard):
-    """A guard. Per tool: closed (calls pass), open (calls are refused), half-open (one call passes, and decides).
+    """A guard with one circuit per tool: closed (calls pass), open (calls are refused), half-open (one call decides).
 
     The pattern is Michael Nygard's ("Release It!", 2007).
     """
@@ -37,7 +40,11 @@ class Breakers(Guard):
         self._circuits: dict[str, _Circuit] = {}  # of tools that failed and did not succeed since
 
     def admit(self, request: GuardRequest) -> None:
-        """Raises ToolFailure, RETRYABLE with the time that is left, while the tool rests."""
+        """Refuse the call while the circuit is open.
+
+        Raises:
+            ToolFailure: The circuit is open (RETRYABLE, with the time that is left).
+        """
         circuit = self._circuits.get(request.spec.name)
         if circuit is None or circuit.until is None:
             return
@@ -47,7 +54,7 @@ class Breakers(Guard):
             return
         soon = ", and another call is trying it now" if left <= 0 else ""
         raise refusal(
-            f"{request.spec.name} is left alone: it failed {circuit.failures} times in a row{soon}. Nothing was run.",
+            f"{request.spec.name} is blocked: it failed {circuit.failures} times in a row{soon}. Nothing was run.",
             "resting",
             FailureClass.RETRYABLE,
             retry_after=max(left, 0.0),
@@ -67,7 +74,7 @@ class Breakers(Guard):
                 return
             circuit = self._circuits[name] = _Circuit()
         if probed:
-            circuit.probe = ""  # one that was cancelled, or failed otherwise, decides nothing: the next call does
+            circuit.probe = ""  # a probe that was cancelled or failed otherwise is inconclusive: the next call decides
         if not down:
             return
         circuit.failures += 1

@@ -1,12 +1,12 @@
-"""`RetryBudget`: how many repeats an engine may afford, so that not everybody asks a dead service three times."""
+"""`RetryBudget`: limits the retries of an engine, so that a dead service is not flooded with them."""
 
 from dataclasses import dataclass, field
 
 from engine.contract.failure import Failure
 from engine.contract.guard import Guard, GuardRequest
 
-# The figures of the AWS SDKs' standard retry mode: 500 tokens, 5 for a repeat, 10 for one after a timeout, 1 back for
-# a call that succeeds ("Retry behavior", AWS SDKs and Tools Reference Guide). A hundred repeats in a row, then one for
+# The values of the AWS SDKs' standard retry mode: 500 tokens, 5 per retry, 10 per retry after a timeout, 1 back for
+# each success ("Retry behavior", AWS SDKs and Tools Reference Guide). A hundred consecutive retries, then one for
 # every five successes.
 CAPACITY = 500
 COST = 5
@@ -16,7 +16,7 @@ REFUND = 1
 
 @dataclass(slots=True)
 class RetryBudget(Guard):
-    """A token bucket, one for an engine. A guard that admits all: repeats are paid for, and successes fill it again."""
+    """A token bucket, one per engine. As a guard it admits every call; successes refill it."""
 
     capacity: int = CAPACITY
     tokens: int = field(init=False)
@@ -25,7 +25,7 @@ class RetryBudget(Guard):
         self.tokens = self.capacity
 
     def take(self, failure: Failure) -> bool:
-        """Pay for one repeat after this failure; False when there is not enough, and then nothing is taken."""
+        """Take the tokens for one retry after this failure. False if there are too few; then none are taken."""
         cost = TIMEOUT_COST if failure.reason == "timeout" else COST
         if cost > self.tokens:
             return False

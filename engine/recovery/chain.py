@@ -1,4 +1,4 @@
-"""Fallback chains: what to use when a tool fails, and the call an alternative stands for."""
+"""Fallback chains: the alternatives to a failed tool, and the arguments for calling them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from engine.contract.failure import Failure, FailureClass
 
 Mode = Literal["suggest", "auto"]
 
-# FATAL failures that are no denial: something is not there or not configured, so another tool may do.
+# FATAL failures that are not denials: something is missing or not configured, so another tool may work.
 _NO_DENIAL = frozenset(
     {"missing_service", "not_configured", "configuration", "sandbox_unavailable", "not_supported", "invalid_schema"}
 )
@@ -16,7 +16,7 @@ _NO_DENIAL = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ArgumentReference:
-    """The value of an argument of the call that failed."""
+    """Refers to the value of an argument of the failed call."""
 
     argument: str
 
@@ -35,7 +35,7 @@ class Alternative:
     mode: Mode = "suggest"
 
     def arguments_for(self, failed: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of the alternative call; those mapped from an absent argument are left out."""
+        """Return the arguments of the alternative call. Those mapped from an absent argument are omitted."""
         made: dict[str, Any] = {}
         for name, value in self.arguments.items():
             if not isinstance(value, ArgumentReference):
@@ -51,7 +51,7 @@ Chains = Mapping[str, tuple[Alternative, ...]]
 def may_fall_back(failure: Failure) -> bool:
     """Whether another tool is a sensible answer to this failure.
 
-    Not to a denial (that would be a way around it), and not to what the model itself has to correct or check.
+    It is not for a denial, which must not be worked around, nor for what the model itself must correct or check.
     """
     if failure.failure_class is FailureClass.FATAL:
         return failure.reason in _NO_DENIAL

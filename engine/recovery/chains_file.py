@@ -1,11 +1,11 @@
-"""Reads and checks a fallback chains file. Every complaint names file, line and column.
+"""Reads and validates a fallback chains file. Every error names file, line and column.
 
 The format, per tool a list of alternatives, best first::
 
     chains:
       vision_analysis:
         - tool: execute
-          arguments: {language: python, code: $prompt}   # $name: the failed call's argument; $$ is a plain $
+          arguments: {language: python, code: $prompt}   # $name: the failed call's argument; $$ is a literal $
           note: How to use it, for the model.             # optional
           mode: suggest                                   # or auto, only between read-only tools
 """
@@ -30,13 +30,17 @@ Skipped = Callable[[str], None]
 
 
 def read_chains(path: Path, specs: Specs, *, skipped: Skipped | None = None) -> Chains:
-    """The chains of a file.
+    """Read the chains of a file.
 
-    specs: the tools that may be named, by primary name. skipped: with it, an entry or alternative that names an
-    unknown tool is left out and reported there instead of refused; for the chains that ship with Knackbox, which
-    name tools of packs that may not be installed.
-    Raises ConfigError: unreadable, not YAML, wrong or doubled field, unknown tool or argument, ``auto`` with a tool
-    that is not read-only, or a cycle.
+    Args:
+        path: The file.
+        specs: The tools that may be named, by primary name.
+        skipped: If given, an entry or alternative with an unknown tool is skipped and reported here instead of refused.
+            Used for the chains that ship with Knackbox, which name tools of packs that may not be installed.
+
+    Raises:
+        ConfigError: The file is unreadable or not YAML, a field is wrong or duplicate, a tool or argument is unknown,
+            ``auto`` is used with a tool that is not read-only, or the chains form a cycle.
     """
     return _ChainReader(path, specs, skipped).read()
 
@@ -70,15 +74,15 @@ class _ChainReader:
         return chains
 
     def _document(self) -> CommentedMap:
-        """The mapping below `chains`; empty for an empty file."""
+        """Return the mapping below `chains`; empty for an empty file."""
         loaded = self._file.load()
         if loaded is None:
             return CommentedMap()
         if not isinstance(loaded, CommentedMap):
-            self._refuse((0, 0), "the file needs one key, `chains`, holding tool names")
+            self._refuse((0, 0), "the file needs one key, `chains`, with a mapping of tool names")
         for key in loaded:
             if key != "chains":
-                self._refuse(key_place(loaded, key), f"unknown field {key!r}; the only one here is `chains`")
+                self._refuse(key_place(loaded, key), f"unknown field {key!r}; the only valid field is `chains`")
         chains = loaded.get("chains")
         if chains is None:
             return CommentedMap()
@@ -88,7 +92,7 @@ class _ChainReader:
 
     def _alternative(self, failed: str, item: Any, place: Place) -> Alternative | None:
         if not isinstance(item, CommentedMap):
-            self._refuse(place, f"an alternative is a mapping with the fields {', '.join(_FIELDS)}")
+            self._refuse(place, f"an alternative must be a mapping with the fields {', '.join(_FIELDS)}")
         for key in item:
             if key not in _FIELDS:
                 known = f"{meant(key, _FIELDS)}; known: {', '.join(_FIELDS)}"
@@ -99,7 +103,7 @@ class _ChainReader:
         if not self._known(name, value_place(item, "tool")):
             return None
         if not isinstance(note, str):
-            self._refuse(value_place(item, "note"), "note is a text")
+            self._refuse(value_place(item, "note"), "note must be a string")
         arguments = self._arguments(failed, str(name), item)
         return Alternative(str(name), arguments, str(note).strip(), self._mode(failed, str(name), item))
 
@@ -120,7 +124,7 @@ class _ChainReader:
             return {}
         if not isinstance(given, CommentedMap):
             self._refuse(
-                value_place(item, "arguments"), "arguments is a mapping: new argument to $old_argument or a value"
+                value_place(item, "arguments"), "arguments must be a mapping: new argument to $old_argument or a value"
             )
         made: dict[str, Any] = {}
         for name, value in given.items():
@@ -133,10 +137,10 @@ class _ChainReader:
         return made
 
     def _literal(self, value: Any, place: Place, depth: int = 0) -> Any:
-        """A YAML value as plain JSON. Aliases may multiply values or contain themselves, so both are bounded."""
+        """Convert a YAML value to plain JSON. Aliases may repeat or recurse, so count and depth are limited."""
         self._values += 1
         if self._values > _MOST_VALUES or depth > _DEEPEST:
-            self._refuse(place, f"arguments hold more than {_MOST_VALUES} values, or lie deeper than {_DEEPEST} levels")
+            self._refuse(place, f"arguments have more than {_MOST_VALUES} values or {_DEEPEST} levels")
         if isinstance(value, CommentedMap):
             return {str(key): self._literal(value[key], value_place(value, key), depth + 1) for key in value}
         if isinstance(value, CommentedSeq):
@@ -148,7 +152,7 @@ class _ChainReader:
                 return plain(value)
         if isinstance(value, str):
             return str(value)[1:] if value.startswith("$$") else str(value)
-        return self._refuse(place, f"a {type(value).__name__} has no form in JSON; put it in quotes")
+        return self._refuse(place, f"a {type(value).__name__} has no JSON form; put it in quotes")
 
     def _known(self, name: Any, place: Place) -> bool:
         if isinstance(name, str) and name in self._specs:
@@ -171,7 +175,7 @@ class _ChainReader:
         def visit(tool: str, trail: tuple[str, ...]) -> None:
             if tool in trail:
                 around = [*trail[trail.index(tool) :], tool]
-                self._refuse(places[trail[-1], tool], f"a cycle: {' -> '.join(around)}; take one step out")
+                self._refuse(places[trail[-1], tool], f"a cycle: {' -> '.join(around)}; remove one step")
             if tool in done:
                 return
             for alternative in chains.get(tool, ()):

@@ -1,8 +1,7 @@
-"""`classify`: what an error means. One ordered table; the first rule that fits decides.
+"""`classify`: classifies errors with one ordered table. The first matching rule decides.
 
-Errors of libraries that are slow to import are known by name (``"httpx.TimeoutException"``: first part of the module,
-then the class), so nothing is imported for the sake of a table. `ToolFailure` comes first: a tool that knows better
-is believed.
+Errors of libraries that are slow to import are matched by name (``"httpx.TimeoutException"``: first part of the module,
+then the class), so the table imports none of them. `ToolFailure` comes first, because a tool knows best.
 """
 
 import errno
@@ -45,7 +44,10 @@ Decide = Callable[[BaseException, FailureFacts], Failure | None]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """kinds: exception classes, or names of some. decide: the failure, or None to let later rules look."""
+    """A rule of the table.
+
+    kinds: exception classes, or their names. decide: returns the failure, or None to let later rules decide.
+    """
 
     kinds: tuple[type[BaseException] | str, ...]
     decide: Decide
@@ -55,11 +57,12 @@ class Rule:
 
 
 def classify(error: BaseException, facts: FailureFacts) -> Failure:
-    """The failure an error means.
+    """Return the failure for an error.
 
-    An error no rule knows is classified by its explicit cause (``raise … from …``) when that is known, else UNKNOWN.
-    `may_have_started` is False only where nothing can have happened: the tool was not entered, or it said so itself
-    (`ToolFailure`, `SandboxError`). A refused connection proves nothing about what the tool did before it.
+    An error that no rule matches is classified by its explicit cause (``raise … from …``) if that is known, else
+    UNKNOWN.
+    `may_have_started` is False only if nothing can have happened: the tool was not entered, or the error says so
+    (`ToolFailure`, `SandboxError`). A refused connection does not show what the tool did before it.
     """
     seen: set[int] = set()
     current: BaseException | None = error
@@ -98,7 +101,7 @@ def _deadline(_error: BaseException, facts: FailureFacts) -> Failure | None:
 
 
 def _sandbox(error: BaseException, _facts: FailureFacts) -> Failure | None:
-    """With a remedy a person has to act; without one it may go better next time."""
+    """Classify an error of the sandbox. With a remedy, a person must act; without one a retry may succeed."""
     if not isinstance(error, SandboxError):
         return None
     if error.remedy:
@@ -111,7 +114,7 @@ def _busy(error: BaseException, _facts: FailureFacts) -> Failure | None:
 
 
 def _unresolved(error: BaseException, _facts: FailureFacts) -> Failure | None:
-    """Whoever wrote the requirements can change them; the message is the resolver's own."""
+    """Classify an error in requirements, which their author can correct. The message is the resolver's."""
     if not isinstance(error, UnresolvedRequirements):
         return None
     return Failure(DIAGNOSTIC, "unresolved_requirements", None, error.may_have_started)
@@ -182,7 +185,7 @@ def _os_error(error: BaseException, _facts: FailureFacts) -> Failure | None:
 
 
 def _group(error: BaseException, facts: FailureFacts) -> Failure | None:
-    """Several errors at once: repeatable only when every one is; else the first that is not decides."""
+    """Classify an exception group: RETRYABLE only if every error is; else the first that is not decides."""
     failures = [classify(each, facts) for each in _leaves(error)]
     worse = [each for each in failures if each.failure_class is not RETRYABLE]
     if worse:
@@ -201,7 +204,7 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def _clients(*names: str) -> tuple[str, ...]:
-    """The names of an exception in httpx and in its successor."""
+    """Return the names of an exception in httpx and in its successor."""
     return tuple(f"{library}.{name}" for name in names for library in ("httpx", "httpx2"))
 
 
@@ -215,7 +218,7 @@ TABLE: tuple[Rule, ...] = (
     Rule((MissingService,), always(FATAL, "missing_service")),
     Rule((ToolNotFound,), always(DIAGNOSTIC, "unknown_tool")),
     Rule((ConfigError,), always(FATAL, "configuration")),
-    # HTTP: an answer first, then what kept it from coming.
+    # HTTP: error responses first, then connection errors.
     Rule(
         (
             *_clients("HTTPStatusError"),
@@ -259,7 +262,7 @@ TABLE: tuple[Rule, ...] = (
     Rule((BlockingIOError, InterruptedError), always(RETRYABLE, "busy")),
     Rule(("urllib.URLError",), always(RETRYABLE, "unreachable")),
     Rule((OSError,), _os_error),
-    # What the arguments or the data led to; the text of these is meant to be read.
+    # Errors caused by the arguments or the data; their text is meant for readers.
     Rule(("pydantic_core.ValidationError",), always(DIAGNOSTIC, "invalid_data")),
     Rule((NotImplementedError,), always(FATAL, "not_supported")),
     Rule((ValueError, EOFError, ArithmeticError), always(DIAGNOSTIC, "invalid_value")),

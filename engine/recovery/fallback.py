@@ -1,4 +1,4 @@
-"""`FallbackChains`: the chains in force, read again when their file changes, and what they say to a failed call."""
+"""`FallbackChains`: the current chains, reloaded when their file changes, and suggestions for failed calls."""
 
 import json
 import logging
@@ -19,27 +19,33 @@ _Stamp = tuple[Path, int, int, int]
 
 
 def shipped_chains() -> Path:
-    """The chains file that comes with Knackbox: beside this module when installed, at the top of a checkout."""
+    """Return the path of the shipped chains file: next to this module, or at the root of a checkout."""
     installed = Path(__file__).with_name("fallback_chains.yaml")
     return installed if installed.exists() else Path(__file__).parents[2] / "fallback_chains.yaml"
 
 
 class FallbackChains:
-    """The last good chains of one file, or of another as long as that one is not there.
+    """The last valid chains of a file, or of a default file while that one is missing.
 
-    The file is looked at (one `stat`) whenever a call failed, so an edit counts from the next failure on, and so does
-    making or removing it. An edit that cannot be used keeps the chains as they were; `problem` then says why, and a
-    warning is logged once.
-    Tools in chains are static tools: skills come and go, and a file must not become wrong by that.
+    The file is checked (one `stat`) whenever a call fails, so edits apply from the next failure on. An invalid edit
+    keeps
+    the previous chains; `problem` then says why, and a warning is logged once.
+    Chains may only name static tools: skills come and go, and that must not invalidate a file.
     """
 
     def __init__(
         self, path: Path, specs: Callable[[], Mapping[str, ToolSpec]], *, otherwise: Path | None = None
     ) -> None:
-        """Raises ConfigError when the file cannot be used at the start.
+        """Read the file.
 
-        specs: the static tools by primary name, asked at each reading. otherwise: read while `path` is not there;
-        what names an unknown tool in it is left out instead of refused, since not every pack may be installed.
+        Args:
+            path: The operator's file.
+            specs: Returns the static tools by primary name; called at each reading.
+            otherwise: Read while `path` does not exist. Unknown tools in it are skipped, since packs may not be
+                installed.
+
+        Raises:
+            ConfigError: The file is invalid.
         """
         self._own = path
         self._otherwise = otherwise
@@ -54,11 +60,11 @@ class FallbackChains:
 
     @property
     def path(self) -> Path:
-        """The one in force."""
+        """The path of the file in use."""
         return self._own if self._otherwise is None or self._own.exists() else self._otherwise
 
     def chains(self) -> Chains:
-        """The chains now in force. Reads the file when it changed; never raises for what is in it."""
+        """Return the current chains. Reloads the file when it has changed; never raises because of its content."""
         stamp = self._look()
         if stamp == self._stamp:
             return self._chains
@@ -67,21 +73,21 @@ class FallbackChains:
             self._read()
         except ConfigError as error:
             self.problem = str(error)
-            _log.warning("%s The fallback chains stay as they were before this edit.", error)
+            _log.warning("%s The previous fallback chains stay in use.", error)
         return self._chains
 
     def alternatives(self, tool: str) -> tuple[Alternative, ...]:
-        """What to use instead of this tool, best first."""
+        """Return the alternatives to this tool, best first."""
         return self.chains().get(tool, ())
 
     def suggestion(self, tool: str, arguments: Mapping[str, Any], offered: Container[str] | None = None) -> str:
-        """The alternatives to a failed call in words for the model; empty when there are none.
+        """Return the alternatives to a failed call as text for the model; "" without any.
 
-        offered: the tools that may be named; None is all.
+        offered: the tools that may be named; None for all.
         """
         lines = [_line(each, arguments) for each in self.alternatives(tool) if offered is None or each.tool in offered]
         if self.problem:
-            lines.append(f"(The edited fallback chains cannot be used, the earlier ones apply: {self.problem})")
+            lines.append(f"(The edited fallback chains are invalid, so the previous ones apply: {self.problem})")
         return "\n".join(["Instead, you can use:", *lines]) if lines else ""
 
     def _read(self) -> None:
@@ -91,7 +97,7 @@ class FallbackChains:
         self.skipped = tuple(skipped)
         self.problem = ""
         for each in skipped:
-            _log.info("%s; left out, no installed pack has it.", each)
+            _log.info("%s; skipped, because no installed pack provides it.", each)
 
     def _look(self) -> _Stamp | None:
         for path in filter(None, (self._own, self._otherwise)):

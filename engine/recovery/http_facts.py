@@ -1,4 +1,4 @@
-"""What an HTTP client's exception says, without importing the client: status, Retry-After."""
+"""Reads status and Retry-After from an HTTP client's exception, without importing the client."""
 
 import math
 from collections.abc import Mapping
@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-# Longest wait believed, seconds. A server that asks for more is as good as down for this turn.
+# The longest accepted wait in seconds. A server that asks for more counts as down for this turn.
 LONGEST_WAIT_S = 24 * 3600.0
 
 
 def status_of(error: BaseException) -> int | None:
-    """The HTTP status an exception carries, however its library calls it (httpx, openai, anthropic, urllib …)."""
+    """Return the HTTP status of an exception, whichever attribute its library uses (httpx, openai, urllib …)."""
     for holder in (getattr(error, "response", None), error):
         for attribute in ("status_code", "status", "code"):
             status = getattr(holder, attribute, None)
@@ -21,7 +21,7 @@ def status_of(error: BaseException) -> int | None:
 
 
 def retry_after_of(error: BaseException, now: datetime) -> float | None:
-    """Seconds the other side asked us to wait, from its headers; None when it did not say."""
+    """Return the wait that the server requested in its headers, in seconds; None without a request."""
     for holder in (getattr(error, "response", None), error):
         headers = getattr(holder, "headers", None)
         if headers is not None and hasattr(headers, "get"):
@@ -30,8 +30,10 @@ def retry_after_of(error: BaseException, now: datetime) -> float | None:
 
 
 def parse_retry_after(value: str | None, milliseconds: str | None, now: datetime) -> float | None:
-    """Seconds from `Retry-After`: a number or an HTTP date (RFC 9110, section 10.2.3); `retry-after-ms` is what
-    some model providers send beside it. None for what is neither; a date in the past is 0."""
+    """Return the seconds given by `Retry-After`: a number or an HTTP date (RFC 9110, section 10.2.3).
+
+    `retry-after-ms` is sent by some model providers in addition. None for anything else; a date in the past is 0.
+    """
     for text, scale in ((milliseconds, 0.001), (value, 1.0)):
         if text is None:
             continue
@@ -55,7 +57,7 @@ def _until(text: str, now: datetime) -> float:
 
 
 def _header(headers: Mapping[str, Any], name: str) -> str | None:
-    """Case-insensitive also where the mapping is a plain dict."""
+    """Look a header up case-insensitively, even in a plain dict."""
     value = headers.get(name)
     if value is None:
         value = next((headers[key] for key in headers if isinstance(key, str) and key.lower() == name), None)

@@ -1,4 +1,4 @@
-"""`Repeats`: the call that failed twice in the same way is not made a third time; the model is told to think again."""
+"""`Repeats`: refuses a call that has already failed twice in the same way, so that the model changes its approach."""
 
 from collections import OrderedDict
 
@@ -7,14 +7,14 @@ from engine.contract.context import Clock
 from engine.contract.failure import Failure, FailureClass, refusal
 from engine.contract.guard import Guard, GuardRequest
 
-MOST = 2  # failures of one call; the next is refused
+MOST = 2  # failures of one call, after which it is refused
 FORGOTTEN_AFTER_S = 600.0
 _REMEMBERED = 64  # failing calls of one agent
 _AGENTS = 1024
 
 _Agent = tuple[str, str]
 
-# Reasons that lie with the engine, its machine or its configuration. The same call may work once that is put right.
+# Failures caused by the engine, its machine or its configuration. The same call may work once that is fixed.
 _OUR_FAULTS = frozenset(
     {
         "busy",
@@ -32,11 +32,11 @@ _OUR_FAULTS = frozenset(
 
 
 class Repeats(Guard):
-    """A guard. A call is the same when agent, tool and arguments are, whatever the order of the arguments.
+    """A guard. Calls are the same if agent, tool and arguments are, regardless of the order of the arguments.
 
-    Failures that may pass by themselves (RETRYABLE), faults of the engine and its machine, and cancelled calls do not
-    count. A success of the same call, or of any call of the agent that may have changed something, makes every repeat
-    sensible again.
+    Transient failures (RETRYABLE), errors of the engine and its machine, and cancelled calls do not count. A success of
+    the
+    same call, or of any call of the agent that may have changed something, resets the count.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -44,7 +44,11 @@ class Repeats(Guard):
         self._failed: OrderedDict[_Agent, OrderedDict[str, tuple[int, float]]] = OrderedDict()
 
     def admit(self, request: GuardRequest) -> None:
-        """Raises ToolFailure, DIAGNOSTIC, for the third call of a kind."""
+        """Refuse the third identical call.
+
+        Raises:
+            ToolFailure: The call has failed too often (DIAGNOSTIC).
+        """
         failed = self._failed.get(_agent(request))
         if not failed:
             return

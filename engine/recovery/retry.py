@@ -1,4 +1,4 @@
-"""May this be repeated, when, and how often. tenacity does the repeating, entered only after a first failure."""
+"""Decides whether, when and how often a call is retried. tenacity does the retrying, and is loaded on first use."""
 
 import asyncio
 import importlib
@@ -13,14 +13,14 @@ from engine.recovery.budget import RetryBudget
 T = TypeVar("T")
 
 MOST_ATTEMPTS = 3
-# Full waits before the second and third attempt are 0.25 and 0.5 s; jitter takes up to half of each away, so that
-# callers that failed together do not come back together ("Exponential Backoff And Jitter", AWS Architecture Blog).
+# The maximum waits before the second and third attempt are 0.25 and 0.5 s; jitter removes up to half of each, so that
+# callers that failed together do not retry together ("Exponential Backoff And Jitter", AWS Architecture Blog).
 FIRST_WAIT_S = 0.25
 LONGEST_WAIT_S = 8.0
 
 
 def settle(failure: Failure) -> Failure:
-    """RETRYABLE only while a repeat is harmless; otherwise DIAGNOSTIC, because it may have happened already."""
+    """Change RETRYABLE to DIAGNOSTIC if a retry is not safe, because the call may have taken effect."""
     if failure.failure_class is FailureClass.RETRYABLE and not failure.replay_safe:
         return replace(failure, failure_class=FailureClass.DIAGNOSTIC)
     return failure
@@ -28,7 +28,7 @@ def settle(failure: Failure) -> Failure:
 
 @dataclass(frozen=True, slots=True)
 class Retrier:
-    """Repeats what failed in a way that may pass, while the budget lasts. Sleep and randomness are injected."""
+    """Retries transient failures while the budget lasts. Sleep and randomness are injected."""
 
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     rng: random.Random = field(default_factory=random.Random)
@@ -42,13 +42,17 @@ class Retrier:
         failure_of: Callable[[BaseException], Failure],
         remaining_s: Callable[[], float],
     ) -> T:
-        """The value of a later attempt, after `first` was raised by the first one.
+        """Retry after the first attempt raised `first`, and return the value of a later attempt.
 
-        failure_of: classifies an error; only RETRYABLE and `replay_safe` ones are repeated.
-        remaining_s: seconds left of the call's deadline; a wait that would outlast it is not begun.
-        Raises the error of the last attempt made, which is `first` when no repeat was allowed.
+        The error of the last attempt propagates; it is `first` if no retry was allowed.
+
+        Args:
+            first: The error of the first attempt.
+            attempt: Makes another attempt.
+            failure_of: Classifies an error. Only RETRYABLE and `replay_safe` ones are retried.
+            remaining_s: Seconds left until the call's deadline. A wait that would exceed it is not started.
         """
-        # Brings tornado along: 60 ms, which most runs never need and the event loop cannot spare.
+        # It imports tornado, which takes 60 ms: too long for the event loop, and rarely needed.
         await asyncio.to_thread(importlib.import_module, "tenacity")
         import tenacity  # noqa: PLC0415 - loaded above
 
@@ -89,7 +93,7 @@ class Retrier:
         return await retrying(run)
 
     def _wait(self, attempts_made: int, asked_s: float | None) -> float:
-        """Seconds before the next attempt. What the other side asked for is a least wait, jitter comes on top."""
+        """Return the seconds before the next attempt. A requested wait is a minimum, to which jitter is added."""
         back_off: float = min(FIRST_WAIT_S * 2 ** (attempts_made - 1), LONGEST_WAIT_S)
         if asked_s is not None:
             return asked_s + back_off * self.rng.uniform(0.0, 0.5)

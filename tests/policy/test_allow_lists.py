@@ -219,7 +219,7 @@ def test_the_own_file_adds_overrides_and_is_read_again_when_it_changes(
     own.write_text("lists: {code_gen: {tools: [replan, excute, scratchpad]}}")
     assert names(found.resolve_allow_list("execute")) == {"replan", "execute"}
     assert "did you mean 'execute'" in found.problem
-    assert caplog.text.count("stay as they were") == 1
+    assert caplog.text.count("stay in use") == 1
     own.unlink()
     assert "file_system" in names(found.resolve_allow_list("execute"))
     assert found.problem == ""

@@ -148,13 +148,13 @@ async def test_a_fatal_failure_stops_and_suggests_replan(tmp_path):
         ("chains:\n  dead:\n    - tool: writer\n      mode: auto\n", "4:13", "writer is not; use suggest"),
         ("chains:\n  writer:\n    - tool: spare\n      mode: auto\n", "4:13", "writer is not; use suggest"),
         ("chains:\n  dead:\n    - mode: auto\n", "3:7", "`tool` is missing"),
-        ("chains:\n  dead:\n    - spare\n", "3:7", "an alternative is a mapping"),
+        ("chains:\n  dead:\n    - spare\n", "3:7", "an alternative must be a mapping"),
         ("chains:\n  dead: spare\n", "2:9", "needs a list of alternatives"),
         ("chains:\n  dead:\n    - tool: spare\n      arguments: {txt: $query}\n", "4:19", "no argument 'txt'"),
         ("chains:\n  dead:\n    - tool: spare\n      arguments: {text: $quer}\n", "4:25", "no argument 'quer'"),
         ("chains:\n  dead:\n    - tool: spare\n      arguments: [1]\n", "4:18", "arguments is a mapping"),
-        ("chains:\n  dead:\n    - tool: spare\n      note: 3\n", "4:13", "note is a text"),
-        ("chains:\n  dead:\n    - tool: spare\n      arguments: {text: 2026-01-01}\n", "4:25", "no form in JSON"),
+        ("chains:\n  dead:\n    - tool: spare\n      note: 3\n", "4:13", "note must be a string"),
+        ("chains:\n  dead:\n    - tool: spare\n      arguments: {text: 2026-01-01}\n", "4:25", "no JSON form"),
         ("chains:\n  dead:\n    - tool: dead\n", "3:7", "a cycle: dead -> dead"),
         ("chains:\n  dead:\n    - tool: spare\n  spare:\n    - tool: dead\n", "5:7", "a cycle: dead -> spare -> dead"),
         ("chains:\n  dead:\n    - ? - :\n", "1:1", "cannot be used here"),
@@ -239,7 +239,7 @@ async def test_a_bad_edit_keeps_the_last_good_chains_and_says_so(tmp_path, chain
         for result in results:
             assert "`spare`" in result.error
             assert "chains.yaml:3:1" in result.error
-        assert caplog.text.count("stay as they were") == 1
+        assert caplog.text.count("stay in use") == 1
         edit(chains_file, "chains:\n  dead:\n    - tool: writer\n")
         mended = await h.call("dead")
         assert "`spare`" not in mended.error

@@ -62,7 +62,7 @@ async def test_after_the_third_attempt_it_gives_up_and_says_how_often_it_tried(t
         result = await h.call("flaky")
     assert len(runs) == 3
     assert result.failure.failure_class is FailureClass.RETRYABLE
-    assert "failed 3 times, at last: ConnectionResetError: 2" in result.error
+    assert "failed 3 times. Last error: ConnectionResetError: 2" in result.error
 
 
 @pytest.mark.spec("FAIL-2")
