@@ -1,8 +1,8 @@
-"""`Adapters`: from ``package.module:attribute`` to the code that runs a registered tool (REG-4).
+"""`Adapters`: resolves ``package.module:attribute`` to the code that runs a registered tool (REG-4).
 
-An adapter is engine code: it runs in this process, in no box. So it is imported only below the modules that the
-operator configured, never from a folder that agents write to, and only when it is first called. An edited one takes
-the place of the one in use when the new source could be imported in a box.
+An adapter is engine code: it runs in this process, not in a box. Therefore it is imported only from modules that the
+operator configured, never from a folder that agents write to, and only when it is first called. An edited adapter
+replaces the one in use after its new source could be imported in a box.
 """
 
 import asyncio
@@ -29,16 +29,16 @@ from engine.registry.static import RegistryError
 from engine.registry.trial_import import TrialImport
 
 PATIENCE_S = 5.0
-IMPORT_SHARE = 0.9  # of a tool's time: so who waits for an import in vain learns that nothing was run
+IMPORT_SHARE = 0.9  # of a tool's deadline, so that a caller whose import times out learns that nothing was run
 
 
 class AdapterError(RegistryError):
-    """An adapter that cannot be used, and why."""
+    """An adapter cannot be used. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class _LoadedModule:
-    """A module in use. stamp: of the file it was made from. seen: of the file as it was tried last."""
+    """A loaded module. stamp: of the file it was loaded from. seen: of the file at the last attempt to load it."""
 
     module: ModuleType
     file: Path | None
@@ -50,7 +50,10 @@ class Adapters:
     """The adapters of one engine."""
 
     def __init__(self, prefixes: Iterable[str], forbidden: Iterable[Path], trial: TrialImport) -> None:
-        """prefixes: modules below which adapters may be. forbidden: folders from which nothing is imported."""
+        """Create the adapters.
+
+        prefixes: modules that may contain adapters. forbidden: folders from which nothing is imported.
+        """
         self._prefixes = tuple(prefixes)
         self._forbidden = tuple(folder.resolve() for folder in forbidden)
         self._trial = trial
@@ -59,12 +62,16 @@ class Adapters:
         self._tools: dict[int, tuple[ToolSpec, Tool]] = {}
 
     def known(self, spec: ToolSpec) -> Tool | None:
-        """The tool of this spec, if its adapter is resolved already."""
+        """Return the tool of this spec, if its adapter is already resolved."""
         found = self._tools.get(id(spec))
         return found[1] if found is not None else None
 
     def resolve(self, spec: ToolSpec) -> Tool:
-        """Import what the spec's `adapter_path` names. Blocks; raises AdapterError, and tries again the next time."""
+        """Import the spec's `adapter_path`. Blocks.
+
+        Raises:
+            AdapterError: It cannot be imported. The next call tries again.
+        """
         with self._alone():
             known = self.known(spec)
             if known is not None:
@@ -76,18 +83,22 @@ class Adapters:
                 tool = as_tool(spec, getattr(module, attribute))
             except AttributeError:
                 raise AdapterError(f"{name} has no {attribute!r}; correct adapter_path of {spec.id}.") from None
-            # The spec is kept beside its tool, so that its id cannot be given to another object.
+            # The spec is stored with its tool, so that its id() cannot be reused for another object.
             self._tools[id(spec)] = (spec, tool)
             return tool
 
     def forget(self, specs: Iterable[ToolSpec]) -> None:
-        """Let go of tools whose spec is not these ones any more."""
+        """Drop the tools of all other specs."""
         kept = {id(spec) for spec in specs}
         for key in [key for key in list(self._tools) if key not in kept]:
             self._tools.pop(key, None)
 
     def check(self, path: str) -> None:
-        """Raises AdapterError when the operator did not allow the module."""
+        """Check that the operator allowed the module.
+
+        Raises:
+            AdapterError: It is not below an allowed module.
+        """
         name = path.partition(":")[0]
         if not any(name == prefix or name.startswith(f"{prefix}.") for prefix in self._prefixes):
             allowed = ", ".join(self._prefixes) or "none"
@@ -97,14 +108,19 @@ class Adapters:
             )
 
     def edited(self) -> bool:
-        """Whether the file of any adapter is another one than was tried last. Takes microseconds for each."""
+        """Whether any adapter's file has changed since the last attempt to load it. Takes microseconds per file."""
         return any(each.file is not None and _stamp(each.file) != each.seen for each in list(self._modules.values()))
 
     async def reload_edited(self, *, again: bool = True) -> dict[str, str]:
-        """Take over every adapter whose file was edited; what became of each, by module: "" is well, else why not.
+        """Reload every adapter whose file was edited.
 
-        The new source is imported in a box first. Where that fails, or the import here does, the old one stays.
-        again: try those, too, that were tried as they are now and not taken.
+        The new source is first imported in a box. If that or the import here fails, the old module stays in use.
+
+        Args:
+            again: Also retry files that failed and have not changed since.
+
+        Returns:
+            By module, why it was not reloaded; "" on success.
         """
         outcome = {}
         for name, loaded in list(self._modules.items()):
@@ -122,13 +138,13 @@ class Adapters:
             await in_daemon_thread(partial(self._swap, name, loaded, source, stamp))
         except (RegistryError, OSError) as error:
             self._modules[name] = replace(loaded, seen=stamp)
-            return f"the edited {name} is not used: {error} The one in use stays."
+            return f"the edited {name} is not used: {error} The previous version stays in use."
         return ""
 
     def _swap(self, name: str, loaded: _LoadedModule, source: bytes, stamp: tuple[int, int] | None) -> None:
-        """Make a new module of the source that passed; nothing is changed when it raises."""
+        """Replace the module with one made from the new source. Nothing changes if that raises."""
         spec = loaded.module.__spec__
-        assert spec is not None  # noqa: S101 -- for the type checker: it was imported
+        assert spec is not None  # noqa: S101 -- for the type checker; it has been imported
         with self._alone():
             module = importlib.util.module_from_spec(spec)
             _guarded(name, lambda: exec(compile(source, str(loaded.file), "exec"), module.__dict__))  # noqa: S102 -- the operator's code
@@ -140,7 +156,7 @@ class Adapters:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """One import at a time. Who waits for one that hangs gives up, so that threads do not pile up behind it."""
+        """Allow one import at a time. Callers give up if another one hangs, so that threads do not pile up."""
         if not self._lock.acquire(timeout=PATIENCE_S):
             raise AdapterError("The import of another adapter has not ended yet. Try again later.")
         try:
@@ -154,16 +170,16 @@ class Adapters:
             return loaded
         parts = name.split(".")
         found: ModuleSpec | None = None
-        for depth in range(1, len(parts) + 1):  # a package is looked at before it is imported
+        for depth in range(1, len(parts) + 1):  # packages are checked before they are imported
             path = ".".join(parts[:depth])
             found = _guarded(path, partial(importlib.util.find_spec, path))
             if found is None:
-                raise AdapterError(f"There is no module {path}. Install what brings it, or correct adapter_path.")
+                raise AdapterError(f"There is no module {path}. Install its package, or correct adapter_path.")
             self._refuse_forbidden(path, found)
             stamp = _stamp(Path(found.origin)) if found.origin else None
             module = _guarded(path, partial(importlib.import_module, path))
         origin = found.origin if found is not None and found.has_location else None
-        file = Path(origin) if origin and origin.endswith(".py") else None  # what is not source cannot be tried
+        file = Path(origin) if origin and origin.endswith(".py") else None  # only source files can be tried in a box
         stamp = stamp if file is not None else None
         loaded = self._modules[name] = _LoadedModule(module, file, stamp, stamp)
         return loaded
@@ -175,27 +191,31 @@ class Adapters:
             for folder in self._forbidden:
                 if real.is_relative_to(folder):
                     raise AdapterError(
-                        f"The module {name} lies in {folder}, where agents may write; it was not imported. "
+                        f"The module {name} is in {folder}, which agents can write to; it was not imported. "
                         "Install it elsewhere."
                     )
 
 
 @dataclass(frozen=True, slots=True)
 class AdapterTool:
-    """A registered tool whose adapter is resolved at the call."""
+    """A registered tool whose adapter is resolved when it is called."""
 
     spec: ToolSpec
     adapters: Adapters
 
     async def run(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
-        """Raises ToolFailure, FATAL and not started, when the adapter cannot be used or its import takes too long."""
+        """Run the adapter.
+
+        Raises:
+            ToolFailure: The adapter cannot be used or its import takes too long (FATAL, not started).
+        """
         patience = IMPORT_SHARE * self.spec.timeout_s
         try:
             async with asyncio.timeout(patience):
                 tool = await in_daemon_thread(partial(self.adapters.resolve, self.spec))
         except TimeoutError as error:
             text = f"{self.spec.name} cannot run yet: its adapter {self.spec.adapter_path} was not imported within "
-            text += f"{patience:g} s of its time. Nothing was run. The import goes on; try again later."
+            text += f"{patience:g} s. Nothing was run. The import continues; try again later."
             raise refusal(text, "adapter_unavailable", FailureClass.FATAL) from error
         except RegistryError as error:
             text = f"{self.spec.name} cannot run: {error} Nothing was run."
@@ -204,7 +224,7 @@ class AdapterTool:
 
 
 def _guarded(name: str, work: Callable[[], Any]) -> Any:
-    """What the work gives. Whatever an import raises is an AdapterError of one line."""
+    """Return the value of `work()`. Any exception of an import becomes an AdapterError of one line."""
     try:
         return work()
     except (Exception, SystemExit) as error:

@@ -1,4 +1,4 @@
-"""`as_tool`: a function that somebody wrote elsewhere, under a spec that somebody wrote for it."""
+"""`as_tool`: turns a function and a spec into a tool."""
 
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
@@ -17,7 +17,7 @@ _CONTEXT = "ctx"
 
 @dataclass(frozen=True, slots=True)
 class CallableTool:
-    """An async function, or another tool's run, with arguments as they came."""
+    """A tool that runs an async function. Arguments are passed unchanged."""
 
     spec: ToolSpec
     function: Callable[..., Coroutine[Any, Any, Any]]
@@ -29,7 +29,7 @@ class CallableTool:
 
 @dataclass(frozen=True, slots=True)
 class BlockingCallableTool:
-    """A sync function. Dispatch runs it in its worker threads; `run` alone in one of its own."""
+    """A tool that runs a sync function. Dispatch uses its worker threads; `run` on its own uses a daemon thread."""
 
     spec: ToolSpec
     function: Callable[..., Any]
@@ -44,7 +44,7 @@ class BlockingCallableTool:
 
 @dataclass(frozen=True, slots=True)
 class RespecifiedTool:
-    """A tool under another spec."""
+    """A tool with another spec."""
 
     spec: ToolSpec
     tool: Tool
@@ -55,16 +55,19 @@ class RespecifiedTool:
 
 @dataclass(frozen=True, slots=True)
 class RespecifiedBlockingTool(RespecifiedTool):
-    """The same for one whose work blocks."""
+    """A blocking tool with another spec."""
 
     def run_blocking(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
-        return self.tool.run_blocking(ctx, arguments)  # type: ignore[attr-defined]  # what it was made for
+        return self.tool.run_blocking(ctx, arguments)  # type: ignore[attr-defined]  # only created for blocking tools
 
 
 def as_tool(spec: ToolSpec, target: Any) -> Tool:
-    """A `Tool`, or a function that takes the arguments by name, after a first one called `ctx` if it has that.
+    """Create a tool from a spec and a `Tool` or function.
 
-    Raises RegistryError when it is neither, or does not take what the spec's parameters offer.
+    A function takes the arguments by name, after an optional first parameter called `ctx`.
+
+    Raises:
+        RegistryError: It is neither, or does not accept the parameters of the spec.
     """
     if isinstance(target, Tool):
         _agree(spec, *_asked_by(target.spec.parameters))
@@ -74,7 +77,7 @@ def as_tool(spec: ToolSpec, target: Any) -> Tool:
     try:
         listed = list(inspect.signature(target).parameters.values())
     except (TypeError, ValueError) as error:
-        raise RegistryError(f"{spec.name}: its function does not say what it takes ({error}).") from error
+        raise RegistryError(f"{spec.name}: its function has no signature ({error}).") from error
     takes_context = bool(listed) and (listed[0].name == _CONTEXT or listed[0].annotation is CallContext)
     taken = listed[1:] if takes_context else listed
     kinds = [each for each in taken if each.kind in {each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY}]
@@ -96,13 +99,13 @@ def _asked_by(schema: Mapping[str, Any]) -> tuple[set[str] | None, set[str]]:
 
 
 def _agree(spec: ToolSpec, taken: set[str] | None, required: set[str]) -> None:
-    """taken: every name it takes, None for any. required: those it cannot do without."""
+    """Check a signature against the spec. taken: all accepted names, None for any. required: the required ones."""
     offered = set(spec.parameters.get("properties", {}))
     unknown = sorted(offered - taken) if taken is not None else []
     if unknown:
-        raise RegistryError(f"{spec.name}: its parameters offer {', '.join(unknown)}, which its function lacks.")
+        raise RegistryError(
+            f"{spec.name}: its parameters include {', '.join(unknown)}, which its function does not accept."
+        )
     lacking = sorted(required - set(spec.parameters.get("required", ())))
     if lacking:
-        raise RegistryError(
-            f"{spec.name}: its function needs {', '.join(lacking)}, which its parameters do not require."
-        )
+        raise RegistryError(f"{spec.name}: its function requires {', '.join(lacking)}, which its parameters do not.")

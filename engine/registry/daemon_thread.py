@@ -1,7 +1,7 @@
-"""`in_daemon_thread`: blocking work of an operator's code, in a thread that does not keep the process from ending.
+"""`in_daemon_thread`: runs an operator's blocking code in a thread that does not keep the process alive.
 
-Asyncio's own pool is waited for when the process ends, so one import or call that hangs would hang that, too. Dispatch
-has bounded worker threads; these here are for what comes before it: the import of an adapter, and a first call.
+Asyncio joins its default pool at exit, so one import or call that hangs would make the process hang, too. Dispatch has
+bounded worker threads; this module serves what happens before: the import of an adapter, and a first call.
 """
 
 import asyncio
@@ -14,9 +14,9 @@ T = TypeVar("T")
 
 
 async def in_daemon_thread(work: Callable[[], T]) -> T:
-    """The value of `work()`, with a copy of the present context variables. Raises what it raises.
+    """Return the value of `work()`, run with a copy of the current context variables. Its exceptions propagate.
 
-    When the waiter is cancelled the thread goes on, and what comes of it is dropped.
+    If the waiter is cancelled, the thread continues and its result is dropped.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -35,13 +35,13 @@ async def in_daemon_thread(work: Callable[[], T]) -> T:
         error: BaseException | None = None
         try:
             value = inside.run(work)
-        except StopIteration as stop:  # a future cannot carry it
+        except StopIteration as stop:  # a future cannot hold it
             error = RuntimeError(f"StopIteration: {stop.value}")
-        except BaseException as raised:  # noqa: BLE001 -- handed to the waiter, SystemExit included
+        except BaseException as raised:  # noqa: BLE001 -- passed to the waiter, including SystemExit
             error = raised
         try:
             loop.call_soon_threadsafe(settle, value, error)
-        except RuntimeError:  # the event loop is closed: nobody waits any more
+        except RuntimeError:  # the event loop is closed
             return
 
     threading.Thread(target=job, name="knackbox-adapter", daemon=True).start()

@@ -1,6 +1,6 @@
-"""`@tool`: a typed function with a docstring becomes a `Tool`. The schema is derived, never written by hand.
+"""`@tool`: turns a typed function with a docstring into a `Tool`. The schema is derived from its signature.
 
-Nothing is registered by importing a file: the decorator only returns the tool, and a pack hands it to a source.
+Importing a file registers nothing: the decorator only returns the tool, and a pack adds it to a source.
 """
 
 import inspect
@@ -22,7 +22,7 @@ from engine.registry.docstring import split_docstring
 from engine.registry.output_schema import output_schema
 from engine.registry.static import RegistryError, check_tag
 
-# What every provider accepts as a function name; dots are for remote modules, which are not decorated functions.
+# Accepted by every provider as a function name. Dots are reserved for remote modules.
 _NAME = re.compile(r"^[a-zA-Z][a-zA-Z0-9_-]{0,63}$")
 
 Function = Callable[..., Any]
@@ -30,7 +30,7 @@ Function = Callable[..., Any]
 
 @runtime_checkable
 class BlockingTool(Protocol):
-    """A tool whose work blocks. Dispatch runs it in its own worker threads; `run` alone in a daemon thread."""
+    """A tool that blocks. Dispatch runs it in its worker threads; `run` on its own uses a daemon thread."""
 
     @property
     def spec(self) -> ToolSpec: ...
@@ -42,7 +42,7 @@ class BlockingTool(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FunctionTool:
-    """An async function as a tool. Arguments arrive as the annotated types."""
+    """An async function as a tool. Arguments are converted to the annotated types."""
 
     spec: ToolSpec
     function: Callable[..., Coroutine[Any, Any, Any]]
@@ -75,7 +75,7 @@ class BlockingFunctionTool:
 
 @dataclass(frozen=True, slots=True)
 class _Decorator:
-    """What `@tool(...)` returns, typed so that an async function gives a FunctionTool and a sync one the other."""
+    """The return type of `@tool(...)`: async functions become a FunctionTool, sync ones a BlockingFunctionTool."""
 
     build: Callable[[Function], FunctionTool | BlockingFunctionTool]
 
@@ -115,13 +115,18 @@ def tool(
     tag: Tag | None = None,
     meta: Mapping[str, Any] | None = None,
 ) -> _Decorator:
-    """Make a tool of a typed function.
+    """Turn a typed function into a tool.
 
-    The first parameter may be a `CallContext`; every other one is an argument of the tool. The name is the
-    function's, the description its docstring, and the JSON Schema comes from annotations and defaults. The schema of
-    the output comes from the return annotation, `Produced[T]` for a `Produced` with a value of type T. A sync function
-    always runs in a worker thread, so it may block. Raises TypeError, when the module is imported, for a function that
-    cannot be a tool: a parameter without a type, ``*args`` or ``**kwargs``, no description.
+    The first parameter may be a `CallContext`; all others are arguments of the tool. The name is the function's, the
+    description its docstring, and the JSON Schema is derived from annotations and defaults. The output schema is
+    derived
+    from the return annotation; `Produced[T]` is a `Produced` with a value of type T. A sync function always runs in a
+    worker thread, so it may block.
+
+    Raises:
+        TypeError: The function cannot be a tool: a parameter without a type, ``*args`` or ``**kwargs``, or no
+            description.
+            Raised when the module is imported.
     """
 
     def build(function: Function) -> FunctionTool | BlockingFunctionTool:
@@ -166,7 +171,7 @@ def tool(
 def _refuse_unusable(spec: ToolSpec) -> None:
     for each in (spec.name, *spec.aliases):
         if not _NAME.match(each):
-            raise TypeError(f"{each!r} cannot name a tool: use a letter, then up to 63 letters, digits, _ or -.")
+            raise TypeError(f"{each!r} is not a valid tool name: use a letter, then up to 63 letters, digits, _ or -.")
     if not spec.description:
         raise TypeError(f"Tool {spec.name!r} has no description: give the function a docstring.")
     if spec.timeout_s <= 0:
@@ -178,7 +183,7 @@ def _refuse_unusable(spec: ToolSpec) -> None:
 
 
 def _parameters(function: Function) -> tuple[bool, dict[str, inspect.Parameter]]:
-    """Whether the context comes first, and the arguments, with resolved annotations."""
+    """Return whether the first parameter is the context, and the arguments with resolved annotations."""
     hints = get_type_hints(function, include_extras=True)
     listed = list(inspect.signature(function).parameters.values())
     takes_context = bool(listed) and hints.get(listed[0].name) is CallContext
@@ -193,7 +198,7 @@ def _parameters(function: Function) -> tuple[bool, dict[str, inspect.Parameter]]
 
 
 def _returns(function: Function) -> dict[str, Any] | None:
-    """The schema of the output, where the return annotation says what it is."""
+    """Derive the output schema from the return annotation, if it has one."""
     returned = get_type_hints(function, include_extras=True).get("return")
     if get_origin(returned) is Produced:
         (returned,) = get_args(returned)
@@ -203,8 +208,11 @@ def _returns(function: Function) -> dict[str, Any] | None:
 
 
 def _adapter(parameters: Mapping[str, inspect.Parameter]) -> TypeAdapter[dict[str, Any]]:
-    """A validator of the arguments object. A TypedDict, because it allows every name and gives a plain dict;
-    what is absent stays absent, so that the function's own default is used."""
+    """Create a validator of the arguments object.
+
+    It is a TypedDict, because that allows every name and yields a plain dict. Absent arguments stay absent, so that the
+    function's defaults are used.
+    """
     fields = {
         name: each.annotation if each.default is each.empty else NotRequired[each.annotation]
         for name, each in parameters.items()
@@ -227,7 +235,7 @@ def _schema(parameters: Mapping[str, inspect.Parameter], described: Mapping[str,
 
 
 def _without_titles(node: Any, *, names: bool = False) -> Any:
-    """Pydantic titles every field with its own name; a model pays for each. `names`: keys are names, keep all."""
+    """Remove the titles that pydantic adds to every field, which cost tokens. `names`: keys are names; keep all."""
     if isinstance(node, dict):
         return {
             key: _without_titles(value, names=key in {"properties", "$defs"} and not names)

@@ -10,10 +10,10 @@ _ENTRY = re.compile(r"^(?P<indent> *)\*{0,2}(?P<name>[A-Za-z_]\w*)(?: *\([^)]*\)
 
 
 def split_docstring(text: str | None, parameters: Container[str]) -> tuple[str, dict[str, str]]:
-    """The description, and what is said of each of `parameters`.
+    """Return the description and the descriptions of `parameters`.
 
-    Understands Google's ``Args:`` section and plain ``name: text`` lines anywhere; lines indented deeper than
-    their entry continue it. A ``Raises:`` or ``Examples:`` section is for programmers and is left out.
+    Supports Google's ``Args:`` section and plain ``name: text`` lines anywhere; lines indented deeper than their entry
+    continue it. ``Raises:`` and ``Examples:`` sections are for programmers and are omitted.
     """
     kept: list[str] = []
     found: dict[str, list[str]] = {}
@@ -40,7 +40,7 @@ def split_docstring(text: str | None, parameters: Container[str]) -> tuple[str, 
 
 
 def _unwrap(text: str) -> str:
-    """The first paragraph on one line, for summaries are cut from it; the rest keeps its lines."""
+    """Join the first paragraph to one line, since summaries are taken from it. The rest keeps its lines."""
     first, _, rest = text.strip().partition("\n\n")
     line = re.sub(r"\s*\n\s*", " ", first)
     return f"{line}\n\n{rest.strip()}" if rest.strip() else line

@@ -1,7 +1,7 @@
-"""Envelopes: how tools, prompts and agents are written in the files of the registries, and read again (REG-5).
+"""Envelopes: the file format of registered tools, prompts and agents (REG-5).
 
-What comes from a file is checked before it is a spec. A tool's envelope has ten fields; what a `ToolSpec` says beyond
-those stands in the envelope's `meta` under its own name, and keys of `meta` that nobody knows stay the spec's `meta`.
+Everything read from a file is validated before it becomes a spec. A tool's envelope has ten fields. All other fields of
+a `ToolSpec` are stored in the envelope's `meta` under their own names; unknown keys of `meta` become the spec's `meta`.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from engine.registry.static import RegistryError, check_tag
 T = TypeVar("T")
 
 ID = r"^[A-Za-z][A-Za-z0-9_.-]{0,99}$"
-# An agent may be of one device: `agent://planner@deviceA`.
+# An agent may belong to one device: `agent://planner@deviceA`.
 AGENT_ID = r"^(agent://)?[A-Za-z][A-Za-z0-9_.-]{0,99}(@[A-Za-z0-9][A-Za-z0-9_.-]{0,63})?$"
 ADAPTER = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$"
 _DAY_MS = 24 * 60 * 60 * 1000
@@ -32,7 +32,7 @@ _Words = Annotated[tuple[Annotated[str, StringConstraints(min_length=1, max_leng
 
 
 class _Meta(BaseModel):
-    """What a `ToolSpec` says beyond the fields of the envelope."""
+    """The fields of a `ToolSpec` that the envelope does not have."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -56,7 +56,7 @@ class _Meta(BaseModel):
 
 
 class ToolEnvelope(BaseModel):
-    """A tool as it is kept on disk. timeout_ms: over all attempts of one call."""
+    """A tool as stored on disk. timeout_ms: over all attempts of one call."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -79,7 +79,11 @@ _AGENT_ID_ALONE = TypeAdapter(Annotated[str, StringConstraints(pattern=AGENT_ID)
 
 
 def read_tool(envelope: Mapping[str, Any]) -> ToolSpec:
-    """The spec in an envelope. Raises RegistryError, naming the first field that does not fit."""
+    """Read the spec from an envelope.
+
+    Raises:
+        RegistryError: A field is invalid; names the first one.
+    """
     meta = envelope.get("meta")
     for part, kind in (("annotations", Annotations), ("tag", Tag)):
         _refuse_unknown(kind, meta.get(part) if isinstance(meta, Mapping) else None, f"meta.{part}.")
@@ -111,11 +115,17 @@ def read_tool(envelope: Mapping[str, Any]) -> ToolSpec:
 
 
 def write_tool(spec: ToolSpec) -> dict[str, Any]:
-    """The envelope of a spec. Raises RegistryError when its `meta` has a field's name, or JSON cannot carry it."""
+    """Create the envelope of a spec.
+
+    Raises:
+        RegistryError: Its `meta` uses a field's name, or cannot be represented as JSON.
+    """
     meta: dict[str, Any] = dict(spec.meta)
     clash = sorted(meta.keys() & _Meta.model_fields.keys())
     if clash:
-        raise RegistryError(f"{spec.id}: {', '.join(clash)} in its meta is a field of the tool itself. Rename the key.")
+        raise RegistryError(
+            f"{spec.id}: its meta has the key {', '.join(clash)}, which is a field of the tool. Rename the key."
+        )
     for each in fields(ToolSpec):
         value = getattr(spec, each.name)
         default = each.default if each.default is not MISSING else None
@@ -151,7 +161,11 @@ def read_agent(envelope: Mapping[str, Any]) -> AgentSpec:
 
 
 def plain(value: Mapping[str, Any]) -> dict[str, Any]:
-    """As it will be read from the file again. Raises RegistryError for what JSON has no form for."""
+    """Return the value as it will be read from the file.
+
+    Raises:
+        RegistryError: It has no JSON form.
+    """
     try:
         copied: dict[str, Any] = read_json(write_json(value))
     except JsonError as error:
@@ -172,7 +186,7 @@ def _read(adapter: TypeAdapter[T], ids: TypeAdapter[str], kind: type[Any], envel
 
 
 def _refuse_unknown(kind: type[Any], value: Any, place: str = "") -> None:
-    """Pydantic lets fields of a dataclass pass that it does not have; a restriction with a slip in it would be none."""
+    """Refuse unknown fields, which pydantic ignores in dataclasses: a misspelled restriction would have no effect."""
     unknown = (
         sorted(map(str, value.keys() - {each.name for each in fields(kind)})) if isinstance(value, Mapping) else ()
     )
@@ -183,7 +197,7 @@ def _refuse_unknown(kind: type[Any], value: Any, place: str = "") -> None:
 
 
 def _as_name(spec_id: str) -> str:
-    """An id as a name that every provider takes."""
+    """Convert an id to a name that every provider accepts."""
     return spec_id.replace(".", "_")[:64]
 
 
@@ -193,11 +207,11 @@ def _check_schema(schema: Mapping[str, Any], place: str = "params_schema", *, of
     except ValueError as error:
         raise RegistryError(f"{place}: {str(error).splitlines()[0]}") from error
     if of_object and schema.get("type", "object") != "object":
-        raise RegistryError(f"{place}: it must describe an object, the arguments by name")
+        raise RegistryError(f"{place}: it must describe an object with the arguments by name")
 
 
 def _explained(error: ValidationError, whole: str = "the entry") -> str:
-    """The first thing wrong. whole: what was read, for what is wrong with all of it. Of what was given, one value."""
+    """Describe the first error. whole: the name of the value as a whole. Shows at most one of the given values."""
     first = error.errors(include_url=False, include_context=False)[0]
     place = ".".join(str(part) for part in first["loc"])[:200] or whole
     given = first["input"]

@@ -1,8 +1,7 @@
-"""`FileAgents`: the registered agents as a process knows them, for every call at the price of a look into a dict.
+"""`FileAgents`: the registered agents in memory, so that a lookup per call costs little.
 
-A turn names its agent. One that is registered is bounded by what is registered (`engine.app.turns`); one that is
-disabled, or whose entry cannot be read, calls nothing: what would restrict it is not known. A name that was never
-registered is a name and no more.
+A turn names its agent. A registered agent is limited by its entry (`engine.app.turns`). One that is disabled, or whose
+entry cannot be read, may call nothing, because its restrictions are unknown. Unregistered names have no restrictions.
 """
 
 import asyncio
@@ -22,13 +21,13 @@ _log = logging.getLogger("knackbox.registry")
 
 
 class FileAgents(Guard):
-    """A guard that refuses the calls of agents that may not act. For one event loop.
+    """A guard that refuses calls of agents that are disabled or unreadable. For one event loop.
 
-    What a process changes itself it sees at once, what another does within `LOOK_S`.
+    Changes of this process apply at once, those of other processes within `LOOK_S`.
     """
 
     def __init__(self, registry: FileRegistry[AgentSpec], clock: Clock) -> None:
-        """registry: one that was read already."""
+        """Create the guard. registry: one that has been read."""
         self._registry = registry
         self._clock = clock
         self._look_at = 0.0
@@ -39,15 +38,15 @@ class FileAgents(Guard):
         self._take_over()
 
     def find(self, name: str) -> AgentSpec | None:
-        """The registered agent of this name; None for another name, and for one that may not act."""
+        """Return the registered agent of this name; None for unregistered agents and those that may not act."""
         return self._agents.get(name)
 
     def refused(self, name: str) -> str:
-        """Why the agent of this name may not act; "" when it may."""
+        """Return why the agent may not act; "" if it may."""
         return self._refused.get(name, "")
 
     def due(self) -> bool:
-        """Whether there is something new to take over."""
+        """Whether the file should be reloaded."""
         if self._saves != self._registry.saves or self._registry.current is not self._view:
             return True
         now = self._clock.monotonic()
@@ -57,23 +56,27 @@ class FileAgents(Guard):
         return self._registry.stale()
 
     async def refresh(self) -> None:
-        """Take over what changed. Where the file cannot be read, what is known holds, and it is looked at again."""
-        saves = self._registry.saves  # before the file is read: what is saved meanwhile is seen next time
+        """Reload the file if it changed. If it cannot be read, the known agents stay, and it is tried again later."""
+        saves = self._registry.saves  # before reading, so that concurrent saves are seen next time
         try:
             await asyncio.to_thread(self._registry.view)
         except (OSError, StoreBusy, RegistryError) as error:
-            _log.warning("The registered agents cannot be looked at; those known so far hold. %s", error)
+            _log.warning("The registered agents cannot be read; the known ones stay in use. %s", error)
         self._saves = saves
         self._take_over()
 
     def admit(self, request: GuardRequest) -> None:
-        """Raises ToolFailure, FATAL, for the call of an agent that may not act."""
+        """Check the agent of a call.
+
+        Raises:
+            ToolFailure: The agent may not act (FATAL).
+        """
         why = self._refused.get(request.turn.agent)
         if why is not None:
             raise refusal(f"{why} Nothing was run.", "agent_refused", FailureClass.FATAL)
 
     def _take_over(self) -> None:
-        """The newest that anybody in this process has read, so that no slower reader puts an older one in its place."""
+        """Apply the newest version that any thread has read, so that a slow reader cannot restore an older one."""
         view = self._view = self._registry.current
         if view is None:
             return

@@ -1,9 +1,9 @@
-"""`FileRegistry`: items of one kind in one JSON file, shared by every process on a home (REG-5).
+"""`FileRegistry`: items of one kind in one JSON file, shared by all processes on a home (REG-5).
 
-The file is the truth: ``{"items": {id: envelope}, "disabled": {id: when}}``. A writer holds a lock between processes,
-replaces the file in one step, and tells what changed before it lets go. Readers need no lock. A file that is not JSON
-of that shape is set aside under a name that says when, and what it held is not touched; an entry that does not fit is
-left out, stays in the file, and does not hold the others back.
+The file is the source of truth: ``{"items": {id: envelope}, "disabled": {id: when}}``. A writer holds a lock between
+processes, replaces the file atomically, and publishes the changes before it releases the lock. Readers need no lock. A
+file that is not JSON of that form is set aside unchanged under a name with the time. An invalid entry is skipped and
+stays in the file; it does not affect others.
 """
 
 import logging
@@ -26,7 +26,7 @@ from engine.stores.locks import FileLock
 
 T = TypeVar("T")
 
-KEEPER = "files"  # of the registries, towards RegistryUpdates
+KEEPER = "files"  # the keeper's name in RegistryUpdates
 MOST_BYTES = 16 << 20
 _ASIDE = ".corrupt-"
 _OFF = "off:"
@@ -35,25 +35,29 @@ _log = logging.getLogger("knackbox.registry")
 
 @dataclass(frozen=True, slots=True)
 class RegistryDocument:
-    """A registry's file as it is. disabled: id -> since when; also of tools that the file does not hold."""
+    """The content of a registry's file. disabled: id -> since when; also ids of tools that are not in the file."""
 
     items: Mapping[str, Any] = field(default_factory=dict)
     disabled: Mapping[str, str] = field(default_factory=dict)
 
     def as_json(self) -> bytes:
-        """What `parse` makes it of again. Raises JsonError."""
+        """Return the JSON that `parse` reads.
+
+        Raises:
+            JsonError: It has no JSON form.
+        """
         return write_json({"items": dict(self.items), "disabled": dict(self.disabled)}).encode("utf-8")
 
     @property
     def states(self) -> dict[str, str]:
-        """What `RegistryUpdates` compares, of every item and of every name that is disabled."""
+        """Return the states that `RegistryUpdates` compares, of every item and every disabled id."""
         states = {name: f"on:{digest(envelope)}" for name, envelope in self.items.items()}
         return states | {name: _OFF + states.get(name, "on:").removeprefix("on:") for name in self.disabled}
 
 
 @dataclass(frozen=True, slots=True)
 class LoadProblem:
-    """What could not be loaded: the id of an entry, or "" for the file, and why."""
+    """An entry that could not be loaded: its id, or "" for the file, and why."""
 
     file: Path
     item_id: str
@@ -65,7 +69,7 @@ class LoadProblem:
 
 @dataclass(frozen=True, slots=True)
 class View(Generic[T]):
-    """A registry at one moment: what could be read, by id in order, what is disabled, and what is wrong."""
+    """A registry at one moment: the valid items sorted by id, what is disabled, and the problems."""
 
     items: Mapping[str, T]
     disabled: Mapping[str, str]
@@ -73,11 +77,11 @@ class View(Generic[T]):
 
 
 class Corrupt(RegistryError):
-    """A registry's file that cannot be read as one."""
+    """A registry's file that cannot be parsed."""
 
 
 class FileRegistry(Generic[T]):
-    """One registry. Every method blocks, except `stale`; any thread may use it."""
+    """One registry. Methods block, except `stale`. Thread-safe."""
 
     def __init__(
         self,
@@ -87,7 +91,7 @@ class FileRegistry(Generic[T]):
         updates: RegistryUpdates,
         clock: Clock,
         *,
-        claims: Callable[[T], Iterable[str]] = lambda item: (),  # noqa: ARG005 -- it claims none
+        claims: Callable[[T], Iterable[str]] = lambda item: (),  # noqa: ARG005 -- claims nothing
         lost_are_disabled: bool = False,
     ) -> None:
         """read: the item in an envelope; raises RegistryError. claims: the names that only one item may have.
@@ -105,19 +109,19 @@ class FileRegistry(Generic[T]):
         self._loading = threading.Lock()
         self._view: View[T] | None = None
         self._stamp: tuple[int, ...] | None = None
-        self.saves = 0  # by this process, so that others in it need not look at the file to know
+        self.saves = 0  # writes by this process, which its readers use to notice changes without reading the file
 
     @property
     def current(self) -> View[T] | None:
-        """What was read last."""
+        """Return the view that was read last."""
         return self._view
 
     def stale(self) -> bool:
-        """Whether the file is another one than the one last read. Takes microseconds."""
+        """Whether the file has changed since it was last read. Takes microseconds."""
         return self._view is None or self._stamp != _stamp_of(self.path)
 
     def view(self) -> View[T]:
-        """What is registered now."""
+        """Return the current content."""
         with self._loading:
             if self._view is None or self._stamp != _stamp_of(self.path):
                 try:
@@ -131,12 +135,12 @@ class FileRegistry(Generic[T]):
                         self.path, "", f"it cannot be read ({error.strerror}). Check its permissions."
                     )
                     known = self._view or View({}, {}, ())
-                    return replace(known, problems=(problem,))  # above all, what was disabled stays so
+                    return replace(known, problems=(problem,))  # above all, disabled items stay disabled
                 self._view = self._understood(document)
             return self._view
 
     def document(self) -> RegistryDocument:
-        """The file, with what could not be understood. Raises StoreBusy, OSError."""
+        """Return the file's content, including invalid entries. StoreBusy and OSError propagate."""
         with self._lock.shared():
             try:
                 return _load(self.path)[0]
@@ -144,11 +148,19 @@ class FileRegistry(Generic[T]):
                 raise RegistryError(f"{self.path}: {error}. `knackbox registry list` sets it aside.") from error
 
     def put(self, item_id: str, envelope: Mapping[str, Any]) -> T:
-        """Register an item, or replace it. Raises RegistryError for one that does not fit or whose name is taken."""
+        """Register or replace an item.
+
+        Raises:
+            RegistryError: It is invalid, or its name is taken.
+        """
         return self.put_all({item_id: envelope})[item_id]
 
     def put_all(self, envelopes: Mapping[str, Mapping[str, Any]]) -> dict[str, T]:
-        """Register or replace all of these items, by id, or none. Raises RegistryError as `put`."""
+        """Register or replace all of these items, by id, or none of them.
+
+        Raises:
+            RegistryError: An item is invalid, or its name is taken.
+        """
         items = {item_id: self._read_item(envelope) for item_id, envelope in envelopes.items()}
         with self._changing() as document:
             known = {**self._understood(document).items, **items}
@@ -156,13 +168,13 @@ class FileRegistry(Generic[T]):
                 for other_id, other in known.items():
                     taken = sorted(set(self._claims(item)) & set(self._claims(other)))
                     if other_id != item_id and taken:
-                        raise RegistryError(f"{item_id}: the name {taken[0]!r} is {other_id}'s. Choose another.")
+                        raise RegistryError(f"{item_id}: the name {taken[0]!r} is used by {other_id}. Choose another.")
             added = {item_id: dict(envelope) for item_id, envelope in envelopes.items()}
             self._save(RegistryDocument({**document.items, **added}, document.disabled), items)
         return items
 
     def remove(self, item_id: str) -> bool:
-        """Delete an item, and that it is disabled. False when there is none."""
+        """Delete an item and its disabled state. False if there is none."""
         with self._changing() as document:
             if item_id not in document.items:
                 return False
@@ -171,7 +183,7 @@ class FileRegistry(Generic[T]):
             return True
 
     def set_disabled(self, item_id: str, disabled: bool) -> bool:
-        """Disable or enable; False when it was so already. The id need not be one of the file's."""
+        """Disable or enable an id, which need not be in the file. False if nothing changed."""
         with self._changing() as document:
             if (item_id in document.disabled) == disabled:
                 return False
@@ -181,20 +193,20 @@ class FileRegistry(Generic[T]):
             return True
 
     def replace_all(self, document: RegistryDocument) -> RegistryDocument:
-        """Put another document in the place of the file, and tell every difference; the one it replaced."""
+        """Replace the content of the file, publish all differences, and return the previous content."""
         with self._changing() as before:
             self._save(document)
             return before
 
     def reconcile(self) -> None:
-        """At a start: sweep what killed writers left, set a corrupt file aside, tell what was never told."""
+        """Clean up at start: remove leftovers of killed writers, set a corrupt file aside, publish missed changes."""
         with self._changing() as document:
             remove_leftovers(self.path.parent)
             self._tell(document, ())
 
     @contextmanager
     def _changing(self) -> Iterator[RegistryDocument]:
-        """Alone with the file."""
+        """Hold the lock of the file."""
         self.path.parent.mkdir(mode=0o700, exist_ok=True)
         with self._lock.exclusive():
             yield self._load_or_set_aside()
@@ -205,21 +217,21 @@ class FileRegistry(Generic[T]):
         except JsonError as error:
             raise RegistryError(f"{self.path}: it cannot be written ({error}).") from error
         if len(data) > MOST_BYTES:
-            raise RegistryError(f"{self.path}: it would pass {MOST_BYTES >> 20} MiB. Delete what is not used.")
+            raise RegistryError(f"{self.path}: it would exceed {MOST_BYTES >> 20} MiB. Delete unused entries.")
         write_atomic(self.path, data)
         self.saves += 1
         self._tell(document, frozenset(always))
 
     def _tell(self, document: RegistryDocument, always: Iterable[str]) -> None:
         def gone(state: str) -> Happening:
-            return "upsert" if state == _OFF else "delete"  # a tool of another source was enabled again
+            return "upsert" if state == _OFF else "delete"  # a tool of another source was enabled
 
         off = document.disabled.keys()
         chosen = frozenset(always)
         self._updates.reconcile(KEEPER, self.subject, document.states, disabled=off, always=chosen, gone=gone)
 
     def _load_or_set_aside(self) -> RegistryDocument:
-        """The file, by whoever holds the lock. Of a damaged one, what was disabled is known from what was told."""
+        """Load the file while holding the lock. If it is damaged, disabled items are restored from published states."""
         try:
             return _load(self.path)[0]
         except Corrupt as error:
@@ -230,16 +242,18 @@ class FileRegistry(Generic[T]):
             aside = self.path.with_name(f"{self.path.name}{_ASIDE}{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}")
             try:
                 os.link(self.path, aside)
-            except OSError:  # a filesystem without links
+            except OSError:  # a file system without hard links
                 self.path.rename(aside)
-            write_atomic(self.path, document.as_json())  # with links in one step: nobody finds nothing disabled
-            _log.warning("%s: %s. It was set aside as %s; repair or remove that.", self.path, error, aside.name)
+            write_atomic(
+                self.path, document.as_json()
+            )  # atomic with links, so that readers never see disabled items enabled
+            _log.warning("%s: %s. It was moved to %s; repair or remove that file.", self.path, error, aside.name)
             return document
 
     def _understood(self, document: RegistryDocument) -> View[T]:
         items: dict[str, T] = {}
         problems = [
-            LoadProblem(self.path, "", f"a damaged one was set aside as {each.name}. Repair or remove that.")
+            LoadProblem(self.path, "", f"a damaged file was moved to {each.name}. Repair or remove it.")
             for each in set_aside(self.path)
         ]
         claimed: dict[str, str] = {}
@@ -251,7 +265,7 @@ class FileRegistry(Generic[T]):
                 continue
             owner = next((claimed[name] for name in self._claims(item) if name in claimed), None)
             if owner is not None:
-                problems.append(LoadProblem(self.path, item_id, f"left out: a name of it is {owner}'s"))
+                problems.append(LoadProblem(self.path, item_id, f"skipped: one of its names is used by {owner}"))
                 continue
             claimed |= dict.fromkeys(self._claims(item), item_id)
             items[item_id] = item
@@ -266,9 +280,13 @@ class FileRegistry(Generic[T]):
 
 
 def parse(data: bytes) -> RegistryDocument:
-    """A registry's file. Raises Corrupt."""
+    """Parse a registry's file.
+
+    Raises:
+        Corrupt: It is not of the expected form.
+    """
     if len(data) > MOST_BYTES:
-        raise Corrupt(f"it has more than {MOST_BYTES >> 20} MiB")
+        raise Corrupt(f"it is larger than {MOST_BYTES >> 20} MiB")
     try:
         found = read_json(data)
     except JsonError as error:
@@ -282,12 +300,12 @@ def parse(data: bytes) -> RegistryDocument:
 
 
 def set_aside(path: Path) -> list[Path]:
-    """The damaged files that this one took the place of, the oldest first."""
+    """Return the damaged files that were set aside, oldest first."""
     return sorted(path.parent.glob(f"{path.name}{_ASIDE}*"))
 
 
 def _load(path: Path) -> tuple[RegistryDocument, tuple[int, ...] | None]:
-    """The file and what it was stamped with. Raises Corrupt, OSError."""
+    """Return the file's content and stamp. Corrupt and OSError propagate."""
     try:
         with path.open("rb") as stream:
             stamp = _stamp(os.fstat(stream.fileno()))

@@ -1,4 +1,4 @@
-"""`FileTools`: the tools of `registries/tools.json` as a source, and which tools of any source are disabled."""
+"""`FileTools`: a source of the tools in `registries/tools.json`, which stores the disabled tools of all sources."""
 
 import asyncio
 import logging
@@ -13,15 +13,15 @@ from engine.contract.turn import Turn
 from engine.registry.adapters import AdapterError, Adapters, AdapterTool
 from engine.registry.file_registry import FileRegistry, View
 
-LOOK_S = 0.2  # another process's change is seen within this; a look costs microseconds
-EDITED_S = 1.0  # the same for edited adapters, of which every file is looked at
+LOOK_S = 0.2  # interval of checks for changes by other processes; a check takes microseconds
+EDITED_S = 1.0  # the same for edited adapters, which takes a check per file
 _log = logging.getLogger("knackbox.registry")
 
 
 class FileTools(Guard):
-    """A source of the registered tools, a guard that refuses disabled ones, and the switches of the registry.
+    """A source of the registered tools, and a guard that refuses disabled tools of any source.
 
-    For one event loop. What a process changes itself it sees at once.
+    For one event loop. Changes of this process apply at once.
     """
 
     name = "registered tools"
@@ -40,14 +40,14 @@ class FileTools(Guard):
 
     @property
     def disabled(self) -> Mapping[str, str]:
-        """Since when tools are disabled, by id; as this process knows it."""
+        """Return since when tools are disabled, by id, as known to this process."""
         return self._view.disabled
 
     def names(self) -> frozenset[str]:
-        """Names and aliases that are taken, as this process knows it."""
+        """Return the names and aliases that are taken, as known to this process."""
         return frozenset(self._named)
 
-    async def tools(self, turn: Turn) -> Sequence[Tool]:  # noqa: ARG002 -- the protocol's; every turn has the same
+    async def tools(self, turn: Turn) -> Sequence[Tool]:  # noqa: ARG002 -- of the protocol; all turns have the same tools
         await self.refresh()
         return self._tools
 
@@ -58,7 +58,7 @@ class FileTools(Guard):
         return found and (self.adapters.known(found.spec) or found)
 
     async def refresh(self) -> None:
-        """Take over what changed, and adapters that were edited."""
+        """Reload what changed, including edited adapters."""
         view = await asyncio.to_thread(self.registry.view)
         changed = view is not self._view
         if changed:
@@ -67,7 +67,7 @@ class FileTools(Guard):
             await self._reload(again=changed)
 
     async def _reload(self, *, again: bool) -> None:
-        """again: try those once more that were not taken. Calls that come meanwhile use what is loaded."""
+        """Reload what changed. again: also retry adapters that failed. Concurrent calls use what is loaded."""
         self._reloading, self._edited = True, False
         try:
             for why in (await self.adapters.reload_edited(again=again)).values():
@@ -77,7 +77,7 @@ class FileTools(Guard):
             self._reloading = False
 
     def take_over(self, view: View[ToolSpec]) -> None:
-        """Know what this view says."""
+        """Apply a view."""
         usable = []
         named: dict[str, AdapterTool] = {}
         for spec in view.items.values():
@@ -95,7 +95,11 @@ class FileTools(Guard):
         self.adapters.forget(view.items.values())
 
     def admit(self, request: GuardRequest) -> Awaitable[None] | None:
-        """Raises ToolFailure, FATAL, for a tool that is disabled."""
+        """Check the tool of a call.
+
+        Raises:
+            ToolFailure: The tool is disabled (FATAL).
+        """
         if self._due():
             return self._admit_later(request)
         if self._view.disabled:
@@ -114,13 +118,13 @@ class FileTools(Guard):
             raise refusal(text, "disabled", FailureClass.FATAL)
 
     async def set_disabled(self, spec_id: str, disabled: bool) -> bool:
-        """Disable or enable a tool of any source, for every process; False when it was so."""
+        """Disable or enable a tool of any source, for all processes. False if nothing changed."""
         changed = await asyncio.to_thread(self.registry.set_disabled, spec_id, disabled)
         await self.refresh()
         return changed
 
     async def delete(self, name: str) -> bool:
-        """Delete a registered tool. False when none has this name."""
+        """Delete a registered tool. False if none has this name."""
         await self.refresh()
         found = self._named.get(name)
         if found is None:
@@ -130,7 +134,7 @@ class FileTools(Guard):
         return deleted
 
     def _due(self) -> bool:
-        """Whether it is time to look, and the file is another one, or an adapter was edited."""
+        """Whether a check is due and the file or an adapter has changed."""
         now = self._clock.monotonic()
         if now < self._look_at:
             return False

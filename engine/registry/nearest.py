@@ -1,19 +1,19 @@
-"""The names most like a wrong one. Stays quick with tens of thousands of names."""
+"""Finds the names most similar to a misspelled one. Fast even for tens of thousands of names."""
 
 import heapq
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 
 _LONGEST = 200  # characters of a name that are compared
-# Only these many, the best by shared letter pairs, are compared in full (difflib is about 20 us a pair).
+# Only this many candidates, the best by shared letter pairs, are compared in full (difflib takes about 20 us each).
 _SHORT_LIST = 40
 
 
 def nearest(name: str, names: Iterable[str], limit: int = 3) -> list[str]:
-    """The `limit` most similar names, best first; fewer only when there are fewer.
+    """Return the `limit` most similar names, best first; fewer only if there are fewer.
 
-    A first pass counts shared pairs of letters (Dice), a second compares the best ones with difflib's ratio.
-    Equal scores are ordered by name.
+    A first pass counts shared letter pairs (Dice), a second compares the best candidates with difflib's ratio. Ties are
+    sorted by name.
     """
     wanted = name[:_LONGEST].lower()
     pairs = _pairs(wanted)

@@ -1,6 +1,6 @@
 """Derives the JSON Schema of a tool's output from the return annotation of its function.
 
-It also runs in a box, for skills (`acquired_skills.jobs.box_files`), so it imports nothing of ours.
+It also runs in a box, for skills (`acquired_skills.jobs.box_files`), so it imports nothing from this project.
 """
 
 import json
@@ -9,20 +9,20 @@ from typing import Any, Never, NoReturn
 from pydantic import PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-MOST_CHARACTERS = 16_384  # of one schema, as JSON; a larger one helps nobody who reads it
+MOST_CHARACTERS = 16_384  # of one schema, as JSON; a larger one is of no use to readers
 
 _SAYS_NOTHING = (Any, object, None, type(None), Never, NoReturn)
-# Left out: what repeats names, and what holds for the Python value but not for its JSON. Keys of objects become text, a
+# Omitted: what repeats names, and what is true of the Python value but not of its JSON. Object keys become strings, a
 # set of 1 and "1" becomes a list with duplicates, and pydantic's patterns use look-around, which is not linear in time.
 _LEFT_OUT = frozenset(
     {"title", "default", "examples", "discriminator", "pattern", "uniqueItems", "propertyNames", "patternProperties"}
 )
-_NAMED = frozenset({"properties", "$defs"})  # their keys are names and not keywords
+_NAMED = frozenset({"properties", "$defs"})  # their keys are names, not keywords
 _DATA = frozenset({"const", "enum"})
 
 
 class _OutputSchema(GenerateJsonSchema):
-    """Schemas of values as `pydantic_core.to_jsonable_python` writes them."""
+    """Generates schemas of values as `pydantic_core.to_jsonable_python` serialises them."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 -- as pydantic declares it
 
@@ -30,18 +30,18 @@ class _OutputSchema(GenerateJsonSchema):
         return False
 
     def float_schema(self, schema: Any) -> dict[str, Any]:
-        """JSON has no form for NaN and the infinities: they become text."""
+        """Allow strings, because NaN and the infinities have no JSON form."""
         return {"anyOf": [super().float_schema(schema), {"enum": ["NaN", "Infinity", "-Infinity"]}]}
 
-    def bytes_schema(self, schema: Any) -> dict[str, Any]:  # noqa: ARG002 -- likewise; limits are of the bytes
+    def bytes_schema(self, schema: Any) -> dict[str, Any]:  # noqa: ARG002 -- likewise; limits apply to the bytes
         return {"type": "string"}
 
 
 def output_schema(annotation: Any) -> dict[str, Any] | None:
-    """The JSON Schema of values of this type, once they are JSON.
+    """Return the JSON Schema of values of this type, once they are serialised.
 
-    None where the annotation says nothing (`Any`, `object`, `None`), where its schema is too large, and for types that
-    JSON Schema cannot describe. Annotations are not enforced, so a value has still to be checked.
+    None if the annotation says nothing (`Any`, `object`, `None`), if its schema is too large, and for types that JSON
+    Schema cannot describe. Annotations are not enforced, so values must still be checked.
     """
     if any(annotation is each for each in _SAYS_NOTHING):
         return None

@@ -1,9 +1,9 @@
-"""`Provenance`: who took or restored which snapshot, when: a log whose lines are chained by hash and signed (REG-10).
+"""`Provenance`: a signed, hash-chained log of who took or restored which snapshot, and when (REG-10).
 
-Each line holds the hash of the line before, so none can be changed, left out or put elsewhere; a signed head holds the
-number of lines, so none can be cut off the end. The head is there before the first line and as soon as the key is, so
-one that is missing was taken away. Only who has the key could write another history, and who kept an old head and an
-old log could show those: keep snapshots elsewhere, too, where that matters.
+Each line contains the hash of the previous line, so none can be changed, removed or moved. A signed head contains the
+number of lines, so none can be cut off the end. The head exists before the first line and as soon as the key does, so a
+missing head has been removed. Only the holder of the key could forge another history. Whoever kept an old head and log
+could restore those: keep snapshots elsewhere as well if that matters.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ _START = "0" * 64
 
 @dataclass(frozen=True, slots=True)
 class ProvenanceEntry:
-    """One line. n: from 1. ts: UTC, ISO 8601. digest: of the snapshot's file. previous: hash of the line before."""
+    """One line. n: from 1. ts: UTC, ISO 8601. digest: of the snapshot's file. previous: hash of the previous line."""
 
     n: int
     ts: str
@@ -37,7 +37,7 @@ class ProvenanceEntry:
 
 
 class Provenance:
-    """The log of one home. Whoever calls `append` holds the lock of the snapshots. Every method blocks."""
+    """The log of one home. Callers of `append` must hold the lock of the snapshots. Every method blocks."""
 
     def __init__(self, folder: Path, key: SigningKey) -> None:
         self.path = folder / "provenance.jsonl"
@@ -46,23 +46,31 @@ class Provenance:
 
     @property
     def exists(self) -> bool:
-        """Whether anything of a log is there: its key, its head or a line."""
+        """Whether any part of a log exists: key, head or lines."""
         return self._key.exists or self._head.exists() or self.path.exists()
 
     def begin(self) -> None:
-        """Make the key and the head of an empty log. Raises RegistryError for lines whose key is missing."""
+        """Create the key and the head of an empty log.
+
+        Raises:
+            RegistryError: There are lines, but no key.
+        """
         if self._key.exists:
             return
         _, problems = self.read()
         if problems:
-            raise RegistryError(f"Nothing is added to a log that is not whole: {problems[0]}")
+            raise RegistryError(f"Nothing is added, because the log is damaged: {problems[0]}")
         self._key.make(lambda sign: self._write_head(0, _START, sign))
 
     def append(self, ts: str, who: str, action: Action, snapshot: str, digest: str) -> ProvenanceEntry:
-        """Put one line at the end, on the disk when this returns. Raises RegistryError when the log is not whole."""
+        """Append one line, which is on disk when this returns.
+
+        Raises:
+            RegistryError: The log is damaged.
+        """
         entries, problems = self.read()
         if problems:
-            raise RegistryError(f"Nothing is added to a log that is not whole: {problems[0]}")
+            raise RegistryError(f"Nothing is added, because the log is damaged: {problems[0]}")
         lines = self._lines()
         previous = _hash(lines[-1]) if lines else _START
         entry = ProvenanceEntry(len(entries) + 1, ts, who, action, snapshot, digest, previous)
@@ -70,7 +78,7 @@ class Provenance:
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             whole = sum(len(each) + 1 for each in lines)
-            os.ftruncate(descriptor, whole)  # what a killed writer left of a line it never finished
+            os.ftruncate(descriptor, whole)  # a partial line of a killed writer
             os.pwrite(descriptor, line + b"\n", whole)
             os.fsync(descriptor)
         finally:
@@ -79,22 +87,22 @@ class Provenance:
         return entry
 
     def read(self) -> tuple[list[ProvenanceEntry], list[str]]:
-        """The entries up to the first that is not as it was written, and everything that is wrong."""
+        """Return the entries up to the first altered one, and all problems."""
         entries: list[ProvenanceEntry] = []
         previous = _START
         lines = self._lines()
-        if not self._key.exists:  # nor is anything known of a head: a first writer that was killed leaves one
-            return [], [f"{self.path}: the key of this log is missing. Bring it back."] if lines else []
+        if not self._key.exists:  # a head alone may be left by a first writer that was killed
+            return [], [f"{self.path}: the key of this log is missing. Restore it."] if lines else []
         for n, line in enumerate(lines, 1):
             entry = self._verified(line)
             if entry is None or entry.n != n or entry.previous != previous:
-                return entries, [f"{self.path}: line {n} is not as it was written."]
+                return entries, [f"{self.path}: line {n} has been altered."]
             entries.append(entry)
             previous = _hash(line)
         return entries, self._head_problems(lines)
 
     def _lines(self) -> list[bytes]:
-        """Finished lines."""
+        """Return the complete lines."""
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:
@@ -113,21 +121,21 @@ class Provenance:
         return entry if genuine else None
 
     def _head_problems(self, lines: Sequence[bytes]) -> list[str]:
-        """A writer that was killed may leave the head one line behind, and never further."""
+        """Check the head. A killed writer may leave it one line behind, never more."""
         try:
             head = json.loads(self._head.read_bytes())
             n, at = int(head["n"]), str(head["hash"])
             genuine = self._key.verifies(str(head["signature"]), _canonical({"n": n, "hash": at}))
         except FileNotFoundError:
-            return [f"{self._head}: it is missing. Bring it back, or move log, snapshots and key away to begin anew."]
+            return [f"{self._head}: it is missing. Restore it, or move log, snapshots and key away to start over."]
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             genuine = False
         if not genuine:
-            return [f"{self._head}: it is not as it was written."]
+            return [f"{self._head}: it has been altered."]
         if not n <= len(lines) <= n + 1:
-            return [f"{self.path}: it has {len(lines)} lines, and had {n}."]
+            return [f"{self.path}: it has {len(lines)} lines instead of {n}."]
         found = _hash(lines[n - 1]) if n else _START
-        return [] if found == at else [f"{self.path}: line {n} is not the one that was written."]
+        return [] if found == at else [f"{self.path}: line {n} has been replaced."]
 
     def _write_head(self, n: int, at: str, sign: Sign) -> None:
         said = {"n": n, "hash": at}

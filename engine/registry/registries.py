@@ -29,10 +29,10 @@ Find = Callable[[str], Awaitable[Tool | None]]
 
 
 class Registries:
-    """The three of them. Methods are for one event loop, and see what other processes registered."""
+    """The three registries. For one event loop. Changes of other processes are visible."""
 
     def __init__(self, folder: Path, updates: RegistryUpdates, clock: Clock, adapters: Adapters, find: Find) -> None:
-        """find: the tool of a name over all sources, so that none is registered whose name is taken."""
+        """Create the registries. find: finds a tool by name over all sources, so that no taken name is registered."""
         self.folder = folder
         self._adapters = adapters
         self._find = find
@@ -47,24 +47,26 @@ class Registries:
         return {"tools": self.tools.registry, "prompts": self.prompts, "agents": self.agents}
 
     async def open(self) -> None:
-        """Reconcile the files with what was told of them, and take the tools over. Raises StoreBusy, OSError."""
+        """Reconcile the files with the published changes, and load the tools. StoreBusy and OSError propagate."""
         for registry in self.files.values():
             await asyncio.to_thread(registry.reconcile)
         await self.tools.refresh()
         left_out = [f"{each.file.name}: {each.item_id}" for each in await self.problems() if each.item_id]
         if left_out:
-            _log.warning("%s: left out. `knackbox registry list` says why.", ", ".join(left_out)[:500])
+            _log.warning("%s: skipped. `knackbox registry list` shows why.", ", ".join(left_out)[:500])
 
     async def problems(self) -> list[LoadProblem]:
-        """What could not be loaded, and why."""
+        """Return what could not be loaded, and why."""
         views = [await asyncio.to_thread(registry.view) for registry in self.files.values()]
         return [problem for view in views for problem in view.problems]
 
     async def register_tool(self, tool: ToolSpec | Mapping[str, Any]) -> ToolSpec:
-        """Register a tool for every process of the home, or replace the one of its id.
+        """Register a tool for all processes of the home, or replace the one with its id.
 
-        tool: a spec with an `adapter_path`, or an envelope. Raises RegistryError when it does not fit, its adapter is
-        not below an allowed module, or a name of it is taken.
+        tool: a spec with an `adapter_path`, or an envelope.
+
+        Raises:
+            RegistryError: It is invalid, its adapter is not below an allowed module, or a name is taken.
         """
         await self.tools.refresh()
         item_id, envelope = await self._envelope("tools", tool)
@@ -73,23 +75,32 @@ class Registries:
         return registered
 
     async def register_prompt(self, prompt: PromptSpec | Mapping[str, Any]) -> PromptSpec:
-        """Register a prompt, or replace the one of its id. Raises RegistryError."""
+        """Register a prompt, or replace the one with its id.
+
+        Raises:
+            RegistryError: It is invalid.
+        """
         return await asyncio.to_thread(self.prompts.put, *await self._envelope("prompts", prompt))
 
     async def register_agent(self, agent: AgentSpec | Mapping[str, Any]) -> AgentSpec:
-        """Register an agent, or replace the one of its id. Raises RegistryError.
+        """Register an agent, or replace the one with its id.
 
-        A prompt or tool that it names and that there is not is said in the log, for it may come later.
+        A missing prompt or tool that it names is only logged, because it may be registered later.
+
+        Raises:
+            RegistryError: It is invalid.
         """
         registered = await asyncio.to_thread(self.agents.put, *await self._envelope("agents", agent))
         await self._warn_of_unknown([registered])
         return registered
 
     async def register_all(self, entries: Sequence[tuple[Subject, Mapping[str, Any]]]) -> list[str]:
-        """Register envelopes of several kinds, or replace those of the same ids; their ids, in order.
+        """Register envelopes of several kinds, or replace those with the same ids, and return the ids in order.
 
-        All are checked before any is written, and each registry is written in one step. Raises RegistryError that
-        says which entry does not fit; nothing was registered then.
+        All are validated before any is written, and each registry is written atomically.
+
+        Raises:
+            RegistryError: An entry is invalid; names the entry. Nothing was registered.
         """
         await self.tools.refresh()
         ids: list[str] = []
@@ -101,10 +112,10 @@ class Registries:
             except RegistryError as error:
                 raise RegistryError(f"{where}{str(error).rstrip('.')}. Nothing was registered.") from error
             if item_id in wanted[subject]:
-                raise RegistryError(f"{where}its id stands twice. Nothing was registered.")
+                raise RegistryError(f"{where}duplicate id. Nothing was registered.")
             wanted[subject][item_id] = envelope
             ids.append(item_id)
-        # Tools first: only their names can be another's in the file, and nothing is written then.
+        # Tools first: only they can fail here, because of a name taken in the file, and then nothing is written.
         for subject, envelopes in wanted.items():
             if envelopes:
                 await asyncio.to_thread(self.files[subject].put_all, envelopes)
@@ -113,7 +124,7 @@ class Registries:
         return ids
 
     async def _envelope(self, subject: Subject, given: Any) -> tuple[str, dict[str, Any]]:
-        """The id and the envelope of a spec or an envelope, checked. Raises RegistryError."""
+        """Return the id and the validated envelope of a spec or envelope. A RegistryError propagates."""
         if subject == "prompts":
             prompt = given if isinstance(given, PromptSpec) else read_prompt(given)
             return prompt.spec_id, plain(asdict(prompt))
@@ -143,7 +154,7 @@ class Registries:
                     continue
                 found = await self._find(name)
                 if (found is None or found.spec.name != name) and name not in tools:
-                    _log.warning("%s: there is no tool of the id or name %s yet.", agent.spec_id, name[:100])
+                    _log.warning("%s: there is no tool with the id or name %s yet.", agent.spec_id, name[:100])
 
     async def prompt(self, spec_id: str) -> PromptSpec:
         """Raises RegistryError when there is none of this id, or it is disabled."""
@@ -154,21 +165,22 @@ class Registries:
         return await asyncio.to_thread(_enabled, self.agents, spec_id)
 
     async def instructions(self, agent: str) -> str:
-        """An agent's own: its default prompt, without values for its variables; "" when it has none.
+        """Return an agent's default prompt, without values for its variables; "" without one.
 
-        Raises RegistryError when the agent or the prompt is not there, or is disabled.
+        Raises:
+            RegistryError: The agent or the prompt does not exist or is disabled.
         """
         prompt_id = (await self.agent(agent)).default_prompt_id
         return (await self.prompt(prompt_id)).render({}) if prompt_id else ""
 
     async def health(self) -> dict[str, str]:
-        """Every registered tool by id, resolved: "" where its adapter can be used, else why not."""
+        """Resolve every registered tool, and return by id why its adapter cannot be used; "" if it can."""
         await self.tools.refresh()
         specs = (await asyncio.to_thread(self.tools.registry.view)).items
         return {spec_id: await in_daemon_thread(partial(self._broken, spec)) for spec_id, spec in specs.items()}
 
     async def reload_adapters(self) -> dict[str, str]:
-        """Take over edited adapters, by module: "" where the new source is in use, else why the old one stays."""
+        """Reload edited adapters, and return by module why the old one stays; "" if the new one is in use."""
         return await self._adapters.reload_edited()
 
     def _broken(self, spec: ToolSpec) -> str:
@@ -184,7 +196,7 @@ def _names(spec: ToolSpec) -> tuple[str, ...]:
 
 
 def _claims(spec: ToolSpec) -> tuple[str, ...]:
-    """The names, and the prefix of its tag, with the colon that no name has."""
+    """Return the names a tool claims, and the prefix of its tag with the colon, which no name contains."""
     return (*_names(spec), *([f"{spec.tag.tag_prefix}:"] if spec.tag is not None else ()))
 
 

@@ -1,7 +1,7 @@
-"""`Registry`: everything that exists, by name, over all sources. What is offered this turn is `engine.turn`'s.
+"""`Registry`: finds all tools by name, over all sources. `engine.turn` decides what a turn offers.
 
-Three things change while it is open: tools are registered in this process (`register`), sources change by themselves
-(skills, modules, the file of registered tools), and tools of any source are disabled and enabled.
+It changes in three ways while it is open: tools are registered in this process (`register`), sources change (skills,
+modules, the file of registered tools), and tools of any source are disabled and enabled.
 """
 
 import asyncio
@@ -26,20 +26,20 @@ Execute = Callable[[str, Mapping[str, Any], Any], Awaitable[ToolResult]]
 
 
 class Switches(Protocol):
-    """Where it is kept which tools are disabled. `engine.registry.file_tools.FileTools` keeps it in the home."""
+    """Stores which tools are disabled. `engine.registry.file_tools.FileTools` stores it in the home."""
 
     @property
     def disabled(self) -> Mapping[str, str]:
-        """Since when, by id."""
+        """Return since when tools are disabled, by id."""
         ...
 
     async def set_disabled(self, spec_id: str, disabled: bool) -> bool:
-        """Disable or enable; False when it was so already."""
+        """Disable or enable a tool. False if nothing changed."""
         ...
 
 
 class MemorySwitches:
-    """For a registry without a home."""
+    """Stores disabled tools in memory, for a registry without a home."""
 
     def __init__(self) -> None:
         self.disabled: dict[str, str] = {}
@@ -54,21 +54,23 @@ class MemorySwitches:
 
 @runtime_checkable
 class Owning(Protocol):
-    """A changing source whose tools an operator puts there, so that nothing acquired may take their names."""
+    """A dynamic source whose tools are put there by an operator, so that nothing acquired may take their names."""
 
     def names(self) -> frozenset[str]: ...
 
     async def delete(self, name: str) -> bool:
-        """Delete a tool, by name or alias. False when there is none."""
+        """Delete a tool, by name or alias. False if there is none."""
         ...
 
 
 class Registry:
     """Looks tools up over several sources.
 
-    A static tool always wins over one of the same name from a source that changes (skills, remote modules), so
-    nothing acquired can shadow it. Raises RegistryError when two static sources claim one name or alias, or two
-    sources have one name.
+    A static tool takes precedence over one of the same name from a dynamic source (skills, remote modules), so nothing
+    acquired can shadow it.
+
+    Raises:
+        RegistryError: Two static sources claim the same name or alias, or two sources have the same name.
     """
 
     def __init__(
@@ -79,9 +81,9 @@ class Registry:
         updates: RegistryUpdates | None = None,
         problems: Sequence[str] = (),
     ) -> None:
-        """updates: where changes are told, if anywhere. problems: what was left out when it was populated."""
+        """Create the registry. updates: publishes changes. problems: what was skipped when it was populated."""
         self.problems = tuple(problems)
-        # Static ones first, as they are in `find`: of two tools of one name the list has the one that is called.
+        # Static sources first, as in `find`, so that lists contain the tool that is called.
         self._sources = tuple(sorted(sources, key=lambda source: not isinstance(source, StaticSource)))
         self._switches: Switches = switches or MemorySwitches()
         self._updates = updates
@@ -93,7 +95,7 @@ class Registry:
         seen: set[str] = set()
         for source in self._sources:
             if source.name in seen:
-                raise RegistryError(f"Two tool sources are called {source.name!r}; rename or remove one.")
+                raise RegistryError(f"Two tool sources have the name {source.name!r}; rename or remove one.")
             seen.add(source.name)
             if not isinstance(source, StaticSource):
                 self._changing.append(source)
@@ -102,13 +104,13 @@ class Registry:
                 if called in owner:
                     raise RegistryError(
                         f"The tool name {called!r} is claimed by the sources {owner[called]!r} and {source.name!r}; "
-                        "rename one tool, remove the alias, or leave one source out."
+                        "rename one tool, or remove the alias or one source."
                     )
                 owner[called] = source.name
                 self._static[called] = tool
 
     def joined(self, sources: Sequence[ToolSource]) -> "Registry":
-        """A registry of these sources, too. Raises RegistryError. Join before anything is registered."""
+        """Return a registry that includes these sources. Call it before anything is registered."""
         return Registry((*self._sources, *sources), switches=self._switches, updates=self._updates)
 
     @property
@@ -117,24 +119,24 @@ class Registry:
 
     @property
     def disabled(self) -> Mapping[str, str]:
-        """Since when tools are disabled, by id."""
+        """Return since when tools are disabled, by id."""
         return self._switches.disabled
 
     def static_names(self) -> frozenset[str]:
-        """Every name and alias of a static or registered tool: names that nothing acquired may take."""
+        """Return the names and aliases of all static and registered tools, which nothing acquired may take."""
         owned = (source.names() for source in self._changing if isinstance(source, Owning))
         return frozenset(self._static).union(*owned)
 
     def static_specs(self) -> dict[str, ToolSpec]:
-        """Static tools by primary name, sorted."""
+        """Return the static tools by primary name, sorted."""
         return {called: tool.spec for called, tool in sorted(self._static.items()) if called == tool.spec.name}
 
     def find_static(self, name: str) -> Tool | None:
-        """The static tool of this name or alias, without waiting for anything."""
+        """Return the static tool of this name or alias."""
         return self._static.get(name)
 
     async def find(self, name: str) -> Tool | None:
-        """The tool of exactly this name or alias. What a source raises while looking passes through."""
+        """Return the tool of exactly this name or alias. Exceptions of sources propagate."""
         tool = self._static.get(name)
         if tool is not None:
             return tool
@@ -145,7 +147,11 @@ class Registry:
         return None
 
     async def get(self, name: str) -> Tool:
-        """As `find`, disabled tools included. Raises ToolNotFound, naming the nearest."""
+        """Return the tool, even if it is disabled.
+
+        Raises:
+            ToolNotFound: There is none; names the nearest ones.
+        """
         tool = await self.find(name)
         if tool is None:
             near = ", ".join(await self.nearest(name))
@@ -153,7 +159,11 @@ class Registry:
         return tool
 
     async def get_metadata(self, name: str) -> ToolSpec:
-        """The spec of a tool, by its name or alias, else by its id. Raises ToolNotFound."""
+        """Return the spec of a tool, by name or alias, else by id.
+
+        Raises:
+            ToolNotFound: There is none.
+        """
         tool = await self.find(name)
         if tool is not None:
             return tool.spec
@@ -163,13 +173,14 @@ class Registry:
         return (await self.get(name)).spec
 
     async def all_primary_names(self) -> list[str]:
-        """The names of all tools, without their aliases, sorted."""
+        """Return the names of all tools without aliases, sorted."""
         return [tool.spec.name for tool in await self.all_tools(include_disabled=True)]
 
     async def register(self, tool: Tool) -> None:
         """Add a tool to this process, until it is deleted.
 
-        Raises RegistryError when a name, an alias or the prefix of its tag is taken, or its tag cannot be used.
+        Raises:
+            RegistryError: A name, an alias or the prefix of its tag is taken, or its tag is invalid.
         """
         check_tag(tool.spec)
         for called in (tool.spec.name, *tool.spec.aliases):
@@ -190,19 +201,25 @@ class Registry:
         await self._tell("upsert", tool.spec.id)
 
     async def disable(self, name: str) -> bool:
-        """Neither offer nor run a tool of any source, until it is enabled. False when it was disabled.
+        """Disable a tool of any source. False if it is disabled already.
 
-        Raises ToolNotFound.
+        Raises:
+            ToolNotFound: There is no such tool.
         """
         return await self._switches.set_disabled((await self.get(name)).spec.id, disabled=True)
 
     async def enable(self, name: str) -> bool:
-        """False when it was not disabled. By its id, a tool may be enabled though it is gone."""
+        """Enable a tool, by name, or by id even if the tool no longer exists. False if it is not disabled."""
         spec_id = name if name in self.disabled else (await self.get(name)).spec.id
         return await self._switches.set_disabled(spec_id, disabled=False)
 
     async def delete(self, name: str) -> None:
-        """Delete a registered tool. Raises ToolNotFound, RegistryError for one that came with a source."""
+        """Delete a registered tool.
+
+        Raises:
+            ToolNotFound: There is no such tool.
+            RegistryError: It belongs to a source.
+        """
         tool = await self.get(name)
         if self._registered.entries.get(name) is not None:
             self._set_registered([each for each in self._own() if each is not tool])
@@ -215,7 +232,7 @@ class Registry:
         raise RegistryError(f"{tool.spec.name} was not registered, so it cannot be deleted. Disable it instead.")
 
     async def all_tools(self, turn: Turn | None = None, *, include_disabled: bool = False) -> list[Tool]:
-        """Every tool of every source, sorted by name; where names collide the first source wins, static first."""
+        """Return all tools of all sources, sorted by name. On a name clash the first source wins, static ones first."""
         asked = turn or Turn()
         found = {tool.spec.name: tool for tool in self._static.values()}
         for source in self._changing:
@@ -233,33 +250,39 @@ class Registry:
         turn: Turn | None = None,
         may_know: Callable[[ToolSpec], bool] = lambda _: True,
     ) -> list[str]:
-        """The names (or aliases) most like this one, best first. A source that cannot answer is left out.
+        """Return the most similar names or aliases, best first. Sources that fail are skipped.
 
-        turn: who asks. may_know: whether they may be told of a tool.
+        turn: the turn that asks. may_know: whether it may learn of a tool.
         """
         names = {called for called, tool in self._static.items() if may_know(tool.spec)}
         for source in self._changing:
             try:
                 tools = [tool for tool in await source.tools(turn or Turn()) if may_know(tool.spec)]
             except Exception as error:  # noqa: BLE001 - a hint must not hide the error it belongs to
-                _log.warning("Tool source %r gave no names to compare with: %s", source.name, error)
+                _log.warning("Tool source %r failed to list its names: %s", source.name, error)
                 continue
             names.update(called for tool in tools for called in (tool.spec.name, *tool.spec.aliases))
         return await asyncio.to_thread(nearest, name, names, limit)
 
     def execute_through(self, execute: Execute) -> None:
-        """From now on `execute` makes its calls through this, which applies every check."""
+        """Make `execute` run its calls through this function, which applies every check."""
         self._execute = execute
 
     async def execute(self, name: str, arguments: Mapping[str, Any], ctx: Any = None) -> Any:
-        """Run a tool on behalf of somebody.
+        """Run a tool.
 
-        In an engine: limits, the eval gate and every other check, then the tool, as `Engine.call` does it; gives the
-        `ToolResult`. ctx: on whose behalf, as a `Turn`, a `ToolContext` or the `CallContext` of a tool that makes the
-        call. Raises ToolNotFound for an unknown name, and ToolRateLimited for a call that comes too early.
+        In an engine, the call passes limits, the evaluation gate and every other check, as with `Engine.call`, and the
+        `ToolResult` is returned. ctx: on whose behalf, as a `Turn`, a `ToolContext`, or the `CallContext` of a calling
+        tool.
 
-        In a registry without an engine: the tool as it is, without any check. ctx is the tool's; gives what the tool
-        returns, and raises what it raises, and ToolFailure for one that is disabled.
+        In a registry without an engine, the tool runs without any check. ctx is passed to the tool, its value is
+        returned, and
+        its exceptions propagate.
+
+        Raises:
+            ToolNotFound: There is no such tool.
+            ToolRateLimited: In an engine: the call comes too early.
+            ToolFailure: Without an engine: the tool is disabled.
         """
         tool = await self.get(name)
         if self._execute is not None:

@@ -1,4 +1,4 @@
-"""`SigningKey`: the Ed25519 key by which a home knows its own snapshots and skills (RFC 8032, by `cryptography`)."""
+"""`SigningKey`: the Ed25519 key with which a home signs its snapshots and skills (RFC 8032, with `cryptography`)."""
 
 import os
 from collections.abc import Callable
@@ -16,7 +16,7 @@ Sign = Callable[[bytes], str]
 
 
 def verifies(public: str, signature: str, data: bytes) -> bool:
-    """Whether the key whose public half this is signed exactly these bytes. Both in hexadecimal."""
+    """Whether the key with this public half signed exactly these bytes. Both in hexadecimal."""
     try:
         Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).verify(bytes.fromhex(signature), data)
     except (InvalidSignature, ValueError):
@@ -25,7 +25,7 @@ def verifies(public: str, signature: str, data: bytes) -> bool:
 
 
 class SigningKey:
-    """The private key in a file that its owner alone can read, made when it is first asked for."""
+    """The private key, in a file that only its owner can read. Created on first use."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -35,16 +35,16 @@ class SigningKey:
         return self._path.exists()
 
     def make(self, first: Callable[[Sign], None]) -> None:
-        """Make the key when there is none. Nobody else may be doing so: hold the lock of what is signed.
+        """Create the key if there is none. Callers must hold the lock of what is signed.
 
-        first: writes what the new key signs first. The key is in its place only after that, so wherever there is a key,
-        there was this, too.
+        first: writes what the new key signs first. The key is put in place only after that, so that it never exists
+            without.
         """
         if self.exists:
             return
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         staged = self._path.with_name(f"{self._path.name}.new")
-        staged.unlink(missing_ok=True)  # of one who was killed here
+        staged.unlink(missing_ok=True)  # left by a writer that was killed here
         key = Ed25519PrivateKey.generate()
         descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
         try:
@@ -56,16 +56,20 @@ class SigningKey:
         staged.rename(self._path)
 
     def sign(self, data: bytes) -> str:
-        """The signature in hexadecimal. Raises RegistryError, saying why, when the key cannot be used."""
+        """Return the signature in hexadecimal.
+
+        Raises:
+            RegistryError: The key cannot be used.
+        """
         return self._private().sign(data).hex()
 
     def verifies(self, signature: str, data: bytes) -> bool:
-        """Whether this key signed exactly these bytes. Raises RegistryError as `sign`."""
+        """Whether this key signed exactly these bytes. A RegistryError propagates as in `sign`."""
         return verifies(self.public, signature, data)
 
     @property
     def public(self) -> str:
-        """The public key, in hexadecimal. Raises RegistryError as `sign`."""
+        """The public key, in hexadecimal. A RegistryError propagates as in `sign`."""
         return self._private().public_key().public_bytes_raw().hex()
 
     def _private(self) -> Ed25519PrivateKey:
@@ -75,7 +79,9 @@ class SigningKey:
         except OSError as error:
             raise RegistryError(f"{self._path}: the signing key cannot be read ({error.strerror}).") from error
         if mode & ~_MODE:
-            raise RegistryError(f"{self._path}: others can read the signing key (mode {mode:o}). chmod 600 it.")
+            raise RegistryError(
+                f"{self._path}: other users can read the signing key (mode {mode:o}). Run chmod 600 on it."
+            )
         if len(data) != _BYTES:
-            raise RegistryError(f"{self._path}: it is no signing key. Bring back the one that was there.")
+            raise RegistryError(f"{self._path}: it is not a signing key. Restore the original.")
         return Ed25519PrivateKey.from_private_bytes(data)

@@ -1,4 +1,4 @@
-"""`StaticSource`: a fixed set of tools, known when it is made. Built-ins and most packs are this."""
+"""`StaticSource`: a fixed set of tools. Built-in tools and most packs use it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -11,17 +11,18 @@ from engine.formats.tags import TagError, TagRegistry
 
 
 class RegistryError(ConfigError):
-    """Two tools want one name, or a source offers something that is no tool. Nothing of it was registered."""
+    """Something cannot be registered, for example because of a name clash. Nothing of it was registered."""
 
 
 class UnknownEntry(RegistryError, UnknownName):
-    """Nothing is registered under this name."""
+    """Nothing is registered with this id."""
 
 
 class StaticSource:
     """Tools that never change, sorted by name.
 
-    Raises RegistryError when two of them share a name or an alias.
+    Raises:
+        RegistryError: Two of them share a name or an alias.
     """
 
     def __init__(self, name: str, tools: Iterable[Tool]) -> None:
@@ -44,10 +45,10 @@ class StaticSource:
 
     @property
     def entries(self) -> Mapping[str, Tool]:
-        """Every name and alias, with its tool."""
+        """Return the tools by every name and alias."""
         return MappingProxyType(self._entries)
 
-    async def tools(self, turn: Turn) -> Sequence[Tool]:  # noqa: ARG002 - the protocol's; a fixed set asks nothing
+    async def tools(self, turn: Turn) -> Sequence[Tool]:  # noqa: ARG002 - of the protocol
         return self._tools
 
     async def find(self, name: str) -> Tool | None:
@@ -55,7 +56,11 @@ class StaticSource:
 
 
 def check_tag(spec: ToolSpec) -> None:
-    """Raises RegistryError for a tag that cannot be used: one such would spoil the reading of every answer."""
+    """Check that a tag is valid. An invalid one would break the parsing of every answer.
+
+    Raises:
+        RegistryError: It is invalid.
+    """
     try:
         TagRegistry([spec])
     except TagError as error:

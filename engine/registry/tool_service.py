@@ -1,4 +1,4 @@
-"""`build_registry_from_tool_service`: a registry of what another framework calls a tool service (REG-3)."""
+"""`build_registry_from_tool_service`: creates a registry from another framework's tool service (REG-3)."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -15,11 +15,11 @@ _log = logging.getLogger("knackbox.registry")
 
 
 class ToolService(Protocol):
-    """Definitions on one side, callables by name on the other.
+    """Tool definitions, and callables by name.
 
-    definitions: specs, or objects as model providers take them: ``{"name", "description", "parameters"}`` (or
-    ``"input_schema"``), also inside of ``{"type": "function", "function": {…}}``.
-    callables: functions (`engine.registry.callable.as_tool` says of which kind) or tools.
+    definitions: specs, or objects in the format of model providers: ``{"name", "description", "parameters"}`` (or
+    ``"input_schema"``), optionally inside ``{"type": "function", "function": {…}}``.
+    callables: tools, or functions that `engine.registry.callable.as_tool` accepts.
     """
 
     def definitions(self) -> Iterable[ToolSpec | Mapping[str, Any]]: ...
@@ -29,7 +29,7 @@ class ToolService(Protocol):
 
 @dataclass(slots=True)
 class _Report:
-    """Raises what is wrong when it is strict, else collects it."""
+    """Raises problems if strict, else collects them."""
 
     strict: bool
     problems: list[str]
@@ -44,11 +44,12 @@ class _Report:
 def build_registry_from_tool_service(
     tool_service: ToolService, strict: bool = False, name: str = "service"
 ) -> Registry:
-    """A registry with one static source, called `name`, of every definition that has its callable.
+    """Create a registry with one static source, called `name`, with every definition that has a callable.
 
-    strict: raise RegistryError for the first definition without a callable, callable without a definition, or pair
-    that does not fit together; else these are left out, logged, and in `Registry.problems`. Two of one name are always
-    an error.
+    strict: raise RegistryError for the first definition without a callable, callable without a definition, or pair that
+    does not match. Otherwise these are skipped, logged, and listed in `Registry.problems`. Duplicate names are always
+    an
+    error.
     """
     report = _Report(strict, [])
     callables = dict(tool_service.callables())
@@ -56,7 +57,7 @@ def build_registry_from_tool_service(
     tools = []
     for spec in specs:
         if spec.name not in callables:
-            report.note(f"The tool {spec.name!r} is defined, but the service has no callable of this name.")
+            report.note(f"The tool {spec.name!r} is defined, but the service has no callable with this name.")
             continue
         try:
             tools.append(as_tool(spec, callables[spec.name]))
@@ -76,6 +77,6 @@ def _spec(definition: ToolSpec | Mapping[str, Any], report: _Report) -> ToolSpec
         return None
     given = inner.get("parameters", inner.get("input_schema", {"type": "object", "properties": {}}))
     if not isinstance(given, Mapping):
-        report.note(f"The parameters of {inner['name']!r} are no JSON Schema.")
+        report.note(f"The parameters of {inner['name']!r} are not a JSON Schema.")
         return None
     return ToolSpec(inner["name"], str(inner.get("description") or inner["name"]), given)

@@ -1,4 +1,4 @@
-"""`TrialImport`: does the new source of an adapter import at all? Found out in a box, before it is let in here."""
+"""`TrialImport`: tries to import an adapter's new source in a box, before it is imported in this process."""
 
 import asyncio
 from collections.abc import Mapping
@@ -8,10 +8,10 @@ from engine.registry.static import RegistryError
 from sandbox.contract import Job, Limits, Sandbox, SandboxError
 
 MOST_BYTES = 16 << 20
-_HOUSE = Path(__file__).resolve().parents[2]  # where our own packages are
+_HOUSE = Path(__file__).resolve().parents[2]  # where our packages are
 _OURS = ("engine", "sandbox")
 _LIMITS = Limits(wall_s=20.0, cpu_s=20.0)
-# The box's own worker has imported parts of `sandbox` already, from elsewhere.
+# The box's worker has already imported parts of `sandbox`, from elsewhere.
 _CODE = """
 import importlib, sys
 for each in [name for name in sys.modules if name.split(".")[0] in {ours}]:
@@ -21,29 +21,32 @@ importlib.import_module({name!r})
 
 
 class TrialImport:
-    """Imports modules in boxes. The box has the installed packages, our own code and the adapter's package."""
+    """Imports modules in boxes that contain the installed packages, our own code and the adapter's package."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
 
     async def run(self, name: str, file: Path, source: bytes) -> None:
-        """Raises RegistryError, saying why, when the module `name` does not import with this source.
+        """Import the module `name` with this source in a box.
 
-        file: where the module is, so that what stands beside it is found.
+        file: the module's location, so that its siblings are found.
+
+        Raises:
+            RegistryError: The import fails; says why.
         """
         files = await asyncio.to_thread(_files, name, file, source)
         code = _CODE.format(ours=set(_OURS), name=name)
         try:
             outcome = await self._sandbox.run(Job(code=code, files=files, limits=_LIMITS))
         except SandboxError as error:
-            raise RegistryError(f"it could not be tried in a box ({error}).") from error
+            raise RegistryError(f"it could not be imported in a box ({error}).") from error
         if not outcome.ok:
             said = f"{outcome.error.type}: {outcome.error.message}" if outcome.error else outcome.end.value
             raise RegistryError(f"its import fails in a box: {' '.join(said.split())[:300]}.")
 
 
 def _files(name: str, file: Path, source: bytes) -> Mapping[str, bytes]:
-    """The Python files of the adapter's package, with the new source, and ours."""
+    """Return the Python files of the adapter's package, with the new source, and our own."""
     parts = name.split(".")
     is_package = file.name == "__init__.py"
     module = Path(*parts, "__init__.py") if is_package else Path(*parts[:-1], f"{parts[-1]}.py")
@@ -54,6 +57,6 @@ def _files(name: str, file: Path, source: bytes) -> Mapping[str, bytes]:
         for path in sorted((base / top).rglob("*.py")):
             total += path.stat().st_size
             if total > MOST_BYTES:
-                raise RegistryError(f"the package {parts[0]} has more than {MOST_BYTES >> 20} MiB of source to try.")
+                raise RegistryError(f"the package {parts[0]} has more than {MOST_BYTES >> 20} MiB of source.")
             files[path.relative_to(base).as_posix()] = path.read_bytes()
     return {**files, module.as_posix(): source}

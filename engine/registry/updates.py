@@ -1,8 +1,8 @@
-"""`RegistryUpdates`: news of what was registered, changed, disabled or deleted, for every process on a home (REG-8).
+"""`RegistryUpdates`: publishes what was registered, changed, disabled or deleted to all processes on a home (REG-8).
 
-Whoever keeps tools, prompts or agents writes its truth first (a file, a folder, a row) and tells then. Killed in
-between, it has told nothing: at its next start it hands over what is true (`reconcile`), and what was never told is
-told. So an event may come late, and is never left out.
+A keeper of tools, prompts or agents first writes its source of truth (a file, a folder, a row) and then publishes. If
+it is killed in between, it reconciles at its next start (`reconcile`), which publishes what was missed. So an event may
+be late, but is never lost.
 """
 
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
@@ -17,7 +17,7 @@ from engine.stores.event_log import EventLog
 from engine.stores.records import Records
 
 REGISTRY_UPDATED = "REGISTRY_UPDATED"
-TOOLS_GENERATION = "tools"  # in the records: changes whenever the set of tools does
+TOOLS_GENERATION = "tools"  # a generation in the records that changes whenever the set of tools does
 
 _AT_ONCE = 500  # items in one query
 
@@ -38,9 +38,9 @@ _TOLD = Table(
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """One thing to tell. state: of the item now, such as a digest, for keepers that reconcile; "" forgets it.
+    """One change. state: of the item now, such as a digest, for keepers that reconcile; "" forgets it.
 
-    space_id: None is the space of the home.
+    space_id: None for the space of the home.
     """
 
     subject: Subject
@@ -51,7 +51,7 @@ class Update:
 
 
 class RegistryUpdates:
-    """Puts `REGISTRY_UPDATED` on the event log, and remembers what each keeper has told. Every method blocks."""
+    """Writes `REGISTRY_UPDATED` to the event log, and remembers what each keeper has published. Every method blocks."""
 
     def __init__(
         self,
@@ -62,9 +62,12 @@ class RegistryUpdates:
         *,
         space_id: str = DEFAULT_SPACE,
     ) -> None:
-        """lasting: the records the event log is in. records: those whose generation of tools is bumped.
+        """Create the updates.
 
-        space_id: the space of the home, such as ``shared:household``; every change that names no other is told for it.
+        Args:
+            lasting: The records that contain the event log.
+            records: The records whose generation of tools is bumped.
+            space_id: The space of the home, such as ``shared:household``; the default of changes without a space.
         """
         self.space_id = space_id
         self._events = events
@@ -74,19 +77,19 @@ class RegistryUpdates:
         lasting.create(_SCHEMA)
 
     def tell(self, subject: Subject, event: Happening, item_id: str, space_id: str | None = None) -> int:
-        """One change that nobody reconciles; the offset of its event. Do not call it inside a transaction."""
+        """Publish one change that no keeper reconciles, and return its offset. Do not call it inside a transaction."""
         return self.tell_all([Update(subject, event, item_id, space_id)])[0]
 
     def tell_all(self, updates: Iterable[Update], *, keeper: str = "") -> list[int]:
-        """Several changes at once, all of them or none; the offsets of their events.
+        """Publish several changes atomically, and return the offsets of their events.
 
-        keeper: who will reconcile them, such as ``"skills"``; none for those that nobody does.
+        keeper: the keeper that will reconcile them, such as ``"skills"``; none for changes that are not reconciled.
         """
         listed = list(updates)
         if not listed:
             return []
         if any(each.subject == "tools" for each in listed):
-            self._records.bump(TOOLS_GENERATION)  # first, so that whoever hears of it finds the change
+            self._records.bump(TOOLS_GENERATION)  # first, so that subscribers find the change
         with self._lasting.begin() as connection:
             if keeper:
                 self._remember(connection, keeper, listed)
@@ -102,16 +105,19 @@ class RegistryUpdates:
         disabled: Container[str] = (),
         always: Container[str] = (),
         among: Collection[str] | None = None,
-        gone: Callable[[str], Happening] = lambda state: "delete",  # noqa: ARG005 -- whatever it was
+        gone: Callable[[str], Happening] = lambda state: "delete",  # noqa: ARG005 -- regardless of the state
     ) -> list[Update]:
-        """Tell what this keeper never told: how its truth differs from its events so far; what was told now.
+        """Publish how a keeper's truth differs from what it published so far, and return the updates.
 
-        truth: the state of every item there is, by id. disabled: those of them that are. always: told although they
-        are as they were; of a disabled one, that it was written and that it is disabled. among: the only items to look
-        at, where the others are known to be told. gone: what became of an item
-        that is no more, by its last state.
+        Nobody else may change the truth meanwhile.
 
-        Let nobody else change the truth meanwhile.
+        Args:
+            keeper: The keeper.
+            truth: The state of every existing item, by id.
+            disabled: The items that are disabled.
+            always: Items to publish even if unchanged; for a disabled one, that it was written and that it is disabled.
+            among: Restricts the comparison to these items, if all others are known to be published.
+            gone: Returns what happened to an item that no longer exists, by its last state.
         """
         known = self.told(keeper, subject, space_id, among)
         changed: list[Update] = []
@@ -128,7 +134,7 @@ class RegistryUpdates:
         return told
 
     def leave_other_spaces(self, keeper: str, subject: Subject) -> None:
-        """Tell that nothing of this keeper is left in the space that the home was in before, if it was in another."""
+        """Publish that this keeper has nothing left in the home's previous space, if it was in another one."""
         gone = self._elsewhere(keeper, subject)
         for start in range(0, len(gone), _AT_ONCE):
             self.tell_all(gone[start : start + _AT_ONCE], keeper=keeper)
@@ -136,7 +142,7 @@ class RegistryUpdates:
     def told(
         self, keeper: str, subject: Subject, space_id: str | None = None, among: Collection[str] | None = None
     ) -> dict[str, str]:
-        """The state of every item, or of those among the given ones, as this keeper told it last, by id."""
+        """Return the state of every item, or of the given ones, as this keeper last published it, by id."""
         space = self.space_id if space_id is None else space_id
         mine = (_TOLD.c.keeper == keeper) & (_TOLD.c.subject == subject) & (_TOLD.c.space_id == space)
         query = select(_TOLD.c.item_id, _TOLD.c.state)
@@ -149,7 +155,7 @@ class RegistryUpdates:
             return {row.item_id: row.state for each in within for row in connection.execute(each)}
 
     def _elsewhere(self, keeper: str, subject: Subject) -> list[Update]:
-        """Deletions of what this keeper told for other spaces than the home's."""
+        """Return deletions of what this keeper published for other spaces than the home's."""
         other = (_TOLD.c.keeper == keeper) & (_TOLD.c.subject == subject) & (_TOLD.c.space_id != self.space_id)
         query = select(_TOLD.c.space_id, _TOLD.c.item_id).where(other).order_by(_TOLD.c.space_id, _TOLD.c.item_id)
         with self._lasting.read() as connection:

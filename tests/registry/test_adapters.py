@@ -64,7 +64,7 @@ async def test_nothing_is_imported_before_the_first_call(tmp_path, package):
         ("def run(:\n", "SyntaxError"),
         ("other = 1\n", "has no 'run'"),
         ("run = 7\n", "neither a tool nor a function"),
-        ("def run(needed):\n    pass\n", "needs needed, which its parameters do not require"),
+        ("def run(needed):\n    pass\n", "requires needed, which its parameters do not"),
         ("class run:\n    pass\n", "neither a tool nor a function"),
     ],
 )
@@ -128,7 +128,7 @@ async def test_what_agents_wrote_is_never_imported_though_its_name_is_allowed(tm
         monkeypatch.syspath_prepend(place)
         await one.registries.register_tool(tool("planted:run"))
         failed = await one.call("it", {})
-        assert "where agents may write" in failed.error
+        assert "which agents can write to" in failed.error
         assert not trace.exists()
         assert "planted" not in sys.modules
 
@@ -173,7 +173,10 @@ async def test_registering_a_tool_again_has_its_edited_adapter_reloaded_in_engin
 async def test_the_schema_and_the_function_must_agree(tmp_path):
     async with engine(tmp_path) as one:
         await one.registries.register_tool(adder() | {"adapter_path": f"{HERE}:strange"})
-        assert "its parameters offer a, b, which its function lacks" in (await one.call("add", {"a": 1, "b": 2})).error
+        assert (
+            "its parameters include a, b, which its function does not accept"
+            in (await one.call("add", {"a": 1, "b": 2})).error
+        )
         await one.registries.register_tool(
             {"spec_id": "add", "adapter_path": f"{HERE}:number", "params_schema": NUMBERS}
         )

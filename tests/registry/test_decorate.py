@@ -115,7 +115,7 @@ def test_functions_that_cannot_be_tools_are_refused_when_the_module_is_imported(
     for function, problem in [(untyped, "needs a type"), (many, "cannot be an argument"), (silent, "no description")]:
         with pytest.raises(TypeError, match=problem):
             tool()(function)
-    with pytest.raises(TypeError, match="cannot name a tool"):
+    with pytest.raises(TypeError, match="is not a valid tool name"):
         tool(name="no spaces please")(fine)
     with pytest.raises(TypeError, match="more than 0"):
         tool(timeout_s=0)(fine)

@@ -261,7 +261,7 @@ async def test_of_several_entries_all_are_registered_or_none(tmp_path):
     async with engine(tmp_path) as one:
         bad = [
             ([adder(), {"spec_id": "bad"}], r"entry 3 \(bad\): adapter_path"),
-            ([adder(), adder()], r"entry 3 \(add\): its id stands twice"),
+            ([adder(), adder()], r"entry 3 \(add\): duplicate id"),
             ([adder(), adder("other", aliases=["add"])], "is add's|is other's"),
         ]
         for tools, why in bad:

@@ -159,9 +159,13 @@ async def test_a_registry_is_built_from_definitions_and_callables():
         (FITTING, {"double": double}, "'greet' is defined, but the service has no callable"),
         (FITTING, {"double": double, "greet": greet, "extra": greet}, "'extra' of the service has no definition"),
         ([*FITTING, {"description": "?"}], {"double": double, "greet": greet}, "has no name"),
-        (FITTING, {"double": greet, "greet": greet}, "double: its parameters offer n, which its function lacks"),
+        (
+            FITTING,
+            {"double": greet, "greet": greet},
+            "double: its parameters include n, which its function does not accept",
+        ),
         (FITTING, {"double": 7, "greet": greet}, "neither a tool nor a function"),
-        ([{"name": "double", "parameters": 7}], {}, "no JSON Schema"),
+        ([{"name": "double", "parameters": 7}], {}, "not a JSON Schema"),
     ],
 )
 async def test_what_does_not_fit_together_is_an_error_when_strict_and_reported_when_not(
