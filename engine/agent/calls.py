@@ -7,7 +7,7 @@ from typing import Any
 from pydantic_ai.messages import ToolCallPart, ToolReturnPart
 
 from engine.agent.events import CallFinished, CallProgress, CallStarted, OnEvent
-from engine.agent.host import Host
+from engine.agent.host import ToolHost
 from engine.agent.text_calls import problem_of
 from engine.contract.context import no_progress
 from engine.contract.failure import Failure, FailureClass
@@ -53,7 +53,7 @@ class CallRound:
             for part, outcome in zip(self._parts, self.outcomes, strict=True)
         ]
 
-    async def run(self, host: Host, turn: Turn, on_event: OnEvent) -> None:
+    async def run(self, host: ToolHost, turn: Turn, on_event: OnEvent) -> None:
         """Dispatch them in stages (CALL-7); what a control tool decided is heard between two stages."""
         for stage in stages(self._calls[: self._allowed], self._specs):
             if self.skip_rest:
@@ -64,17 +64,17 @@ class CallRound:
             for index in stage:
                 self.skip_rest = self.skip_rest or control_signal(self._calls[index].name, self._results[index])[0]
 
-    async def _one(self, index: int, host: Host, turn: Turn, on_event: OnEvent) -> None:
+    async def _one(self, index: int, host: ToolHost, turn: Turn, on_event: OnEvent) -> None:
         call = self._calls[index]
         loop = asyncio.get_running_loop()
         began = loop.time()
         on_event(CallStarted(call))
 
-        def told(message: str, fraction: float | None = None) -> None:
+        def report_progress(message: str, fraction: float | None = None) -> None:
             on_event(CallProgress(call, message, fraction))
 
         try:
-            self._results[index] = await dispatch(host, turn, self._parts[index], call.name, told)
+            self._results[index] = await dispatch(host, turn, self._parts[index], call.name, report_progress)
         except asyncio.CancelledError:
             took = (loop.time() - began) * 1000.0
             self._results.setdefault(index, cancelled(call, took))
@@ -92,7 +92,7 @@ class CallRound:
 
 
 async def dispatch(
-    host: Host, turn: Turn, part: ToolCallPart, name: str, progress: Callable[..., None] = no_progress
+    host: ToolHost, turn: Turn, part: ToolCallPart, name: str, progress: Callable[..., None] = no_progress
 ) -> ToolResult:
     """One call; arguments that are not a JSON object are answered here, since nothing could validate them."""
     unreadable = problem_of(part)

@@ -1,4 +1,4 @@
-"""`Host`: what the loop needs of an engine."""
+"""`ToolHost`: what the loop needs of an engine."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -9,7 +9,7 @@ from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
 
 
-class Host(Protocol):
+class ToolHost(Protocol):
     """Lists the tools of a turn and calls them."""
 
     async def get_active_tool_definitions(self, context: Turn, query: str | None = None) -> list[ToolSpec]: ...

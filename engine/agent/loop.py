@@ -20,7 +20,7 @@ from engine.agent import instructions
 from engine.agent.budget import Budget, Finish, Spent
 from engine.agent.calls import CallRound, control_signal, fatal_reason
 from engine.agent.events import CallFinished, OnEvent, Replanned, Report, TextPiece, TurnStarted, nobody_watches
-from engine.agent.host import Host
+from engine.agent.host import ToolHost
 from engine.agent.model import ModelClient, ModelError
 from engine.agent.refused_calls import MOST, RefusedCalls
 from engine.contract.spec import Origin, ToolSpec
@@ -34,7 +34,7 @@ class Conversation:
 
     def __init__(
         self,
-        host: Host,
+        host: ToolHost,
         model: ModelClient,
         *,
         turn: Turn | None = None,
@@ -55,7 +55,7 @@ class Conversation:
 
     async def run(self, message: str) -> Report:
         """Work on one message within the budget. Raises nothing for what a model or a tool did."""
-        run = Run(self, message)
+        run = LoopRun(self, message)
         try:
             async with asyncio.timeout(self._budget.wall_s) as deadline:
                 return await run.to_the_end()
@@ -82,7 +82,7 @@ class Conversation:
         self.history.append(ModelRequest(parts=list(parts), instructions=self._system))
 
 
-class Run:
+class LoopRun:
     """One message being worked on."""
 
     def __init__(self, conversation: Conversation, message: str) -> None:

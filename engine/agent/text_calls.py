@@ -26,8 +26,8 @@ from engine.formats.tool_call_text import CLOSES, OPENS, RIGHT_FORM, TextCall, a
 UNREADABLE = "tool_call"  # the name of a call whose own cannot be read
 
 
-def described(tools: Sequence[ToolDefinition]) -> str:
-    """What a model is told of its tools."""
+def describe_tools(tools: Sequence[ToolDefinition]) -> str:
+    """What a model is description of its tools."""
     if not tools:
         return ""
     lines = [f"To call a tool, write {RIGHT_FORM} and nothing after it; its result comes back. The tools:"]
@@ -41,9 +41,9 @@ def as_text(messages: Sequence[ModelMessage], tools: Sequence[ToolDefinition]) -
     """The history with calls and results as text, and the tools in the instructions of its last request."""
     made = [_request(each) if isinstance(each, ModelRequest) else _response(each) for each in messages]
     last = made[-1] if made else None
-    told = described(tools)
-    if isinstance(last, ModelRequest) and told:
-        made[-1] = replace(last, instructions=f"{last.instructions or ''}\n\n{told}".strip())
+    description = describe_tools(tools)
+    if isinstance(last, ModelRequest) and description:
+        made[-1] = replace(last, instructions=f"{last.instructions or ''}\n\n{description}".strip())
     return made
 
 

@@ -13,7 +13,7 @@ from engine.app.modules import open_modules
 from engine.app.packs import OpenedPacks, open_packs
 from engine.app.people import People
 from engine.app.registries import open_registries
-from engine.app.sandboxes import Refusing, SandboxWatch, open_sandbox, told_to_sandboxes
+from engine.app.sandboxes import Refusing, SandboxWatch, open_sandbox, sandbox_settings
 from engine.app.search_parts import SearchParts
 from engine.app.services import Services
 from engine.app.settings import Settings
@@ -60,7 +60,7 @@ VISION = "vision"  # a feature
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class Components:
     """The parts of one open engine.
 
     provides: services of the packs, by class. features: what its model clients can do.
@@ -102,7 +102,7 @@ async def compose(
     sandbox: Sandbox | None = None,
     packs: bool = True,
     people: People | None = None,
-) -> House:
+) -> Components:
     """Open everything; the stack closes it again, last opened first. Raises ConfigError.
 
     sources: offered besides those of the packs. sandbox: instead of the configured one; the caller closes it.
@@ -176,7 +176,7 @@ async def compose(
     pipeline = Pipeline(parts)
     provides |= {InnerCalls: InnerCalls(registry.find, pipeline), CallLog: calls}
     stack.push_async_callback(pipeline.aclose)
-    return House(
+    return Components(
         services=services,
         registry=registry,
         registries=registries,
@@ -226,7 +226,7 @@ def asked_before(settings: Settings, people: People, approval: ApprovalGuard) ->
 async def configured_sandbox(home: Home, settings: Settings, stack: AsyncExitStack) -> Sandbox:
     """The sandbox of the settings. Where it cannot be opened, one that refuses to run anything and says why."""
     try:
-        box = await open_sandbox(settings.sandbox, told_to_sandboxes(home, settings))
+        box = await open_sandbox(settings.sandbox, sandbox_settings(home, settings))
     except SandboxError as error:
         return Refusing(error)
     stack.push_async_callback(box.aclose)

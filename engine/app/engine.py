@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.app.compose import House, compose
+from engine.app.compose import Components, compose
 from engine.app.config import load_settings
 from engine.app.home import Home
 from engine.app.people import People
@@ -48,10 +48,12 @@ T = TypeVar("T")
 class Engine:
     """Everything one process needs to work with tools. Make one with `Engine.open`; use it from one event loop."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
-        self._turns = Turns(house.services.settings, house.features, house.allow_lists, house.agents)
-        house.registry.execute_through(self._execute)
+    def __init__(self, components: Components) -> None:
+        self._components = components
+        self._turns = Turns(
+            components.services.settings, components.features, components.allow_lists, components.agents
+        )
+        components.registry.execute_through(self._execute)
 
     @classmethod
     @asynccontextmanager
@@ -80,7 +82,7 @@ class Engine:
         place = Home.locate(home, variables)
         chosen = settings if settings is not None else load_settings(place, variables)
         async with AsyncExitStack() as stack:
-            house = await compose(
+            components = await compose(
                 place,
                 chosen,
                 clock or SystemClock(),
@@ -90,69 +92,69 @@ class Engine:
                 packs=packs,
                 people=people,
             )
-            yield cls(house)
+            yield cls(components)
 
     @property
     def sandbox(self) -> Sandbox:
-        return self._house.services.sandbox
+        return self._components.services.sandbox
 
     @property
     def services(self) -> Services:
         """What packs get when they open: home, settings, sandbox, stores and clock."""
-        return self._house.services
+        return self._components.services
 
     @property
     def settings(self) -> Settings:
-        return self._house.services.settings
+        return self._components.services.settings
 
     @property
     def failures(self) -> FailureLog:
-        return self._house.failures
+        return self._components.failures
 
     @property
     def calls(self) -> CallLog:
         """Every call on record."""
-        return self._house.calls
+        return self._components.calls
 
     @property
     def events(self) -> EventLog:
         """What happened, for subscribers."""
-        return self._house.events
+        return self._components.events
 
     @property
     def modules(self) -> Modules:
         """Tools that live elsewhere: HTTP modules and MCP servers."""
-        return self._house.modules
+        return self._components.modules
 
     @property
     def registry(self) -> Registry:
         """Every tool by name: register one in this process, disable, enable, delete."""
-        return self._house.registry
+        return self._components.registry
 
     @property
     def registries(self) -> Registries:
         """The tools, prompts and agents that are registered for every process of the home."""
-        return self._house.registries
+        return self._components.registries
 
     async def turn_of(self, agent: str, turn: Turn | None = None) -> Turn:
         """The turn of a registered agent. Raises RegistryError when there is none of this id, or it is disabled.
 
         `Turn(agent=...)` is bounded by the same; it takes a name that nobody registered for a name alone.
         """
-        return turn_of(await self._house.registries.agent(agent), turn)
+        return turn_of(await self._components.registries.agent(agent), turn)
 
     @property
     def features(self) -> frozenset[str]:
         """What the configured model clients can do, such as ``"vision"``."""
-        return self._house.features
+        return self._components.features
 
     def need(self, kind: type[T]) -> T:
         """The service of this class that a pack provides, as tools find it on `ctx`. Raises MissingService."""
-        return self._house.need(kind)
+        return self._components.need(kind)
 
     def tools_generation(self) -> int:
         """A number that changes whenever the set of tools does, by any process on this home. Takes microseconds."""
-        return self._house.services.records.generation(TOOLS_GENERATION)
+        return self._components.services.records.generation(TOOLS_GENERATION)
 
     async def list_tools(self, context: Turn | None = None, query: str | None = None) -> ActiveList:
         """The tools of a turn, and what was left out and why. Never raises for what a source does.
@@ -161,7 +163,7 @@ class Engine:
             acquired skills are listed that retrieval finds for it, without one all of them.
         """
         turn = await self._turns.bounded(context if query is None else replace(context or Turn(), query=query))
-        return await self._house.assembly.active_list(self._house.registry.sources, turn)
+        return await self._components.assembly.active_list(self._components.registry.sources, turn)
 
     async def tool_page(self, context: Turn | None = None, after: str = "", limit: int = PAGE) -> ToolPage:
         """A page of `list_tools`: the first has everything but acquired skills, each the next of these by name.
@@ -169,12 +171,12 @@ class Engine:
         after: `next` of the page before. limit: skills on the page, at most.
         """
         turn = await self._turns.bounded(context)
-        return await tool_page(self._house.assembly, self._house.registry.sources, turn, after, limit)
+        return await tool_page(self._components.assembly, self._components.registry.sources, turn, after, limit)
 
     async def tool_pages(self, context: Turn | None = None) -> AsyncIterator[ActiveList]:
         """The parts of `list_tools`, for callers that need not hold all acquired skills at once."""
         turn = await self._turns.bounded(context)
-        async for listed in tool_pages(self._house.assembly, self._house.registry.sources, turn):
+        async for listed in tool_pages(self._components.assembly, self._components.registry.sources, turn):
             yield listed
 
     async def describe_tool(self, name: str, turn: Turn | None = None) -> ToolSpec:
@@ -184,7 +186,7 @@ class Engine:
 
     async def audit(self, limit: int = 50) -> list[dict[str, Any]]:
         """The calls on record, the newest first, with those that have just ended."""
-        await self._house.trail.flush()
+        await self._components.trail.flush()
         return await asyncio.to_thread(self.calls.recent, limit)
 
     async def get_active_tool_definitions(
@@ -208,7 +210,7 @@ class Engine:
 
     def resolve_categories(self, categories: Iterable[str]) -> frozenset[str]:
         """Names of the static tools that are in any of these categories now. ``*``: in all."""
-        return self._house.allow_lists.resolve_categories(categories)
+        return self._components.allow_lists.resolve_categories(categories)
 
     async def get_tools_for_agent(
         self,
@@ -264,7 +266,7 @@ class Engine:
     async def _tools_of(self, wanted: Turn) -> TurnTools:
         turn = await self._turns.bounded(wanted)
         listed = await self.list_tools(turn)
-        return TurnTools(turn, listed, bind_tools(listed.tools, self._house.pipeline, turn))
+        return TurnTools(turn, listed, bind_tools(listed.tools, self._components.pipeline, turn))
 
     async def call(
         self,
@@ -286,7 +288,7 @@ class Engine:
         """
         call = ToolCall(name, arguments, call_id, context)
         bounded = await self._turns.bounded(turn if context is None else turn_asked(turn or Turn(), context))
-        return await self._house.pipeline.call(call, bounded, progress=progress, patient=patient)
+        return await self._components.pipeline.call(call, bounded, progress=progress, patient=patient)
 
     async def _execute(self, name: str, arguments: Mapping[str, Any], ctx: Any) -> ToolResult:
         """`Registry.execute`. Raises ToolRateLimited."""
@@ -305,7 +307,7 @@ class Engine:
 
     def cancel(self, call_id: str) -> bool:
         """Cancel one call in flight; whoever awaits it gets a result whose end is ``killed``. False when none is."""
-        return self._house.pipeline.cancel(call_id)
+        return self._components.pipeline.cancel(call_id)
 
     def stream(
         self, name: str, arguments: Mapping[str, Any], turn: Turn | None = None, *, call_id: str = ""
@@ -325,4 +327,4 @@ class Engine:
         """
         chosen = await self._turns.bounded(turn_asked(turn or Turn(), context))
         tools = await self.get_active_tool_definitions(chosen)
-        return await answer_tags(text, tools, self._house.pipeline, chosen, context)
+        return await answer_tags(text, tools, self._components.pipeline, chosen, context)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 
 from engine.app.home import HOME_VARIABLE, PREFIX, Home
-from engine.app.sandboxes import told_to_sandboxes
+from engine.app.sandboxes import sandbox_settings
 from sandbox.contract import SandboxSettings
 
 DEFAULT = "namespace"
@@ -20,7 +20,7 @@ def chosen_sandbox(home: Home, environ: Mapping[str, str]) -> tuple[str, Sandbox
     from engine.app.config import load_settings  # noqa: PLC0415 -- builds the models of all settings
 
     settings = load_settings(home, environ)
-    return settings.sandbox, told_to_sandboxes(home, settings)
+    return settings.sandbox, sandbox_settings(home, settings)
 
 
 def is_configured(home: Home, environ: Mapping[str, str]) -> bool:

@@ -32,7 +32,7 @@ WAIT_S = 0.5  # a Docker Engine on this machine answers within a few millisecond
 _log = logging.getLogger("knackbox.sandbox")
 
 
-def told_to_sandboxes(home: Home, settings: "Settings") -> SandboxSettings:
+def sandbox_settings(home: Home, settings: "Settings") -> SandboxSettings:
     """What any backend is told when it opens."""
     return SandboxSettings(
         cache=home.cache,

@@ -7,7 +7,7 @@ import pytest
 from engine.app.home import Home
 from engine.app.plugins import SANDBOXES, own
 from engine.app.sandbox_choice import chosen_sandbox
-from engine.app.sandboxes import open_sandbox, told_to_sandboxes
+from engine.app.sandboxes import open_sandbox, sandbox_settings
 from engine.app.settings import Settings
 from engine.contract.failure import ConfigError
 from sandbox.contract import Sandbox, SandboxSettings
@@ -25,7 +25,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.mark.spec("BOX-10", "BOX-11")
 def test_the_cache_is_below_the_home_and_nothing_is_written_before_it_is_needed(tmp_path: Path) -> None:
-    told = told_to_sandboxes(Home(tmp_path), settings(tmp_path))
+    told = sandbox_settings(Home(tmp_path), settings(tmp_path))
     assert told == SandboxSettings(tmp_path / "cache", 7, 3, frozenset({"printer.lan"}), image="knackbox-box")
     config = NamespaceConfig.of(told)
     assert (config.environments.cache, config.environments.cap_bytes) == (tmp_path / "cache", 7)
@@ -38,7 +38,7 @@ def test_the_cache_is_below_the_home_and_nothing_is_written_before_it_is_needed(
 async def test_every_backend_can_be_made_from_what_the_house_tells(
     tmp_path: Path, kind: type[NamespaceSandbox]
 ) -> None:
-    backend: Sandbox = kind.configured(told_to_sandboxes(Home(tmp_path), Settings()))
+    backend: Sandbox = kind.configured(sandbox_settings(Home(tmp_path), Settings()))
     assert type(backend) is kind
     await backend.aclose()
 
@@ -46,7 +46,7 @@ async def test_every_backend_can_be_made_from_what_the_house_tells(
 @pytest.mark.spec("BOX-9")
 async def test_image_runtime_and_engine_of_containers_are_settings(tmp_path: Path) -> None:
     docker = {"image": "mine", "runtime": "runsc", "url": "unix:///nowhere.sock"}
-    box = DockerSandbox.configured(told_to_sandboxes(Home(tmp_path), Settings.model_validate({"docker": docker})))
+    box = DockerSandbox.configured(sandbox_settings(Home(tmp_path), Settings.model_validate({"docker": docker})))
     assert (box._config.image, box._config.runtime, box._config.url) == tuple(docker.values())
     await box.aclose()
 
@@ -58,7 +58,7 @@ def test_every_entry_point_of_ours_takes_the_settings() -> None:
 
 
 async def test_the_configured_backend_is_opened_with_them(tmp_path: Path) -> None:
-    box = await open_sandbox("namespace", told_to_sandboxes(Home(tmp_path), settings(tmp_path)))
+    box = await open_sandbox("namespace", sandbox_settings(Home(tmp_path), settings(tmp_path)))
     assert isinstance(box, NamespaceSandbox)
     assert box._config.environments.cache == tmp_path / "cache"
     await box.aclose()
@@ -68,7 +68,7 @@ async def test_the_configured_backend_is_opened_with_them(tmp_path: Path) -> Non
 def test_where_nothing_is_configured_the_sandbox_is_that_of_the_default_settings(tmp_path: Path) -> None:
     name, told = chosen_sandbox(Home(tmp_path), {"KNACKBOX_HOME": str(tmp_path), "PATH": "/bin"})
     assert name == Settings().sandbox
-    assert NamespaceConfig.of(told) == NamespaceConfig.of(told_to_sandboxes(Home(tmp_path), Settings()))
+    assert NamespaceConfig.of(told) == NamespaceConfig.of(sandbox_settings(Home(tmp_path), Settings()))
 
 
 @pytest.mark.spec("FACE-11")

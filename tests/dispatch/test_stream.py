@@ -180,7 +180,7 @@ async def test_who_follows_can_be_cancelled_and_a_call_that_is_killed_still_has_
         begun.clear()
         killed = asyncio.ensure_future(follow())
         await begun.wait()
-        engine._house.pipeline.cancel("it")
+        engine._components.pipeline.cancel("it")
         first, result = await killed
         assert first == Progress("waiting")
         assert isinstance(result, ToolResult)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.interfaces.cli.doctor import told
+from engine.interfaces.cli.doctor import verdict_counts
 from sandbox.self_check import Verdict
 from tests.interfaces.cli import here
 
@@ -39,4 +39,4 @@ def test_a_backend_that_is_not_there_is_one_clear_line(
 
 
 def test_the_tally_names_all_three_verdicts() -> None:
-    assert told({Verdict.HOLDS: 2, Verdict.FAILS: 1, Verdict.SKIPPED: 0}) == "2 hold, 1 fail, 0 skipped"
+    assert verdict_counts({Verdict.HOLDS: 2, Verdict.FAILS: 1, Verdict.SKIPPED: 0}) == "2 hold, 1 fail, 0 skipped"

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from engine.app.doctor import OK, Check, examine, put_to_the_test
+from engine.app.doctor import OK, DoctorCheck, examine, run_self_check
 from engine.app.home import Home
 from engine.app.sandboxes import unsafe_sandbox
 from engine.interfaces.cli.shared import Exit, Json, emit_json, options, say, wants_json
@@ -50,7 +50,7 @@ def doctor(ctx: typer.Context, self_check: SelfCheck = False, as_json: Json = Fa
     raise typer.Exit(int(Exit.ENVIRONMENT if bad else Exit.OK))
 
 
-def verdict(checks: list[Check]) -> str:
+def verdict(checks: list[DoctorCheck]) -> str:
     """The last line: what is wrong, the most important first."""
     bad = ", ".join(check.name for check in checks if check.bad)
     if bad:
@@ -59,7 +59,7 @@ def verdict(checks: list[Check]) -> str:
     return "everything required is there." + (f" Look at: {look}." if look else "")
 
 
-def show(checks: list[Check]) -> None:
+def show(checks: list[DoctorCheck]) -> None:
     rows: list[tuple[str | Text, ...]] = []
     group = ""
     for check in checks:
@@ -81,19 +81,19 @@ def try_the_box(home: Home, sandbox: Sandbox | None, *, as_json: bool) -> Exit:
 
         def progress(finding: Finding) -> None:
             done[finding.verdict] += 1
-            status.update(f"self-check: {told(done)}; last: {finding.group}, {finding.name}")
+            status.update(f"self-check: {verdict_counts(done)}; last: {finding.group}, {finding.name}")
 
-        findings = asyncio.run(put_to_the_test(home, os.environ, sandbox, on_result=progress))
+        findings = asyncio.run(run_self_check(home, os.environ, sandbox, on_result=progress))
     failed = done[Verdict.FAILS]
     if as_json:
         emit_json({"ok": not failed, "findings": [asdict(finding) for finding in findings]})
     else:
         show_findings(findings)
-        say(f"self-check: {told(done)}.")
+        say(f"self-check: {verdict_counts(done)}.")
     return Exit.ENVIRONMENT if failed else Exit.OK
 
 
-def told(done: Mapping[Verdict, int]) -> str:
+def verdict_counts(done: Mapping[Verdict, int]) -> str:
     return ", ".join(
         f"{done[verdict]} {word}" for verdict, word in zip(Verdict, ("hold", "fail", "skipped"), strict=True)
     )

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.interfaces.cli.notebook_screen import Screen
+from engine.interfaces.cli.notebook_screen import NotebookScreen
 from engine.interfaces.cli.settings import settings_of
 from engine.interfaces.cli.shared import Exit, Json, emit_json, fail, options, read_input, say, wants_json
 from engine.interfaces.cli.sizes import kernel_memory
@@ -45,7 +45,7 @@ def run(
     """
     target = writable(file, output, in_place=in_place)
     data = read_input(str(file), "run")
-    box = told(workspace, memory, read_only=read_only) | walls(ctx)
+    box = box_options(workspace, memory, read_only=read_only) | walls(ctx)
     try:
         # Not at the top: what is behind it is an extra, and takes longer to import than the rest of the command line.
         from sandbox.kernels import notebook as notebooks  # noqa: PLC0415
@@ -61,7 +61,7 @@ def run(
     cells = [index for index, cell in enumerate(notebook.cells) if cell.cell_type == "code" and cell.source.strip()]
     json_wanted = wants_json(ctx, as_json)
     started = time.monotonic()
-    with Screen(cells, shows=not json_wanted) as screen:
+    with NotebookScreen(cells, shows=not json_wanted) as screen:
         work = notebooks.run(
             notebook,
             box,
@@ -104,7 +104,7 @@ def writable(file: Path, output: Path | None, *, in_place: bool) -> Path | None:
     return target
 
 
-def told(workspace: Path | None, memory: int | None, *, read_only: bool) -> dict[str, Any]:
+def box_options(workspace: Path | None, memory: int | None, *, read_only: bool) -> dict[str, Any]:
     """What the kernel's provisioner is told. Ends the command when it makes no sense."""
     if workspace is None and read_only:
         fail("run: --read-only says nothing without --workspace.", Exit.USAGE)

@@ -17,7 +17,7 @@ _CONTROLS = re.compile(r"(\x1b\[[0-9;:]*m)|[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 
 
-class Screen:
+class NotebookScreen:
     """stdout and stderr as the notebook's own; results and displays go to stdout, tracebacks to stderr.
 
     cells: the indices of those that will run. Belongs to the event loop in which the notebook runs.

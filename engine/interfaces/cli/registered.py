@@ -16,7 +16,7 @@ SHOWN = 60  # characters of a description or template in a list
 _SUBJECTS: dict[str, Subject] = {"tool": "tools", "prompt": "prompts", "agent": "agents"}
 
 
-class Kind(StrEnum):
+class RegistryKind(StrEnum):
     """What is registered, as the command line names it."""
 
     TOOL = "tool"
@@ -29,14 +29,14 @@ class Kind(StrEnum):
         return _SUBJECTS[self.value]
 
 
-_FIELDS: dict[Kind, frozenset[str]] = {
-    Kind.TOOL: frozenset(ToolEnvelope.model_fields),
-    Kind.PROMPT: frozenset(each.name for each in fields(PromptSpec)),
-    Kind.AGENT: frozenset(each.name for each in fields(AgentSpec)),
+_FIELDS: dict[RegistryKind, frozenset[str]] = {
+    RegistryKind.TOOL: frozenset(ToolEnvelope.model_fields),
+    RegistryKind.PROMPT: frozenset(each.name for each in fields(PromptSpec)),
+    RegistryKind.AGENT: frozenset(each.name for each in fields(AgentSpec)),
 }
 
 
-def kind_of(envelope: dict[str, Any]) -> Kind:
+def kind_of(envelope: dict[str, Any]) -> RegistryKind:
     """By the fields that only one kind has. Raises RegistryError where those of none, or of several, are there."""
     kinds = []
     for kind, own in _FIELDS.items():
@@ -50,8 +50,8 @@ def kind_of(envelope: dict[str, Any]) -> Kind:
     return kinds[0]
 
 
-def told(item: ToolSpec | PromptSpec | AgentSpec) -> dict[str, str]:
-    """What a list says of an item beside its id."""
+def summary_fields(item: ToolSpec | PromptSpec | AgentSpec) -> dict[str, str]:
+    """Return the fields that a list shows for an item besides its id."""
     match item:
         case ToolSpec():
             return {"name": item.name, "version": item.version, "adapter_path": item.adapter_path}

@@ -11,7 +11,7 @@ import typer
 from engine.app.engine import Engine
 from engine.contract.failure import ToolNotFound
 from engine.contract.strict_json import JsonError, read_json
-from engine.interfaces.cli.registered import Kind, kind_of, shorten, told
+from engine.interfaces.cli.registered import RegistryKind, kind_of, shorten, summary_fields
 from engine.interfaces.cli.session import with_engine
 from engine.interfaces.cli.shared import Exit, Json, emit, emit_json, fail, read_input, say, wants_json
 from engine.interfaces.cli.spinner import working
@@ -29,7 +29,7 @@ app = typer.Typer(
 
 
 Name = Annotated[str, typer.Argument(help="The name of a tool, or the id of a prompt or agent.")]
-OfKind = Annotated[Kind, typer.Option("--kind", help="Of what.")]
+OfKind = Annotated[RegistryKind, typer.Option("--kind", help="Of what.")]
 
 
 @app.command("list")
@@ -41,7 +41,7 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
         for subject, registry in engine.registries.files.items():
             view = await asyncio.to_thread(registry.view)
             shown[subject] = [
-                {"id": item_id, "disabled": view.disabled.get(item_id), **told(item)}
+                {"id": item_id, "disabled": view.disabled.get(item_id), **summary_fields(item)}
                 for item_id, item in view.items.items()
             ]
             shown[f"disabled_{subject}"] = dict(view.disabled)
@@ -61,7 +61,7 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
             shorten(item.get("adapter_path") or item.get("desc") or item.get("template", "")),
             f"disabled since {item['disabled']}" if item["disabled"] else "",
         )
-        for kind in Kind
+        for kind in RegistryKind
         for item in found[kind.subject]
     ]
     registered = {item["id"] for item in found["tools"]}
@@ -79,7 +79,7 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
 def register(
     ctx: typer.Context,
     file: Annotated[str, typer.Argument(metavar="FILE", help="One JSON object, or a list; - reads stdin.")],
-    kind: Annotated[Kind | None, typer.Option("--kind", help="Of what; else as its fields say.")] = None,
+    kind: Annotated[RegistryKind | None, typer.Option("--kind", help="Of what; else as its fields say.")] = None,
     as_json: Json = False,
 ) -> None:
     """Register tools, prompts or agents, or replace those of the same ids. When one does not fit, none."""
@@ -108,20 +108,20 @@ def register(
 
 
 @app.command()
-def disable(ctx: typer.Context, name: Name, kind: OfKind = Kind.TOOL, as_json: Json = False) -> None:
+def disable(ctx: typer.Context, name: Name, kind: OfKind = RegistryKind.TOOL, as_json: Json = False) -> None:
     """Keep it, and neither offer nor use it. Built-in tools, skills and modules can be disabled, too."""
     _switch(ctx, name, kind, disabled=True, as_json=as_json)
 
 
 @app.command()
-def enable(ctx: typer.Context, name: Name, kind: OfKind = Kind.TOOL, as_json: Json = False) -> None:
+def enable(ctx: typer.Context, name: Name, kind: OfKind = RegistryKind.TOOL, as_json: Json = False) -> None:
     """Undo disable."""
     _switch(ctx, name, kind, disabled=False, as_json=as_json)
 
 
-def _switch(ctx: typer.Context, name: str, kind: Kind, *, disabled: bool, as_json: bool) -> None:
+def _switch(ctx: typer.Context, name: str, kind: RegistryKind, *, disabled: bool, as_json: bool) -> None:
     async def work(engine: Engine) -> bool:
-        if kind is Kind.TOOL:
+        if kind is RegistryKind.TOOL:
             return await (engine.registry.disable(name) if disabled else engine.registry.enable(name))
         registry = engine.registries.files[kind.subject]
         view = await asyncio.to_thread(registry.view)
@@ -134,11 +134,11 @@ def _switch(ctx: typer.Context, name: str, kind: Kind, *, disabled: bool, as_jso
 
 
 @app.command()
-def delete(ctx: typer.Context, name: Name, kind: OfKind = Kind.TOOL, as_json: Json = False) -> None:
+def delete(ctx: typer.Context, name: Name, kind: OfKind = RegistryKind.TOOL, as_json: Json = False) -> None:
     """Delete what was registered."""
 
     async def work(engine: Engine) -> bool:
-        if kind is Kind.TOOL:
+        if kind is RegistryKind.TOOL:
             await engine.registry.delete(name)
         elif not await asyncio.to_thread(engine.registries.files[kind.subject].remove, name):
             raise RegistryError(f"There is no {kind} {name!r}.")

@@ -17,7 +17,7 @@ from engine.app.settings import Settings
 from engine.contract.failure import ConfigError
 from engine.interfaces.cli.settings import settings_of
 from engine.interfaces.cli.shared import Exit, Json, emit_json, fail, wants_json
-from engine.interfaces.demo.screen import Screen
+from engine.interfaces.demo.screen import DemoScreen
 from engine.interfaces.demo.scripted_model import NAME, ScriptedModel, scripted_model
 from engine.interfaces.demo.skills import EARLIER
 from engine.interfaces.demo.stage import Happened, furnish, learn_earlier, play
@@ -49,7 +49,7 @@ def demo(
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="knackbox-demo-") as folder:
         story = asyncio.run(_perform(Home(Path(folder)), configured if live else None, console))
-    Screen(console).summary(story, time.monotonic() - started)
+    DemoScreen(console).summary(story, time.monotonic() - started)
     if json_wanted:
         emit_json([_as_object(one) for one in story])
     if not all(one.as_expected for one in story):
@@ -57,7 +57,7 @@ def demo(
 
 
 async def _perform(home: Home, live: Settings | None, console: Console) -> list[Happened]:
-    screen = Screen(console)
+    screen = DemoScreen(console)
     story: list[Happened] = []
     async with AsyncExitStack() as stack:
         script: ScriptedModel | None = None

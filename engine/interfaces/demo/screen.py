@@ -16,7 +16,7 @@ _SHOWN_ARGUMENTS = 90
 _SHOWN_LINES = 6
 
 
-class Screen:
+class DemoScreen:
     """Shows scenes and calls as they happen."""
 
     def __init__(self, console: Console) -> None:

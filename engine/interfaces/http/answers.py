@@ -12,7 +12,7 @@ from starlette.responses import Response
 from engine.contract.result import ToolResult
 
 
-class Problem(Exception):
+class HttpProblem(Exception):
     """Raised where a request cannot be served; it becomes the answer. detail: one sentence with the remedy."""
 
     def __init__(self, status: HTTPStatus, detail: str, headers: Mapping[str, str] | None = None) -> None:

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from engine.interfaces.http.answers import Json, Problem
+from engine.interfaces.http.answers import HttpProblem, Json
 from engine.interfaces.http.approvals import approval_routes
 from engine.interfaces.http.bodies import Health
 from engine.interfaces.http.calling import call_routes
@@ -70,7 +70,7 @@ def build_app(
     complete(app)
     if pages.docs:
         app.include_router(docs_routes())
-    app.add_exception_handler(Problem, _problem)
+    app.add_exception_handler(HttpProblem, _problem)
     app.add_exception_handler(HTTPException, _no_route)
     app.add_exception_handler(RequestValidationError, _not_valid)
     app.add_exception_handler(Exception, _fault)
@@ -94,7 +94,7 @@ def health_route() -> APIRouter:
 
 
 async def _problem(_: Request, error: Exception) -> Response:
-    assert isinstance(error, Problem)  # noqa: S101 -- registered for it
+    assert isinstance(error, HttpProblem)  # noqa: S101 -- registered for it
     return error.answer()
 
 
@@ -105,7 +105,7 @@ async def _no_route(request: Request, error: Exception) -> Response:
         HTTPStatus.NOT_FOUND: "There is nothing at this path; /openapi.json tells what there is.",
         HTTPStatus.METHOD_NOT_ALLOWED: f"{request.method} cannot be used at this path.",
     }.get(status, str(error.detail))
-    return Problem(status, detail, error.headers).answer()
+    return HttpProblem(status, detail, error.headers).answer()
 
 
 async def _not_valid(_: Request, error: Exception) -> Response:
@@ -114,10 +114,10 @@ async def _not_valid(_: Request, error: Exception) -> Response:
     found = error.errors()
     said = [f"{'.'.join(str(step) for step in each['loc'])}: {each['msg']}" for each in found[:_MOST_SAID]]
     more = f" ({len(found) - _MOST_SAID} more)" if len(found) > _MOST_SAID else ""
-    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "; ".join(said)[:2_000] + more).answer()
+    return HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, "; ".join(said)[:2_000] + more).answer()
 
 
 async def _fault(_: Request, error: Exception) -> Response:
     _log.error("The HTTP interface failed on a request.", exc_info=error)
     text = "The server itself failed on this request; its log says how. Whether the call ran is in the audit."
-    return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, text).answer()
+    return HttpProblem(HTTPStatus.INTERNAL_SERVER_ERROR, text).answer()

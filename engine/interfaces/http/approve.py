@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import Any
 
 from engine.contract.events import Awaiting
-from engine.interfaces.http.answers import Problem
+from engine.interfaces.http.answers import HttpProblem
 from engine.interfaces.http.calls import Running, present
 from engine.interfaces.http.tokens import Caller
 from engine.policy.access import user_rank
@@ -83,25 +83,29 @@ class HttpApprover:
     def waiting(self, caller: Caller) -> list[Waiting]:
         """What this caller may answer for. Raises Problem for a token that may not approve at all."""
         if not caller.approves:
-            raise Problem(HTTPStatus.FORBIDDEN, "This token does not approve calls. Make one with --approves for that.")
+            raise HttpProblem(
+                HTTPStatus.FORBIDDEN, "This token does not approve calls. Make one with --approves for that."
+            )
         return [each for each in self._waiting.values() if _may_answer(caller, each)]
 
     def find(self, caller: Caller, approval_id: str) -> Waiting:
-        """Raises Problem: 404 for what does not wait or is not this caller's to answer, 409 for an answered one."""
+        """Raises HttpProblem: 404 for what does not wait or is not this caller's to answer, 409 for an answered one."""
         found = next((each for each in self.waiting(caller) if each.id == approval_id), None)
         if found is not None:
             return found
         if approval_id in self._answered:
-            raise Problem(HTTPStatus.CONFLICT, "This was answered already; an answer counts once.")
-        raise Problem(HTTPStatus.NOT_FOUND, "Nothing of this id waits for you: it is unknown, or it is over.")
+            raise HttpProblem(HTTPStatus.CONFLICT, "This was answered already; an answer counts once.")
+        raise HttpProblem(HTTPStatus.NOT_FOUND, "Nothing of this id waits for you: it is unknown, or it is over.")
 
     async def answer(self, caller: Caller, approval_id: str, answer: ApprovalAnswer) -> None:
         """Raises Problem as `find` does, and 409 when the digest is of something else or who asked has no token now."""
         if not await asyncio.to_thread(self.find(caller, approval_id).call.stands):
-            raise Problem(HTTPStatus.CONFLICT, "The token that asked was removed or changed. The call will not run.")
+            raise HttpProblem(
+                HTTPStatus.CONFLICT, "The token that asked was removed or changed. The call will not run."
+            )
         waiting = self.find(caller, approval_id)  # again: it may have been answered meanwhile
         if not secrets.compare_digest(answer.digest.encode(), waiting.request.digest.encode()):
-            raise Problem(HTTPStatus.CONFLICT, "The digest is not that of the waiting call. Read it again.")
+            raise HttpProblem(HTTPStatus.CONFLICT, "The digest is not that of the waiting call. Read it again.")
         del self._waiting[approval_id]
         self._answered.append(approval_id)
         if not waiting.answer.done():

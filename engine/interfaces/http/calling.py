@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from engine.contract.events import Awaiting, Missed, OutputPiece, Progress
 from engine.dispatch.large import is_large
-from engine.interfaces.http.answers import Json, Problem, result_to_json, to_json, wrong_input
+from engine.interfaces.http.answers import HttpProblem, Json, result_to_json, to_json, wrong_input
 from engine.interfaces.http.bodies import AuditList, CallAnswer, CallBody
 from engine.interfaces.http.calls import Running, refuse_if_busy
 from engine.interfaces.http.edge import ReadRoute
@@ -64,14 +64,14 @@ def call_routes(served: Served) -> APIRouter:
     async def cancel(call_id: Annotated[str, Path(max_length=64)], who: Who) -> Response:
         """Cancel a running call of one's own user. Whoever waits for it gets its result, whose end is `killed`."""
         if not served.calls.cancel(who, call_id):
-            raise Problem(HTTPStatus.NOT_FOUND, "No call of yours with this id runs.")
+            raise HttpProblem(HTTPStatus.NOT_FOUND, "No call of yours with this id runs.")
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     @routes.get("/audit", response_model=AuditList, responses=problems(422))
     async def audit(who: Who, limit: Annotated[int, Query(ge=1, le=_MOST_ROWS)] = 50) -> Response:
         """The calls of all users, the newest first; for admins and owners."""
         if user_rank(who.permission) < user_rank("admin"):
-            raise Problem(HTTPStatus.FORBIDDEN, "The audit takes the permission admin.")
+            raise HttpProblem(HTTPStatus.FORBIDDEN, "The audit takes the permission admin.")
         return Json({"calls": await served.engine.audit(limit)})
 
     return routes
@@ -113,7 +113,7 @@ class CallStream(StreamingResponse):
 async def events(running: Running) -> AsyncIterator[str]:
     """What a call tells, as it comes, and its result."""
     yield event("call", {"call_id": running.call_id})
-    async for pieces in running.told(QUIET_S):
+    async for pieces in running.event_batches(QUIET_S):
         yield "".join(event(NAMES[type(piece)], asdict(piece)) for piece in pieces) or ": still running\n\n"
     yield await asyncio.to_thread(event, "result", result_to_json(running.call_id, running.taken()))
 

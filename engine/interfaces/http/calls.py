@@ -16,7 +16,7 @@ from engine.contract.events import StreamEvent
 from engine.contract.result import ToolResult
 from engine.contract.turn import Turn
 from engine.dispatch.stream import EventBuffer
-from engine.interfaces.http.answers import Problem
+from engine.interfaces.http.answers import HttpProblem
 from engine.interfaces.http.pace import Pace, whole_seconds
 from engine.interfaces.http.tokens import Caller
 
@@ -59,7 +59,7 @@ class Running:
         """Whether the token that asked for it is still there, and is the same caller's. It may block."""
         return self._holds(self.caller)
 
-    async def told(self, quiet_s: float) -> AsyncIterator[list[StreamEvent]]:
+    async def event_batches(self, quiet_s: float) -> AsyncIterator[list[StreamEvent]]:
         """What there is to tell, as it comes, until the call is done; an empty list when it was quiet for so long."""
         assert self._task is not None  # noqa: S101 -- for the type checker: it has begun
         while not self._task.done():
@@ -94,7 +94,7 @@ class Running:
             self._task.cancel()
 
 
-class Calls:
+class RunningCalls:
     """All that run, for one event loop."""
 
     def __init__(self, engine: Engine, most: int, holds: Callable[[Caller], bool]) -> None:
@@ -128,12 +128,14 @@ class Calls:
         if not pace.admits(client, now):
             text = f"{self._most} calls of this token run already (`calls_per_token` of [http]). Wait for one to end."
             wait = whole_seconds(pace.retry_after_s(client, now))
-            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, text, {"Retry-After": wait})
+            raise HttpProblem(HTTPStatus.TOO_MANY_REQUESTS, text, {"Retry-After": wait})
         engine_id = secrets.token_hex(16)
         clock = self._engine.services.clock
         running = Running(caller, call_id or engine_id, engine_id, holds=self._holds, clock=clock)
         if self._find(caller.user, running.call_id) is not None:
-            raise Problem(HTTPStatus.CONFLICT, f"A call {running.call_id} of this user runs already. Take another id.")
+            raise HttpProblem(
+                HTTPStatus.CONFLICT, f"A call {running.call_id} of this user runs already. Take another id."
+            )
         token = _PRESENT.set(running)
         try:
             listener = running.events if followed else no_progress
@@ -193,9 +195,9 @@ class Calls:
         return self._by_id.get((user, call_id))
 
 
-def stopping(detail: str) -> Problem:
+def stopping(detail: str) -> HttpProblem:
     """The answer of a server that stops."""
-    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, {"Retry-After": str(STOPPED_S)})
+    return HttpProblem(HTTPStatus.SERVICE_UNAVAILABLE, detail, {"Retry-After": str(STOPPED_S)})
 
 
 def refuse_if_busy(result: ToolResult) -> None:
@@ -204,7 +206,7 @@ def refuse_if_busy(result: ToolResult) -> None:
     if failure is None or failure.reason != "busy" or failure.may_have_started or failure.retry_after is None:
         return
     headers = {"Retry-After": whole_seconds(failure.retry_after)}
-    raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, f"Nothing was run. {result.error}", headers)
+    raise HttpProblem(HTTPStatus.SERVICE_UNAVAILABLE, f"Nothing was run. {result.error}", headers)
 
 
 def clock_s() -> float:

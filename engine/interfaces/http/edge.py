@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engine.contract.strict_json import JsonError, read_json
-from engine.interfaces.http.answers import Problem
+from engine.interfaces.http.answers import HttpProblem
 from engine.interfaces.http.tokens import Caller
 from engine.interfaces.http.traffic import Traffic, is_call
 from sandbox.nodes import MAX_NODES, too_many_nodes
@@ -98,7 +98,7 @@ class Edge:
                 body = await self._read(headers, receive)
                 if body:
                     scope.setdefault("state", {})[READ] = await read_off_the_loop(headers, body)
-            except Problem as problem:
+            except HttpProblem as problem:
                 problem.headers.setdefault("Connection", "close")  # there may be a body that nobody has read
                 await problem.answer()(scope, receive, sending)
                 return
@@ -107,7 +107,7 @@ class Edge:
     def _check_where(self, headers: Headers) -> None:
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not self._names.allow(hosts[0]):
-            raise Problem(
+            raise HttpProblem(
                 HTTPStatus.MISDIRECTED_REQUEST,
                 "The Host header names no host of this server. Use the address it listens at, or add the name to "
                 "`hosts` of [http].",
@@ -116,7 +116,7 @@ class Edge:
             ours = self._own_pages and origin in {f"http://{hosts[0]}", f"https://{hosts[0]}"}
             if not ours and origin not in self._origins:
                 text = "Pages of this origin may not use this server; `cors_origins` of [http] names those that may."
-                raise Problem(HTTPStatus.FORBIDDEN, text)
+                raise HttpProblem(HTTPStatus.FORBIDDEN, text)
 
     async def _who(self, headers: Headers) -> Caller:
         given = headers.getlist("authorization")
@@ -125,7 +125,7 @@ class Edge:
         if kind.lower() == "bearer" and token:
             caller = await asyncio.to_thread(self._find, token.strip())
         if caller is None:
-            raise Problem(
+            raise HttpProblem(
                 HTTPStatus.UNAUTHORIZED,
                 "A valid token is needed: Authorization: Bearer … (knackbox serve token add makes one).",
                 {"WWW-Authenticate": 'Bearer realm="knackbox"'},
@@ -146,7 +146,7 @@ class Edge:
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise Problem(HTTPStatus.BAD_REQUEST, "The body was cut off.")
+                        raise HttpProblem(HTTPStatus.BAD_REQUEST, "The body was cut off.")
                     part = message.get("body", b"")
                     size += len(part)
                     if size > self._body.most:
@@ -156,12 +156,12 @@ class Edge:
                         break
         except TimeoutError:
             text = f"The body took more than {self._body.seconds:g} s."
-            raise Problem(HTTPStatus.REQUEST_TIMEOUT, text) from None
+            raise HttpProblem(HTTPStatus.REQUEST_TIMEOUT, text) from None
         return b"".join(parts)
 
     def _too_large(self) -> NoReturn:
         text = f"The body is larger than {self._body.most:,} bytes (`body_bytes` of [http])."
-        raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
+        raise HttpProblem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
 
 
 class ReadRequest(Request):
@@ -194,14 +194,14 @@ async def read_off_the_loop(headers: Headers, body: bytes) -> Any:
 def check_json(content_type: str, body: bytes) -> Any:
     """The value. Raises Problem for what is not JSON in UTF-8, plain and small enough for every tool to be given."""
     if content_type.partition(";")[0].strip().lower() != "application/json":
-        raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Send the body as Content-Type: application/json.")
+        raise HttpProblem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Send the body as Content-Type: application/json.")
     if too_many_nodes(body):
         text = f"The body has over {MAX_NODES:,} lists, objects and elements."
-        raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
+        raise HttpProblem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
     try:
         return read_json(body)
     except JsonError as error:
-        raise Problem(HTTPStatus.BAD_REQUEST, f"The body is not valid JSON: {error}.") from None
+        raise HttpProblem(HTTPStatus.BAD_REQUEST, f"The body is not valid JSON: {error}.") from None
 
 
 def is_address(text: str) -> bool:

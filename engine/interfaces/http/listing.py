@@ -16,7 +16,7 @@ from engine.formats.mcp import tools_to_mcp_format
 from engine.formats.openai import tools_to_openai_format, tools_to_responses_format
 from engine.formats.schema import FormatError
 from engine.formats.spec_json import spec_to_json
-from engine.interfaces.http.answers import Json, Problem
+from engine.interfaces.http.answers import HttpProblem, Json
 from engine.interfaces.http.bodies import Format, ListOptions, ToolList, who
 from engine.interfaces.http.edge import ReadRoute
 from engine.interfaces.http.served import Served, Who, problems
@@ -35,7 +35,7 @@ def tool_routes(served: Served) -> APIRouter:
         try:
             shown = FORMATS[options.format]([tool.spec for tool in page.listed.tools])
         except FormatError as error:
-            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
+            raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
         return Json({"format": options.format, "tools": shown, "next": page.next})
 
     @routes.get("/{name}", response_model=dict[str, Any], responses=problems(404, 422))
@@ -44,7 +44,7 @@ def tool_routes(served: Served) -> APIRouter:
         try:
             spec = await served.engine.describe_tool(name, Turn(**who(caller)))
         except ToolFailure as failure:
-            raise Problem(HTTPStatus.NOT_FOUND, str(failure)) from failure
+            raise HttpProblem(HTTPStatus.NOT_FOUND, str(failure)) from failure
         return Json(spec_to_json(spec))
 
     return routes

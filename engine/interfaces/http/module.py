@@ -13,7 +13,7 @@ from engine.app.modules import modules_of_guest
 from engine.contract.result import ToolResult
 from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
-from engine.interfaces.http.answers import Json, Problem
+from engine.interfaces.http.answers import HttpProblem, Json
 from engine.interfaces.http.bodies import ExecuteAnswer, ExecuteBody, Manifest, ModuleList, who
 from engine.interfaces.http.calls import refuse_if_busy
 from engine.interfaces.http.edge import ReadRoute
@@ -59,7 +59,7 @@ def module_routes(served: Served) -> APIRouter:
     async def refresh(caller: Who) -> Response:
         """Ask every module for its tools again; for admins and owners."""
         if user_rank(caller.permission) < user_rank("admin"):
-            raise Problem(HTTPStatus.FORBIDDEN, "Refreshing modules takes the permission admin.")
+            raise HttpProblem(HTTPStatus.FORBIDDEN, "Refreshing modules takes the permission admin.")
         await served.engine.modules.refresh()
         return Json({"modules": await endpoints.modules(caller)})
 

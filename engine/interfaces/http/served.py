@@ -10,7 +10,7 @@ from starlette.requests import Request
 from engine.app.engine import Engine
 from engine.interfaces.http.approve import HttpApprover
 from engine.interfaces.http.bodies import ProblemDetails
-from engine.interfaces.http.calls import Calls
+from engine.interfaces.http.calls import RunningCalls
 from engine.interfaces.http.tokens import Caller
 
 
@@ -19,7 +19,7 @@ class Served:
     """The parts of one server. module_name: of its engine, as a module of another."""
 
     engine: Engine
-    calls: Calls
+    calls: RunningCalls
     approver: HttpApprover
     module_name: str
 

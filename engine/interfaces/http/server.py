@@ -17,10 +17,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from engine.app.engine import Engine
 from engine.app.people import People
 from engine.app.settings import HttpSettings
-from engine.interfaces.http.answers import Problem
+from engine.interfaces.http.answers import HttpProblem
 from engine.interfaces.http.app import Pages, build_app
 from engine.interfaces.http.approve import HttpApprover
-from engine.interfaces.http.calls import Calls
+from engine.interfaces.http.calls import RunningCalls
 from engine.interfaces.http.descriptors import connections_within
 from engine.interfaces.http.edge import BodyLimits, Names
 from engine.interfaces.http.listen import BACKLOG
@@ -88,13 +88,13 @@ async def crowded(scope: Scope, receive: Receive, send: Send) -> None:
     """The answer to a connection too many. Others end when their clients have been silent for a while."""
     text = "There are too many connections (`connections` of [http]). Nothing was run."
     headers = {"Retry-After": str(KEEP_ALIVE_S), "Connection": "close"}
-    await Problem(HTTPStatus.SERVICE_UNAVAILABLE, text, headers).answer()(scope, receive, send)
+    await HttpProblem(HTTPStatus.SERVICE_UNAVAILABLE, text, headers).answer()(scope, receive, send)
 
 
 class HttpServer(uvicorn.Server):
     """Its signals are ours: uvicorn's would end the process before the engine is closed."""
 
-    def __init__(self, config: uvicorn.Config, calls: Calls, started: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, calls: RunningCalls, started: Callable[[], None]) -> None:
         super().__init__(config)
         self._calls = calls
         self._when_started = started
@@ -135,7 +135,7 @@ async def serve(
     approver = HttpApprover()
     async with open_engine(People(approver=approver)) as engine:
         tokens = await asyncio.to_thread(Tokens, engine.services.records, engine.services.clock)
-        async with aclosing(Calls(engine, settings.calls_per_token, tokens.holds)) as calls:
+        async with aclosing(RunningCalls(engine, settings.calls_per_token, tokens.holds)) as calls:
             served = Served(engine, calls, approver, settings.module_name)
             pages = Pages(frozenset(settings.cors_origins), settings.docs)
             app = build_app(served, tokens.find, names, BodyLimits(settings.body_bytes, settings.body_s), pages)

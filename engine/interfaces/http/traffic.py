@@ -11,7 +11,7 @@ from http import HTTPStatus
 
 from starlette.types import Scope
 
-from engine.interfaces.http.answers import Problem
+from engine.interfaces.http.answers import HttpProblem
 from engine.interfaces.http.pace import whole_seconds
 from engine.interfaces.http.tokens import Caller
 from sandbox.backlog import Backlog
@@ -33,14 +33,14 @@ class Traffic:
 
     @contextmanager
     def call(self, caller: Caller) -> Iterator[None]:
-        """While a call is answered. Raises Problem, with a true ``Retry-After``, when it would wait too long."""
+        """While a call is answered. Raises HttpProblem, with a true ``Retry-After``, when it would wait too long."""
         agent, now = f"{len(caller.user)}:{caller.user}:{caller.agent}", _now()
         promised = self._backlog.returns(agent, now)
         if self._all >= _FEW:
             interval = max(self._interval_s, (now - self._last_end) / 2)
             if not self._backlog.admits(agent, self._inside, self._all, interval, now, promised=promised):
                 wait, retry_after = self._backlog.refuse(agent, self._inside, interval, now)
-                raise Problem(
+                raise HttpProblem(
                     HTTPStatus.SERVICE_UNAVAILABLE,
                     f"{self._all} calls are being answered; one more would wait about {wait:.0f} s. Nothing was run.",
                     {"Retry-After": whole_seconds(retry_after)},

@@ -170,7 +170,7 @@ async def test_a_cancelled_cell_that_ends_costs_nothing(agent: Agent) -> None:
     )
     async with asyncio.timeout(20):
         await heard.wait()
-    assert agent.engine._house.pipeline.cancel("mine")
+    assert agent.engine._components.pipeline.cancel("mine")
     result = await running
     assert result.audit.end == "killed"
     after = await agent.cell("x")

@@ -16,9 +16,9 @@ from engine.app.settings import Settings
 from engine.contract.events import Awaiting
 from engine.contract.spec import Annotations
 from engine.contract.turn import Turn
-from engine.interfaces.http.answers import Problem
+from engine.interfaces.http.answers import HttpProblem
 from engine.interfaces.http.approve import HttpApprover
-from engine.interfaces.http.calls import Calls
+from engine.interfaces.http.calls import RunningCalls
 from engine.interfaces.http.tokens import Caller, Tokens
 from engine.policy.approval import ApprovalAnswer
 from engine.registry.decorate import tool
@@ -198,19 +198,19 @@ async def test_a_yes_to_a_call_whose_token_is_gone_runs_nothing(tmp_path: Path, 
         tokens = Tokens(engine.services.records, engine.services.clock)
         asker = tokens.find(tokens.add(AGENT))
         assert asker is not None
-        async with aclosing(Calls(engine, 3, tokens.holds)) as calls:
+        async with aclosing(RunningCalls(engine, 3, tokens.holds)) as calls:
             running = calls.start(asker, "spend", {"amount": 1}, Turn(user="pat"))
-            pieces = await anext(each async for each in running.told(DEADLINE_S) if each)
+            pieces = await anext(each async for each in running.event_batches(DEADLINE_S) if each)
             tokens.remove(AGENT.name)
             if anew:
                 tokens.add(AGENT)
             question = pieces[0]
             assert isinstance(question, Awaiting)
-            with pytest.raises(Problem) as refused:
+            with pytest.raises(HttpProblem) as refused:
                 await approver.answer(PERSON, question.id, ApprovalAnswer(True, question.digest))
             assert refused.value.status == 409
             assert "removed" in str(refused.value.detail)
-            async for _ in running.told(DEADLINE_S):
+            async for _ in running.event_batches(DEADLINE_S):
                 pass
             assert running.taken().audit.end == "killed"
     assert ran == []
@@ -235,14 +235,14 @@ async def test_a_question_that_nobody_answers_in_time_is_a_no(tmp_path: Path) ->
         clock=ManualClock(),
         people=People(approver=approver),
     ) as engine:
-        async with aclosing(Calls(engine, 3, lambda _: True)) as calls:
+        async with aclosing(RunningCalls(engine, 3, lambda _: True)) as calls:
             running = calls.start(AGENT, "spend", {"amount": 1}, Turn(user="pat"))
-            told = [piece async for pieces in running.told(DEADLINE_S) for piece in pieces]
+            told = [piece async for pieces in running.event_batches(DEADLINE_S) for piece in pieces]
             assert running.taken().failure is not None
             assert "nobody approved it" in running.taken().error
             asked = asdict(told[0])
             assert asked["expires"] == "2026-01-02T03:04:05.100000+00:00"  # by the engine's clock
-            with pytest.raises(Problem) as late:
+            with pytest.raises(HttpProblem) as late:
                 await approver.answer(PERSON, asked["id"], ApprovalAnswer(True, asked["digest"]))
             assert late.value.status == 404
         elsewhere = await engine.call("spend", {"amount": 2})

@@ -14,7 +14,7 @@ import pytest
 
 from engine import Engine
 from engine.contract.turn import Turn
-from engine.interfaces.http.calls import Calls
+from engine.interfaces.http.calls import RunningCalls
 from engine.interfaces.http.tokens import Caller
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
@@ -126,11 +126,11 @@ async def test_a_client_is_told_that_a_quiet_call_still_runs(tmp_path: Path) -> 
 
     async with (
         Engine.open(tmp_path, sources=[StaticSource("tests", [quiet])], packs=False, environ={}) as engine,
-        aclosing(Calls(engine, 3, lambda _: True)) as calls,
+        aclosing(RunningCalls(engine, 3, lambda _: True)) as calls,
     ):
         running = calls.start(ME, "quiet", {}, Turn(), followed=True)
         told = []
-        async for pieces in running.told(0.01):
+        async for pieces in running.event_batches(0.01):
             told.append(pieces)
             if len(told) == 3:
                 heard.set()

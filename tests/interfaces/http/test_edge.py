@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from starlette.datastructures import Headers
 
 from engine.interfaces.http import edge
-from engine.interfaces.http.answers import Problem, to_json
+from engine.interfaces.http.answers import HttpProblem, to_json
 from engine.interfaces.http.edge import BodyLimits, Edge, Names, ReadRoute
 from engine.interfaces.http.tokens import Caller
 from sandbox.nodes import MAX_NODES
@@ -283,7 +283,7 @@ async def test_a_body_of_too_many_values_is_refused_before_it_is_decoded(
 ) -> None:
     monkeypatch.setattr(edge, "read_json", pytest.fail)
     body = f'{{"name": "x", "arguments": {{"x": [{inner * (MAX_NODES + 1)}1]}}}}'.encode()
-    with pytest.raises(Problem, match=r"over 100,000 lists, objects and elements") as refused:
+    with pytest.raises(HttpProblem, match=r"over 100,000 lists, objects and elements") as refused:
         await edge.read_off_the_loop(JSON, body)
     assert refused.value.status == 413
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.interfaces.http.answers import Problem
+from engine.interfaces.http.answers import HttpProblem
 from engine.interfaces.http.pace import Pace
 from engine.interfaces.http.tokens import Caller
 from engine.interfaces.http.traffic import Traffic
@@ -57,7 +57,7 @@ def test_calls_that_would_wait_too_long_are_refused_at_the_door_and_let_in_later
                         await asyncio.sleep(0.1)
                     waits.append(now() - asked)
                     told = False
-            except Problem as problem:
+            except HttpProblem as problem:
                 statuses.add(problem.status)
                 (again if told else refused)[0] += asked > 60
                 told = True

@@ -19,7 +19,7 @@ from engine.contract.spec import Annotations
 from engine.interfaces.http import tokens as module
 from engine.interfaces.http.app import build_app
 from engine.interfaces.http.approve import HttpApprover
-from engine.interfaces.http.calls import Calls
+from engine.interfaces.http.calls import RunningCalls
 from engine.interfaces.http.edge import BodyLimits, Names
 from engine.interfaces.http.served import Served
 from engine.interfaces.http.tokens import PREFIX, Caller, Tokens
@@ -134,7 +134,7 @@ async def test_what_the_operator_forbids_to_all_is_not_described_either(tmp_path
         people=People(approver=approver),
     ) as engine:
         tokens = Tokens(engine.services.records, engine.services.clock)
-        served = Served(engine, Calls(engine, 1, tokens.holds), approver, "here")
+        served = Served(engine, RunningCalls(engine, 1, tokens.holds), approver, "here")
         app = build_app(served, tokens.find, Names(frozenset({"localhost"})), BodyLimits(1_000, 1.0))
         headers = {"Authorization": f"Bearer {tokens.add(ADMIN)}"}
         transport = httpx.ASGITransport(app=app)
