@@ -1,4 +1,4 @@
-"""What one message to the loop may cost, and what it has cost (LOOP-2)."""
+"""The budget of one message to the loop, and how much of it is spent (LOOP-2)."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,12 +14,12 @@ class Finish(StrEnum):
     TOOL_CALLS = "tool_calls"
     TOKENS = "tokens"
     WALL = "wall"
-    MODEL_ERROR = "model_error"  # the model could not be asked
+    MODEL_ERROR = "model_error"  # the request to the model failed
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Turns and tool calls are counts, tokens are in and out together, wall time is in seconds."""
+    """The limits of one run. Tokens count input and output; `wall_s` is in seconds."""
 
     turns: int = 40
     tool_calls: int = 200
@@ -27,7 +27,7 @@ class Budget:
     wall_s: float = 1800.0
 
     def describe(self, spent: Finish) -> str:
-        """The budget that is used up, for people and models."""
+        """Describe the budget that is used up, for people and models."""
         return {
             Finish.TURNS: f"{self.turns} turns",
             Finish.TOOL_CALLS: f"{self.tool_calls} tool calls",
@@ -38,16 +38,16 @@ class Budget:
 
 @dataclass(slots=True)
 class Spent:
-    """The meter of one run."""
+    """What one run has spent so far."""
 
     turns: int = 0
     tool_calls: int = 0
     tokens: int = 0
 
     def last_turn(self, budget: Budget) -> Finish | None:
-        """Which budget makes the turn that is about to start the last one, if any: it may no longer call tools.
+        """Return the budget that makes the next turn the last one, if any. The last turn may not call tools.
 
-        The last of several turns is kept for saying what was reached, so that the budget is not overrun for it.
+        It is reserved for a summary of what was achieved, so that the summary does not exceed the budget.
         """
         if self.tool_calls >= budget.tool_calls:
             return Finish.TOOL_CALLS
@@ -56,7 +56,7 @@ class Spent:
         return None
 
     def used_up(self, budget: Budget) -> Finish | None:
-        """Which budget forbids a further turn, if any."""
+        """Return the budget that forbids another turn, if any."""
         if self.turns >= budget.turns:
             return Finish.TURNS
         if self.tokens >= budget.tokens:

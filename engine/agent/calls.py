@@ -1,4 +1,4 @@
-"""The tool calls of one response: dispatched, and every one of them answered, also when cancelled (CALL-1)."""
+"""Dispatches the tool calls of one response. Each gets a result, even when the turn is cancelled (CALL-1)."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -19,12 +19,19 @@ from engine.formats.names import ProviderNames
 
 
 class CallRound:
-    """The calls of one response. `outcomes` has a result for each of them, whatever happened."""
+    """The calls of one response. `outcomes` always has a result for each of them."""
 
     def __init__(
         self, parts: Sequence[ToolCallPart], allowed: int, why_not: str, specs: Sequence[ToolSpec] = ()
     ) -> None:
-        """allowed: how many of them may run; the rest is answered with `why_not`. specs: what the model was offered."""
+        """Parse the calls.
+
+        Args:
+            parts: The calls of the response.
+            allowed: How many of them may run.
+            why_not: The error of those beyond `allowed`.
+            specs: The tools that were offered to the model.
+        """
         self._parts = parts
         names = ProviderNames(spec.name for spec in specs)
         self._calls = [as_call(part, names) for part in parts]
@@ -32,18 +39,18 @@ class CallRound:
         self._allowed = allowed
         self._why_not = why_not
         self._results: dict[int, ToolResult] = {}
-        self.skip_rest = ""  # set to a reason, keeps the calls that have not begun from running
+        self.skip_rest = ""  # the control tool that prevents the calls that have not started
 
     @property
     def outcomes(self) -> list[CallFinished]:
-        """One for each call, in the order asked."""
+        """One outcome for each call, in the order of the response."""
         return [
             CallFinished(call, self._results.get(index) or self._not_run(index))
             for index, call in enumerate(self._calls)
         ]
 
     def returns(self) -> list[ToolReturnPart]:
-        """The outcomes as the model reads them."""
+        """Return the outcomes as messages for the model."""
         return [
             ToolReturnPart(
                 tool_name=part.tool_name,
@@ -54,7 +61,7 @@ class CallRound:
         ]
 
     async def run(self, host: ToolHost, turn: Turn, on_event: OnEvent) -> None:
-        """Dispatch them in stages (CALL-7); what a control tool decided is heard between two stages."""
+        """Dispatch the calls in stages (CALL-7). The signal of a control tool takes effect after its stage."""
         for stage in stages(self._calls[: self._allowed], self._specs):
             if self.skip_rest:
                 return
@@ -94,7 +101,7 @@ class CallRound:
 async def dispatch(
     host: ToolHost, turn: Turn, part: ToolCallPart, name: str, progress: Callable[..., None] = no_progress
 ) -> ToolResult:
-    """One call; arguments that are not a JSON object are answered here, since nothing could validate them."""
+    """Run one call. Arguments that are not a JSON object are refused here, because they cannot be validated."""
     unreadable = problem_of(part)
     if unreadable:
         return refused("unreadable_call", unreadable)
@@ -113,22 +120,22 @@ def as_call(part: ToolCallPart, names: ProviderNames) -> ToolCall:
 
 
 def refused(reason: str, error: str) -> ToolResult:
-    """The result of a call that was not run."""
+    """Return the result of a call that was not run."""
     failure = Failure(FailureClass.DIAGNOSTIC, reason, may_have_started=False, replay_safe=True)
     return ToolResult(success=False, error=error, failure=failure, audit=Audit(end="refused"))
 
 
 def cancelled(call: ToolCall, took_ms: float) -> ToolResult:
-    """The result of a call that was cancelled while it ran. took_ms: from its start to its cancellation."""
+    """Return the result of a call that was cancelled `took_ms` after its start."""
     failure = Failure(FailureClass.DIAGNOSTIC, "cancelled", may_have_started=True)
     audit = Audit(tool=call.name, call_id=call.id, duration_ms=took_ms, attempts=1, end="killed")
     return ToolResult(success=False, error="Cancelled before it finished.", failure=failure, audit=audit)
 
 
 def control_signal(tool: str, result: ToolResult) -> tuple[str, str]:
-    """``(signal, reason)`` of a control tool (TOOL-11), or empty strings.
+    """Return ``(signal, reason)`` of a control tool (TOOL-11), or empty strings.
 
-    Only the tool of that very name can give a signal, so that nothing a skill returns can steer the loop.
+    Only the tool with the name of the signal can send it, so that no output of a skill can control the loop.
     """
     value: Any = result.output
     if not result.success or not isinstance(value, dict) or tool not in {"replan", "abort_attempt"}:
@@ -140,7 +147,7 @@ def control_signal(tool: str, result: ToolResult) -> tuple[str, str]:
 
 
 def fatal_reason(outcomes: Sequence[CallFinished]) -> str:
-    """Why the present strategy cannot succeed: the FATAL failures among these calls, or an empty string (LOOP-7)."""
+    """Describe the FATAL failures among these calls, for which the strategy cannot succeed (LOOP-7). "" without any."""
     fatal = [
         f"{outcome.call.name} cannot succeed ({outcome.result.failure.reason})"
         for outcome in outcomes

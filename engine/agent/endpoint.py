@@ -1,4 +1,4 @@
-"""`ModelEndpoint`: where a model is served and what it is called. Naming one does not load a client."""
+"""`ModelEndpoint`: the name and the server of a model. It loads no client."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -8,11 +8,12 @@ Provider = Literal["openai", "anthropic", "google"]
 
 @dataclass(frozen=True, slots=True)
 class ModelEndpoint:
-    """One model. `openai` with a `base_url` is any OpenAI-compatible server.
+    """The name and the server of a model. `openai` with a `base_url` is any OpenAI-compatible server.
 
-    api_key: None leaves it to the provider's own environment variable, which is never used for another `base_url`.
-    timeout_s: of one request, seconds.
-    native_tools: False for a model without tool calls of its own; it is told of the tools in words and calls in text.
+    Attributes:
+        api_key: None uses the environment variable of the provider, which is never sent to another `base_url`.
+        timeout_s: Time limit of one request, in seconds.
+        native_tools: False for a model without native tool calls. Its tools are described, and called, in text.
     """
 
     provider: Provider

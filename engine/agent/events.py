@@ -1,4 +1,4 @@
-"""What a run tells whoever watches it, as it happens and at its end."""
+"""The events of a run, and its final report."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from engine.contract.result import ToolCall, ToolResult
 
 @dataclass(frozen=True, slots=True)
 class TurnStarted:
-    """A request is about to go to the model. tools: names on the list of this turn, in its order."""
+    """A request is about to be sent to the model. `tools`: the names on the list of this turn, in order."""
 
     number: int
     query: str
@@ -18,7 +18,7 @@ class TurnStarted:
 
 @dataclass(frozen=True, slots=True)
 class TextPiece:
-    """Text as it streams from the model."""
+    """A piece of streamed text."""
 
     text: str
 
@@ -30,7 +30,7 @@ class CallStarted:
 
 @dataclass(frozen=True, slots=True)
 class CallProgress:
-    """What the tool of a call reports while it runs. fraction: of the whole, 0 to 1, where it is known."""
+    """A progress report of a running tool. `fraction`: from 0 to 1, if known."""
 
     call: ToolCall
     message: str
@@ -45,7 +45,7 @@ class CallFinished:
 
 @dataclass(frozen=True, slots=True)
 class Replanned:
-    """The strategy was reset: the model called `replan`, or a call failed in a way that is FATAL."""
+    """The strategy was reset, because the model called `replan` or a call had a FATAL failure."""
 
     reason: str
 
@@ -55,12 +55,12 @@ OnEvent = Callable[[Event], None]
 
 
 def nobody_watches(event: Event) -> None:
-    """Where events go when nobody listens."""
+    """Ignore the event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How a run ended. answer: what to show: the model's answer, or our own account of what was reached."""
+    """How a run ended. `answer`: the answer of the model, or a summary of what was achieved."""
 
     finish: Finish
     answer: str

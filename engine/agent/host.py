@@ -1,4 +1,4 @@
-"""`ToolHost`: what the loop needs of an engine."""
+"""`ToolHost`: the part of an engine that the loop uses."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -22,5 +22,12 @@ class ToolHost(Protocol):
         *,
         progress: Callable[..., None] = no_progress,
     ) -> ToolResult:
-        """Never raises for what a tool did. progress: told ``(message, fraction)`` while it runs."""
+        """Call one tool. Failures of the tool are returned, not raised.
+
+        Args:
+            name: The name of the tool.
+            arguments: Its arguments.
+            turn: The turn that the call belongs to.
+            progress: Called with ``(message, fraction)`` while the tool runs.
+        """
         ...

@@ -1,4 +1,4 @@
-"""Wiring: from a home and settings to the parts of an engine. The only place that knows every room."""
+"""Builds the components of an engine from a home and settings. Only this module imports every package of the engine."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -61,10 +61,12 @@ VISION = "vision"  # a feature
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """The parts of one open engine.
+    """The components of an open engine.
 
-    provides: services of the packs, by class. features: what its model clients can do.
-    assembly: makes the lists of turns.
+    Attributes:
+        provides: Services of the packs, by class.
+        features: What the configured model clients support.
+        assembly: Builds the tool list of a turn.
     """
 
     services: Services
@@ -84,7 +86,11 @@ class Components:
     assembly: Assembly
 
     def need(self, kind: type[T]) -> T:
-        """The service of this class. Raises MissingService, naming it, when no pack provides one."""
+        """Return the service of this class.
+
+        Raises:
+            MissingService: No pack provides the service.
+        """
         try:
             found: T = self.provides[kind]
         except KeyError:
@@ -103,10 +109,20 @@ async def compose(
     packs: bool = True,
     people: People | None = None,
 ) -> Components:
-    """Open everything; the stack closes it again, last opened first. Raises ConfigError.
+    """Open all components and register their clean-up with `stack`.
 
-    sources: offered besides those of the packs. sandbox: instead of the configured one; the caller closes it.
-    packs: False opens none. people: who is asked before calls run.
+    Args:
+        home: The folder with the data of the engine.
+        settings: The configuration.
+        clock: The source of time.
+        stack: Closes the components in reverse order.
+        sources: Tool sources in addition to those of the packs.
+        sandbox: Replaces the configured sandbox. The caller closes it.
+        packs: Whether installed packs are opened.
+        people: The gate and the approver that decide before a call runs.
+
+    Raises:
+        ConfigError: A component cannot be opened as configured.
     """
     await asyncio.to_thread(home.create)
     databases = await open_databases(home, settings.backups, clock, stack)
@@ -134,7 +150,7 @@ async def compose(
         await open_packs(opened, services, stack)
     modules = open_modules(services)
     stack.push_async_callback(modules.aclose)
-    opened.join([modules])  # last: what is here wins over what is elsewhere
+    opened.join([modules])  # last: local tools take precedence over remote ones
     registry = opened.registry
     vision, images = vision_of(settings), images_of(settings)
     workspace = await asyncio.to_thread(FolderWorkspace, settings.workspace or home.workspace)
@@ -196,12 +212,12 @@ async def compose(
 
 
 def requirements_met(*, sandbox: bool, images: bool) -> frozenset[str]:
-    """What tools may name in `requires`, of what there is."""
+    """Return the available requirements that tools may name in `requires`."""
     return frozenset(name for name, there in {SANDBOX: sandbox, IMAGE_CLIENT: images}.items() if there)
 
 
 def later_requirements(watch: SandboxWatch, images: bool) -> Callable[[], Awaitable[frozenset[str]] | None]:
-    """What an assembly asks before each list: None where nothing can have changed, else the requirements by now."""
+    """Return a function that checks the requirements before each list. It returns None if they cannot have changed."""
 
     async def after(looking: Awaitable[bool]) -> frozenset[str]:
         return requirements_met(sandbox=await looking, images=images)
@@ -214,7 +230,7 @@ def later_requirements(watch: SandboxWatch, images: bool) -> Callable[[], Awaita
 
 
 def asked_before(settings: Settings, people: People, approval: ApprovalGuard) -> list[Guard]:
-    """The guards that ask somebody. Approval is last, so that nothing comes between the yes and the run."""
+    """Return the guards that ask somebody. Approval comes last, so that nothing happens between consent and run."""
     asking: list[Guard] = []
     if people.gate is not None:
         asking.append(Gate(people.gate, on_gate_failure=settings.policy.on_gate_failure))
@@ -224,7 +240,7 @@ def asked_before(settings: Settings, people: People, approval: ApprovalGuard) ->
 
 
 async def configured_sandbox(home: Home, settings: Settings, stack: AsyncExitStack) -> Sandbox:
-    """The sandbox of the settings. Where it cannot be opened, one that refuses to run anything and says why."""
+    """Return the configured sandbox, or one that refuses every job with the reason why it could not be opened."""
     try:
         box = await open_sandbox(settings.sandbox, sandbox_settings(home, settings))
     except SandboxError as error:

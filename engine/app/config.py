@@ -1,9 +1,8 @@
-"""`load_settings`: what a person configured. From `<home>/config.toml`, then `KNACKBOX_*`, then explicit overrides.
+"""`load_settings` merges `<home>/config.toml`, then the `KNACKBOX_*` variables, then explicit overrides.
 
-An environment variable names a field by its path: `KNACKBOX_MODEL_BASE_URL` is `base_url` of `[model]`; a list is given
-with commas (`KNACKBOX_EGRESS_ALLOW=a.example:443,b.example:443`), and an empty variable is an empty list. A field
-nobody knows or a value that does not fit is a `ConfigError` of one line, which names the place, the field and the
-remedy.
+An environment variable names a field by its path: `KNACKBOX_MODEL_BASE_URL` is `base_url` of `[model]`. Items of a list
+are separated by commas (`KNACKBOX_EGRESS_ALLOW=a.example:443,b.example:443`); an empty variable is an empty list. An
+unknown field or an invalid value raises a `ConfigError` whose single line names the place, the field and the remedy.
 """
 
 import difflib
@@ -20,16 +19,22 @@ from engine.app.section import Section
 from engine.app.settings import Settings
 from engine.contract.failure import ConfigError
 
-SECRET = re.compile(r"api_key|tokens|redis_url|\.env|\.headers")  # values that are not shown
+SECRET = re.compile(r"api_key|tokens|redis_url|\.env|\.headers")  # fields whose values are never printed
 FREE_TABLES = frozenset(
     {"packs", "mcp_servers", "image_gen_clients"}
 )  # of tables by name: no variable can name what is in them
 
 
 def load_settings(home: Home, environ: Mapping[str, str], overrides: Mapping[str, Any] | None = None) -> Settings:
-    """Read and merge all three places. Raises ConfigError.
+    """Read and merge the settings from all three places.
 
-    overrides: fields by dotted path (``{"model.name": "x"}``); None values are ignored.
+    Args:
+        home: The folder with `config.toml`.
+        environ: The environment variables.
+        overrides: Values by dotted path (``{"model.name": "x"}``). None values are ignored.
+
+    Raises:
+        ConfigError: A setting is unknown, or its value is invalid.
     """
     layers = [
         (str(home.config), list(flatten(read_toml(home.config)))),
@@ -49,7 +54,11 @@ def load_settings(home: Home, environ: Mapping[str, str], overrides: Mapping[str
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The file as a dict, empty when there is none. Raises ConfigError with line and column on a syntax error."""
+    """Parse a TOML file. A missing file gives an empty dict.
+
+    Raises:
+        ConfigError: The file cannot be read, or is not valid TOML.
+    """
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
@@ -61,7 +70,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def flatten(table: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Leaves of nested tables as (path, value). A table below `packs` stays whole: its fields are the pack's."""
+    """Yield the leaves of nested tables as (path, value). A table below `packs` stays whole, as the pack defines it."""
     for key, value in table.items():
         path = (*prefix, key)
         if isinstance(value, Mapping) and (len(path) == 1 or path[0] == "packs") and len(path) <= 2:  # noqa: PLR2004 -- packs.<name>
@@ -71,7 +80,11 @@ def flatten(table: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> Iterator[
 
 
 def from_environment(environ: Mapping[str, str]) -> Iterator[tuple[tuple[str, ...], str | list[str]]]:
-    """The `KNACKBOX_*` variables as (path, value). Raises ConfigError for one that names no field."""
+    """Yield the `KNACKBOX_*` variables as (path, value).
+
+    Raises:
+        ConfigError: A variable names no setting.
+    """
     known = {PREFIX + "_".join(path).upper(): path for path in field_paths()}
     for variable, value in environ.items():
         if not variable.startswith(PREFIX) or variable == HOME_VARIABLE:
@@ -83,7 +96,7 @@ def from_environment(environ: Mapping[str, str]) -> Iterator[tuple[tuple[str, ..
 
 
 def is_list(path: tuple[str, ...]) -> bool:
-    """Whether the field takes a list."""
+    """Return whether the field takes a list."""
     section: type[BaseModel] = Settings
     for name in path[:-1]:
         inner = section.model_fields[name].annotation
@@ -92,7 +105,7 @@ def is_list(path: tuple[str, ...]) -> bool:
 
 
 def field_paths() -> list[tuple[str, ...]]:
-    """Every field a variable can name: ``("sandbox",)``, ``("model", "name")``…"""
+    """Return the path of every field that a variable can name: ``("sandbox",)``, ``("model", "name")``…"""
     paths: list[tuple[str, ...]] = []
     for name, info in Settings.model_fields.items():
         kind = info.annotation
@@ -113,14 +126,14 @@ def put(target: dict[str, Any], path: tuple[str, ...], value: object, place: str
 
 
 def explain(error: ValidationError, origin: Mapping[tuple[str, ...], str], default: str) -> str:
-    """One line for the first thing that is wrong: where, which field, what was given, what is expected."""
+    """Describe the first error in one line: its place, the field, the given value and what is expected."""
     first = error.errors(include_url=False)[0]
     path = tuple(str(part) for part in first["loc"])
-    # Above the field for one that is missing, below it for an item of a list.
+    # The origin of a missing field is a path above it; that of a list item, a path below it.
     places = [place for known, place in origin.items() if known[: len(path)] == path[: len(known)]]
     place = places[0] if places else default
     field = ".".join(path)
-    more = f" ({error.error_count() - 1} more wrong)" if error.error_count() > 1 else ""
+    more = f" ({error.error_count() - 1} more)" if error.error_count() > 1 else ""
     if first["type"] == "extra_forbidden":
         siblings = [".".join(known) for known in field_paths()] + sorted(FREE_TABLES)
         return f"{place}: {field} is not a setting. {nearest(field, siblings)}{more}"
@@ -131,7 +144,7 @@ def explain(error: ValidationError, origin: Mapping[tuple[str, ...], str], defau
 
 
 def nearest(given: str, known: Iterable[str]) -> str:
-    """A remedy for a name nobody knows."""
+    """Suggest a known name in place of an unknown one."""
     names = sorted(known)
     near = difflib.get_close_matches(given, names, n=1, cutoff=0.6)
     return f"Did you mean {near[0]}?" if near else f"Remove it. Known: {', '.join(names)}."

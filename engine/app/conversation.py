@@ -1,4 +1,4 @@
-"""A conversation of the loop with the configured chat model, over an open engine. Importing this takes seconds."""
+"""Opens a conversation with the configured chat model over an open engine. Importing this module takes seconds."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,10 +22,17 @@ async def open_conversation(
     on_event: OnEvent = nobody_watches,
     stream: bool = True,
 ) -> AsyncIterator[Conversation]:
-    """Raises ConfigError when no model is configured, its key is missing, or the agent cannot be used.
+    """Open a conversation with the configured model.
 
-    turn: user, agent and features of every turn. agent: a registered one, which the turn is made one of and whose
-    default prompt joins the instructions. stream: whether text is sent to `on_event` as it comes.
+    Args:
+        engine: Lists and runs the tools.
+        turn: The user, agent and features of every turn.
+        agent: The id of a registered agent. It bounds every turn, and its default prompt is added to the instructions.
+        on_event: Receives the events of each run.
+        stream: Whether text is sent to `on_event` as it arrives.
+
+    Raises:
+        ConfigError: No model is configured, its key is missing, or the agent cannot be used.
     """
     system = instructions.SYSTEM
     if agent:

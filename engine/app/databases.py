@@ -1,4 +1,4 @@
-"""The databases of a home: what each holds, and the backups that are taken of them while an engine is open."""
+"""Opens the databases of a home and takes backups of them while an engine is open."""
 
 import asyncio
 import logging
@@ -22,11 +22,11 @@ RECORDS = Contents(
     kept="skills (their folders are the truth), events, registered tools, settings and the workspace",
 )
 EVENTS = Contents(
-    held="events that were not delivered yet, dead letters, and how far each subscriber was",
+    held="undelivered events, dead letters, and the position of each subscriber",
     kept="skills, the records, registered tools, settings and the workspace",
 )
-_LOOK_S = 3600.0  # between two looks at whether a backup is due
-_GRACE_S = 5.0  # that closing waits for a backup
+_CHECK_S = 3600.0  # interval of the checks whether a backup is due
+_GRACE_S = 5.0  # longest time that closing waits for a backup
 
 log = logging.getLogger(__name__)
 
@@ -36,9 +36,9 @@ class Databases:
     """The open databases of a home.
 
     Attributes:
-        lock: tells other processes that this engine is alive.
-        records: rows whose latest commits a power cut may take.
-        lasting: rows whose every commit survives one; the event log is kept here.
+        lock: Tells other processes that this engine is running.
+        records: Rows whose latest commits may be lost in a power failure.
+        lasting: Rows whose commits all survive a power failure, such as the event log.
     """
 
     lock: EngineLock
@@ -47,12 +47,14 @@ class Databases:
 
 
 async def open_databases(home: Home, settings: BackupSettings, clock: Clock, stack: AsyncExitStack) -> Databases:
-    """Open the databases, to be closed by the stack, and take backups of them while they are open.
+    """Open the databases until the stack closes them, and take backups in the meantime.
 
     Raises:
-        ConfigError: one of them is lost, damaged or cannot be used.
+        ConfigError: A database is missing, damaged or unusable.
     """
-    lock = await asyncio.to_thread(EngineLock, home.engines)  # first, so that nobody restores what is being opened
+    lock = await asyncio.to_thread(
+        EngineLock, home.engines
+    )  # first, so that no other process restores a backup meanwhile
     stack.callback(lock.close)
     records = await asyncio.to_thread(Records.open, home.records_url, contents=RECORDS)
     stack.callback(records.close)
@@ -70,7 +72,7 @@ def backups_of(home: Home, settings: BackupSettings, clock: Clock) -> Backups:
 
 @asynccontextmanager
 async def taking_backups(backups: Backups) -> AsyncIterator[None]:
-    """Take a backup whenever one is due, in a thread, for as long as the context is open."""
+    """Take a backup in a thread whenever one is due, while the context is open."""
     closing = asyncio.Event()
     task = asyncio.create_task(_take_when_due(backups, closing), name="backups")
     try:
@@ -91,7 +93,7 @@ async def _take_when_due(backups: Backups, closing: asyncio.Event) -> None:
         except BackupStopped:
             return
         try:
-            async with asyncio.timeout(_LOOK_S):
+            async with asyncio.timeout(_CHECK_S):
                 await closing.wait()
         except TimeoutError:
             continue

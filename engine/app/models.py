@@ -1,4 +1,4 @@
-"""The models of the settings, as the clients of `engine.agent` take them."""
+"""Converts the models in the settings to the clients of `engine.agent`."""
 
 from engine.agent.endpoint import ModelEndpoint
 from engine.agent.images import OpenAIImages
@@ -10,7 +10,11 @@ from engine.contract.failure import ConfigError
 
 
 def endpoint_of(endpoint: Endpoint) -> ModelEndpoint:
-    """A configured endpoint as the clients take it. Raises ConfigError when it has no name."""
+    """Convert a configured endpoint for the clients.
+
+    Raises:
+        ConfigError: The endpoint names no model.
+    """
     if endpoint.name is None:
         raise ConfigError(
             "model: none is configured. Set name (and base_url or provider, and api_key) in [model] of config.toml, "
@@ -27,7 +31,11 @@ def vision_of(settings: Settings) -> ModelVision | None:
 
 
 def images_of(settings: Settings) -> dict[str, ImageClient]:
-    """What draws, by name, the one of `[image]` first. Raises ConfigError for one that cannot be used."""
+    """Return the image clients by name, with that of `[image]` first.
+
+    Raises:
+        ConfigError: The provider of a client is not supported.
+    """
     return {name: _image_client(name, client) for name, client in settings.image_clients.items()}
 
 

@@ -1,4 +1,4 @@
-"""Settings of tools that live elsewhere: HTTP modules and MCP servers."""
+"""Settings of remote tools: HTTP modules and MCP servers."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from engine.contract.spec import PermissionLevel
 
 
 def _table(given: Any) -> Any:
-    """`name=value,name=value`, as an environment variable has it, is a table; of anything else pydantic judges."""
+    """Parse `name=value,name=value` from an environment variable. Other values are left to pydantic."""
     if not isinstance(given, str):
         return given
     pairs = [part.partition("=") for part in given.split(",") if part.strip()]
@@ -43,13 +43,18 @@ HttpUrl = Annotated[str, AfterValidator(_http_url)]
 
 
 class ModuleSettings(Section):
-    """Tools that live elsewhere and speak HTTP (MOD-1 to MOD-4).
+    """HTTP modules (MOD-1 to MOD-4).
 
-    module_services: URL of each module by its name. module_tokens: bearer tokens of those that want one.
-    module_timeout: seconds of one call; tool_execution_timeout: of one call of a slow module, MCP servers included.
-    default_guest_modules: what a guest without a persona may use. manifest_ttl: seconds a manifest counts.
-    redis_url: where manifests are kept, instead of on the disk.
-    trusted_modules: believe their manifests that a tool only reads, is idempotent or destroys nothing.
+    Attributes:
+        module_services: The URL of each module, by name.
+        module_tokens: Bearer tokens of the modules that require one.
+        slow_modules: Modules and MCP servers that get `tool_execution_timeout` instead of `module_timeout`.
+        trusted_modules: Modules whose annotations (read-only, idempotent, not destructive) are trusted.
+        module_timeout: Time limit of a call, in seconds.
+        tool_execution_timeout: Time limit of a call to a slow module, in seconds.
+        default_guest_modules: Modules that a guest without a persona may use.
+        manifest_ttl: How long a manifest is valid, in seconds.
+        redis_url: A Redis server that caches manifests, instead of the disk.
     """
 
     module_services: Annotated[Mapping[ModuleName, HttpUrl], BeforeValidator(_table)] = Field(default_factory=dict)
@@ -74,10 +79,13 @@ class ModuleSettings(Section):
 
 
 class McpServerSettings(Section):
-    """One MCP server whose tools are offered as `name.tool` (MOD-6): a command, or else a streamable HTTP URL.
+    """An MCP server whose tools are offered as `name.tool` (MOD-6): a command or a streamable HTTP URL.
 
-    The command is started as it is, outside of any box, with `env` and the few variables every program needs.
-    trusted: believe its hints that a tool only reads, is idempotent or destroys nothing. required_permission: of users.
+    The command runs outside the sandbox, with `env` and the few variables that every program needs.
+
+    Attributes:
+        trusted: Whether its annotations (read-only, idempotent, not destructive) are trusted.
+        required_permission: The permission that users of its tools need.
     """
 
     command: str = ""

@@ -1,4 +1,4 @@
-"""`open_modules`: the modules of the settings, as one source. Nothing is asked and nothing is started yet."""
+"""Makes one tool source of the configured modules, without contacting or starting any of them."""
 
 import ssl
 from collections.abc import Mapping
@@ -20,14 +20,18 @@ from engine.remote.modules import Modules
 
 
 def open_modules(services: Services) -> Modules:
-    """Raises ConfigError for settings that cannot be used."""
+    """Return the configured modules as one tool source.
+
+    Raises:
+        ConfigError: The settings of a module are not usable.
+    """
     settings, clock = services.settings, services.clock
     configured = [*http_modules(settings.modules), *mcp_modules(settings, clock)]
     return Modules(
         configured,
         cache_of(services) if configured else FileCache(services.home.manifests),
         clock,
-        changed=partial(tell, services.updates),
+        changed=partial(publish_changes, services.updates),
         generation=partial(services.records.generation, TOOLS_GENERATION),
         ttl_s=settings.modules.manifest_ttl,
     )
@@ -88,13 +92,13 @@ def cache_of(services: Services) -> ManifestCache:
     return RedisCache(url, services.clock, services.settings.modules.manifest_ttl)
 
 
-def tell(updates: RegistryUpdates, module: str, tools: Mapping[str, str]) -> None:
-    """Tell what changed of the tools of one module, since somebody last told it."""
+def publish_changes(updates: RegistryUpdates, module: str, tools: Mapping[str, str]) -> None:
+    """Publish how the tools of a module have changed since the last publication."""
     updates.reconcile(f"module:{module}", "tools", tools)
 
 
 def modules_of_guest(turn: Turn, settings: ModuleSettings) -> frozenset[str] | None:
-    """The modules of a turn: as it says, and for a guest without a persona those of the configuration (MOD-4)."""
+    """Return the modules of a turn. A guest without a persona gets the configured ones (MOD-4)."""
     if turn.modules is None and user_rank(turn.permission) == 0:
         return frozenset(settings.default_guest_modules)
     return turn.modules

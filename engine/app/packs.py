@@ -1,4 +1,4 @@
-"""Opening packs, and joining what they offer into one registry."""
+"""Opens packs and adds their tools to one registry."""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -22,7 +22,7 @@ OpenPack = Callable[[Services], Awaitable[Pack]]
 
 @dataclass(slots=True)
 class OpenedPacks:
-    """What the packs opened so far bring. Services that want the static names ask here, also before all are open."""
+    """The registry, services and ports of the packs that are open so far."""
 
     registry: Registry = field(default_factory=lambda: Registry(()))
     provides: dict[type, Any] = field(default_factory=dict)
@@ -35,11 +35,19 @@ class OpenedPacks:
         return await self.registry.find(name)
 
     def join(self, sources: Sequence[ToolSource]) -> None:
-        """Add sources. Raises RegistryError, and adds nothing, when a name is taken."""
+        """Add sources, or none of them if a name is taken.
+
+        Raises:
+            RegistryError: A name is taken.
+        """
         self.registry = self.registry.joined(sources)
 
     async def add(self, pack: Pack, stack: AsyncExitStack) -> None:
-        """Add an open pack, closed with the stack; one that does not fit is closed at once. Raises RegistryError."""
+        """Add an open pack and let the stack close it. A pack that cannot be added is closed immediately.
+
+        Raises:
+            RegistryError: The pack uses a name that is taken.
+        """
         try:
             self.join(pack.sources)
         except ConfigError:
@@ -51,9 +59,10 @@ class OpenedPacks:
 
 
 async def open_packs(opened: OpenedPacks, services: Services, stack: AsyncExitStack) -> None:
-    """Open the packs of all entry points. Ours must open; a broken one of somebody else is left out with a warning.
+    """Open the packs of all entry points. Third-party packs that fail are skipped with a warning.
 
-    Raises ConfigError when one of ours cannot open.
+    Raises:
+        ConfigError: A pack of Knackbox cannot be opened.
     """
     ours = {point.name for point in own(TOOL_SOURCES)}
     for point in find(TOOL_SOURCES):
@@ -63,7 +72,7 @@ async def open_packs(opened: OpenedPacks, services: Services, stack: AsyncExitSt
             continue
         try:
             await opened.add(await open_foreign(point, services), stack)
-        except Exception as error:  # noqa: BLE001 -- somebody else's code runs here; whatever it raises is its own fault
+        except Exception as error:  # noqa: BLE001 -- third-party code may raise anything
             log.warning(
                 "The pack %s (%s) is left out: %s: %s. Repair or uninstall it.",
                 point.name,
@@ -74,8 +83,12 @@ async def open_packs(opened: OpenedPacks, services: Services, stack: AsyncExitSt
 
 
 async def open_foreign(point: EntryPoint, services: Services) -> Pack:
-    """A pack of somebody else. Raises whatever its code raises, and TypeError when it gives something else."""
+    """Open a third-party pack. Any exception of its code propagates.
+
+    Raises:
+        TypeError: The entry point did not return a pack.
+    """
     pack = await point.load()(services)
     if not isinstance(pack, Pack):
-        raise TypeError(f"open_pack gave {type(pack).__name__} instead of engine.contract.pack.Pack")
+        raise TypeError(f"open_pack returned {type(pack).__name__} instead of engine.contract.pack.Pack")
     return pack

@@ -1,4 +1,4 @@
-"""`People`: who is asked before a call runs."""
+"""`People`: the gate and the approver of an engine."""
 
 from dataclasses import dataclass
 
@@ -8,10 +8,11 @@ from engine.policy.gate import EvalGate
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """Who is asked before a call runs.
+    """The gate and the approver that decide before a call runs.
 
-    gate: judges calls of tools that require it; None lets all run.
-    approver: asks a person; None where nobody can be asked, so that what needs approval is refused.
+    Attributes:
+        gate: Evaluates calls of tools that require it. None admits all calls.
+        approver: Asks a person. None refuses every call that needs approval.
     """
 
     gate: EvalGate | None = None

@@ -1,4 +1,4 @@
-"""Entry points: how packs, commands and sandboxes are found, ours by the same door as anyone's."""
+"""Finds packs, commands and sandboxes by entry points, those of Knackbox as well as third-party ones."""
 
 import tomllib
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def find(group: str) -> Sequence[EntryPoint]:
-    """The entry points of a group, sorted by name; our own first, so that a pack cannot take their names.
+    """Return the entry points of a group by name, with those of Knackbox first, so that no pack can replace them.
 
-    In a checkout that is not installed our own are read from its pyproject.toml.
+    In a checkout that is not installed, those of Knackbox are read from its pyproject.toml.
     """
     ours = own(group)
     names = {point.name for point in ours}
@@ -24,7 +24,7 @@ def find(group: str) -> Sequence[EntryPoint]:
 
 
 def named(group: str, name: str) -> EntryPoint | None:
-    """The entry point of this name. One of our own is found without reading what every installed package declares."""
+    """Return the entry point of this name. Those of Knackbox are found without scanning all installed packages."""
     ours = {point.name: point for point in own(group)}
     if name in ours:
         return ours[name]
@@ -32,7 +32,7 @@ def named(group: str, name: str) -> EntryPoint | None:
 
 
 def own(group: str) -> list[EntryPoint]:
-    """Knackbox's own entry points of a group."""
+    """Return the entry points of Knackbox in a group."""
     try:
         points = distribution("knackbox").entry_points.select(group=group)
         return sorted(points, key=lambda point: point.name)

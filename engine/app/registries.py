@@ -1,4 +1,4 @@
-"""Making the registries of a home: which adapters they may use, and where those may not come from."""
+"""Opens the registries of a home and restricts the adapters that they may use."""
 
 from engine.app.home import Home
 from engine.app.settings import Settings
@@ -14,7 +14,20 @@ from sandbox.contract import Sandbox
 async def open_registries(
     home: Home, settings: Settings, sandbox: Sandbox, updates: RegistryUpdates, *, clock: Clock, find: Find
 ) -> Registries:
-    """Reconciled and loaded. find: the tool of a name over all sources. Raises ConfigError, StoreBusy."""
+    """Load and reconcile the registries.
+
+    Args:
+        home: The folder of the engine.
+        settings: The configuration.
+        sandbox: Runs the trial import of adapters.
+        updates: Receives changes.
+        clock: The source of time.
+        find: Finds a tool by name in all sources.
+
+    Raises:
+        ConfigError: The registry files cannot be used.
+        StoreBusy: Another process holds the lock.
+    """
     writable = (settings.workspace or home.workspace, home.skills, home.workspace, home.cache)
     adapters = Adapters(settings.registry.adapter_prefixes, writable, TrialImport(sandbox))
     registries = Registries(home.registries, updates, clock, adapters, find)
@@ -23,6 +36,6 @@ async def open_registries(
     except OSError as error:
         raise ConfigError(
             f"{error.filename or home.registries}: the registries cannot be used ({error.strerror}). "
-            "Check what lies there and its permissions, or choose another home with --home."
+            "Check the files there and their permissions, or choose another home with --home."
         ) from error
     return registries

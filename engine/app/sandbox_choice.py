@@ -1,6 +1,6 @@
-"""`chosen_sandbox`: the sandbox of the configuration, for a command that needs nothing else of it.
+"""`chosen_sandbox` reads only the sandbox from the configuration, for commands that need nothing else.
 
-Where nothing is configured, the settings are not even imported: their models take a tenth of a second to build.
+Without a configuration, the settings are not imported: building their models takes a tenth of a second.
 """
 
 import os
@@ -14,7 +14,11 @@ DEFAULT = "namespace"
 
 
 def chosen_sandbox(home: Home, environ: Mapping[str, str]) -> tuple[str, SandboxSettings]:
-    """The name of the backend, and what it is told when it opens. Raises ConfigError."""
+    """Return the name of the backend and its settings.
+
+    Raises:
+        ConfigError: The configuration is invalid.
+    """
     if not is_configured(home, environ):
         return DEFAULT, SandboxSettings(home.cache)
     from engine.app.config import load_settings  # noqa: PLC0415 -- builds the models of all settings
@@ -24,6 +28,6 @@ def chosen_sandbox(home: Home, environ: Mapping[str, str]) -> tuple[str, Sandbox
 
 
 def is_configured(home: Home, environ: Mapping[str, str]) -> bool:
-    """Whether there is anything for `load_settings` to read, be it wrong."""
+    """Return whether `load_settings` would read anything, valid or not."""
     variables = (name for name in environ if name.startswith(PREFIX) and name != HOME_VARIABLE)
     return os.path.lexists(home.config) or any(variables)

@@ -1,4 +1,4 @@
-"""Opening the configured sandbox: an entry point of the group ``knackbox.sandboxes``, called with `SandboxSettings`."""
+"""Opens the configured sandbox, an entry point of the group ``knackbox.sandboxes``."""
 
 import asyncio
 import difflib
@@ -33,7 +33,7 @@ _log = logging.getLogger("knackbox.sandbox")
 
 
 def sandbox_settings(home: Home, settings: "Settings") -> SandboxSettings:
-    """What any backend is told when it opens."""
+    """Return the settings that a backend gets when it opens."""
     return SandboxSettings(
         cache=home.cache,
         environments_bytes=settings.environments.cap_bytes,
@@ -46,9 +46,13 @@ def sandbox_settings(home: Home, settings: "Settings") -> SandboxSettings:
 
 
 async def open_sandbox(name: str, settings: SandboxSettings) -> Sandbox:
-    """The backend of this name. Raises ConfigError when there is none, or when it cannot be loaded.
+    """Open the backend of this name.
 
-    A missing protection is not noticed here: the backend refuses to run and says which one (BOX-2).
+    Missing protections are not checked here: the backend refuses to run and names them (BOX-2).
+
+    Raises:
+        ConfigError: There is no such backend, or it cannot be loaded.
+        SandboxError: The backend cannot be used on this machine.
     """
     point = named(SANDBOXES, name)
     if point is None:
@@ -73,16 +77,16 @@ async def open_sandbox(name: str, settings: SandboxSettings) -> Sandbox:
 
 
 def unsafe_sandbox() -> Sandbox:
-    """No isolation at all; it logs a warning on every run (BOX-2). Only ever made for `--unsafe-no-sandbox`."""
+    """Return a sandbox without isolation, for `--unsafe-no-sandbox` only. It logs a warning on every run (BOX-2)."""
     return UnsafeSandbox()
 
 
 class SandboxWatch:
-    """Whether the sandbox can run anything. Where it cannot, tools that need one are not listed.
+    """Monitors whether the sandbox is usable. If it is not, tools that need it are not listed.
 
-    A backend that depends on a service of its own says so by a method `ready`, which raises SandboxError. It is asked
-    when the engine opens, and while it cannot be used again, since the service may be started later. What is called by
-    name all the same is answered by the backend.
+    A backend that depends on a service has a method `ready`, which raises SandboxError while the service is down. It is
+    called when the engine opens, and repeatedly until it succeeds, since the service may start later. Calls of unlisted
+    tools by name still reach the backend, which refuses them.
     """
 
     def __init__(self, box: Sandbox, clock: Clock) -> None:
@@ -93,7 +97,7 @@ class SandboxWatch:
         self._asking: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Ask for the first time, and log why the sandbox cannot be used."""
+        """Check for the first time, and log why the sandbox cannot be used."""
         if error := await self._ask():
             _log.warning(
                 "Tools that need the sandbox are not listed: %s %s Once it can be used they are: it is asked again, at "
@@ -104,9 +108,11 @@ class SandboxWatch:
             )
 
     def look_again(self) -> Awaitable[bool] | None:
-        """For each list: None where nothing is to be asked now; else whether the sandbox can be used by now.
+        """Check again if it is due. Called before each list of tools is built.
 
-        What is not answered within `WAIT_S` does not hold up the list; the next one has it.
+        Returns:
+            None if no check is due; else an awaitable of whether the sandbox is usable. It waits at most `WAIT_S`, so
+            that a slow backend does not delay the list; a later list gets the result.
         """
         if self.usable or self._ready is None or self._clock.monotonic() - self._asked_s < LOOK_AGAIN_S:
             return None
@@ -116,7 +122,7 @@ class SandboxWatch:
         return self._answered(self._asking)
 
     async def aclose(self) -> None:
-        """Ask no more."""
+        """Stop checking."""
         if self._asking is not None:
             self._asking.cancel()
             await asyncio.wait((self._asking,))
@@ -141,7 +147,7 @@ class SandboxWatch:
 
 
 class Refusing:
-    """What stands where no sandbox could be opened: it runs nothing, and says why (BOX-2)."""
+    """Replaces a sandbox that could not be opened. It refuses every job with the reason (BOX-2)."""
 
     name = "none"
 
@@ -149,7 +155,11 @@ class Refusing:
         self._error = error
 
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:  # noqa: ARG002 -- the contract's
-        """Raises SandboxError."""
+        """Refuse the job.
+
+        Raises:
+            SandboxError: Always, with the reason why the sandbox could not be opened.
+        """
         raise SandboxError(self._error.message, may_have_started=False, remedy=self._error.remedy)
 
     async def report(self) -> Protections:
@@ -159,4 +169,4 @@ class Refusing:
         )
 
     async def aclose(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resources are held."""

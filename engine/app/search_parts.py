@@ -1,4 +1,4 @@
-"""`SearchParts`: the embedder and the store of vectors of an engine, loaded at their first use."""
+"""`SearchParts`: the embedder and the vector store of an engine, loaded at first use."""
 
 import threading
 from collections.abc import Callable
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Once(Generic[T]):
-    """A value made at its first use, by one thread."""
+    """A value that is created once, at first use. Thread-safe."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
@@ -30,15 +30,20 @@ class Once(Generic[T]):
 
     @property
     def made(self) -> T | None:
-        """The value, if it has been made."""
+        """The value, if it has been created."""
         return self._made[0] if self._made else None
 
 
 class SearchParts:
-    """Threads may share it; `close` it once."""
+    """The embedder and the vector store of an engine. Thread-safe."""
 
     def __init__(self, folder: Path, records: Records) -> None:
-        """folder: of the vectors. Neither part is loaded yet: both need numpy, and listing tools needs neither."""
+        """Load nothing yet: both parts need numpy, and listing tools needs neither.
+
+        Args:
+            folder: The folder of the vectors.
+            records: The database of the home.
+        """
 
         def make_embedder() -> "Embedder":
             from engine.stores.embedder import WordLlamaEmbedder  # noqa: PLC0415 -- numpy
@@ -54,7 +59,7 @@ class SearchParts:
         self.vectors: Once[VectorStore] = Once(make_vectors)
 
     def close(self) -> None:
-        """Close the store of vectors, if it was used."""
+        """Close the vector store, if it was used."""
         vectors = self.vectors.made
         if vectors is not None:
             vectors.close()

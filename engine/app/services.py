@@ -1,4 +1,4 @@
-"""`Services`: what the engine lends to a pack when it opens (`engine.contract.pack`)."""
+"""`Services`: what a pack receives from the engine when it opens (`engine.contract.pack`)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Shared, long-lived parts. A pack keeps what it needs; it closes none of them.
+    """Shared services of the engine. A pack must not close them.
 
-    vectors, embedder: called for lazily, since loading them takes a second.
-    static_names: every name and alias of a static tool, so that nothing acquired shadows one.
-    updates: where news of registered tools, prompts and agents are told.
+    Attributes:
+        vectors: Returns the vector store, which takes a second to load.
+        embedder: Returns the embedder, which takes a second to load.
+        static_names: Returns every name and alias of a static tool, which no skill may take.
+        updates: Publishes changes of registered tools, prompts and agents.
     """
 
     home: Home

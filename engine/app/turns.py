@@ -1,4 +1,4 @@
-"""`Turns`: what becomes of the turn that a caller asks for, so that it is never wider than the configuration."""
+"""`Turns` limits the turns that callers request to what the configuration allows."""
 
 from dataclasses import replace
 
@@ -15,12 +15,19 @@ NOTHING = Allowed()  # selects no tool
 
 
 class Turns:
-    """Of one engine."""
+    """Limits requested turns to what the configuration of an engine allows."""
 
     def __init__(
         self, settings: Settings, features: frozenset[str], allow_lists: AllowLists, agents: FileAgents
     ) -> None:
-        """features: what our model clients can do. agents: those that are registered."""
+        """Make the limits of an engine.
+
+        Args:
+            settings: The configuration.
+            features: What the configured model clients support.
+            allow_lists: The allow-lists.
+            agents: The registered agents.
+        """
         self._settings = settings
         self._allow_lists = allow_lists
         self._agents = agents
@@ -28,10 +35,10 @@ class Turns:
         self._widest = settings.access.allow_list
 
     async def bounded(self, turn: Turn | None) -> Turn:
-        """The turn, with what our model clients can do, and no less careful than the configuration.
+        """Return the turn with the features of the model clients and the limits of the configuration.
 
-        That of a registered agent offers no more than the agent may call, and has its caps. That of one which may not
-        act offers nothing; what it calls is refused by the guard, with the reason.
+        The turn of a registered agent offers only what the agent may call, and has its caps. That of a disabled agent
+        offers nothing; a guard refuses its calls with the reason.
         """
         if self._agents.due():
             await self._agents.refresh()
@@ -60,9 +67,15 @@ class Turns:
         return turn
 
     def allow_list(self, name: str, *, local_mode: bool | None = None, embedding_ok: bool = True) -> Allowed:
-        """What an allow-list permits now. Raises ConfigError when there is none of this name.
+        """Return what an allow-list permits now.
 
-        local_mode: None as configured. embedding_ok: with what the list adds when embeddings may be used.
+        Args:
+            name: The name of the list.
+            local_mode: Whether local mode applies. None: as configured.
+            embedding_ok: Whether to include what the list adds when embeddings may be used.
+
+        Raises:
+            ConfigError: There is no list of this name.
         """
         local = self._settings.access.local_mode if local_mode is None else local_mode
         return self._allow_lists.resolve_allow_list(name, local_mode=local, embedding_ok=embedding_ok)
