@@ -13,9 +13,8 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGES = ("sandbox", "engine", "acquired_skills", "builtin_tools")
 ROW = re.compile(r"^\| (?P<term>[^|]+) \| (?P<meaning>[^|]+) \| `(?P<path>[\w.]+)` \|$", re.MULTILINE)
 # Names that several modules still define, and the new names that would end it. This list may only become shorter.
-MOST_REPEATED = 2
+MOST_REPEATED = 1
 REPEATED = {
-    "Check": "ContractCheck in sandbox, DoctorCheck in app",
     "Manifest": "ManifestResponse in http/bodies",
 }
 

@@ -40,7 +40,7 @@ async def opened(home: Path, **options: Any) -> AsyncIterator[Engine]:
 
 
 @pytest.mark.slow
-def test_importing_a_room_does_not_load_the_house() -> None:
+def test_importing_the_engine_package_loads_no_other_package() -> None:
     program = "import sys, engine, engine.contract.spec; print([m for m in sys.modules if m.startswith('engine.app')])"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True, timeout=60
