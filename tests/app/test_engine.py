@@ -265,7 +265,7 @@ async def test_a_pack_of_somebody_else_joins_through_the_same_door(
     ("name", "reason"),
     [
         ("raising_pack", "no licence"),
-        ("wrong_pack", "gave str"),
+        ("wrong_pack", "returned str"),
         ("clashing_pack", "'double'"),
         ("missing_pack", "missing_pack"),
     ],
