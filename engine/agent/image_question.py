@@ -1,6 +1,6 @@
-"""A question about images, asked of a model that sees.
+"""Asks a vision model about images.
 
-Importing this module takes seconds, as `engine.agent.model` does; `engine.agent.vision` does it at the first question.
+Importing this module takes seconds, like `engine.agent.model`; `engine.agent.vision` imports it at the first question.
 """
 
 import asyncio
@@ -15,7 +15,11 @@ from engine.contract.failure import ToolFailure
 
 
 async def ask(endpoint: ModelEndpoint, prompt: str, images: list[tuple[bytes, str]]) -> str:
-    """The model's answer in words. Raises ToolFailure."""
+    """Return the answer of the model as text.
+
+    Raises:
+        ToolFailure: The model failed, or gave no answer.
+    """
     question = await asyncio.to_thread(_question, prompt, images)
     try:
         async with await asyncio.to_thread(_client, endpoint) as model:

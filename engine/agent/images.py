@@ -26,10 +26,10 @@ _SIZES = {
 
 
 class OpenAIImages:
-    """Draws with one model. Holds nothing open between images."""
+    """Generates images with one model. It keeps no connection open between images."""
 
     def __init__(self, endpoint: ModelEndpoint, sizes: tuple[str, ...] = ()) -> None:
-        """sizes: those the model takes; () for those that are known of it by its name."""
+        """Use the given sizes, or those known for the name of the model."""
         self._endpoint = endpoint
         self._sizes = sizes or sizes_of(endpoint.name)
 
@@ -38,7 +38,11 @@ class OpenAIImages:
         return self._sizes
 
     async def generate(self, prompt: str, size: str) -> bytes:
-        """One PNG. size: such as ``"1024x1024"``, as the model takes it. Raises ToolFailure."""
+        """Return one PNG of a size such as ``"1024x1024"``.
+
+        Raises:
+            ToolFailure: The model failed, or returned no PNG.
+        """
         # A second of imports, and certificates that are read from disk: not in the event loop.
         client = await asyncio.to_thread(_client, self._endpoint)
         from openai import OpenAIError  # noqa: PLC0415 -- loaded above
@@ -60,9 +64,9 @@ def _client(endpoint: ModelEndpoint) -> "AsyncOpenAI":
     from openai import AsyncOpenAI  # noqa: PLC0415 -- takes a second
 
     asyncio.run(anyio.lowlevel.checkpoint())  # loads anyio's backend, which the first connection would do in the loop
-    # A server of one's own may need no key, and must not be sent the one of OPENAI_API_KEY.
+    # A local server may need no key, and must not receive that of OPENAI_API_KEY.
     key = endpoint.api_key or ("no-key-configured" if endpoint.base_url else None)
-    # Repeats are the failure router's.
+    # The recovery of the engine retries.
     return AsyncOpenAI(base_url=endpoint.base_url, api_key=key, timeout=endpoint.timeout_s, max_retries=0)
 
 
@@ -73,12 +77,16 @@ def could_not_draw(where: str, error: Exception) -> ToolFailure:
 
 
 def sizes_of(model: str) -> tuple[str, ...]:
-    """The sizes a model of OpenAI's takes; of one that is not known, those of the newest."""
+    """Return the sizes that an OpenAI model accepts. For an unknown model, those of the newest."""
     return next((sizes for prefix, sizes in _SIZES.items() if model.startswith(prefix)), _NEWEST)
 
 
 def png_of(encoded: str | None, where: str) -> bytes:
-    """The picture of an answer. Raises ToolFailure when it is missing, broken or not a PNG."""
+    """Decode the image of a response.
+
+    Raises:
+        ToolFailure: The image is missing, damaged or not a PNG.
+    """
     try:
         picture = base64.b64decode(encoded or "", validate=True)
     except binascii.Error:

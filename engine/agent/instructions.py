@@ -1,4 +1,4 @@
-"""What the loop says to the model in its own voice."""
+"""The instructions that the loop sends to the model."""
 
 from engine.agent.budget import Budget, Finish
 
@@ -20,7 +20,7 @@ DISCOVERY = """\
 
 
 def replan(reason: str) -> str:
-    """After the control signal `replan`, or a FATAL failure."""
+    """Return the message after the control signal `replan`, or after a FATAL failure."""
     because = f" because: {reason}" if reason else ""
     return (
         f"The strategy so far was given up{because}. Keep what is known to be true, drop the rest. "
@@ -29,7 +29,7 @@ def replan(reason: str) -> str:
 
 
 def closing(budget: Budget, finish: Finish) -> str:
-    """Before the last turn a budget allows."""
+    """Return the message before the last turn that the budget allows."""
     return (
         f"This is the last turn: the budget of {budget.describe(finish)} is used up, and no more tools can be called. "
         "Say in a few lines what was reached, what was not, and what would come next. Claim nothing else."

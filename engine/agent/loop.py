@@ -30,7 +30,7 @@ CHARACTERS_PER_TOKEN = 4  # only for servers that report no usage; the usual rul
 
 
 class Conversation:
-    """A dialogue with one model. Its history stays valid whatever ends a run: every call in it has a result."""
+    """A conversation with one model. Its history stays valid however a run ends: every call in it has a result."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Conversation:
         system: str = instructions.SYSTEM,
         stream: bool = True,
     ) -> None:
-        """turn: user, agent and features of every turn; its query is replaced by the latest message."""
+        """Start an empty conversation. `turn`: the user, agent and features of every turn."""
         self._host = host
         self._model = model
         self._turn = turn or Turn()
@@ -54,7 +54,7 @@ class Conversation:
         self.history: list[ModelMessage] = []
 
     async def run(self, message: str) -> Report:
-        """Work on one message within the budget. Raises nothing for what a model or a tool did."""
+        """Work on one message within the budget. Failures of the model or a tool are reported, not raised."""
         run = LoopRun(self, message)
         try:
             async with asyncio.timeout(self._budget.wall_s) as deadline:
@@ -67,14 +67,14 @@ class Conversation:
             return run.account(Finish.MODEL_ERROR, str(error))
 
     async def ask(self, specs: Sequence[ToolSpec], *, may_call: bool) -> ModelResponse:
-        """One request with the history so far; the response joins it."""
+        """Send the history to the model and add the response to it."""
         on_text = (lambda text: self._on_event(TextPiece(text))) if self._stream else None
         response = await self._model.ask(self.history, tools=specs, may_call=may_call, on_text=on_text)
         self.history.append(response)
         return response
 
     def say(self, parts: Sequence[ModelRequestPart]) -> None:
-        """Add what the next request brings: results, and words of the user or of the loop."""
+        """Add messages for the next request: results, and text from the user or the loop."""
         last = self.history[-1] if self.history else None
         if isinstance(last, ModelRequest):  # a request that was never answered; two in a row confuse some servers
             parts = [*last.parts, *parts]
@@ -83,7 +83,7 @@ class Conversation:
 
 
 class LoopRun:
-    """One message being worked on."""
+    """The work on one message."""
 
     def __init__(self, conversation: Conversation, message: str) -> None:
         self._talk = conversation
@@ -131,7 +131,7 @@ class LoopRun:
     async def _dispatch(
         self, calls: Sequence[ToolCallPart], turn: Turn, specs: Sequence[ToolSpec], last: Finish | None
     ) -> None:
-        """Run the calls and put their results in the history, also when this is cancelled half-way."""
+        """Run the calls and add their results to the history, even if this is cancelled."""
         over = last or (Finish.TOKENS if self._spent.tokens >= self._budget.tokens else None)
         left = self._budget.tool_calls - self._spent.tool_calls if over is None else 0
         why_not = f"Not run: the budget of {self._budget.describe(over or Finish.TOOL_CALLS)} is used up."
@@ -146,7 +146,7 @@ class LoopRun:
             self._talk.say(around.returns())
 
     def _signalled(self, calls: Sequence[ToolCallPart]) -> Report | None:
-        """React to `abort_attempt`, `replan` and FATAL failures among the calls just made."""
+        """Handle `abort_attempt`, `replan` and FATAL failures among the latest calls."""
         outcomes = self._finished[-len(calls) :]
         for outcome in outcomes:
             signal, reason = control_signal(outcome.call.name, outcome.result)
@@ -161,7 +161,7 @@ class LoopRun:
         return None
 
     def _reset_strategy(self, reason: str) -> None:
-        """Ask the model for a different strategy, once for all the calls of one turn."""
+        """Ask the model for a different strategy, once per turn."""
         self._talk.say([UserPromptPart(content=instructions.replan(reason))])
         self._said = ""
         self._on_event(Replanned(reason))
@@ -176,19 +176,19 @@ class LoopRun:
         return None
 
     def _turn(self) -> Turn:
-        """The turn that starts now. Tools are retrieved for the user's message and for what the model said last."""
+        """Return the next turn. Tools are retrieved for the message of the user and the latest text of the model."""
         base = self._talk._turn  # noqa: SLF001 -- a run is a part of its conversation
         used = " ".join(dict.fromkeys(self._names))
         query = "\n".join(part for part in (self._message, self._said, used) if part)
         return replace(base, query=query)
 
     def account(self, finish: Finish, detail: str = "") -> Report:
-        """An honest end without an answer of the model: what happened, and how far it came."""
+        """End the run without an answer of the model: report the reason and what was achieved."""
         why = detail or f"Stopped: the budget of {self._budget.describe(finish)} is used up before there was an answer."
         return self._report(finish, f"{why}\n{self._story()}".strip())
 
     def _story(self) -> str:
-        """What was reached, from the record alone."""
+        """Summarize what was achieved, from the recorded calls."""
         done = [one for one in self._finished if one.result.success]
         failed = len(self._finished) - len(done)
         effects = [effect for one in done for effect in one.result.side_effects]
@@ -202,6 +202,6 @@ class LoopRun:
 
 
 def tokens_of(response: ModelResponse, history: Sequence[ModelMessage]) -> int:
-    """Tokens of one request, in and out; estimated when the server reports none."""
+    """Return the input and output tokens of one request, estimated if the server reports none."""
     reported = response.usage.input_tokens + response.usage.output_tokens
     return reported or sum(len(repr(message.parts)) for message in history) // CHARACTERS_PER_TOKEN

@@ -1,4 +1,4 @@
-"""`ModelClient`: one request to a model at a time, over pydantic-ai's low-level interface.
+"""`ModelClient`: sends requests to a model through pydantic-ai's low-level interface.
 
 Importing this module takes seconds (pydantic_ai and a provider's own client), so import it when a model is needed.
 """
@@ -32,14 +32,14 @@ OnText = Callable[[str], None]
 
 
 class ModelError(Exception):
-    """The model could not be asked, or answered nonsense. The message says which model and what to do."""
+    """A request to the model failed. The message names the model and a remedy."""
 
 
 class ModelClient:
-    """A model, open. The client library repeats requests that failed in passing (429, 5xx, lost connections)."""
+    """An open client of a model. The client library retries transient failures (429, 5xx, lost connections)."""
 
     def __init__(self, endpoint: ModelEndpoint, *, repeats: bool = True) -> None:
-        """repeats: whether the client retries; False where the caller does, as the failure router does for tools."""
+        """Make a client. `repeats`: whether it retries; False if the caller does."""
         self.endpoint = endpoint
         self._http = create_async_httpx2_client()
         self._http.event_hooks = {**self._http.event_hooks, "response": [self._note_type]}
@@ -87,7 +87,7 @@ class ModelClient:
         settings: ModelSettings,
         on_text: OnText | None,
     ) -> ModelResponse:
-        """Tools described and called in words. Nothing is streamed: half a call is nothing for people to read."""
+        """Describe and call tools in text. Nothing is streamed, because a partial call is unreadable."""
         response = await self._ask(as_text(messages, tools), settings, ModelRequestParameters(), None)
         found = with_calls(response)
         if on_text is not None and found.text:
@@ -112,13 +112,13 @@ class ModelClient:
             raise ModelError(f"{self.endpoint} could not be asked: {self._cause(error)}. {remedy(error)}") from error
 
     async def _note_type(self, response: httpx2.Response) -> None:
-        """Keep the media type of an answer that claims success but is of no type a model's server answers with."""
+        """Keep the media type of a successful response that cannot come from a model server."""
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         speaks = kind.endswith(("json", "event-stream", "jsonl"))
         self._answered_with = kind if response.is_success and kind and not speaks else ""
 
     def _cause(self, error: Exception) -> str:
-        """Why a request failed, in one line. A web page in place of a reply explains any error of the library."""
+        """Return in one line why a request failed. An unexpected media type explains more than the library's error."""
         if not self._answered_with:
             return one_line(error)
         what = "a web page" if self._answered_with == "text/html" else "something else"
@@ -213,7 +213,7 @@ def one_line(error: Exception) -> str:
 
 
 def remedy(error: Exception) -> str:
-    """What a person can do about a model error."""
+    """Suggest a remedy for a model error."""
     status = getattr(error, "status_code", None)
     return {
         401: "Check the API key.",

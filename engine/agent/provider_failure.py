@@ -1,4 +1,4 @@
-"""`provider_failure`: what an error of a model's provider means for the tool that asked it."""
+"""`provider_failure` classifies an error of a model provider for the tool that called it."""
 
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -13,11 +13,11 @@ _CORRECTABLE = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_
 
 
 def provider_failure(text: str, error: BaseException, reason: str) -> ToolFailure:
-    """The failure to raise, from `error`.
+    """Return the failure to raise for `error`.
 
-    RETRYABLE when it may pass (429, 5xx, a lost connection, a time-out), with the time the provider asked to wait.
-    DIAGNOSTIC when the model can ask differently. Else FATAL: the provider does not let us in, or is not configured
-    rightly. reason: of a FATAL failure.
+    It is RETRYABLE if the error may be transient (429, 5xx, a lost connection, a time-out), with the delay that the
+    provider asked for; DIAGNOSTIC if the request can be corrected; else FATAL with `reason`, because the provider
+    denies access or is misconfigured.
     """
     chain = _chain(error)
     status = next((code for each in chain if (code := status_of(each)) is not None), None)
@@ -38,7 +38,7 @@ def provider_failure(text: str, error: BaseException, reason: str) -> ToolFailur
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    """The error and its explicit causes: clients wrap what the provider answered."""
+    """Return the error and its causes, since clients wrap the response of the provider."""
     chain: list[BaseException] = []
     current: BaseException | None = error
     while current is not None and current not in chain:

@@ -1,4 +1,4 @@
-"""`RefusedCalls`: notices a model that makes the same call again and again although it is refused every time."""
+"""`RefusedCalls` detects a model that repeats a call although it is refused every time."""
 
 from collections import Counter
 
@@ -7,21 +7,21 @@ from engine.contract.canonical import digest
 from engine.contract.failure import REFUSED, FailureClass
 from engine.contract.spec import ToolSpec
 
-MOST = 3  # refusals of one call; the run ends with the last of them
+MOST = 3  # refusals of one call, after which the run ends
 
 
 class RefusedCalls:
     """The refused calls of one run, by tool and arguments.
 
-    Refusals that pass by themselves (RETRYABLE) do not count, nor do calls the loop itself left out. When a call that
-    may have changed something succeeds, all counts start again.
+    RETRYABLE refusals and calls that the loop skipped do not count. A successful call that may have changed something
+    resets all counts.
     """
 
     def __init__(self) -> None:
         self._times: Counter[str] = Counter()
 
     def note(self, finished: CallFinished, spec: ToolSpec | None) -> bool:
-        """Count a call. True when it is the third refusal of the same call. spec: of the tool, where it is known."""
+        """Count a call, and return whether it is the third refusal of the same call."""
         result = finished.result
         if result.success:
             if spec is not None and not spec.annotations.read_only and spec.name != "replan":

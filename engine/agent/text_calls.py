@@ -1,7 +1,7 @@
-"""Tool calls as text, for models that have none of their own (TAG-4).
+"""Converts tool calls to and from text, for models without native tool calls (TAG-4).
 
-The history keeps calls and results as such, so a conversation can go on with another model; they become text, and text
-becomes calls, only on the way to a model and back.
+The history keeps structured calls and results, so that a conversation can continue with another model. Only requests
+and responses are converted.
 """
 
 import json
@@ -23,11 +23,11 @@ from pydantic_ai.tools import ToolDefinition
 
 from engine.formats.tool_call_text import CLOSES, OPENS, RIGHT_FORM, TextCall, answer_to, parse_tool_calls
 
-UNREADABLE = "tool_call"  # the name of a call whose own cannot be read
+UNREADABLE = "tool_call"  # the name of a call whose own name cannot be read
 
 
 def describe_tools(tools: Sequence[ToolDefinition]) -> str:
-    """What a model is description of its tools."""
+    """Describe the tools to a model."""
     if not tools:
         return ""
     lines = [f"To call a tool, write {RIGHT_FORM} and nothing after it; its result comes back. The tools:"]
@@ -38,7 +38,7 @@ def describe_tools(tools: Sequence[ToolDefinition]) -> str:
 
 
 def as_text(messages: Sequence[ModelMessage], tools: Sequence[ToolDefinition]) -> list[ModelMessage]:
-    """The history with calls and results as text, and the tools in the instructions of its last request."""
+    """Return the history with calls and results as text, and the tools in the instructions of the last request."""
     made = [_request(each) if isinstance(each, ModelRequest) else _response(each) for each in messages]
     last = made[-1] if made else None
     description = describe_tools(tools)
@@ -48,7 +48,7 @@ def as_text(messages: Sequence[ModelMessage], tools: Sequence[ToolDefinition]) -
 
 
 def with_calls(response: ModelResponse) -> ModelResponse:
-    """The response with the calls its text asks for. One that cannot be read is a call, too, and will be answered."""
+    """Return the response with the calls in its text. An unreadable call is kept, so that it gets a result."""
     parts: list[ModelResponsePart] = []
     for part in response.parts:
         if not isinstance(part, TextPart):
@@ -62,7 +62,7 @@ def with_calls(response: ModelResponse) -> ModelResponse:
 
 
 def problem_of(part: ToolCallPart) -> str:
-    """What to answer to a call that could not be read; "" for any other."""
+    """Return the error of an unreadable call; "" for any other call."""
     if part.tool_name != UNREADABLE or not isinstance(part.args, str):
         return ""
     return answer_to(parse_tool_calls(f"{OPENS}{part.args}{CLOSES}").calls[0])

@@ -1,6 +1,6 @@
 """`Txt2ImgImages`: a local Stable Diffusion server with the `txt2img` protocol, as an `ImageClient`.
 
-Source: https://github.com/AUTOMATIC1111/stable-diffusion-webui/wiki/API. Forge, SD.Next and others speak it, too.
+Source: https://github.com/AUTOMATIC1111/stable-diffusion-webui/wiki/API. Forge, SD.Next and others implement it, too.
 """
 
 import base64
@@ -26,7 +26,7 @@ MOST_BYTES = 64 << 20  # of an answer: one picture in base64, and what it was ma
 
 
 class Txt2ImgImages:
-    """Draws with one server. Holds nothing open between images."""
+    """Generates images with one server. It keeps no connection open between images."""
 
     def __init__(
         self,
@@ -37,8 +37,15 @@ class Txt2ImgImages:
         sizes: tuple[str, ...] = (),
         timeout_s: float = 120.0,
     ) -> None:
-        """model: a checkpoint that the server has; "" for the one it has loaded. api_key: ``user:password`` for a
-        server that asks for those, else a bearer token. sizes: () for those of SDXL."""
+        """Describe the server.
+
+        Args:
+            base_url: The URL of the server.
+            model: A checkpoint of the server. "": the one that is loaded.
+            api_key: ``user:password`` for basic authentication, else a bearer token.
+            sizes: The accepted sizes. (): those of SDXL.
+            timeout_s: Time limit of one request, in seconds.
+        """
         self._url = f"{base_url.rstrip('/')}/sdapi/v1/txt2img"
         self._model = model
         self._api_key = api_key
@@ -50,7 +57,11 @@ class Txt2ImgImages:
         return self._sizes
 
     async def generate(self, prompt: str, size: str) -> bytes:
-        """One PNG. size: width x height in pixels. Raises ToolFailure."""
+        """Return one PNG. `size`: width x height in pixels.
+
+        Raises:
+            ToolFailure: The server failed, or returned no PNG.
+        """
         import httpx  # noqa: PLC0415 -- takes a third of a second to import
 
         width, height = (int(part) for part in size.split("x"))

@@ -1,4 +1,4 @@
-"""`ModelVision`: a model that sees, as the port `engine.contract.context.VisionClient`."""
+"""`ModelVision`: a vision model that implements `engine.contract.context.VisionClient`."""
 
 import asyncio
 import importlib
@@ -7,13 +7,17 @@ from engine.agent.endpoint import ModelEndpoint
 
 
 class ModelVision:
-    """Asks one model about images. Holds nothing open between questions."""
+    """Asks one model about images. It keeps no connection open between questions."""
 
     def __init__(self, endpoint: ModelEndpoint) -> None:
         self._endpoint = endpoint
 
     async def describe(self, prompt: str, images: list[tuple[bytes, str]]) -> str:
-        """Answer `prompt` about the images, given as (bytes, media type). Raises ToolFailure."""
+        """Answer `prompt` about the images, given as (bytes, media type).
+
+        Raises:
+            ToolFailure: The model failed, or gave no answer.
+        """
         # A second of imports, and a client whose certificates are read from disk: not in the event loop.
         asking = await asyncio.to_thread(importlib.import_module, "engine.agent.image_question")
         answer: str = await asking.ask(self._endpoint, prompt, images)

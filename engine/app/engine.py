@@ -1,4 +1,4 @@
-"""`Engine`: one object wired from configuration. Lists the tools of a turn, calls them, and closes what it opened."""
+"""`Engine`: one object made from the configuration, which lists and calls tools."""
 
 import asyncio
 import os
@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 class Engine:
-    """Everything one process needs to work with tools. Make one with `Engine.open`; use it from one event loop."""
+    """Lists and calls tools. Make one with `Engine.open`, and use it from one event loop."""
 
     def __init__(self, components: Components) -> None:
         self._components = components
@@ -69,14 +69,20 @@ class Engine:
         environ: Mapping[str, str] | None = None,
         people: People | None = None,
     ) -> AsyncIterator["Engine"]:
-        """An open engine: ``async with Engine.open(home=...) as engine``. Raises ConfigError.
+        """Open an engine: ``async with Engine.open(home=...) as engine``.
 
-        home: the folder of its data; else ``$KNACKBOX_HOME``, else the platform's user data folder.
-        settings: instead of ``<home>/config.toml`` and the environment.
-        sources: tools offered besides those of the installed packs. packs: False leaves those out.
-        sandbox: instead of the configured one; it stays open when the engine closes.
-        environ: instead of the process's environment variables.
-        people: who is asked before a call runs: an eval gate, a person who approves.
+        Args:
+            home: The folder of its data. Default: ``$KNACKBOX_HOME``, else the user data folder of the platform.
+            settings: Replaces ``<home>/config.toml`` and the environment.
+            sources: Tool sources in addition to those of the installed packs.
+            sandbox: Replaces the configured sandbox. It stays open when the engine closes.
+            packs: Whether installed packs are opened.
+            clock: Replaces the system clock.
+            environ: Replaces the environment variables of the process.
+            people: The eval gate and the approver that decide before a call runs.
+
+        Raises:
+            ConfigError: The configuration is invalid, or a component cannot be opened.
         """
         variables = os.environ if environ is None else environ
         place = Home.locate(home, variables)
@@ -100,7 +106,7 @@ class Engine:
 
     @property
     def services(self) -> Services:
-        """What packs get when they open: home, settings, sandbox, stores and clock."""
+        """The services that packs receive: home, settings, sandbox, stores and clock."""
         return self._components.services
 
     @property
@@ -113,22 +119,22 @@ class Engine:
 
     @property
     def calls(self) -> CallLog:
-        """Every call on record."""
+        """The log of all calls."""
         return self._components.calls
 
     @property
     def events(self) -> EventLog:
-        """What happened, for subscribers."""
+        """The event log."""
         return self._components.events
 
     @property
     def modules(self) -> Modules:
-        """Tools that live elsewhere: HTTP modules and MCP servers."""
+        """The remote modules: HTTP modules and MCP servers."""
         return self._components.modules
 
     @property
     def registry(self) -> Registry:
-        """Every tool by name: register one in this process, disable, enable, delete."""
+        """The registry of all tools: register one in this process, disable, enable or delete one."""
         return self._components.registry
 
     @property
@@ -174,7 +180,7 @@ class Engine:
         return await tool_page(self._components.assembly, self._components.registry.sources, turn, after, limit)
 
     async def tool_pages(self, context: Turn | None = None) -> AsyncIterator[ActiveList]:
-        """The parts of `list_tools`, for callers that need not hold all acquired skills at once."""
+        """Yield the pages of `list_tools`, for callers that do not need all acquired skills in memory."""
         turn = await self._turns.bounded(context)
         async for listed in tool_pages(self._components.assembly, self._components.registry.sources, turn):
             yield listed
@@ -185,7 +191,7 @@ class Engine:
         return await self.need(Discovery).describe(name, await self._turns.bounded(turn))
 
     async def audit(self, limit: int = 50) -> list[dict[str, Any]]:
-        """The calls on record, the newest first, with those that have just ended."""
+        """Return the recorded calls, newest first, including those that have just ended."""
         await self._components.trail.flush()
         return await asyncio.to_thread(self.calls.recent, limit)
 
