@@ -1,6 +1,6 @@
-"""Manifests kept between starts (MOD-3): as they were sent, with when and whence, for as long as they count.
+"""`ManifestCache`: stores manifests between starts (MOD-3), as they were sent, with time and source, until they expire.
 
-What comes out of a cache is read like what comes off the wire: whoever can write there gains nothing by it.
+Cached manifests are validated like fetched ones, so that write access to the cache gains nothing.
 """
 
 import asyncio
@@ -19,10 +19,10 @@ from engine.stores.atomic import remove_leftovers, write_atomic
 
 TTL_S = 3600.0
 MOST_BYTES = 4 << 20
-MOST_DEPTH = 72  # a schema as deep as one may be, within a listing
-_SKEW = timedelta(seconds=60)  # clocks of two machines differ; a manifest from further ahead is not believed
-_YEARS = range(2000, 2201)  # others are no time a manifest was fetched, and overflow when they are reckoned with
-ANY_IDENTITY = ""  # of a manifest that somebody else put into a shared cache, under the module's name
+MOST_DEPTH = 72  # the deepest accepted schema, within a listing
+_SKEW = timedelta(seconds=60)  # allowed clock difference; a manifest from further in the future is not accepted
+_YEARS = range(2000, 2201)  # other years cannot be correct, and date arithmetic would overflow
+ANY_IDENTITY = ""  # of a manifest that another program stored in a shared cache under the module's name
 _log = logging.getLogger("knackbox.modules")
 
 
@@ -36,18 +36,22 @@ class _Stored(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Cached:
-    """identity: of the module it was fetched from, or ANY_IDENTITY where that is not recorded. fetched_at: UTC."""
+    """A cached manifest. identity: of its module, or ANY_IDENTITY if that is not recorded. fetched_at: UTC."""
 
     identity: str
     fetched_at: datetime
     manifest: Any
 
     def fresh(self, now: datetime, ttl_s: float) -> bool:
-        """Whether it still counts."""
+        """Whether the manifest has not expired."""
         return -_SKEW.total_seconds() <= (now - self.fetched_at).total_seconds() < ttl_s
 
     def encoded(self) -> bytes:
-        """Raises ValueError for what `decoded` would refuse."""
+        """Encode the manifest.
+
+        Raises:
+            ValueError: `decoded` would refuse it.
+        """
         stored = {"identity": self.identity, "fetched_at": self.fetched_at.isoformat(), "manifest": self.manifest}
         try:
             data = json.dumps(stored).encode()
@@ -58,13 +62,17 @@ class Cached:
 
     @classmethod
     def decoded(cls, data: bytes) -> "Cached":
-        """Raises ValueError."""
+        """Decode a manifest.
+
+        Raises:
+            ValueError: It is invalid.
+        """
         if len(data) > MOST_BYTES:
             raise ValueError(f"it is larger than {MOST_BYTES >> 20} MiB")
         try:
             stored = _Stored.model_validate(read_json(data, MOST_DEPTH))
         except ValidationError as error:
-            raise ValueError("it has not the form of a cached manifest") from error
+            raise ValueError("it does not have the form of a cached manifest") from error
         fetched_at = datetime.fromisoformat(stored.fetched_at)
         if fetched_at.year not in _YEARS:
             raise ValueError(f"it says that it was fetched in the year {fetched_at.year}")
@@ -72,7 +80,7 @@ class Cached:
 
 
 class ManifestCache(Protocol):
-    """Neither method raises: a cache that fails is logged, and modules are asked more often."""
+    """Stores manifests. Methods never raise: if the cache fails, that is logged, and modules are asked more often."""
 
     async def load(self, name: str) -> Cached | None: ...
 
@@ -82,7 +90,7 @@ class ManifestCache(Protocol):
 
 
 class FileCache:
-    """One file for each module, in a folder under the home."""
+    """Stores one file per module, in a folder of the home."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -98,10 +106,10 @@ class FileCache:
         except FileNotFoundError:
             return None
         except Exception as error:  # noqa: BLE001 -- see ManifestCache
-            _log.warning("The cached manifest %s is not used: %s. It is replaced by the next one.", path, error)
+            _log.warning("The cached manifest %s is ignored: %s. The next one replaces it.", path, error)
             return None
 
-    async def save(self, name: str, cached: Cached, ttl_s: float) -> None:  # noqa: ARG002 -- age is judged by the reader
+    async def save(self, name: str, cached: Cached, ttl_s: float) -> None:  # noqa: ARG002 -- the reader checks the age
         try:
             await asyncio.to_thread(self._save, self._path(name), cached)
         except Exception as error:  # noqa: BLE001 -- see ManifestCache
@@ -113,8 +121,8 @@ class FileCache:
         write_atomic(path, cached.encoded())
 
     async def aclose(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there are no resources to release."""
 
     def _path(self, name: str) -> Path:
-        assert re.fullmatch(r"[A-Za-z0-9_-]+", name)  # noqa: S101 -- names come out of checked settings
+        assert re.fullmatch(r"[A-Za-z0-9_-]+", name)  # noqa: S101 -- names come from validated settings
         return self._folder / f"{name}.json"

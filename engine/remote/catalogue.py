@@ -1,4 +1,4 @@
-"""`Catalogue`: what is known of each module right now: its tools, since when, and whether it answered last."""
+"""`Catalogue`: the current state of each module: its tools, their age, and whether it answered last."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,12 +11,12 @@ from engine.remote.cache import ANY_IDENTITY, Cached
 from engine.remote.module import Offer, RemoteModule, RemoteTool, log
 from engine.remote.states import ModuleState
 
-ASK_AGAIN_S = 30.0  # after a failure, before a turn or a call asks once more by itself
+ASK_AGAIN_S = 30.0  # after a failure, before a turn or a call asks again
 
 
 @dataclass(slots=True)
 class _CatalogueEntry:
-    """cached: the manifest the tools came from; None before there was one, and after its time is over."""
+    """The state of one module. cached: the manifest of its tools; None before the first one and after it expired."""
 
     module: RemoteModule
     cached: Cached | None = None
@@ -30,7 +30,7 @@ class _CatalogueEntry:
 
 
 class Catalogue:
-    """One entry for each module. For one event loop; nothing here waits."""
+    """One entry per module. For one event loop; no method waits."""
 
     def __init__(self, modules: Sequence[RemoteModule], clock: Clock, ttl_s: float) -> None:
         self._entries = {each.name: _CatalogueEntry(each) for each in sorted(modules, key=lambda each: each.name)}
@@ -49,20 +49,20 @@ class Catalogue:
         return self._entries[name].module
 
     def known(self, name: str) -> bool:
-        """Whether there is a manifest of it that counts. One whose time is over is forgotten with this."""
+        """Whether there is a valid manifest. An expired one is dropped."""
         entry = self._entries[name]
         if entry.cached is not None and not entry.cached.fresh(self._clock.now(), self._ttl_s):
             entry.cached, entry.tools, self._all = None, {}, None
         return entry.cached is not None
 
     def due(self, name: str) -> bool:
-        """Whether it is to be asked before its tools are needed."""
+        """Whether the module should be asked before its tools are needed."""
         failed_at = self._entries[name].failed_at
         lately = failed_at is not None and self._clock.monotonic() - failed_at < ASK_AGAIN_S
         return not self.known(name) and not lately
 
     def tools(self) -> tuple[RemoteTool, ...]:
-        """Those of every module with a manifest that counts, by name."""
+        """Return the tools of every module with a valid manifest, by name."""
         for name in self._entries:
             self.known(name)
         if self._all is None:
@@ -74,24 +74,26 @@ class Catalogue:
         return self._entries[module].tools.get(name) if self.known(module) else None
 
     def refusal(self, name: str) -> ToolFailure:
-        """Why nothing of it can be called. A denial is final, anything else may pass."""
+        """Return the failure of calls to this module. A denial is FATAL, everything else may be transient."""
         entry = self._entries[name]
         if entry.denied:
             text = f"The module {name} cannot be used: {entry.error}. Nothing was run."
             return refusal(text, "denied", FailureClass.FATAL)
-        # What went wrong names hosts and commands: it is in the log and in `states`, and no caller's business.
+        # Details name hosts and commands, so they are in the log and in `states`, but not in the caller's message.
         text = f"The module {name} does not answer. Nothing was run."
         return refusal(text, "module_unreachable", FailureClass.RETRYABLE)
 
     def newer(self, name: str, cached: Cached) -> bool:
-        """Whether a manifest out of the cache tells more than what is known."""
+        """Whether a cached manifest is newer than what is known."""
         entry = self._entries[name]
         ours = cached.identity in {ANY_IDENTITY, entry.module.identity} and cached.fresh(self._clock.now(), self._ttl_s)
         return ours and (entry.cached is None or entry.cached.fetched_at < cached.fetched_at)
 
     def adopt(self, name: str, cached: Cached, offer: Offer, *, answered: bool) -> None:
-        """Take what a manifest offers. answered: it came from the module itself. Tools that stayed as they were stay
-        the same objects, so that nothing is compiled again for them."""
+        """Apply a manifest. answered: it came from the module itself.
+
+        Unchanged tools keep their objects, so that nothing is compiled again for them.
+        """
         entry = self._entries[name]
         old = entry.tools
         made = {spec.name: RemoteTool(spec, entry.module) for spec in offer.specs}
@@ -104,13 +106,13 @@ class Catalogue:
             log.warning("module_tool_dropped module=%s tool=%s error=%s", name, tool, why)
 
     def failed(self, name: str, error: str, *, denied: bool) -> None:
-        """It gave no manifest. What is known of it stays, for as long as that counts."""
+        """Record that the module sent no manifest. Known tools stay until they expire."""
         entry = self._entries[name]
         entry.reachable, entry.error, entry.denied = False, error, denied
         entry.failed_at = self._clock.monotonic()
 
     def truth(self, name: str) -> dict[str, str]:
-        """Every tool of a module with a digest of what it is, to tell changes by."""
+        """Return every tool of a module with a digest, to detect changes."""
         tools = self._entries[name].tools if self.known(name) else {}
         return {called: digest(_told(tool)) for called, tool in tools.items()}
 

@@ -1,7 +1,7 @@
 """`HttpModule`: a module that speaks HTTP (MOD-1): `GET {url}/manifest`, `POST {url}/execute`.
 
-It is asked directly: no proxy of the environment, no redirect, no cookie. Repeating is the failure router's business
-(MOD-4), so what went wrong is raised in the form it knows.
+Requests are direct: no proxy from the environment, no redirects, no cookies. Retries are made elsewhere (MOD-4), so
+errors are raised in a form that `engine.recovery` can classify.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from engine.remote.text import clean, first_of, one_line
 
 MANIFEST_BYTES = 1 << 20
 ANSWER_BYTES = 8 << 20
-ERROR_BYTES = 2_000  # of the body that comes with a status of failure
+ERROR_BYTES = 2_000  # of the body of an error response
 CONNECT_S = 10.0
 DENIED = frozenset({401, 403, 407})
 # The call's deadline is so much later than ours, so that whoever waits reads our text and not the pipeline's. It is
@@ -36,11 +36,11 @@ _CHUNK = 64 * 1024
 
 
 class TooLarge(Exception):
-    """More came than is read."""
+    """The response is larger than allowed."""
 
 
 class ExecuteResponse(BaseModel):
-    """What a module answers to `POST /execute`."""
+    """The response to `POST /execute`."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
 
@@ -51,7 +51,7 @@ class ExecuteResponse(BaseModel):
 
 
 class HttpModule:
-    """One HTTP module. Connections are kept between calls."""
+    """One HTTP module. Connections are reused between calls."""
 
     def __init__(
         self,
@@ -63,8 +63,12 @@ class HttpModule:
         tls: ssl.SSLContext | None = None,
         trusted: bool = False,
     ) -> None:
-        """timeout_s: of one call. token: sent as a bearer token, for modules that ask who comes. tls: one context for
-        many modules, since making one takes tens of milliseconds. trusted: believe what it says its tools change."""
+        """Create the module.
+
+        timeout_s: of one call. token: sent as a bearer token. tls: one context for many modules, since creating one
+            takes tens
+        of milliseconds. trusted: believe what it says its tools change.
+        """
         self._trusted = trusted
         self._name = name
         self._url = url.rstrip("/")
@@ -76,7 +80,7 @@ class HttpModule:
             timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
             headers={
                 "accept": "application/json",
-                "accept-encoding": "identity",  # what is counted is what is read: nothing small becomes large
+                "accept-encoding": "identity",  # limits apply to what is read; compressed bodies could expand
                 **({"authorization": f"Bearer {token}"} if token else {}),
             },
         )
@@ -99,8 +103,11 @@ class HttpModule:
         return digest(["http", self._name, self._url])
 
     async def fetch(self) -> Any:
-        """The manifest as it was sent. Raises ManifestError for a status other than 200 or a body that is no manifest,
-        httpx.HTTPError, and ToolFailure when we are not let in."""
+        """Fetch the manifest as it was sent. httpx.HTTPError and ToolFailure (access denied) propagate.
+
+        Raises:
+            ManifestError: The status is not 200, or the body is not a manifest.
+        """
         async with self._client.stream("GET", f"{self._url}/manifest") as response:
             if response.status_code in DENIED:
                 raise not_let_in(self._name, response.status_code, "token")
@@ -119,7 +126,12 @@ class HttpModule:
         return read_manifest(self._name, manifest, timeout_s=self._timeout_s + GRACE_S, trusted=self._trusted)
 
     async def run(self, spec: ToolSpec, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
-        """One attempt. Raises ToolFailure, and httpx.HTTPStatusError for an answer that is none."""
+        """Make one attempt.
+
+        Raises:
+            ToolFailure: The module reports a failure.
+            httpx.HTTPStatusError: The response is an error response.
+        """
         asked = {"tool_name": spec.name, "arguments": dict(arguments), "user_id": ctx.turn.user}
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -135,7 +147,7 @@ class HttpModule:
         except httpx.HTTPStatusError:
             raise  # classified by its status, with Retry-After
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            forged = "CERTIFICATE_VERIFY_FAILED" in str(error)  # httpx keeps the error itself to itself
+            forged = "CERTIFICATE_VERIFY_FAILED" in str(error)  # httpx does not expose the original error
             failure_class, reason = (
                 (FailureClass.FATAL, "denied") if forged else (FailureClass.RETRYABLE, "unreachable")
             )
@@ -147,13 +159,13 @@ class HttpModule:
         except (TooLarge, ValueError) as error:
             raise failed(error, FailureClass.DIAGNOSTIC, "bad_response") from error
         if answer.tool_name != spec.name:
-            raise failed("the answer is one of another tool", FailureClass.DIAGNOSTIC, "bad_response")
+            raise failed("the answer names another tool", FailureClass.DIAGNOSTIC, "bad_response")
         if not answer.success:
             raise ToolFailure(clean(answer.error or "", ERROR_BYTES) or "Tool execution error: no reason was given")
         return answer.result
 
     def watch(self, changed: Callable[[], None]) -> None:
-        """HTTP modules never speak first."""
+        """Do nothing: HTTP modules do not send notifications."""
 
     async def aclose(self) -> None:
         await self._client.aclose()
@@ -181,19 +193,23 @@ def failed(
 
 
 def not_let_in(module: str, status: int, by: str) -> ToolFailure:
-    """by: what the operator has to correct."""
-    text = f"the module {module} does not let us in (status {status}); check its {by} in the configuration"
+    """Return the failure of a denied request. by: the setting that the operator must correct."""
+    text = f"the module {module} denied access (status {status}); check its {by} in the configuration"
     return refusal(text, "denied", FailureClass.FATAL)
 
 
 class Unavailable(httpx.HTTPStatusError):
-    """Status 503. The router repeats the call once, where the module says that its tool only reads (MOD-4)."""
+    """Status 503. The call is retried once if the module declares the tool read-only (MOD-4)."""
 
     most_repeats = 1
 
 
 async def refuse_failure(response: httpx.Response) -> None:
-    """Raises httpx.HTTPStatusError for everything but 2xx, also for a redirect: a module is where it is configured."""
+    """Check the status.
+
+    Raises:
+        httpx.HTTPStatusError: It is not 2xx. Redirects are errors, because a module is where it is configured.
+    """
     if response.is_success:
         return
     try:
@@ -208,9 +224,13 @@ async def refuse_failure(response: httpx.Response) -> None:
 
 
 async def read(response: httpx.Response, limit: int, *, cut: bool = False) -> bytes:
-    """The body, read up to `limit` bytes. Raises TooLarge for more, or takes what fits when it may be cut."""
+    """Return the body, up to `limit` bytes.
+
+    Raises:
+        TooLarge: It is larger, and must not be cut.
+    """
     if response.headers.get("content-encoding", "identity").lower() not in {"", "identity"}:
-        raise TooLarge("the body is compressed, which was not asked for")
+        raise TooLarge("the body is compressed, which was not requested")
     body = bytearray()
     async for chunk in response.aiter_raw(_CHUNK):
         body += chunk
@@ -222,7 +242,11 @@ async def read(response: httpx.Response, limit: int, *, cut: bool = False) -> by
 
 
 def parse(body: bytes) -> Any:
-    """An answer. Raises ValueError for what is not strict JSON."""
+    """Parse an answer.
+
+    Raises:
+        ValueError: It is not strict JSON.
+    """
     try:
         return read_json(body)
     except JsonError as error:

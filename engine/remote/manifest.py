@@ -1,7 +1,7 @@
-"""The manifest of an HTTP module (MOD-1): what it may say, and what its tools become.
+"""The manifest of an HTTP module (MOD-1), and its conversion to tools.
 
-A manifest that lies about a name is refused as a whole: nothing else it says can be believed either. A tool whose
-schema nobody can check arguments against is left out alone.
+A manifest with a wrong name is refused completely, because nothing else in it can be trusted. A tool with an unusable
+schema is skipped.
 """
 
 import re
@@ -17,26 +17,26 @@ from engine.remote.text import clean, one_line
 MOST_TOOLS = 256
 MOST_PARAMETERS = 64
 MOST_CHOICES = 256
-DESCRIPTION = 4_000  # characters of a tool's; what is longer is cut
+DESCRIPTION = 4_000  # characters of a tool's description; longer ones are cut
 SHORT = 1_000  # of a module's or a parameter's
 _TOOL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 _LEVELS: dict[str, PermissionLevel] = {"guest": "guest", "user": "user", "admin": "admin", "owner": "owner"}
 
-# As MCP servers call them, for modules that are written after those.
+# The names that MCP servers use, for modules modelled on those.
 _MCP_HINTS = {"read_only": "readOnlyHint", "destructive": "destructiveHint", "idempotent": "idempotentHint"}
 
 Scalar = str | int | float | bool | None
 
 
 class _ManifestModel(BaseModel):
-    """What else is in a part of a manifest is not ours to judge: newer modules may say more."""
+    """The base of all parts. Unknown fields are ignored: newer modules may have more."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
 
 
 class Parameter(_ManifestModel):
-    """The short form of one argument. Without `required`, it is: asking for one too many harms nobody."""
+    """The short form of one argument. It is required by default."""
 
     name: Annotated[str, Field(min_length=1, max_length=LONGEST_TOOL_NAME)]
     type: Annotated[str, Field(max_length=40)] = "string"
@@ -54,7 +54,7 @@ class Parameter(_ManifestModel):
 
 
 class ManifestTool(_ManifestModel):
-    """One tool. A permission nobody knows counts as the highest (ACCESS-1)."""
+    """One tool. An unknown permission counts as the highest (ACCESS-1)."""
 
     name: Annotated[str, Field(min_length=3, max_length=LONGEST_TOOL_NAME)]
     description: str = ""
@@ -66,7 +66,7 @@ class ManifestTool(_ManifestModel):
     annotations: Any = None
 
     def says(self, hint: str) -> bool | None:
-        """What the manifest says of its tool by this hint; None where it says nothing that can be understood."""
+        """Return the value of a hint; None if it is missing or invalid."""
         given = self.annotations if isinstance(self.annotations, dict) else {}
         own = self.read_only if hint == "read_only" else None
         for value in (given.get(hint), own, given.get(_MCP_HINTS.get(hint, ""))):
@@ -81,7 +81,7 @@ class ManifestTool(_ManifestModel):
 
 
 class Manifest(_ManifestModel):
-    """What a module answers to `GET /manifest`."""
+    """The response to `GET /manifest`."""
 
     module_name: Annotated[str, Field(min_length=1, max_length=64)]
     description: str | None = None
@@ -89,16 +89,19 @@ class Manifest(_ManifestModel):
 
 
 def read_manifest(module: str, answer: Any, *, timeout_s: float, trusted: bool = False) -> Offer:
-    """The offer of the module configured as `module`. Raises ManifestError.
+    """Read the manifest of the module configured as `module`.
 
-    trusted: believe its hints that a tool only reads, is idempotent or destroys nothing.
+    trusted: believe its hints that a tool is read-only, idempotent or not destructive.
+
+    Raises:
+        ManifestError: It is invalid.
     """
     try:
         manifest = Manifest.model_validate(answer)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "the whole"
-        raise ManifestError(one_line(f"the manifest cannot be used: {place}: {first['msg']}")) from error
+        raise ManifestError(one_line(f"the manifest is invalid: {place}: {first['msg']}")) from error
     if manifest.module_name != module:
         said = one_line(manifest.module_name, 64)
         raise ManifestError(f"it calls itself {said!r}; it is configured as {module!r}")
@@ -119,14 +122,14 @@ def _refuse_wrong_names(module: str, names: list[str]) -> None:
         owner, _, own = name.partition(".")
         shown = one_line(name, LONGEST_TOOL_NAME)
         if owner != module or not _TOOL.fullmatch(own):
-            raise ManifestError(f"it offers {shown!r}, which is no tool name of the module {module!r}")
+            raise ManifestError(f"it offers {shown!r}, which is not a tool name of the module {module!r}")
         if name in seen:
             raise ManifestError(f"it offers {shown!r} twice")
         seen.add(name)
 
 
 def _annotations(tool: ManifestTool, *, trusted: bool) -> Annotations:
-    """Of a module that is not trusted the worst is assumed; that a person must confirm a call is always believed."""
+    """Derive annotations. For an untrusted module the worst is assumed; `requires_confirmation` is always believed."""
     confirm = tool.says("requires_confirmation") is True
     if not trusted:
         return Annotations(destructive=True, requires_confirmation=confirm)
@@ -160,7 +163,7 @@ def _schema(tool: ManifestTool) -> dict[str, Any]:
         return tool.parameters
     names = [each.name for each in tool.parameters]
     if len(set(names)) < len(names):
-        raise SchemaError("two of its parameters have one name")
+        raise SchemaError("two of its parameters have the same name")
     return {
         "type": "object",
         "properties": {each.name: each.schema_of() for each in tool.parameters},

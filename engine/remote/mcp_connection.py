@@ -1,7 +1,7 @@
-"""`McpConnection`: a connection to one MCP server, made when it is first needed, and again after it broke.
+"""`McpConnection`: a connection to one MCP server, opened on first use and reopened after it broke.
 
-The SDK wants its scopes left in the task that entered them, so a task of its own holds each connection, and whoever
-calls only borrows the client.
+The SDK requires its scopes to be exited in the task that entered them, so a dedicated task holds each connection, and
+callers borrow the client.
 """
 
 import asyncio
@@ -19,20 +19,20 @@ from engine.contract.failure import FailureClass, refusal
 from engine.remote.module import log
 from engine.remote.text import first_of
 
-START_S = 60.0  # for a server to start and shake hands; who waits for it may give up sooner
-HEALTHY_S = 30.0  # after this long a connection that breaks was a good one
+START_S = 60.0  # for a server to start and complete the handshake; waiters may give up sooner
+HEALTHY_S = 30.0  # a connection that lasted this long counts as healthy
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 60.0
 
-# Streams to the server. Told how to say that they ended.
+# Opens the streams to the server. Called with a callback that reports their end.
 OpenStreams = Callable[[Callable[[], None]], AbstractAsyncContextManager[Any]]
 
 
 class McpConnection:
-    """For one event loop."""
+    """One connection. For one event loop."""
 
     def __init__(self, name: str, streams: OpenStreams, clock: Clock, changed: Callable[[], None]) -> None:
-        """changed: called when the server says that its tools changed."""
+        """Create the connection. changed: called when the server announces that its tools changed."""
         self._name = name
         self._streams = streams
         self._clock = clock
@@ -40,33 +40,37 @@ class McpConnection:
         self._holder: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[Client] | None = None
         self._over = asyncio.Event()
-        self._short_lives = 0  # one after another
+        self._short_lives = 0  # consecutive
         self._not_before = 0.0
         self._closed = False
 
     async def client(self) -> Client:
-        """The client of a connection that stands. Raises ToolFailure, nothing started, when there is none to be had."""
+        """Return the client of an open connection.
+
+        Raises:
+            ToolFailure: There is no connection (not started).
+        """
         if self._closed:
             raise refusal(f"The module {self._name} is closed; nothing was run.", "closed", FailureClass.FATAL)
         if self._holder is not None and self._over.is_set():
-            await asyncio.wait([self._holder])  # taken down, and taken account of, before a new one starts
+            await asyncio.wait([self._holder])  # it must be closed and recorded before a new one starts
         if self._holder is None or self._holder.done():
             self._start()
         ready = self._ready
-        assert ready is not None  # noqa: S101 -- for the type checker: it was just started
+        assert ready is not None  # noqa: S101 -- for the type checker; it has just been started
         try:
-            return await asyncio.shield(ready)  # who waits may give up; the server goes on starting
+            return await asyncio.shield(ready)  # waiters may give up; the server continues to start
         except Exception as error:
-            # Why is in the log: a caller has no business with commands, paths and addresses.
+            # Details are in the log, because callers must not learn commands, paths and addresses.
             text = f"The module {self._name} does not answer. Nothing was run."
             raise refusal(text, "unreachable", FailureClass.RETRYABLE) from error
 
     def drop(self) -> None:
-        """This connection is no good any more; the next call makes a new one."""
+        """Discard this connection; the next call opens a new one."""
         self._over.set()
 
     async def aclose(self) -> None:
-        """End the connection and, where it has one, the process."""
+        """Close the connection and its process, if any."""
         self._closed = True
         await self._end()
 
@@ -79,10 +83,10 @@ class McpConnection:
         self._over = asyncio.Event()
         self._ready = ready = asyncio.get_running_loop().create_future()
         self._holder = asyncio.create_task(self._hold(ready, self._over))
-        ready.add_done_callback(lambda future: future.cancelled() or future.exception())  # nobody may be waiting for it
+        ready.add_done_callback(lambda future: future.cancelled() or future.exception())  # there may be no waiter
 
     async def _hold(self, ready: "asyncio.Future[Client]", over: asyncio.Event) -> None:
-        """Connect, stay so until it is over, and keep account of how long that was."""
+        """Connect, hold the connection until it ends, and record how long it lasted."""
         began = self._clock.monotonic()
         try:
             async with asyncio.timeout(START_S) as starting:
@@ -94,7 +98,7 @@ class McpConnection:
                         await over.wait()
         except TimeoutError:
             self._refuse(ready, TimeoutError(f"it was not ready within {START_S:g} s"))
-        except Exception as error:  # noqa: BLE001 -- whatever the transport raises; whoever waits is told
+        except Exception as error:  # noqa: BLE001 -- any error of the transport; waiters get it
             self._refuse(ready, error)
         finally:
             over.set()
@@ -108,7 +112,7 @@ class McpConnection:
             ready.set_exception(error)
 
     def _account(self, lived_s: float) -> None:
-        """One short life is taken for chance, more make the next start wait, each twice as long as the one before."""
+        """Record a connection's end. After consecutive short-lived ones, each start waits twice as long."""
         self._short_lives = 0 if lived_s >= HEALTHY_S else self._short_lives + 1
         if self._short_lives > 1 and not self._closed:
             wait = min(FIRST_WAIT_S * 2 ** (self._short_lives - 2), LONGEST_WAIT_S)
@@ -119,18 +123,18 @@ class McpConnection:
             self._changed()
 
     async def _listen(self, client: Client, stack: contextlib.AsyncExitStack) -> None:
-        """Since 2026-07-28 news come to those who ask for them; a server that has none to give is left alone."""
+        """Subscribe to notifications (MCP 2026-07-28). Servers without notifications are left alone."""
         tools = client.server_capabilities.tools
         if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or tools is None or not tools.list_changed:
             return
         try:
             events = await stack.enter_async_context(client.listen(tools_list_changed=True))
-        except Exception as error:  # noqa: BLE001 -- news are a favour; calls go on without
-            log.info("module=%s gives no news of its tools: %s", self._name, first_of(error))
+        except Exception as error:  # noqa: BLE001 -- notifications are optional
+            log.info("module=%s sends no notifications about its tools: %s", self._name, first_of(error))
             return
 
         async def note() -> None:
-            with contextlib.suppress(Exception):  # the stream broke; so does the connection, or it goes on without
+            with contextlib.suppress(Exception):  # the stream broke; the connection may continue without it
                 async for _ in events:
                     self._changed()
 

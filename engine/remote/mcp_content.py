@@ -1,4 +1,4 @@
-"""What an MCP server answers to a call, as what a tool returns: text is text, and all else becomes a file (MOD-6)."""
+"""Converts an MCP server's answer to a return value: text stays text, everything else becomes a file (MOD-6)."""
 
 import base64
 import binascii
@@ -40,23 +40,23 @@ Block = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResou
 
 
 def produced(module: str, result: CallToolResult, workspace: Workspace) -> Any:
-    """The value and the message of an answer. Blocks: files are written. Raises OSError as the workspace does."""
+    """Return the value and the message of an answer. Blocks, because files are written. OSError propagates."""
     files: list[str] = []
     lines = [_line(module, block, workspace, files) for block in result.content]
     text = "\n".join(line for line in lines if line)
     value = result.structured_content if result.structured_content is not None else text
     if not text:
-        return value  # its text is then made of it
+        return value  # its text is derived from it
     return Produced(value, text, tuple(f"created:{path}" for path in files))
 
 
 def text_of(content: Sequence[Block]) -> str:
-    """The text alone: of an answer that says what went wrong."""
+    """Return the text of an error answer."""
     return "\n".join(block.text for block in content if isinstance(block, TextContent)).strip()
 
 
 def _line(module: str, block: Block, workspace: Workspace, files: list[str]) -> str:
-    """What the model reads of one block; `files` grows by what was written."""
+    """Return the text of one block for the model. Written files are added to `files`."""
     if isinstance(block, TextContent):
         return block.text
     if isinstance(block, ImageContent | AudioContent):
@@ -70,14 +70,14 @@ def _line(module: str, block: Block, workspace: Workspace, files: list[str]) -> 
 
 
 def _saved(module: str, data: str, media_type: str, workspace: Workspace, files: list[str]) -> str:
-    """Write the bytes under a name of ours: their digest, so that the same picture twice is one file."""
+    """Write the bytes to a file named by their digest, so that equal content is stored once."""
     kind = one_line(media_type, 60) or "data"
     try:
         raw = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
-        return f"[{kind} that is not base64, left out]"
+        return f"[{kind} that is not valid base64, omitted]"
     if len(files) >= MOST_FILES:
-        return f"[{kind}, {len(raw):,} bytes, left out: more than {MOST_FILES} files in one answer]"
+        return f"[{kind}, {len(raw):,} bytes, omitted: more than {MOST_FILES} files in one answer]"
     path = f"{FOLDER}/{module}/{hashlib.sha256(raw).hexdigest()[:16]}.{_ENDINGS.get(media_type, 'bin')}"
     workspace.write(path, raw)
     files.append(path)

@@ -1,4 +1,4 @@
-"""An MCP server reached over streamable HTTP: the SDK's transport on a client of ours, which bounds what comes back."""
+"""Connects to an MCP server over streamable HTTP: the SDK's transport with a client that limits response sizes."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -9,13 +9,13 @@ from mcp.client.streamable_http import streamable_http_client
 from engine.remote.mcp_process import MOST_LINE
 
 CONNECT_S = 10.0
-STREAM_S = 3600.0  # of silence on a stream of events; a call has a deadline of its own
+STREAM_S = 3600.0  # of silence on an event stream; calls have their own deadline
 
 
 class Bounded(httpx2.AsyncHTTPTransport):
-    """Breaks off a body that is larger than a message may be. A stream of events is bounded by the SDK, each event.
+    """Aborts a body that is larger than a message may be. The SDK limits the events of an event stream.
 
-    status: of the last answer, 0 before there was one; the SDK does not say it of a failure.
+    status: of the last response, 0 before the first one; the SDK does not expose it on failure.
     """
 
     status = 0
@@ -47,7 +47,7 @@ class _Counted(httpx2.AsyncByteStream):
 
 @asynccontextmanager
 async def http_streams(url: str, headers: Mapping[str, str], transport: Bounded) -> AsyncIterator[object]:
-    """The SDK's streams to the server at `url`: directly, whatever proxies the environment names."""
+    """Open the SDK's streams to the server at `url`, ignoring proxies of the environment."""
     timeout = httpx2.Timeout(CONNECT_S, read=STREAM_S)
     sent = {"accept-encoding": "identity", **headers}
     client = httpx2.AsyncClient(transport=transport, headers=sent, timeout=timeout, trust_env=False)

@@ -1,4 +1,4 @@
-"""`McpModule`: an MCP server as a module (MOD-6), by the official SDK's client: a command, or a streamable HTTP URL."""
+"""`McpModule`: an MCP server as a module (MOD-6), through the official SDK: a command, or a streamable HTTP URL."""
 
 import asyncio
 import json
@@ -36,15 +36,15 @@ from engine.remote.text import clean, first_of, one_line
 
 MOST_PAGES = 32
 _ANSWER: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(CallToolResult | InputRequiredResult)
-_SESSION_GONE = "Session terminated"  # the SDK's words for a 404 in a session: the server was started anew
+_SESSION_GONE = "Session terminated"  # the SDK's message for a 404 in a session: the server was restarted
 _PASSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True)
 class McpServer:
-    """Where an MCP server is, and how it is treated: a command, or else a URL with headers.
+    """The configuration of an MCP server: a command, or a URL with headers.
 
-    trusted: its hints are believed (`engine.remote.mcp_tools`). permission: what its tools take of a user.
+    trusted: believe its hints (`engine.remote.mcp_tools`). permission: required of users for its tools.
     """
 
     command: Command | None = None
@@ -56,7 +56,7 @@ class McpServer:
 
 
 class McpModule:
-    """One MCP server. Nothing is started before its tools are needed."""
+    """One MCP server. It is started when its tools are first needed."""
 
     def __init__(self, name: str, server: McpServer, clock: Clock) -> None:
         self._name = name
@@ -87,7 +87,11 @@ class McpModule:
         return digest(["mcp", self._name, *place])
 
     async def fetch(self) -> Any:
-        """Its list of tools, all pages. Raises ManifestError, ToolFailure and MCPError."""
+        """Fetch all pages of its list of tools. ToolFailure and MCPError propagate.
+
+        Raises:
+            ManifestError: The list is invalid or too large.
+        """
         client = await self._client()
         listed: list[dict[str, Any]] = []
         size = 0
@@ -96,13 +100,13 @@ class McpModule:
             try:
                 page = await client.session.list_tools(params=PaginatedRequestParams(cursor=cursor))
             except ValidationError as error:
-                raise ManifestError(f"its list of tools cannot be used: {error.error_count()} faults") from error
+                raise ManifestError(f"its list of tools is invalid: {error.error_count()} errors") from error
             except MCPError as error:
                 self._drop_if_gone(error)
                 raise
             if len(listed) + len(page.tools) > MOST_TOOLS:
                 raise ManifestError(f"it lists more than {MOST_TOOLS} tools")
-            for tool in await asyncio.to_thread(kept_of, page.tools):  # what a page has beyond that is let go
+            for tool in await asyncio.to_thread(kept_of, page.tools):  # everything else on a page is dropped
                 size += len(json.dumps(tool))
                 if size > LISTING_BYTES:
                     raise ManifestError(f"its list of tools is larger than {LISTING_BYTES >> 20} MiB")
@@ -120,7 +124,11 @@ class McpModule:
         )
 
     async def run(self, spec: ToolSpec, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
-        """One attempt; a cancellation is passed on to the server. Raises ToolFailure."""
+        """Make one attempt. A cancellation is forwarded to the server.
+
+        Raises:
+            ToolFailure: The call failed.
+        """
         _, tool = split_name(spec.name)
         asked = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=dict(arguments)))
         started = False
@@ -132,7 +140,7 @@ class McpModule:
             async with asyncio.timeout(self._server.timeout_s):
                 client = await self._client()
                 started = True
-                # Not `call_tool`: it checks the answer against the server's own output schema, whose patterns may hang.
+                # Not `call_tool`, which validates against the server's output schema, whose patterns may hang.
                 result = await client.session.send_request(asked, _ANSWER, progress_callback=told)
         except TimeoutError as error:
             raise ToolFailure(
@@ -146,9 +154,9 @@ class McpModule:
         except MCPError as error:
             raise self._failure(error) from error
         except ValidationError as error:
-            raise _failed("the answer is not of the protocol", FailureClass.DIAGNOSTIC, "bad_response") from error
+            raise _failed("the answer violates the protocol", FailureClass.DIAGNOSTIC, "bad_response") from error
         if isinstance(result, InputRequiredResult):
-            raise _failed("the server asks its user something, which cannot be passed on", FailureClass.FATAL, "asks")
+            raise _failed("the server asks the user a question, which is not supported", FailureClass.FATAL, "asks")
         if result.is_error:
             said = clean(text_of(result.content), ERROR_BYTES)
             raise ToolFailure(said or "Tool execution error: no reason was given")
@@ -186,10 +194,10 @@ class McpModule:
         return gone
 
     def _failure(self, error: MCPError) -> ToolFailure:
-        """Over HTTP the SDK keeps the status to itself; the last one our transport saw is taken for it."""
+        """Return the failure. Over HTTP the SDK hides the status, so the last one seen by our transport is used."""
         status = self._http.status if self._http is not None else 0
         if self._drop_if_gone(error):
-            # A server that does not know the session has not looked at the call.
+            # A server that does not know the session has not processed the call.
             unknown_session = _SESSION_GONE in error.message
             return _failed(first_of(error), FailureClass.RETRYABLE, "unreachable", may_have_started=not unknown_session)
         if status in DENIED:

@@ -1,7 +1,7 @@
-"""An MCP server as a process of its own, spoken to on stdin and stdout, as a transport for the SDK's client.
+"""Runs an MCP server as a process that speaks on stdin and stdout, as a transport for the SDK's client.
 
-The SDK's own `stdio_client` keeps a line of any length, and leaves stderr to a file; here both are bounded. The program
-is the operator's, out of the configuration, so it runs unboxed; it gets an environment of its own, without our keys.
+The SDK's `stdio_client` buffers lines of any length and leaves stderr to a file; here both are bounded. The program is
+configured by the operator, so it runs unboxed, with an environment of its own that does not contain our keys.
 """
 
 import asyncio
@@ -22,8 +22,8 @@ from engine.remote.module import log
 from engine.remote.text import one_line
 
 MOST_LINE = 16 << 20  # bytes of one message
-MOST_LOGGED = 200  # lines of stderr of one process; the rest is read and dropped
-GRACE_S = 2.0  # to end by itself once its stdin is closed, and again after SIGTERM
+MOST_LOGGED = 200  # stderr lines logged per process; the rest is read and dropped
+GRACE_S = 2.0  # to exit after its stdin is closed, and again after SIGTERM
 POLL_S = 0.01
 PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR")
 
@@ -32,7 +32,7 @@ Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObj
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A program to start. env: on top of the few variables that are passed on (`PASSED_ON`)."""
+    """A program to start. env: added to the few variables that are passed on (`PASSED_ON`)."""
 
     command: str
     args: Sequence[str] = ()
@@ -45,9 +45,10 @@ class Command:
 
 @asynccontextmanager
 async def process_streams(name: str, command: Command, ended: Callable[[], None]) -> AsyncIterator[Streams]:
-    """Start the program; at the end it and its process group are gone. ended: called when it ends before.
+    """Start the program; on exit, end it and its process group. ended: called if it ends earlier.
 
-    Raises OSError when it cannot be started.
+    Raises:
+        OSError: It cannot be started.
     """
     process = await asyncio.create_subprocess_exec(
         command.command,
@@ -58,7 +59,7 @@ async def process_streams(name: str, command: Command, ended: Callable[[], None]
         env=command.environment(),
         cwd=command.cwd,
         limit=MOST_LINE,
-        start_new_session=True,  # its group is its own, so that all of it can be ended
+        start_new_session=True,  # in its own process group, so that all of it can be killed
     )
     to_us, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     sent, from_us = anyio.create_memory_object_stream[SessionMessage](0)
@@ -70,7 +71,7 @@ async def process_streams(name: str, command: Command, ended: Callable[[], None]
     try:
         yield received, sent
     finally:
-        with anyio.CancelScope(shield=True):  # whoever is cancelled, no process is left behind
+        with anyio.CancelScope(shield=True):  # leave no process behind on cancellation
             await _end(process)
             for task in tasks:
                 task.cancel()
@@ -85,15 +86,15 @@ async def _receive(
     to_us: MemoryObjectSendStream[SessionMessage | Exception],
     ended: Callable[[], None],
 ) -> None:
-    """One message a line. Whatever ends this ends the connection."""
+    """Read one message per line. The end of this ends the connection."""
     assert process.stdout is not None  # noqa: S101 -- for the type checker: it is a pipe
     with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         async with to_us:
             try:
                 while line := await process.stdout.readline():
                     await to_us.send(_parsed(name, line))
-            except ValueError:  # asyncio's word for a line that is too long
-                log.warning("module=%s: a message of over %d MiB; the connection is ended.", name, MOST_LINE >> 20)
+            except ValueError:  # raised by asyncio for a line that is too long
+                log.warning("module=%s: a message exceeds %d MiB; the connection is closed.", name, MOST_LINE >> 20)
     ended()
 
 
@@ -101,20 +102,20 @@ def _parsed(name: str, line: bytes) -> SessionMessage | Exception:
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:
-        log.warning("module=%s: a line on stdout is no message: %s", name, one_line(line.decode("utf-8", "replace")))
+        log.warning("module=%s: a line on stdout is not a message: %s", name, one_line(line.decode("utf-8", "replace")))
         return error
 
 
 async def _send(process: asyncio.subprocess.Process, from_us: MemoryObjectReceiveStream[SessionMessage]) -> None:
     assert process.stdin is not None  # noqa: S101 -- for the type checker: it is a pipe
-    with contextlib.suppress(OSError):  # it ended; the receiver sees that too
+    with contextlib.suppress(OSError):  # it has ended; the receiver notices that, too
         async for each in from_us:
             process.stdin.write(each.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
             await process.stdin.drain()
 
 
 async def _log(name: str, process: asyncio.subprocess.Process) -> None:
-    """What it says on stderr, line by line, while that is little; all of it is read, so that it never waits for us."""
+    """Log a limited number of stderr lines. All of it is read, so that the process never blocks on it."""
     assert process.stderr is not None  # noqa: S101 -- for the type checker: it is a pipe
     logged, rest = 0, b""
     while chunk := await process.stderr.read(64 * 1024):
@@ -126,21 +127,21 @@ async def _log(name: str, process: asyncio.subprocess.Process) -> None:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """As the protocol has it: close its stdin, wait, SIGTERM, wait, SIGKILL; the last two for its whole group."""
+    """End the process as the protocol specifies: close stdin, wait, SIGTERM, wait, SIGKILL; signals go to its group."""
     assert process.stdin is not None  # noqa: S101 -- for the type checker: it is a pipe
     process.stdin.close()
     for number in (signal.SIGTERM, signal.SIGKILL):
         if not await _exited(process):
             _signal(process, number)
     if not await _exited(process):
-        log.warning("The process %d of an MCP server does not end, although it was killed.", process.pid)
-    _signal(process, signal.SIGKILL)  # what it started and left
-    # What left the group may hold the pipes open; nothing public closes our ends.
+        log.warning("The process %d of an MCP server did not end after SIGKILL.", process.pid)
+    _signal(process, signal.SIGKILL)  # processes that it started and left
+    # Processes outside the group may hold the pipes open, and no public API closes our ends.
     process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
 
 
 async def _exited(process: asyncio.subprocess.Process) -> bool:
-    """Whether it exits within the grace. Not by `process.wait`, which waits for everybody who holds its pipes, too."""
+    """Whether it exits within the grace period. `process.wait` would also wait for everyone who holds its pipes."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(GRACE_S):
             while process.returncode is None:  # noqa: ASYNC110 -- there is no event for it

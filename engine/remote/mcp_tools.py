@@ -1,7 +1,7 @@
-"""What an MCP server lists, as tools of ours (MOD-6).
+"""Converts the list of an MCP server to tools (MOD-6).
 
-Its hints are its own word. They are believed where they make us more careful, and no further, since a server that
-wanted to could call anything harmless; `trusted` is the operator's word for a server that may be believed.
+A server's hints are not verified. They are believed only where they make the engine stricter, since a malicious server
+could call anything harmless; `trusted` is the operator's statement that a server may be believed.
 """
 
 import re
@@ -17,13 +17,13 @@ from engine.remote.schemas import SchemaError, usable_schema
 from engine.remote.text import clean, one_line
 
 MOST_TOOLS = 256
-LISTING_BYTES = 1 << 20  # of all that is kept of one server, as JSON; well within what a cache takes
+LISTING_BYTES = 1 << 20  # of everything kept of one server, as JSON; well below the cache's limit
 DESCRIPTION = 4_000
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 class Hints(BaseModel):
-    """Of one tool, as the protocol names them; None where the server says nothing."""
+    """The hints of one tool, named as in the protocol; None where the server says nothing."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
@@ -32,7 +32,7 @@ class Hints(BaseModel):
     idempotent: Annotated[bool | None, Field(alias="idempotentHint")] = None
 
     def annotations(self, *, trusted: bool) -> Annotations:
-        """The protocol takes silence for destructive, and so do we for whoever is not trusted."""
+        """Derive annotations. Missing hints, and those of untrusted servers, count as destructive (the default)."""
         if not trusted:
             return Annotations(destructive=True)
         read_only = self.read_only is True
@@ -44,7 +44,7 @@ class Hints(BaseModel):
 
 
 class Listed(BaseModel):
-    """One tool, as it is kept in the cache: of `tools/list` what we use."""
+    """One tool as stored in the cache: the parts of `tools/list` that are used."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
@@ -52,11 +52,11 @@ class Listed(BaseModel):
     description: str | None = None
     input_schema: Annotated[dict[str, Any], Field(alias="inputSchema")]
     annotations: Hints | None = None
-    left_out: Annotated[str, Field(alias="leftOut")] = ""  # why its schema was not kept
+    left_out: Annotated[str, Field(alias="leftOut")] = ""  # why its schema was dropped
 
 
 class McpToolList(BaseModel):
-    """The manifest of an MCP server: made by us of its answers, and so kept."""
+    """The manifest of an MCP server, created from its answers and stored in the cache."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
@@ -65,19 +65,19 @@ class McpToolList(BaseModel):
 
 
 def kept_of(tools: list[Tool]) -> list[dict[str, Any]]:
-    """What is kept of tools as a server lists them: what we use, cut to what can be used."""
+    """Return the used parts of the listed tools, shortened to their limits."""
     return [_kept(each) for each in tools]
 
 
 def listing_of(kept: list[dict[str, Any]], instructions: str | None) -> dict[str, Any]:
-    """The manifest of what a server listed."""
+    """Create the manifest of the listed tools."""
     return {"description": (instructions or "")[: 2 * DESCRIPTION], "tools": kept}
 
 
 def _kept(tool: Tool) -> dict[str, Any]:
     hints = {"read_only_hint", "destructive_hint", "idempotent_hint"}
     kept: dict[str, Any] = {
-        "name": tool.name[: 2 * LONGEST_TOOL_NAME],  # one that is too long stays so, and is left out for it
+        "name": tool.name[: 2 * LONGEST_TOOL_NAME],  # a name that is too long stays so, and is rejected later
         "description": (tool.description or "")[: 2 * DESCRIPTION],
         "inputSchema": tool.input_schema,
     }
@@ -89,23 +89,27 @@ def _kept(tool: Tool) -> dict[str, Any]:
 
 
 def read_listing(module: str, manifest: Any, *, timeout_s: float, permission: PermissionLevel, trusted: bool) -> Offer:
-    """What a server offers. A tool that cannot be used is left out alone. Raises ManifestError."""
+    """Read the tools of a server. Unusable tools are skipped.
+
+    Raises:
+        ManifestError: The list is invalid.
+    """
     try:
         listing = McpToolList.model_validate(manifest)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise ManifestError(one_line(f"its list of tools cannot be used: {place}: {first['msg']}")) from error
+        raise ManifestError(one_line(f"its list of tools is invalid: {place}: {first['msg']}")) from error
     specs: dict[str, ToolSpec] = {}
     dropped: dict[str, str] = {}
     for tool in sorted(listing.tools, key=lambda each: each.name):
         name = f"{module}.{tool.name}"
         if not _NAME.fullmatch(tool.name) or len(name) > LONGEST_TOOL_NAME:
-            dropped[one_line(name, LONGEST_TOOL_NAME)] = "its name cannot be a tool's"
+            dropped[one_line(name, LONGEST_TOOL_NAME)] = "its name is not a valid tool name"
         elif tool.left_out:
             dropped[name] = one_line(tool.left_out)
         elif name in specs:
-            dropped[name] = "it is listed twice; the first one counts"
+            dropped[name] = "duplicate name; the first one is used"
         else:
             try:
                 schema = usable_schema(tool.input_schema)

@@ -1,4 +1,4 @@
-"""`RemoteModule`: one place elsewhere that has tools, whatever it speaks. `Modules` makes one source of them all."""
+"""`RemoteModule`: a remote provider of tools, with any protocol. `Modules` combines them to one source."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -16,12 +16,12 @@ LONGEST_TOOL_NAME = 128
 
 
 class ManifestError(Exception):
-    """What a module says of itself cannot be used; one line why. Nothing of it was taken."""
+    """A module's manifest is invalid; the message is one line. None of it was used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a manifest comes to. dropped: names of tools left out, with the reason."""
+    """The content of a manifest. dropped: names of skipped tools, with the reason."""
 
     description: str
     specs: tuple[ToolSpec, ...]
@@ -29,7 +29,7 @@ class Offer:
 
 
 class RemoteModule(Protocol):
-    """A module as it is configured. Nothing is asked and nothing is started before it is needed."""
+    """A configured module. Nothing is requested or started before it is needed."""
 
     @property
     def name(self) -> str: ...
@@ -39,28 +39,36 @@ class RemoteModule(Protocol):
 
     @property
     def where(self) -> str:
-        """Its URL without credentials, or its command: for people."""
+        """Its URL without credentials, or its command, for people."""
         ...
 
     @property
     def identity(self) -> str:
-        """A digest of where it is: a cached manifest of another place is not its own."""
+        """A digest of its location, which a cached manifest must match."""
         ...
 
     async def fetch(self) -> Any:
-        """Its manifest as JSON, as it was sent. Raises ManifestError for what is none, else why there was no answer."""
+        """Fetch its manifest as JSON. Errors of the connection propagate.
+
+        Raises:
+            ManifestError: It is not a manifest.
+        """
         ...
 
     def read(self, manifest: Any) -> Offer:
-        """What a manifest, just fetched or from a cache, offers. Blocks for milliseconds. Raises ManifestError."""
+        """Read a fetched or cached manifest. Blocks for milliseconds.
+
+        Raises:
+            ManifestError: It is invalid.
+        """
         ...
 
     async def run(self, spec: ToolSpec, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
-        """Call one of its tools, once. Raises what `engine.recovery` can classify."""
+        """Call one of its tools, once. Raises exceptions that `engine.recovery` can classify."""
         ...
 
     def watch(self, changed: Callable[[], None]) -> None:
-        """Call back whenever the module says by itself that its tools changed."""
+        """Register a callback for notifications that its tools changed."""
         ...
 
     async def aclose(self) -> None: ...
@@ -78,7 +86,11 @@ class RemoteTool:
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Module and tool of a full name, split at the first dot only. Raises ToolFailure for what is no such name."""
+    """Split a full name at the first dot into module and tool.
+
+    Raises:
+        ToolFailure: It is not a full name.
+    """
     module, _, tool = name.partition(".")
     if not module or not tool:
         raise refusal(f"Invalid tool name format: {name}. Expected 'module.tool_name'.", "invalid_tool_name")

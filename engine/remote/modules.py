@@ -1,9 +1,9 @@
-"""`Modules`: tools that live elsewhere, as one source (MOD-2, MOD-3). Who is asked for its manifest, and when.
+"""`Modules`: remote tools as one source (MOD-2, MOD-3). Decides which module is asked for its manifest, and when.
 
-Nobody is asked before something needs it. A list of tools waits for modules of which nothing is known, but no longer
-than `PATIENCE_S` from when they were asked; whoever answers later is on the next list, and whoever listens is told. A
-call waits for its own module alone. A module that did not answer is left in peace for a while, and keeps the tools of
-its last manifest.
+Modules are asked when something needs them. A list of tools waits for modules of which nothing is known, at most
+`PATIENCE_S` from when they were asked; later answers appear in the next list, and subscribers are notified. A call only
+waits for its own module. A module that did not answer is not asked again for a while, and keeps the tools of its last
+manifest.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ from engine.remote.text import first_of, one_line
 
 DISCOVERY_S = 10.0  # for one module
 PATIENCE_S = 2.0  # of a list
-BURST_S = 0.2  # changes a module tells of within this are one
+BURST_S = 0.2  # notifications of a module within this time are combined
 
 
 class Modules:
-    """The configured modules. Their tools are called ``module.tool``. For one event loop."""
+    """The configured modules. Their tools are named ``module.tool``. For one event loop."""
 
     def __init__(
         self,
@@ -38,8 +38,11 @@ class Modules:
         generation: Callable[[], int],
         ttl_s: float = TTL_S,
     ) -> None:
-        """changed: told a module and every tool of it, with a digest, when these may have changed; it may block.
-        generation: another number when a process on this home changed its tools; then the cache is looked at again.
+        """Create the source.
+
+        changed: called with a module and all its tools, with digests, when these may have changed; it may block.
+        generation: returns a number that changes when a process on this home changed its tools; the cache is then read
+            again.
         """
         self._catalogue = Catalogue(modules, clock, ttl_s)
         self._cache = cache
@@ -62,17 +65,19 @@ class Modules:
         return "modules"
 
     def states(self) -> list[ModuleState]:
-        """What is known of every configured module, by name. Asks nobody."""
+        """Return the state of every configured module, by name, without asking any."""
         return self._catalogue.states()
 
     async def refresh(self, names: Iterable[str] | None = None) -> list[ModuleState]:
-        """Ask modules for their manifests, all at the same time; all of them when no names are given (MOD-2).
+        """Ask modules concurrently for their manifests, by default all of them (MOD-2), and return their states.
 
-        Returns the states of those asked. One that fails keeps what is cached of it. Raises ToolFailure for a name that
-        is not configured.
+        A module that fails keeps its cached manifest.
+
+        Raises:
+            ToolFailure: A name is not configured.
         """
         asked = self._catalogue.names if names is None else sorted(set(names))
-        for name in asked:  # an operator asks this, and may know what is configured
+        for name in asked:  # called by operators, who may see what is configured
             if name not in self._catalogue:
                 configured = ", ".join(self._catalogue.names[:20]) or "none"
                 raise refusal(f"Unknown module: {one_line(name, 64)}. Configured: {configured}.", "unknown_module")
@@ -82,11 +87,11 @@ class Modules:
         return [self._catalogue.state(name) for name in asked]
 
     async def discover_all(self) -> list[ModuleState]:
-        """`refresh` of all."""
+        """Refresh all modules."""
         return await self.refresh()
 
     async def load(self) -> None:
-        """Take what is cached, when that was not done yet or another process changed something."""
+        """Load the cache, unless that is done and no other process changed anything."""
         if not self._catalogue.names or self._generation() == self._seen:
             return
         async with self._loading:
@@ -97,7 +102,7 @@ class Modules:
             self._seen = now
 
     async def tools(self, turn: Turn) -> Sequence[Tool]:
-        """What the modules of this turn offer."""
+        """Return the tools of the turn's modules."""
         if not self._catalogue.names:
             return ()
         await self.load()
@@ -107,12 +112,15 @@ class Modules:
         return tools if turn.modules is None else [tool for tool in tools if tool.module.name in turn.modules]
 
     async def find(self, name: str) -> Tool | None:
-        """The tool of this full name; None when its module has none. Raises ToolFailure for one of no module, and of a
-        module of which nothing is known because it does not answer."""
+        """Return the tool of this full name, or None if its module has none.
+
+        Raises:
+            ToolFailure: There is no such module, or nothing is known of it because it does not answer.
+        """
         if "." not in name or not self._catalogue.names:
             return None
         module, _ = split_name(name)
-        if module not in self._catalogue:  # who calls may be anybody, and is not told what is configured
+        if module not in self._catalogue:  # callers must not learn what is configured
             raise refusal(f"Unknown module: {one_line(module, 64)}", "unknown_module")
         await self.load()
         if self._catalogue.due(module):
@@ -122,7 +130,7 @@ class Modules:
         return self._catalogue.tool(module, name)
 
     async def aclose(self) -> None:
-        """End what still waits, connections and processes."""
+        """Close connections and processes, and cancel pending tasks."""
         waiting = [*self._asking.values(), *self._announced.values()]
         for task in waiting:
             task.cancel()
@@ -136,14 +144,14 @@ class Modules:
         await self._cache.aclose()
 
     async def _wait_a_little(self, names: Sequence[str]) -> None:
-        """Ask these, and wait until each has answered or had its time, which began when it was first asked."""
+        """Ask these modules, and wait until each has answered or its time since the first request is over."""
         asked = [self._ask(name) for name in names]
         left = max((self._began[name] + PATIENCE_S for name in names), default=0.0) - asyncio.get_running_loop().time()
         if asked and left > 0:
             await asyncio.wait(asked, timeout=left)
 
     def _ask(self, name: str) -> "asyncio.Task[None]":
-        """The question to a module that is under way, or a new one. Its task never fails, and outlives who waits."""
+        """Return the running or a new request to a module. Its task never fails, and outlives its waiters."""
         task = self._asking.get(name)
         if task is None:
             task = self._asking[name] = asyncio.create_task(self._fetch(name))
@@ -162,11 +170,11 @@ class Modules:
             self._failed(name, "module_manifest_error", one_line(str(error)))
         except TimeoutError:
             self._failed(name, "module_unreachable", f"no manifest within {DISCOVERY_S:g} s")
-        except Exception as error:  # noqa: BLE001 -- whatever keeps one module away, the others and the turn go on
+        except Exception as error:  # noqa: BLE001 -- errors of one module must not affect the others or the turn
             denied = isinstance(error, ToolFailure) and error.failure_class is FailureClass.FATAL
-            # What a caller is told of a connection that failed leaves out why; the state and the log do not.
+            # Callers do not learn why a connection failed; the state and the log say it.
             why = error.__cause__ if isinstance(error, ToolFailure) and not denied else None
-            event = "module_manifest_error" if denied else "module_unreachable"  # a denial is an answer, too
+            event = "module_manifest_error" if denied else "module_unreachable"  # a denial is also an answer
             self._failed(name, event, first_of(why or error), denied=denied)
         else:
             took_ms = (self._clock.monotonic() - began) * 1000
@@ -180,14 +188,14 @@ class Modules:
         log.warning("%s module=%s error=%s", event, name, error)
 
     async def _keep(self, name: str, cached: Cached) -> None:
-        """Never fails: what was fetched counts, whether it can be kept or not."""
+        """Store the manifest in the cache. Never fails: the manifest is used even if it cannot be stored."""
         try:
             await self._cache.save(name, cached, self._ttl_s)
         except Exception as error:  # noqa: BLE001 -- see above
-            log.warning("The manifest of the module %s is not kept: %s.", name, first_of(error))
+            log.warning("The manifest of the module %s could not be stored: %s.", name, first_of(error))
 
     async def _take_cached(self, name: str) -> None:
-        """Never fails: what is cached of one module must not cost the others."""
+        """Load the cached manifest of one module. Never fails, so that it cannot affect the others."""
         try:
             cached = await self._cache.load(name)
             if cached is None or not self._catalogue.newer(name, cached):
@@ -200,20 +208,20 @@ class Modules:
             await self._tell(name)
 
     async def _tell(self, name: str) -> None:
-        """Tell which tools a module has, if that is not what was told last."""
+        """Publish which tools a module has, if that changed since the last time."""
         async with self._telling:
             try:
                 truth = self._catalogue.truth(name)
                 if truth == self._told.get(name):
                     return
                 await asyncio.to_thread(self._changed, name, truth)
-            except Exception as error:  # noqa: BLE001 -- a store that is busy must not cost the tools
-                log.warning("The change of the tools of the module %s could not be told: %s", name, error)
+            except Exception as error:  # noqa: BLE001 -- the tools stay usable when the store is busy
+                log.warning("The changed tools of the module %s could not be published: %s", name, error)
             else:
                 self._told[name] = truth
 
     def _announce(self, name: str) -> None:
-        """A module said that its tools changed: ask it, once for a burst of such news."""
+        """Handle a notification that a module's tools changed: ask it, once per burst of notifications."""
         if name not in self._announced:
             task = self._announced[name] = asyncio.create_task(self._ask_soon(name))
             task.add_done_callback(lambda _: self._announced.pop(name, None))
@@ -221,6 +229,6 @@ class Modules:
     async def _ask_soon(self, name: str) -> None:
         await asyncio.sleep(BURST_S)
         under_way = self._asking.get(name)
-        if under_way is not None:  # it may have been asked before it changed
+        if under_way is not None:  # that request may have started before the change
             await asyncio.wait([under_way])
         await asyncio.wait([self._ask(name)])

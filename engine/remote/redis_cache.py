@@ -1,8 +1,7 @@
 """`RedisCache`: manifests in a Redis that several machines share (MOD-3).
 
-The value of `module_manifest:{name}` is the manifest as JSON and nothing else, so that other programs can read what we
-write, and we what they write. Where an entry of ours was fetched, and when, is in a second key beside it, which counts
-only as long as it belongs to that very value.
+The value of `module_manifest:{name}` is the manifest as JSON and nothing else, so that other programs can share the
+cache. The source and time of our own entries are stored in a second key, which is valid only for that very value.
 """
 
 import hashlib
@@ -23,10 +22,14 @@ _log = logging.getLogger("knackbox.modules")
 
 
 class RedisCache:
-    """Manifests in a Redis, which forgets each when its time is over."""
+    """Stores manifests in Redis, which expires them."""
 
     def __init__(self, url: str, clock: Clock, ttl_s: float) -> None:
-        """ttl_s: the life of a manifest. Connects at first use. Raises ConfigError for what is no URL of a Redis."""
+        """Create the cache. It connects on first use. ttl_s: the lifetime of a manifest.
+
+        Raises:
+            ConfigError: The URL is not a Redis URL.
+        """
         self._clock = clock
         self._ttl_s = ttl_s
         try:
@@ -36,7 +39,7 @@ class RedisCache:
 
     async def load(self, name: str) -> Cached | None:
         try:
-            # One byte more than is taken, so that what is too large is known without being read.
+            # One byte more than the limit, so that oversized values are detected without reading them.
             data = _bytes(await self._redis.getrange(_key(name), 0, MOST_BYTES))
             if not data:
                 return None
@@ -46,12 +49,12 @@ class RedisCache:
             ours = _from_us(data, source)
             return ours if ours is not None else await self._from_others(name, data)
         except Exception as error:  # noqa: BLE001 -- see ManifestCache
-            _log.warning("Redis gave no usable manifest of the module %s: %s.", name, error)
+            _log.warning("Redis returned no valid manifest of the module %s: %s.", name, error)
             return None
 
     async def save(self, name: str, cached: Cached, ttl_s: float) -> None:
         try:
-            cached.encoded()  # raises what it must, so that nothing is stored that cannot be read again
+            cached.encoded()  # validates, so that nothing unreadable is stored
             data = json.dumps(cached.manifest).encode()
             source = {
                 "identity": cached.identity,
@@ -64,15 +67,16 @@ class RedisCache:
                 both.set(_source_key(name), json.dumps(source), px=milliseconds)
                 await both.execute()
         except Exception as error:  # noqa: BLE001 -- see ManifestCache
-            _log.warning("Redis did not take the manifest of the module %s: %s.", name, error)
+            _log.warning("The manifest of the module %s could not be stored in Redis: %s.", name, error)
 
     async def aclose(self) -> None:
         await self._redis.aclose()
 
     async def _from_others(self, name: str, data: bytes) -> Cached:
-        """An entry that another program wrote. It is as old as the time it has left says; one without an end is new.
+        """Read an entry of another program. Its expiry gives its age; without one it is new.
 
-        Raises ValueError.
+        Raises:
+            ValueError: It is invalid.
         """
         left_ms = await self._redis.pttl(_key(name))
         age_s = max(self._ttl_s - left_ms / 1000, 0.0) if left_ms >= 0 else 0.0
@@ -81,7 +85,7 @@ class RedisCache:
 
 
 def _from_us(data: bytes, source: bytes) -> Cached | None:
-    """An entry with the record that we keep beside it; None where that is missing, or of another value."""
+    """Read an entry with its record; None if the record is missing or belongs to another value."""
     try:
         said = read_json(source)
         if said["sha256"] != hashlib.sha256(data).hexdigest():

@@ -1,4 +1,4 @@
-"""Whether the parameter schema of a foreign tool can be used: bounded, and compiled as the pipeline compiles it."""
+"""Checks that the parameter schema of a remote tool is bounded and compiles as in the pipeline."""
 
 from typing import Any
 
@@ -6,16 +6,20 @@ import jsonschema_rs
 
 from engine.formats.bounded_schema import schema_problem
 
-# As `engine.dispatch.validate` has them: linear-time patterns, and nothing is ever fetched.
+# As in `engine.dispatch.validate`: linear-time patterns, and no remote references.
 _PATTERNS = jsonschema_rs.RegexOptions(size_limit=10 << 20)
 
 
 class SchemaError(ValueError):
-    """Why a schema cannot be used, one line."""
+    """A schema is unusable. The message is one line."""
 
 
 def usable_schema(schema: Any) -> dict[str, Any]:
-    """The schema as one of an arguments object. Raises SchemaError."""
+    """Return the schema as that of an arguments object.
+
+    Raises:
+        SchemaError: It is unusable.
+    """
     if not isinstance(schema, dict):
         raise SchemaError(f"its parameters are {type(schema).__name__}, not a JSON Schema object")
     whole = {"type": "object", **schema}

@@ -1,4 +1,4 @@
-"""`ModuleState`: what is known of one module: where it is, what it offers, whether it answered."""
+"""`ModuleState`: the location, tools and reachability of one module."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -8,11 +8,12 @@ Kind = Literal["http", "mcp"]
 
 @dataclass(frozen=True, slots=True)
 class ModuleState:
-    """One configured module.
+    """The state of one configured module.
 
     where: its URL (without credentials) or its command. tools: full names, sorted. reachable: whether it answered when
-    it was last asked; None when it was not asked yet. error: why not, one line. refreshed_at: when its manifest was
-    fetched, UTC, ISO 8601; "" when there is none. left_out: tools of the manifest that cannot be used, each with why.
+        it
+    was last asked; None if it was not asked yet. error: why not, one line. refreshed_at: when its manifest was fetched,
+    UTC, ISO 8601; "" without one. left_out: skipped tools of the manifest, each with the reason.
     """
 
     name: str

@@ -1,15 +1,17 @@
-"""Text from elsewhere, made fit to be shown: bounded, and without what a terminal obeys or nobody can see."""
+"""Makes foreign text safe to show: limits its length, and removes control and invisible characters."""
 
 
 def clean(text: str, limit: int) -> str:
-    """At most `limit` characters. Control characters, and invisible ones that could carry words only a model reads
-    (Unicode's format and private characters), are left out; line ends and tabs stay."""
+    """Return at most `limit` characters without control and invisible characters; line ends and tabs stay.
+
+    Invisible are Unicode's format and private-use characters, which could carry text that only a model reads.
+    """
     kept = "".join(each for each in text[: 4 * limit] if each.isprintable() or each in "\n\t").strip()
     return kept if len(kept) <= limit else f"{kept[: limit - 1]}…"
 
 
 def first_of(error: BaseException) -> str:
-    """What an error says, in one line; of a group, as tasks raise them, the first one's."""
+    """Return an error's text in one line; for an exception group, that of the first one."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return one_line(str(error)) or type(error).__name__

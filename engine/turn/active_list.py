@@ -1,7 +1,7 @@
-"""`active_list`: the tools of one turn, in one order that does not change from turn to turn.
+"""`active_list`: the tools of a turn, in a stable order.
 
-Static tools by name, then acquired skills by name, then composed ones by name: the long unchanging part comes first,
-so a provider's prompt cache keeps hitting, and the same inputs give the same bytes.
+Static tools by name come first, then acquired skills, then composed skills. The long constant part comes first, so that
+providers' prompt caches keep hitting; equal inputs give equal bytes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from engine.turn.gather import SourceFailure
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """What sources offer, by origin, each by name; tools of one name are in the order of their sources."""
+    """What the sources offer, by origin and name. Tools of the same name keep the order of their sources."""
 
     static: Tools = ()
     acquired: Tools = ()
@@ -33,10 +33,11 @@ class Offered:
 
 @dataclass(frozen=True, slots=True)
 class ListContext:
-    """What the skills of one list are put into.
+    """The context in which skills are added to a list.
 
-    offered: everything the sources offer this turn. reserved: names and aliases of static tools, also of those that are
-    not on the list: nothing acquired may take one.
+    offered: everything that the sources offer this turn. reserved: names and aliases of all static tools, including
+        those
+    that are not listed: nothing acquired may take one.
     """
 
     offered: Offered
@@ -50,7 +51,10 @@ class ListContext:
 
 @dataclass(frozen=True, slots=True)
 class ActiveList:
-    """tools: in order, names unique. dropped: what exists and is not offered. failed: sources that gave nothing."""
+    """The list of a turn.
+
+    tools: in order, with unique names. dropped: tools that exist and are not offered. failed: sources that failed.
+    """
 
     tools: Tools
     dropped: tuple[Dropped, ...] = ()
@@ -58,22 +62,22 @@ class ActiveList:
 
 
 def reserved_names(static: Tools) -> frozenset[str]:
-    """Names and aliases."""
+    """Return the names and aliases of the tools."""
     return frozenset(name for tool in static for name in (tool.spec.name, *tool.spec.aliases))
 
 
 def static_tools(offered: Tools) -> tuple[list[Tool], list[Dropped]]:
-    """Built-ins and packs, sorted by name; of two of one name the first source's."""
+    """Built-in tools and packs, sorted by name. On a name clash the first source wins."""
     return _unique(frozenset(), offered)
 
 
 def append_acquired(active_tools: Sequence[Tool], context: ListContext) -> tuple[list[Tool], list[Dropped]]:
-    """`active_tools` with the acquired skills after them, sorted by name, without those that would shadow a tool."""
+    """Append the acquired skills to `active_tools`, sorted by name, without those that would shadow a tool."""
     return _after(active_tools, context.offered.acquired, context.reserved)
 
 
 def register_composed_skills(active_tools: Sequence[Tool], context: ListContext) -> tuple[list[Tool], list[Dropped]]:
-    """`active_tools` with the composed skills after them, sorted by name; names stay unique, nothing is shadowed."""
+    """Append the composed skills to `active_tools`, sorted by name, without those that would shadow a tool."""
     return _after(active_tools, context.offered.composed, context.reserved)
 
 
@@ -93,14 +97,14 @@ def _after(active: Sequence[Tool], skills: Tools, reserved: frozenset[str]) -> t
 
 
 def _unique(taken: frozenset[str], tools: Iterable[Tool]) -> tuple[list[Tool], list[Dropped]]:
-    """Sorted tools, without names that are taken and without the second of a name."""
+    """Return the sorted tools, without taken and duplicate names."""
     kept: list[Tool] = []
     dropped: list[Dropped] = []
     before = None
     for tool in tools:
         name = tool.spec.name
         if name == before or name in taken:
-            dropped.append(Dropped(name, f"a second {tool.spec.origin} tool of this name"))
+            dropped.append(Dropped(name, f"a duplicate {tool.spec.origin} tool of this name"))
         else:
             before = name
             kept.append(tool)

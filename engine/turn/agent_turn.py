@@ -10,9 +10,9 @@ from engine.policy.access import tighter
 
 
 def turn_of(agent: AgentSpec, turn: Turn | None = None) -> Turn:
-    """The turn with this agent's id, caps, allowed tools, memory spaces and band.
+    """Return the turn with this agent's id, caps, allowed tools, memory spaces and band.
 
-    turn: what else is known. Its own lists of tools and spaces still hold, and the more careful of both bands counts.
+    turn: the turn to narrow. Its own lists of tools and spaces still apply, and the stricter band wins.
     """
     base = turn or Turn()
     allowed = base.allowed

@@ -1,7 +1,7 @@
-"""`Assembly`: makes the list of every turn of an engine, and does not do again what has not changed (LIST-7).
+"""`Assembly`: builds the list of every turn of an engine, and caches what has not changed (LIST-7).
 
-What is remembered is known by identity: a source that offers the very tuple it offered before has not changed. What a
-source gives in a list, which could change behind our back, is looked at every time.
+Changes are detected by identity: a source that returns the same tuple as before has not changed. Sources that return a
+list, which is mutable, are read every time.
 """
 
 from collections import OrderedDict
@@ -23,14 +23,14 @@ from engine.turn.active_list import (
 from engine.turn.availability import Dropped, Tools, enabled, offerable
 from engine.turn.gather import SOURCE_TIMEOUT_S, Ask, every_tool, gather
 
-_SPLITS = 64  # answers of sources whose parts are kept
-_BASES = 8  # sets of static tools: with and without the tools of discovery, and what changes while an engine runs
+_SPLITS = 64  # cached answers of sources
+_BASES = 8  # cached sets of static tools: with and without discovery tools, and changes while an engine runs
 _TURNS = 64  # kinds of turn: users, agents, bands
 
 
 @dataclass(frozen=True, slots=True)
 class _ListPart:
-    """Some of the tools of a list, and what was left out of it."""
+    """A part of a list, and what was omitted from it."""
 
     tools: Tools
     dropped: tuple[Dropped, ...]
@@ -40,8 +40,9 @@ class _ListPart:
 class _Base:
     """The static tools of one set of answers. by_turn: what each kind of turn, without its query, is offered of them.
 
-    skills: of the skills beside them, what each kind was offered last, and of which skills. What is known by its
-    identity is kept, so that no other object can have it.
+    skills: the skills that each kind of turn was last offered beside them. Objects that are compared by identity are
+        kept
+    alive, so that their id() is not reused.
     """
 
     answers: tuple[Tools, ...]
@@ -53,11 +54,11 @@ class _Base:
 
 
 def nothing_changed() -> None:
-    """For an assembly whose requirements stay what they are."""
+    """Do nothing. For an assembly whose requirements do not change."""
 
 
 class Assembly:
-    """Belongs to one event loop."""
+    """Builds the lists of an engine. For one event loop."""
 
     def __init__(
         self,
@@ -67,10 +68,11 @@ class Assembly:
         disabled: Callable[[], Mapping[str, str]] = dict,
         look_again: Callable[[], Awaitable[frozenset[str]] | None] = nothing_changed,
     ) -> None:
-        """configured: requirements that are met (`ToolSpec.requires`). timeout_s: for each source to answer.
+        """Create the assembly.
 
-        disabled: since when tools are, by id; asked for each list, when the sources have answered.
-        look_again: called before each list; None where the requirements that are met cannot have changed.
+        configured: requirements that are met (`ToolSpec.requires`). timeout_s: for each source to answer.
+        disabled: returns since when tools are disabled, by id; called for each list, after the sources have answered.
+        look_again: called before each list; None if the met requirements cannot change.
         """
         self._configured = configured
         self._timeout_s = timeout_s
@@ -80,10 +82,10 @@ class Assembly:
         self._bases: OrderedDict[tuple[int, ...], _Base] = OrderedDict()
 
     async def active_list(self, sources: Sequence[ToolSource], turn: Turn, ask: Ask = every_tool) -> ActiveList:
-        """The tools of a turn, and what was left out and why. Never raises for what a source does.
+        """Return the tools of a turn, and what was omitted and why. Never raises because of a source.
 
-        The sources see the turn, so the one of acquired skills offers those that fit the query, or all without one.
-        ask: gets the tools of one source, for a caller that wants only some of them.
+        The sources see the turn, so that the source of acquired skills returns those that match the query.
+        ask: gets the tools of one source, for callers that want only some of them.
         """
         if (looking := self._look_again()) is not None:
             self._configure(await looking)
@@ -100,13 +102,13 @@ class Assembly:
         return ActiveList(tools, tuple(dropped), gathered.failed)
 
     def _configure(self, configured: frozenset[str]) -> None:
-        """From now on these requirements are met. What was remembered for others is forgotten."""
+        """Set the met requirements, and clear the caches."""
         if configured != self._configured:
             self._configured = configured
             self._bases.clear()
 
     def _split(self, answer: Sequence[Tool]) -> Offered:
-        """An answer by origin."""
+        """Split an answer by origin."""
         if type(answer) is not tuple:
             return Offered.of(answer)
         known = self._splits.get(id(answer))
@@ -119,7 +121,7 @@ class Assembly:
         return known[1]
 
     def _base(self, answers: tuple[Tools, ...]) -> _Base:
-        """The static tools of all sources together."""
+        """Return the static tools of all sources."""
         key = tuple(map(id, answers))
         base = self._bases.get(key)
         if base is None:
@@ -134,7 +136,7 @@ class Assembly:
         return base
 
     def _static(self, base: _Base, kind: Turn) -> _ListPart:
-        """What this kind of turn is offered of the static tools."""
+        """Return the static tools that this kind of turn is offered."""
         part = base.by_turn.get(kind)
         if part is None:
             tools, dropped = offerable(base.tools, kind, self._configured)
@@ -146,13 +148,13 @@ class Assembly:
         return part
 
     def _skills(self, base: _Base, acquired: Sequence[Tools], composed: Sequence[Tools], kind: Turn) -> _ListPart:
-        """What this kind of turn is offered of the skills; the last answer for each kind is remembered."""
+        """Return the skills that this kind of turn is offered. The last answer for each kind is cached."""
         offered = (*acquired, *composed)
         known = base.skills.get(kind)
         if known is not None and len(known[0]) == len(offered) and all(map(is_, known[0], offered)):
             base.skills.move_to_end(kind)
             return known[1]
-        # No static tool is put before them: its name is a reserved one.
+        # Static tools cannot clash with them, because their names are reserved.
         context = ListContext(Offered(acquired=_joined(acquired), composed=_joined(composed)), base.reserved)
         tools, shadowing = append_acquired((), context)
         tools, unusable = register_composed_skills(tools, context)
@@ -172,12 +174,12 @@ async def active_list(
     timeout_s: float = SOURCE_TIMEOUT_S,
     disabled: Callable[[], Mapping[str, str]] = dict,
 ) -> ActiveList:
-    """One list, by an assembly that remembers nothing."""
+    """Build one list without caches."""
     return await Assembly(configured, timeout_s=timeout_s, disabled=disabled).active_list(sources, turn)
 
 
 def _joined(parts: Sequence[Tools]) -> Tools:
-    """Sorted parts as one; stable, so that tools of one name stay in the order of their sources."""
+    """Merge sorted parts. Stable, so that tools of the same name keep the order of their sources."""
     filled = [part for part in parts if part]
     if len(filled) < 2:  # noqa: PLR2004 -- nothing to join
         return filled[0] if filled else ()

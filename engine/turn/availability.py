@@ -1,7 +1,7 @@
-"""Which of the tools that exist a turn is offered, and why not the others: one question of each stage to each tool.
+"""Decides which tools a turn is offered, and why not the others. Each stage checks each tool.
 
-A stage asks nothing but the tool's spec, the turn (never its query) and the configuration, so that its answer for a
-tool that did not change can be remembered (`engine.turn.assembly`).
+A stage depends only on the tool's spec, the turn (never its query) and the configuration, so that its result can be
+cached for unchanged tools (`engine.turn.assembly`).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -12,7 +12,7 @@ from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
 from engine.policy.access import why_not as denied
 
-DISCOVERY = "discovery"  # the category of the tools by which others are found
+DISCOVERY = "discovery"  # the category of the discovery tools
 
 Tools = tuple[Tool, ...]
 Stage = Callable[[ToolSpec, Turn, frozenset[str]], str]
@@ -27,7 +27,7 @@ class Dropped:
 
 
 def why_not(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> str:
-    """Availability: why this tool cannot work; empty when it can."""
+    """Return why this tool cannot work (availability); "" if it can."""
     if not spec.requires and not spec.features:
         return ""
     missing = [each for each in spec.requires if each not in configured]
@@ -40,22 +40,22 @@ def why_not(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> str:
 
 
 def permitted(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> str:  # noqa: ARG001 -- a stage's
-    """Policy: why this turn's user and agent may not call the tool."""
+    """Return why this turn's user and agent may not call the tool (policy); "" if they may."""
     return denied(spec, turn)
 
 
 def deferred(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> str:  # noqa: ARG001 -- a stage's
-    """Deferred tools are left out when the turn asks for that; they stay callable and discoverable."""
+    """Omit deferred tools if the turn requests that. They can still be called and discovered."""
     return "deferred, found by discovery" if spec.defer_loading and not turn.include_deferred_tools else ""
 
 
 def by_search_alone(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> str:  # noqa: ARG001 -- a stage's
-    """Only the tools of discovery, when the turn asks for that; the others stay callable and are found by them."""
+    """Omit all but the discovery tools if the turn requests that. The others stay callable and discoverable."""
     return "found by discovery" if turn.use_tool_search_flow and spec.category != DISCOVERY else ""
 
 
 def enabled(tools: Tools, disabled: Mapping[str, str]) -> tuple[Tools, list[Dropped]]:
-    """The tools that nobody disabled, in their order. disabled: since when, by id."""
+    """Return the tools that are not disabled, in order. disabled: since when, by id."""
     if not disabled:
         return tools, []
     kept = tuple(tool for tool in tools if tool.spec.id not in disabled)
@@ -64,7 +64,7 @@ def enabled(tools: Tools, disabled: Mapping[str, str]) -> tuple[Tools, list[Drop
 
 
 def stages_of(turn: Turn) -> tuple[Stage, ...]:
-    """The stages that have something to ask in this turn, in their order."""
+    """Return the stages that apply to this turn, in order."""
     stages: tuple[Stage, ...] = (why_not, permitted)
     if not turn.include_deferred_tools:
         stages += (deferred,)
@@ -74,7 +74,7 @@ def stages_of(turn: Turn) -> tuple[Stage, ...]:
 
 
 def offerable(tools: Iterable[Tool], turn: Turn, configured: frozenset[str]) -> tuple[list[Tool], list[Dropped]]:
-    """The tools no stage has anything against, in their order, and the others, each with what the first one said."""
+    """Return the tools that pass all stages, and the others with the reason of the first stage that rejects them."""
     stages = stages_of(turn)
     kept: list[Tool] = []
     dropped: list[Dropped] = []

@@ -1,7 +1,7 @@
-"""Discovery: three tools that stand for all others, for lists too long to show (DISC-1, DISC-2).
+"""Discovery: three tools that find and call all others, for lists too long to show (DISC-1, DISC-2).
 
-Each of them sees what the turn's user and agent may call, and nothing else. `execute_tool` is no call of its own: the
-pipeline runs the tool it names, with that tool's deadline, policy and audit.
+Each of them sees only what the turn's user and agent may call. `execute_tool` is not a call of its own: the pipeline
+runs the named tool, with that tool's deadline, policy and audit.
 """
 
 import asyncio
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 SOURCE = "discovery"
 _READS = Annotations(read_only=True, idempotent=True)
 _MOST_FOUND = 50
-_MOST_LOOKED_AT = 1_000  # found tools, of which the turn may call none
+_MOST_LOOKED_AT = 1_000  # search results, of which the turn may be allowed none
 _PAGE = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Tools, and what to know about them. next: the `after` of the following page. gap: what was not searched."""
+    """A page of tools, with remarks. next: the `after` of the next page. gap: what was not searched."""
 
     specs: Sequence[ToolSpec]
     next: str = ""
@@ -48,10 +48,11 @@ class Listing:
 
 
 class Discovery:
-    """Everything a turn may call, found, looked up or listed a page at a time.
+    """Finds, looks up and pages through everything that a turn may call.
 
-    Tools of a `PagedSource` are never read all at once: it searches them itself. Over the others there is an index,
-    which is brought up to date when it is asked.
+    Tools of a `PagedSource` are never read all at once: the source searches them. The others are indexed, and the index
+    is
+    updated on each search.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class Discovery:
         assembly: Assembly,
         embedder: "Callable[[], Embedder]",
     ) -> None:
-        """sources: all but this one's own. embedder: called at the first search, in a thread: it takes a second."""
+        """Create the discovery. sources: all but its own. embedder: called at the first search, in a thread."""
         self._sources = sources
         self._assembly = assembly
         self._embedder = embedder
@@ -69,13 +70,13 @@ class Discovery:
         self._lock = asyncio.Lock()
 
     async def search(self, query: str, turn: Turn, limit: int) -> Listing:
-        """The tools nearest to the query, best first."""
+        """Return the tools that best match the query, best first."""
         wanted = limit
         while True:
             found = await self._candidates(query, turn, wanted)
             if found.is_enough(limit, wanted) or wanted >= _MOST_LOOKED_AT:
                 break
-            wanted *= 5  # the turn may not call some of those that were found
+            wanted *= 5  # some of the results may not be callable in this turn
         async with self._lock:
             static = await asyncio.to_thread(self._ranked, query, list(found.others.values()), limit)
         best = _merged(static, *found.rankings)[:limit]
@@ -83,7 +84,7 @@ class Discovery:
         return Listing([specs[name] for name in best if name in specs], gap="; ".join(found.gaps))
 
     async def page(self, turn: Turn, after: str = "") -> Listing:
-        """The next of all tools, each page by name. after: `next` of the page before."""
+        """Return the next tools, sorted by name. after: `next` of the previous page."""
         found: list[ToolSpec] = []
         while True:
             page = await tool_page(self._assembly, self._sources(), everything(turn), after, _PAGE)
@@ -93,20 +94,24 @@ class Discovery:
                 return Listing(sorted(found, key=lambda spec: spec.name), after)
 
     async def look_up(self, names: Collection[str], turn: Turn) -> dict[str, ToolSpec]:
-        """Those of these names that are of tools that may be called in this turn."""
+        """Return the tools with these names that may be called in this turn."""
         return await self._look_up.specs(everything(turn), names)
 
     async def describe(self, name: str, turn: Turn) -> ToolSpec:
-        """The tool of this name. Raises ToolFailure, naming the nearest, when the turn has none."""
+        """Return the spec of a tool.
+
+        Raises:
+            ToolFailure: The turn has no such tool; names the nearest.
+        """
         spec = (await self.look_up([name], turn)).get(name)
         if spec is None:
             near = await self._look_up.nearest(everything(turn), name)
             hint = f" Nearest: {', '.join(near)}." if near else ""
-            raise ToolFailure(f"There is no tool called {name!r} for you.{hint}", reason="unknown_tool")
+            raise ToolFailure(f"There is no tool {name!r} that you may call.{hint}", reason="unknown_tool")
         return spec
 
     async def _candidates(self, query: str, turn: Turn, limit: int) -> "_Candidates":
-        """What paged sources find, `limit` of each at most, and all tools of the others."""
+        """Collect up to `limit` results of each paged source, and all tools of the others."""
         found = _Candidates()
 
         async def ask(source: ToolSource, turn: Turn) -> Sequence[Tool]:
@@ -122,7 +127,7 @@ class Discovery:
         names = {name for ranking in found.rankings for name, _ in ranking}
         for tool_ in listed.tools:
             spec = tool_.spec
-            of_paged = spec.name in names and spec.origin is not Origin.STATIC  # else it shadows one of them
+            of_paged = spec.name in names and spec.origin is not Origin.STATIC  # otherwise it shadows one of them
             (found.acquired if of_paged else found.others)[spec.name] = spec
         found.rankings[:] = [[one for one in ranking if one[0] in found.acquired] for ranking in found.rankings]
         return found
@@ -137,10 +142,11 @@ class Discovery:
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """What a query is to be answered from.
+    """The tools from which a query is answered.
 
-    rankings: what each paged source found of tools that the turn may call, with how well these fit. acquired: their
-    specs. others: the specs of all other tools. looked_at: how many each paged source found.
+    rankings: the results of each paged source that the turn may call, with their fit. acquired: their specs. others:
+        the
+    specs of all other tools. looked_at: the number of results of each paged source.
     """
 
     rankings: list[list[tuple[str, float]]] = field(default_factory=list)
@@ -150,12 +156,12 @@ class _Candidates:
     gaps: list[str] = field(default_factory=list)
 
     def is_enough(self, limit: int, wanted: int) -> bool:
-        """Whether there are as many as the caller wants, or the sources have no more."""
+        """Whether there are enough results, or the sources have no more."""
         return len(self.acquired) >= limit or all(found < wanted for found in self.looked_at)
 
 
 def _merged(*ranked: Sequence[tuple[str, float]]) -> list[str]:
-    """Rankings as one by how well their tools fit, each in its own order."""
+    """Merge rankings by fit, keeping the order within each."""
     keyed: list[list[tuple[float, str]]] = []
     for each in ranked:
         least = inf
@@ -182,7 +188,7 @@ async def search_tools(
     value = [{"name": spec.name, "description": spec.summary} for spec in found.specs]
     remarks = [f"Not searched: {found.gap}."] if found.gap else []
     if found.next:
-        remarks.append(f"There are more tools: search with a query, or go on with `after` set to {found.next!r}.")
+        remarks.append(f"There are more tools: search with a query, or continue with `after` set to {found.next!r}.")
     return Produced(value, "\n".join([json.dumps(value, ensure_ascii=False), *remarks]) if remarks else None)
 
 
@@ -213,25 +219,25 @@ async def execute_tool(name: str, tool_args: dict[str, Any]) -> None:  # noqa: A
 
 @dataclass(frozen=True, slots=True)
 class Redirecting:
-    """A tool whose calls are calls of another one."""
+    """A tool whose calls are redirected to another one."""
 
     spec: ToolSpec
     otherwise: Tool
 
     def redirect(self, call: ToolCall) -> ToolCall | None:
-        """The call it stands for; None when its arguments do not name one."""
+        """Return the target call; None if the arguments do not name one."""
         name, arguments = call.arguments.get("name"), call.arguments.get("tool_args", {})
         if not isinstance(name, str) or not isinstance(arguments, Mapping) or name == self.spec.name:
             return None
         return replace(call, name=name, arguments=arguments)
 
     async def run(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
-        """Only what could not be redirected comes here."""
+        """Refuse a call that could not be redirected."""
         return await self.otherwise.run(ctx, arguments)
 
 
 class DiscoverySource(StaticSource):
-    """The three tools: the whole list of a turn that asked for the tool search flow, and on no other."""
+    """Offers the three tools, only to turns that use the tool search flow."""
 
     def __init__(self) -> None:
         super().__init__(SOURCE, (search_tools, describe_tool, Redirecting(execute_tool.spec, execute_tool)))

@@ -1,4 +1,4 @@
-"""Looking tools of a turn up by name, without reading the tools of a `PagedSource` that nobody asked for."""
+"""Looks up tools of a turn by name, without reading all tools of a `PagedSource`."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -11,26 +11,26 @@ from engine.registry.nearest import nearest
 from engine.turn.active_list import ActiveList
 from engine.turn.assembly import Assembly
 
-_OVER = 5  # times as many near names are looked up as are wanted: the turn may not call some of them
+_OVER = 5  # factor by which more names are looked up than requested, since the turn may not call all of them
 
 
 def everything(turn: Turn) -> Turn:
-    """The turn, with deferred tools and every listed skill."""
+    """Return the turn with deferred tools and every listed skill."""
     return replace(turn, query=None, include_deferred_tools=True, use_tool_search_flow=False)
 
 
 @dataclass(frozen=True, slots=True)
 class LookUp:
-    """The tools on a turn's list, by name or alias. sources: asked for at each look-up.
+    """The tools on a turn's list, by name or alias. sources: called at each look-up.
 
-    A turn with the tool search flow stands for what search can find.
+    In a turn with the tool search flow, these are the tools that search can find.
     """
 
     assembly: Assembly
     sources: Callable[[], Sequence[ToolSource]]
 
     async def specs(self, turn: Turn, names: Collection[str]) -> dict[str, ToolSpec]:
-        """Those of these names and aliases that are on the list."""
+        """Return the listed tools among these names and aliases."""
 
         async def ask(source: ToolSource, turn: Turn) -> Sequence[Tool]:
             if not isinstance(source, PagedSource) or turn.query:
@@ -42,7 +42,7 @@ class LookUp:
         return {called: spec for called, spec in _called(listed) if called in names}
 
     async def nearest(self, turn: Turn, name: str, limit: int = 3) -> list[str]:
-        """The names and aliases most like this one, best first."""
+        """Return the most similar names and aliases, best first."""
         known: set[str] = set()
 
         async def ask(source: ToolSource, turn: Turn) -> Sequence[Tool]:
@@ -63,7 +63,7 @@ def _of(turn: Turn) -> Turn:
 
 
 def _called(listed: ActiveList) -> Iterator[tuple[str, ToolSpec]]:
-    """Every tool by its name and its aliases."""
+    """Return every tool by its name and aliases."""
     for tool in listed.tools:
         for name in (*tool.spec.aliases, tool.spec.name):
             yield name, tool.spec

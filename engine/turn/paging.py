@@ -1,4 +1,4 @@
-"""`tool_page`: the list of a turn without a query, a page at a time, so that nobody has to hold every skill."""
+"""`tool_page`: pages through the list of a turn without a query, so that callers need not hold every skill."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from engine.contract.turn import Turn
 from engine.turn.active_list import ActiveList
 from engine.turn.assembly import Assembly
 
-PAGE = 1_000  # acquired tools of one page, where a caller does not say
+PAGE = 1_000  # default number of acquired tools per page
 
 
 @dataclass(frozen=True, slots=True)
 class ToolPage:
-    """Some of a list. next: what to ask for the following page with; "" when this is the last one."""
+    """One page of a list. next: the `after` of the next page; "" on the last page."""
 
     listed: ActiveList
     next: str = ""
@@ -24,13 +24,13 @@ class ToolPage:
 async def tool_page(
     assembly: Assembly, sources: Sequence[ToolSource], turn: Turn, after: str = "", limit: int = PAGE
 ) -> ToolPage:
-    """One page: the first has all tools that do not come from a `PagedSource`, every page the next of those that do.
+    """Return one page. The first has all tools of ordinary sources; each has the next tools of a `PagedSource`.
 
     A list that fits on one page is the turn's list. A turn with a query, or with the tool search flow, has one page.
 
     Args:
-        after: `next` of the page before; "" for the first.
-        limit: tools of paged sources to look at; the page has fewer where the turn may not call some of them.
+        after: `next` of the previous page; "" for the first.
+        limit: Tools of paged sources to read. The page has fewer if the turn may not call some of them.
     """
     if turn.query or turn.use_tool_search_flow:
         return ToolPage(ActiveList(()) if after else await assembly.active_list(sources, turn))
@@ -45,7 +45,7 @@ async def tool_page(
 
     listed = await assembly.active_list(sources, turn, ask)
     there = {tool.spec.name for tools in read.values() for tool in tools}
-    names = set(nsmallest(limit, there))  # beyond these one source may have names that another did not get to
+    names = set(nsmallest(limit, there))  # beyond these, one source may have names that another has not reached
     more = len(there) > len(names) or any(len(tools) >= limit for tools in read.values())
 
     def is_here(name: str, origin: Origin | None = None) -> bool:
@@ -55,7 +55,7 @@ async def tool_page(
 
     tools = tuple(tool for tool in listed.tools if is_here(tool.spec.name, tool.spec.origin))
     dropped = tuple(each for each in listed.dropped if is_here(each.name))
-    if after:  # of a name that a static tool has, too, the first page told what became of that one
+    if after:  # clashes with static tools were already reported on the first page
         dropped = tuple({each.name: each for each in dropped}.values())
     return ToolPage(ActiveList(tools, dropped, listed.failed), max(names) if more else "")
 
@@ -63,7 +63,7 @@ async def tool_page(
 async def tool_pages(
     assembly: Assembly, sources: Sequence[ToolSource], turn: Turn, limit: int = PAGE
 ) -> AsyncIterator[ActiveList]:
-    """All pages, one after the other."""
+    """Yield all pages."""
     after = ""
     while True:
         page = await tool_page(assembly, sources, turn, after, limit)

@@ -1,4 +1,4 @@
-"""Turns of an agent with an allow-list, or of a user, and the tools that come with them (ACCESS-4)."""
+"""Creates turns of an agent with an allow-list, or of a user, and their tools (ACCESS-4)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -12,10 +12,10 @@ from engine.turn.active_list import ActiveList
 
 @dataclass(frozen=True, slots=True)
 class TurnTools:
-    """What may be used in one turn. listed: the tools, and what was left out and why.
+    """The tools of one turn. listed: the tools, and what was omitted and why.
 
-    tools: name -> ``await f(**arguments) -> ToolResult``, bound to the turn. Also what is not listed, a deferred tool
-    or one that discovery finds, is called in this turn by `Engine.call(name, arguments, turn)`.
+    tools: name -> ``await f(**arguments) -> ToolResult``, bound to the turn. Unlisted tools, such as deferred ones and
+    those found by discovery, are called in this turn with `Engine.call(name, arguments, turn)`.
     """
 
     turn: Turn
@@ -24,14 +24,14 @@ class TurnTools:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """For the model, in order."""
+        """The specs for the model, in order."""
         return tuple(tool.spec for tool in self.listed.tools)
 
 
 def turn_of_agent(
     allowed: Allowed, known: Turn | None, *, include_deferred_tools: bool, log_tool_annotations: bool
 ) -> Turn:
-    """What is known of a turn, bounded by the agent's allow-list. Each part can only take away."""
+    """Return a turn restricted by the agent's allow-list. Every part can only remove rights."""
     turn = known or Turn()
     return replace(
         turn,
@@ -42,5 +42,5 @@ def turn_of_agent(
 
 
 def turn_of_user(permission: PermissionLevel, modules: Iterable[str] | None, user: str) -> Turn:
-    """Of a user without an agent of its own. modules: None allows all."""
+    """Return the turn of a user without an agent of its own. modules: None allows all."""
     return Turn(user=user, permission=permission, modules=None if modules is None else frozenset(modules))

@@ -1,4 +1,4 @@
-"""`ToolIndex`: a search over the tools of one process. Imported at the first search, since it needs numpy."""
+"""`ToolIndex`: searches the tools of one process. Imported at the first search, since it needs numpy."""
 
 from collections.abc import Sequence
 
@@ -10,12 +10,12 @@ from engine.stores.embedder import Embedder
 
 
 class ToolIndex:
-    """Brought up to date with the tools at every search. For one thread at a time."""
+    """A search index, updated at every search. Not thread-safe."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._index = HybridIndex(MemoryVectors(embedder.dimensions), embedder)
 
     def ranked(self, query: str, specs: Sequence[ToolSpec], limit: int) -> list[tuple[str, float]]:
-        """The names of the tools nearest to the query, best first, at most `limit`, each with its `Ranked.fit`."""
+        """Return up to `limit` names of matching tools, best first, each with its `Ranked.fit`."""
         self._index.load([tool_document(spec.name, spec.description, spec.parameters) for spec in specs])
         return [(found.id, found.fit) for found in self._index.search(query, limit) if found.score > 0]

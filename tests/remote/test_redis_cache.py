@@ -122,4 +122,4 @@ async def test_a_redis_that_is_down_costs_a_warning(tmp_path: Path, caplog: pyte
         async with engine_of(tmp_path, server.url, port) as engine:
             assert len(await listed(engine)) == 2
             assert (await engine.call("weather.now", {"city": "Oslo"})).success
-    assert "Redis gave no usable manifest of the module weather" in caplog.text
+    assert "Redis returned no valid manifest of the module weather" in caplog.text

@@ -76,7 +76,7 @@ async def test_only_what_the_user_may_call_is_found_described_or_executed(engine
     assert "drop_database" not in await found(engine, query="delete database tables")
     assert "paint" not in await found(engine, query="paint a picture")
     described = await engine.call("describe_tool", {"name": "drop_database"}, FLOW)
-    assert "no tool called 'drop_database' for you" in described.text
+    assert "no tool 'drop_database' that you may call" in described.text
     executed = await engine.call("execute_tool", {"name": "drop_database", "tool_args": {"name": "x"}}, FLOW)
     assert executed.failure is not None
     assert executed.failure.reason == "denied"
