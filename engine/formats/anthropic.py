@@ -1,4 +1,4 @@
-"""`ToolSpec` -> tools of Anthropic's messages API.
+"""Converts `ToolSpec`s to tools of Anthropic's messages API.
 
 Source: https://docs.anthropic.com/en/api/messages, `tools[]`.
 """
@@ -12,7 +12,11 @@ from engine.formats.schema import object_schema
 
 
 def tools_to_anthropic_format(tools: Iterable[ToolSpec]) -> list[dict[str, Any]]:
-    """Tools in the order given: the order is part of a prompt cache. Raises FormatError for one that does not fit."""
+    """Convert tools, keeping their order, which is part of a prompt cache.
+
+    Raises:
+        FormatError: A tool cannot be converted.
+    """
     told = list(tools)
     names = ProviderNames(tool.name for tool in told)
     return [

@@ -1,9 +1,9 @@
-"""How much work a JSON Schema from elsewhere can cause: a small one may take a validator longer than anyone waits.
+"""Limits the work that validating by a foreign JSON Schema can cause: even a small one can take exponential time.
 
-What is counted is how many subschemas a chain of values nested `CHAIN` deep can be held against. A value in breadth
-adds no more than its own size, since two members of an object are two places; what multiplies is several subschemas at
-one place. So an ordinary recursive schema (a tree, an expression, any JSON value) passes, and one that holds the same
-member against itself twice, which doubles with every level, does not, whether through `$ref`s alone or with the value.
+It counts the subschemas that a chain of values nested `CHAIN` deep can be validated against. Breadth is not counted,
+because the members of an object are separate values; what multiplies is several subschemas for the same value. Ordinary
+recursive schemas (a tree, an expression, any JSON value) pass. A schema that validates the same member twice, which
+doubles with every level, does not, whether it recurses through `$ref`s alone or into the value.
 """
 
 import json
@@ -18,25 +18,25 @@ from engine.contract.strict_json import too_deep
 
 MOST_BYTES = 64 * 1024
 MOST_DEPTH = 64
-MOST_WORK = 10_000  # subschemas a chain of values is held against
+MOST_WORK = 10_000  # subschemas that a chain of values is validated against
 CHAIN = 64
-_MOST_STEPS = 500_000  # of this counting itself, which takes no more than a second or so
+_MOST_STEPS = 500_000  # of the counting itself, which takes about a second at most
 
 _LISTS = ("allOf", "anyOf", "oneOf")
 _SINGLES = ("not", "if", "then", "else")
 _BY_NAME = ("dependentSchemas", "dependencies")
-_NOT_LOCAL = ("$dynamicRef", "$recursiveRef")  # where these lead is known only while validating
+_NOT_LOCAL = ("$dynamicRef", "$recursiveRef")  # their targets are only known during validation
 _INDEX = re.compile(r"0|[1-9][0-9]{0,5}")
 
 
 class _Unusable(Exception):
-    """Why, one line."""
+    """The schema must not be used; the message is one line."""
 
 
 def schema_problem(schema: Mapping[str, Any]) -> str:
-    """Why this schema may not be used, as the end of a sentence about it ("it is ..."); "" when it may be.
+    """Return why the schema must not be used, as the end of a sentence ("it is ..."); "" if it may be.
 
-    Says nothing about whether it compiles. References must be JSON pointers within the schema.
+    Does not check that it compiles. References must be JSON pointers within the schema.
     """
     if problem := size_problem(schema):
         return problem
@@ -48,7 +48,7 @@ def schema_problem(schema: Mapping[str, Any]) -> str:
 
 
 def size_problem(schema: Mapping[str, Any]) -> str:
-    """As `schema_problem`, of its depth and size alone."""
+    """Return a problem of the depth or size of the schema, like `schema_problem`."""
     if too_deep(schema, MOST_DEPTH):
         return f"it is nested deeper than {MOST_DEPTH} levels"
     try:
@@ -60,10 +60,11 @@ def size_problem(schema: Mapping[str, Any]) -> str:
 
 @dataclass(slots=True)
 class _Inside:
-    """What the values inside an object, or a list, are held against: how often, by the id of the subschema.
+    """The subschemas that the values inside an object or list are validated against: counts by the subschema's id().
 
-    everywhere: every value in it. at: what the value of this name or at this index adds, below zero where
-    `everywhere` does not hold for it (`additionalProperties` leaves out what `properties` names).
+    everywhere: apply to every value. at: additional counts for the value of this name or index, negative where
+        `everywhere`
+    does not apply to it (`additionalProperties` excludes what `properties` names).
     """
 
     everywhere: Counter[int] = field(default_factory=Counter)
@@ -85,7 +86,7 @@ class _Inside:
 
 @dataclass(slots=True)
 class _Place:
-    """What one value is held against: itself how often, and what is inside it."""
+    """The subschemas for one value: their number, and those of the values inside."""
 
     count: int = 1
     members: _Inside = field(default_factory=_Inside)
@@ -93,18 +94,22 @@ class _Place:
 
 
 class _Work:
-    """The counting, for one schema."""
+    """Counts the work of one schema."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._root = schema
         old = str(schema.get("$schema", ""))[:100]
         self._ids = ("$id", "id") if "draft-04" in old or "draft-03" in old else ("$id",)
-        self._places: dict[int, _Place | None] = {}  # None: being looked at
-        self._heads: dict[int, Mapping[str, Any]] = {}  # what values further inside are held against
+        self._places: dict[int, _Place | None] = {}  # None: in progress
+        self._heads: dict[int, Mapping[str, Any]] = {}  # the subschemas of values further inside
         self._left = _MOST_STEPS
 
     def measure(self) -> None:
-        """Raises _Unusable."""
+        """Count the work.
+
+        Raises:
+            _Unusable: It exceeds the limit.
+        """
         todo = [id(self._root)]
         self._heads[todo[0]] = self._root
         places: dict[int, _Place] = {}
@@ -126,18 +131,18 @@ class _Work:
             work = longer
 
     def _place(self, schema: Mapping[str, Any], levels: int) -> _Place:
-        """levels: of subschemas of one value, which a validator follows by recursion."""
+        """Count for one value. levels: nested subschemas of one value, through which a validator recurses."""
         if id(schema) in self._places:
             known = self._places[id(schema)]
             if known is None:
-                raise _Unusable("a $ref in it leads back to itself without going into the value")
+                raise _Unusable("a $ref in it refers to itself without descending into the value")
             return known
         if levels == 0:
             raise _Unusable(f"its $refs are followed deeper than {MOST_DEPTH} levels for one value")
         self._refuse_elsewhere(schema)
         self._places[id(schema)] = None
         place = self._own(schema)
-        # A validator looks for what was evaluated by going through the same subschemas once more.
+        # To find evaluated members, a validator visits the same subschemas once more.
         times = 2 if "unevaluatedProperties" in schema or "unevaluatedItems" in schema else 1
         for each in self._same_value(schema):
             inner = self._place(each, levels - 1)
@@ -150,7 +155,7 @@ class _Work:
         return place
 
     def _same_value(self, schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-        """The subschemas the same value is held against."""
+        """Yield the subschemas for the same value."""
         if isinstance(reference := schema.get("$ref"), str):
             yield from _schemas([self._pointed_at(reference)])
         for key in _LISTS:
@@ -162,7 +167,7 @@ class _Work:
             yield from _schemas(list(named.values()) if isinstance(named, Mapping) else None)
 
     def _own(self, schema: Mapping[str, Any]) -> _Place:
-        """The place with what this subschema itself says of the values inside."""
+        """Return the place with the counts of this subschema alone."""
         place = _Place()
         named = schema.get("properties")
         self._inside(place.members, named if isinstance(named, Mapping) else {}, schema.get("additionalProperties"))
@@ -180,7 +185,7 @@ class _Work:
         return place
 
     def _inside(self, inside: _Inside, named: Mapping[Any, Any], rest: Any) -> None:
-        """named: subschemas of the values of these names. rest: of all others."""
+        """Add the subschemas of the values inside. named: by name. rest: for all others."""
         self._spend(1 + len(named))
         others = self._head(rest)
         if others is not None:
@@ -194,14 +199,14 @@ class _Work:
 
     def _head(self, schema: Any) -> int | None:
         if not isinstance(schema, Mapping):
-            return None  # true and false are no work
+            return None  # true and false cost nothing
         self._heads.setdefault(id(schema), schema)
         return id(schema)
 
     def _pointed_at(self, reference: str) -> Any:
-        """What a JSON pointer (RFC 6901) within the schema leads to."""
+        """Resolve a JSON pointer (RFC 6901) within the schema."""
         if reference != "#" and not reference.startswith("#/"):
-            raise _Unusable(f"its $ref {reference[:80]!r} is no JSON pointer within it (#/...)")
+            raise _Unusable(f"its $ref {reference[:80]!r} is not a JSON pointer within it (#/...)")
         found: Any = self._root
         for step in unquote(reference).split("/")[1:]:
             name = step.replace("~1", "/").replace("~0", "~")
@@ -210,7 +215,7 @@ class _Work:
             elif isinstance(found, list) and _INDEX.fullmatch(name) and int(name) < len(found):
                 found = found[int(name)]
             else:
-                raise _Unusable(f"its $ref {reference[:80]!r} leads nowhere")
+                raise _Unusable(f"its $ref {reference[:80]!r} has no target")
             if isinstance(found, Mapping):
                 self._refuse_elsewhere(found)
         return found
@@ -218,14 +223,14 @@ class _Work:
     def _refuse_elsewhere(self, schema: Mapping[str, Any]) -> None:
         for key in _NOT_LOCAL:
             if isinstance(schema.get(key), str):
-                raise _Unusable(f"it has a {key}, which is not followed")
+                raise _Unusable(f"it has a {key}, which is not supported")
         if schema is not self._root and any(isinstance(schema.get(key), str) for key in self._ids):
-            raise _Unusable("a subschema of it has an $id, which would change where its $refs lead")
+            raise _Unusable("a subschema of it has an $id, which would change the targets of its $refs")
 
     def _spend(self, steps: int) -> None:
         self._left -= steps
         if self._left < 0:
-            raise _Unusable("it is too intricate to tell how long validating by it takes")
+            raise _Unusable("it is too complex to estimate how long validation takes")
 
 
 def _schemas(found: Any) -> Iterator[Mapping[str, Any]]:
@@ -240,7 +245,7 @@ def _add(counts: Counter[int], more: Mapping[int, int], times: int) -> None:
 
 def _bound(work: int) -> None:
     if work > MOST_WORK:
-        raise _Unusable(f"one value may have to be held against more than {MOST_WORK:,} of its subschemas")
+        raise _Unusable(f"one value may have to be validated against more than {MOST_WORK:,} subschemas")
 
 
 def _plain(value: Any) -> Any:

@@ -1,7 +1,7 @@
-"""`ToolSpec` -> function declarations of the Gemini API.
+"""Converts `ToolSpec`s to function declarations of the Gemini API.
 
 Source: https://ai.google.dev/api/caching#FunctionDeclaration. The arguments are given as JSON Schema, of which Gemini
-takes a part; its older form, a schema of its own in `parameters`, can say less.
+supports a subset; its own older schema format in `parameters` supports less.
 """
 
 from collections.abc import Iterable
@@ -13,9 +13,10 @@ from engine.formats.schema import GEMINI, narrowed, object_schema
 
 
 def tools_to_gemini_format(tools: Iterable[ToolSpec]) -> list[dict[str, Any]]:
-    """One `Tool` with a declaration for each, in the order given; none where there is nothing to declare.
+    """Convert tools to one `Tool` with a declaration for each, in order; an empty list without tools.
 
-    Raises FormatError for a tool that does not fit.
+    Raises:
+        FormatError: A tool cannot be converted.
     """
     told = list(tools)
     names = ProviderNames(tool.name for tool in told)

@@ -1,6 +1,6 @@
-"""`ToolSpec` -> MCP tool, `ToolResult` -> MCP call result.
+"""Converts a `ToolSpec` to an MCP tool, and a `ToolResult` to an MCP call result.
 
-Source: https://modelcontextprotocol.io/specification, server/tools, in the official SDK's own types.
+Source: https://modelcontextprotocol.io/specification, server/tools, with the types of the official SDK.
 """
 
 import json
@@ -12,12 +12,12 @@ from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 from engine.contract.result import ToolResult
 from engine.contract.spec import ToolSpec
 
-META = "knackbox/"  # our keys in `_meta`; the protocol asks for a prefix
-WRAPPED = "result"  # the key of an output that is no object, as FastMCP names it
+META = "knackbox/"  # prefix of our keys in `_meta`, required by the protocol
+WRAPPED = "result"  # the key of an output that is not an object, as in FastMCP
 
 
 def tool_to_mcp_format(tool: ToolSpec) -> Tool:
-    """One MCP tool. `destructive_hint` is always said, since the protocol takes silence for yes."""
+    """Convert a tool. `destructive_hint` is always set, because the protocol's default is true."""
     hints = tool.annotations
     return Tool(
         name=tool.name,
@@ -38,10 +38,11 @@ def tools_to_mcp_format(tools: Iterable[ToolSpec]) -> list[Tool]:
 
 
 def result_to_mcp_format(result: ToolResult, returns: Mapping[str, Any] | None = None) -> CallToolResult:
-    """The text a model reads, the structured value beside it, and why it failed in `_meta`.
+    """Convert a result: the text for the model, the structured value, and failure details in `_meta`.
 
-    `structured_content` is a JSON object in every version of the protocol. Where the tool has an output schema
-    (`returns`) that is not one of objects, the value is wrapped; without one, such a value is left to the text.
+    `structured_content` is a JSON object in every version of the protocol. If the tool's output schema (`returns`) does
+    not
+    describe objects, the value is wrapped; without an output schema such a value is only in the text.
     """
     output = result.output
     if result.success and returns is not None and not _describes_objects(returns, returns):
@@ -65,7 +66,7 @@ def result_to_mcp_format(result: ToolResult, returns: Mapping[str, Any] | None =
 
 
 def _output_schema(returns: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of `structured_content`, which the protocol wants to be one of objects."""
+    """Return the schema of `structured_content`, which must describe objects."""
     if _describes_objects(returns, returns):
         return {"type": "object", **returns}
     inner = dict(returns)
@@ -74,7 +75,7 @@ def _output_schema(returns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _describes_objects(schema: Any, whole: Mapping[str, Any], levels: int = 20) -> bool:
-    """Whether only objects can fit the schema, as far as its type, references and unions say."""
+    """Whether only objects can match the schema, as far as its type, references and unions show."""
     if not isinstance(schema, Mapping) or levels == 0:
         return False
     if "type" in schema:
@@ -87,7 +88,7 @@ def _describes_objects(schema: Any, whole: Mapping[str, Any], levels: int = 20) 
 
 
 def plain_object(value: Any) -> dict[str, Any] | None:
-    """The value as a JSON object that survives the wire, or None when it is something else."""
+    """Return the value as a JSON object, or None if it is something else."""
     if not isinstance(value, dict):
         return None
     copied: dict[str, Any] = json.loads(json.dumps(value, default=str))

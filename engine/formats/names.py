@@ -1,7 +1,7 @@
-"""Names of tools as providers allow them, there and back: `weather.today` is called `weather__today` by a model.
+"""Converts tool names to names that providers allow, and back: `weather.today` becomes `weather__today`.
 
-OpenAI and Anthropic take letters, digits, ``_`` and ``-``, 64 at most; Gemini wants a letter or ``_`` first. One form
-that all of them take keeps a conversation valid when its model changes. Sources: the `name` fields of
+OpenAI and Anthropic allow letters, digits, ``_`` and ``-``, at most 64; Gemini requires a letter or ``_`` first. One
+form for all of them keeps a conversation valid when its model changes. Sources: the `name` fields of
 https://platform.openai.com/docs/api-reference/chat/create, https://docs.anthropic.com/en/api/messages and
 https://ai.google.dev/api/caching#FunctionDeclaration.
 """
@@ -15,14 +15,15 @@ LONGEST = 64
 
 _TAKEN_AS_IT_IS = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")
 _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_-]")
-_DIGEST = 8  # hexadecimal digits: enough to tell the tools of one list apart
+_DIGEST = 8  # hexadecimal digits, enough to distinguish the tools of one list
 
 
 class ProviderNames:
-    """The names of one list of tools. The same names give the same forms, in whatever order they come.
+    """The names of one list of tools. The result does not depend on their order.
 
-    A name that is allowed stays as it is. Of others each dot becomes ``__`` and anything else that is not allowed
-    ``_``; where two would be called the same, or the result is too long, a digest of the name tells them apart.
+    Allowed names stay unchanged. In others each dot becomes ``__`` and every other invalid character ``_``. If two
+    names
+    would clash, or the result is too long, a digest of the name is appended.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -36,11 +37,11 @@ class ProviderNames:
         self._back = {form: name for name, form in self._there.items()}
 
     def to_provider(self, name: str) -> str:
-        """As the provider is told. A name of no tool of the list (out of an older history) gets its plain form."""
+        """Return the provider's name. Names that are not in the list (from older history) get no digest."""
         return self._there.get(name) or _form(name)[:LONGEST]
 
     def from_provider(self, called: str) -> str:
-        """The tool that a model means; what it made up comes back as it is, for the pipeline to answer."""
+        """Return the tool's name. An unknown name is returned unchanged, for the pipeline to refuse."""
         return self._back.get(called, called)
 
 

@@ -1,4 +1,4 @@
-"""`ToolSpec` -> tools of OpenAI's chat-completions and responses APIs.
+"""Converts `ToolSpec`s to tools of OpenAI's chat-completions and responses APIs.
 
 Sources: https://platform.openai.com/docs/api-reference/chat/create (`tools[].function`) and
 https://platform.openai.com/docs/api-reference/responses/create (`tools[]` of type function).
@@ -13,15 +13,22 @@ from engine.formats.schema import object_schema
 
 
 def tools_to_openai_format(tools: Iterable[ToolSpec]) -> list[dict[str, Any]]:
-    """Chat-completions tools, in the order given: the order is part of a provider's prompt cache.
+    """Convert tools for chat completions, keeping their order, which is part of a provider's prompt cache.
 
-    Not strict: that would make optional arguments required. Raises FormatError for a tool that does not fit.
+    Not strict: that would make optional arguments required.
+
+    Raises:
+        FormatError: A tool cannot be converted.
     """
     return [{"type": "function", "function": function} for function in _functions(list(tools))]
 
 
 def tools_to_responses_format(tools: Iterable[ToolSpec]) -> list[dict[str, Any]]:
-    """Tools of the responses API, in the order given. Raises FormatError for a tool that does not fit."""
+    """Convert tools for the responses API, keeping their order.
+
+    Raises:
+        FormatError: A tool cannot be converted.
+    """
     return [{"type": "function", **function, "strict": False} for function in _functions(list(tools))]
 
 

@@ -1,4 +1,4 @@
-"""What bytes that call themselves a picture or a PDF really are. Only signatures and headers are read."""
+"""Detects the real type of pictures and PDFs from signatures and headers."""
 
 import struct
 
@@ -16,12 +16,12 @@ _START_OF_SCAN = 0xDA
 
 
 def is_really(data: bytes, media_type: str) -> bool:
-    """Whether the bytes begin as this type of `BINARY` does."""
+    """Whether the bytes start with the signature of this type of `BINARY`."""
     return data.startswith(_SIGNATURES[media_type])
 
 
 def size_of(data: bytes, media_type: str) -> tuple[int, int] | None:
-    """Width and height as the header gives them, None where it gives none."""
+    """Return width and height from the header, or None."""
     try:
         if media_type == "image/png":
             return struct.unpack_from(">II", data, 16)
@@ -29,7 +29,7 @@ def size_of(data: bytes, media_type: str) -> tuple[int, int] | None:
             return struct.unpack_from("<HH", data, 6)
         if media_type == "image/jpeg":
             return _jpeg(data)
-    except struct.error:  # cut short
+    except struct.error:  # truncated
         return None
     return None
 

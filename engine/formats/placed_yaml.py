@@ -1,4 +1,4 @@
-"""YAML that people write: read with the place of every node, so that a complaint names file, line and column."""
+"""Reads YAML with the position of every node, so that errors name file, line and column."""
 
 import difflib
 from pathlib import Path
@@ -10,20 +10,24 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from engine.contract.failure import ConfigError
 
-# A file a person edits is a few kilobytes; this bounds what a stray file can cost.
+# Files edited by people are a few kilobytes; this limits the cost of any other file.
 _MOST_BYTES = 1 << 20
 
 Place = tuple[int, int]  # line and column, from 0
 
 
 class PlacedYaml:
-    """One file."""
+    """One YAML file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def load(self) -> Any:
-        """The document, as ruamel's round-trip nodes; None for an empty file. Raises ConfigError."""
+        """Return the document as ruamel's round-trip nodes; None for an empty file.
+
+        Raises:
+            ConfigError: The file is unreadable or not YAML.
+        """
         try:
             data = self.path.read_bytes()
         except OSError as error:
@@ -43,20 +47,24 @@ class PlacedYaml:
         except (YAMLError, ValueError, RecursionError) as error:
             self.refuse((0, 0), f"not valid YAML: {_first_line(error)}")
         except (TypeError, AttributeError, LookupError, AssertionError, NotImplementedError) as error:
-            # What ruamel itself stumbles over instead of reporting, such as a mapping used as a key.
+            # Errors inside ruamel itself, for example with a mapping used as a key.
             self.refuse((0, 0), f"YAML that cannot be used here: {_first_line(error)}")
 
     def placed(self, place: Place, problem: str) -> str:
-        """`place` counts lines and columns from 0, as the parser does; people count from 1."""
+        """Prefix a problem with its position. `place` counts from 0, as the parser does; the text counts from 1."""
         return f"{self.path}:{place[0] + 1}:{place[1] + 1}: {problem}"
 
     def refuse(self, place: Place, problem: str) -> NoReturn:
-        """Raises ConfigError."""
+        """Report a problem at a position.
+
+        Raises:
+            ConfigError: Always.
+        """
         raise ConfigError(f"{self.placed(place, problem)}.")
 
 
 def key_place(mapping: CommentedMap, key: Any) -> Place:
-    """Where a key stands; the mapping's own place for a key that came in by a merge (``<<``)."""
+    """Return the position of a key, or that of the mapping for a merged key (``<<``)."""
     try:
         line, column = mapping.lc.key(key)
     except (KeyError, TypeError):
@@ -65,7 +73,7 @@ def key_place(mapping: CommentedMap, key: Any) -> Place:
 
 
 def value_place(mapping: CommentedMap, key: Any) -> Place:
-    """Where the value of a key stands; the mapping's own place for one that came in by a merge."""
+    """Return the position of a key's value, or that of the mapping for a merged key."""
     try:
         line, column = mapping.lc.value(key)
     except (KeyError, TypeError):
@@ -74,7 +82,7 @@ def value_place(mapping: CommentedMap, key: Any) -> Place:
 
 
 def meant(name: Any, known: Any) -> str:
-    """``" (did you mean 'x'?)"``, or nothing."""
+    """Return ``" (did you mean 'x'?)"``, or "" if no name is similar."""
     close = difflib.get_close_matches(str(name), [str(each) for each in known], 1)
     return f" (did you mean {close[0]!r}?)" if close else ""
 

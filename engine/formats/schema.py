@@ -1,6 +1,6 @@
-"""A tool's JSON Schema in the dialect of a provider: never stricter than ours, and what is left out is said in words.
+"""Converts a tool's JSON Schema to a provider's dialect. It is never stricter; dropped keywords move to descriptions.
 
-The pipeline checks every call against the whole schema, so a provider's dialect only has to help the model.
+The pipeline validates every call against the full schema, so the provider's dialect only has to help the model.
 """
 
 import json
@@ -11,7 +11,7 @@ from engine.contract.spec import ToolSpec
 
 Schema = dict[str, Any]
 
-# At the root of the arguments OpenAI and Anthropic take a plain object and nothing of these.
+# OpenAI and Anthropic do not allow these keywords at the root of the arguments.
 NOT_AT_THE_ROOT = frozenset({"anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "else"})
 
 # What Gemini documents for `parametersJsonSchema`: https://ai.google.dev/api/caching#FunctionDeclaration
@@ -31,19 +31,23 @@ _NOT_SAID = frozenset({"default", "examples", "$schema", "$comment", "deprecated
 
 
 class FormatError(ValueError):
-    """A tool that a provider cannot be told of, and why."""
+    """A tool that cannot be converted for a provider, and why."""
 
 
 def object_schema(tool: ToolSpec) -> Schema:
-    """The arguments as a plain object at the root. Raises FormatError when they are no object."""
+    """Return the schema of the arguments as a plain object at the root.
+
+    Raises:
+        FormatError: The arguments are not an object.
+    """
     given = tool.parameters
     if given.get("type") == "object" and "$ref" not in given and NOT_AT_THE_ROOT.isdisjoint(given):
-        return {"type": "object", "properties": {}, **given}  # as nearly all are
+        return {"type": "object", "properties": {}, **given}  # the common case
     schema = _inlined(dict(given))
     kind = schema.get("type", "object")
     if kind != "object":
         raise FormatError(
-            f"{tool.name}: its arguments are of type {kind!r}; every provider wants an object. Put them into a field."
+            f"{tool.name}: its arguments are of type {kind!r}; providers require an object. Put them into a field."
         )
     kept = {key: value for key, value in schema.items() if key not in NOT_AT_THE_ROOT}
     dropped = {key: value for key, value in schema.items() if key in NOT_AT_THE_ROOT}
@@ -51,12 +55,13 @@ def object_schema(tool: ToolSpec) -> Schema:
 
 
 def narrowed(schema: Any, keywords: frozenset[str]) -> Schema:
-    """The schema with these keywords alone. Whatever fits the old one fits this one.
+    """Return the schema with only these keywords. It accepts everything that the original accepts.
 
-    `const` is an `enum` of one, and `oneOf` becomes `anyOf`, since with less in them two branches may fit.
+    `const` becomes an `enum` with one value, and `oneOf` becomes `anyOf`, since with fewer keywords two branches may
+    match.
     """
     if not isinstance(schema, Mapping):
-        return {}  # true, or a false that has no other form here
+        return {}  # true, or false, which cannot be expressed here
     said = dict(schema)
     if "const" in said:
         said.setdefault("enum", [said.pop("const")])
@@ -65,13 +70,13 @@ def narrowed(schema: Any, keywords: frozenset[str]) -> Schema:
     if "definitions" in said:  # the older name of `$defs`
         said["$defs"] = {**said.pop("definitions"), **said.get("$defs", {})}
     if "patternProperties" in said:
-        said.pop("additionalProperties", None)  # it would forbid what those allow
+        said.pop("additionalProperties", None)  # it would forbid what the removed keywords allow
     made = {key: _within(key, value, keywords) for key, value in said.items() if key in keywords}
     return _described(made, {key: value for key, value in said.items() if key not in keywords})
 
 
 def _within(key: str, value: Any, keywords: frozenset[str]) -> Any:
-    """The value of one keyword, with the schemas in it narrowed."""
+    """Return the value of a keyword, with its schemas narrowed."""
     if key == "$ref":
         return str(value).replace("#/definitions/", "#/$defs/", 1)
     if key in _SCHEMAS_BY_NAME and isinstance(value, Mapping):
@@ -84,7 +89,7 @@ def _within(key: str, value: Any, keywords: frozenset[str]) -> Any:
 
 
 def _described(kept: Schema, dropped: Schema) -> Schema:
-    """`kept`, with what was dropped said in its description."""
+    """Return `kept`, with the dropped keywords in its description."""
     said = "; ".join(_said(dropped))
     if not said:
         return kept
@@ -100,7 +105,7 @@ def _said(dropped: Schema) -> Iterator[str]:
 
 
 def _inlined(schema: Schema) -> Schema:
-    """The schema a `$ref` at the root leads to, within the same schema, with the rest of the root over it."""
+    """Return the local schema that a `$ref` at the root points to, merged with the rest of the root."""
     seen: set[str] = set()
     while isinstance(reference := schema.get("$ref"), str) and reference not in seen:
         seen.add(reference)
@@ -112,7 +117,7 @@ def _inlined(schema: Schema) -> Schema:
 
 
 def _pointed_at(schema: Schema, reference: str) -> Mapping[str, Any] | None:
-    """What a JSON pointer (RFC 6901) within the schema leads to."""
+    """Resolve a JSON pointer (RFC 6901) within the schema."""
     if not reference.startswith("#/"):
         return None
     found: Any = schema

@@ -1,4 +1,4 @@
-"""A tool's spec as JSON for whoever reads it: a model that asks about a tool, a command, an HTTP client."""
+"""Converts a tool's spec to JSON for models, commands and HTTP clients."""
 
 from dataclasses import asdict, fields
 from typing import Any
@@ -9,7 +9,7 @@ _NAMES = tuple(each.name for each in fields(ToolSpec))
 
 
 def spec_to_json(spec: ToolSpec, *names: str) -> dict[str, Any]:
-    """These fields of the spec; without any names, all of them."""
+    """Return these fields of the spec; all of them without names."""
     return {name: _plain(spec, name) for name in names or _NAMES}
 
 

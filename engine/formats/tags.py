@@ -1,6 +1,6 @@
 """Response tags: lines of a model's answer, ``PREFIX: arguments``, that call a tool (TAG-1, TAG-2).
 
-Patterns are matched by RE2, in time linear in the text for every pattern: none can hang the parser.
+Patterns are matched by RE2 in linear time, so no pattern can hang the parser.
 """
 
 import json
@@ -14,18 +14,18 @@ import re2
 from engine.contract.spec import ToolSpec
 
 _PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9_ -]{0,63}\Z")
-_LONGEST_LINE = 64 << 10  # characters; a longer one is text
+_LONGEST_LINE = 64 << 10  # characters; a longer line is plain text
 _MEMORY = 1 << 20  # bytes RE2 may use for one pattern
 _SCALARS: Mapping[str, tuple[type, ...]] = {"integer": (int,), "number": (int, float), "boolean": (bool,)}
 
 
 class TagError(ValueError):
-    """A tool whose tag cannot be used; the message says why and what to change."""
+    """A tool's tag is invalid. The message says why and what to change."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaggedCall:
-    """One line that was a call. raw_arg: all that followed the prefix. line: its number, from 1."""
+    """One line that is a call. raw_arg: the text after the prefix. line: its number, from 1."""
 
     tool: str
     arguments: Mapping[str, Any]
@@ -35,7 +35,7 @@ class TaggedCall:
 
 @dataclass(frozen=True, slots=True)
 class ParsedResponse:
-    """calls: in the order of their lines. display: the answer as people see it."""
+    """A parsed answer. calls: in the order of their lines. display: the answer as people see it."""
 
     calls: tuple[TaggedCall, ...]
     display: str
@@ -50,7 +50,11 @@ class _TagEntry:
 
 
 class TagRegistry:
-    """The tagged tools among those given. Raises TagError for a tag that cannot be used."""
+    """The tagged tools among the given ones.
+
+    Raises:
+        TagError: A tag is invalid.
+    """
 
     def __init__(self, tools: Iterable[ToolSpec]) -> None:
         self._entries: dict[str, _TagEntry] = {}
@@ -62,10 +66,10 @@ class TagRegistry:
         return len(self._entries)
 
     def prompt_block(self) -> str:
-        """What a model is told of the tagged tools; "" when there are none."""
+        """Return the description of the tagged tools for a model; "" without any."""
         if not self._entries:
             return ""
-        lines = ["To do one of these, write such a line, alone on its line:"]
+        lines = ["To use one of these, write a line of this form, with nothing else on it:"]
         for prefix, entry in sorted(self._entries.items()):
             example = entry.spec.tag.prompt_example if entry.spec.tag is not None else ""
             form = f"for example {example}" if example else f"{prefix}: <{'> <'.join(entry.groups)}>"
@@ -73,7 +77,7 @@ class TagRegistry:
         return "\n".join(lines)
 
     def match(self, line: str) -> tuple[ToolSpec, dict[str, Any], str, bool] | None:
-        """The tool, arguments, text after the prefix, and whether people see the line; None when it is plain text."""
+        """Match a line: tool, arguments, text after the prefix, and whether people see it; None for plain text."""
         prefix, colon, rest = line.partition(":")
         entry = self._entries.get(prefix)
         if entry is None or not colon or not rest[:1].isspace() or len(line) > _LONGEST_LINE:
@@ -88,28 +92,28 @@ class TagRegistry:
 
     def _add(self, tool: ToolSpec) -> None:
         tag = tool.tag
-        assert tag is not None  # noqa: S101 -- for the type checker: the caller looked
+        assert tag is not None  # noqa: S101 -- for the type checker; checked by the caller
         if not _PREFIX.match(tag.tag_prefix):
             raise TagError(
-                f"{tool.name}: {tag.tag_prefix!r} cannot be a tag's prefix. Use a letter, then up to 63 letters, "
-                "digits, blanks, _ or -."
+                f"{tool.name}: {tag.tag_prefix!r} is not a valid tag prefix. Use a letter, then up to 63 letters, "
+                "digits, spaces, _ or -."
             )
         if tag.tag_prefix in self._entries:
             other = self._entries[tag.tag_prefix].spec.name
             raise TagError(
-                f"{tool.name}: the prefix {tag.tag_prefix!r} is that of {other} already. Change one of them."
+                f"{tool.name}: the prefix {tag.tag_prefix!r} is already used by {other}. Change one of them."
             )
         pattern = _compiled(tool.name, tag.arg_pattern)
         if pattern.groups != len(tag.arg_groups) or len(set(tag.arg_groups)) != len(tag.arg_groups):
             raise TagError(
                 f"{tool.name}: its arg_pattern has {pattern.groups} groups and arg_groups names {len(tag.arg_groups)}. "
-                "Give each group a name of its own, and make those that are no argument (?:…)."
+                "Give each group its own name, and write groups that are not arguments as (?:…)."
             )
         self._entries[tag.tag_prefix] = _TagEntry(tool, tag.arg_groups, pattern, tag.strip_from_display)
 
 
 def parse_response(text: str, registry: TagRegistry) -> ParsedResponse:
-    """The calls in an answer and the answer without them."""
+    """Return the calls in an answer and the answer without them."""
     calls: list[TaggedCall] = []
     shown: list[str] = []
     for number, line in enumerate(text.split("\n"), 1):
@@ -126,20 +130,20 @@ def parse_response(text: str, registry: TagRegistry) -> ParsedResponse:
 
 def _compiled(tool: str, pattern: str) -> Any:
     options = re2.Options()
-    options.log_errors = False  # they are raised
+    options.log_errors = False  # errors are raised
     options.max_mem = _MEMORY
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
         said = error.args[0].decode("utf-8", "replace") if error.args and isinstance(error.args[0], bytes) else error
         raise TagError(
-            f"{tool}: its arg_pattern is not a regular expression of RE2 ({said}). Look-around and back-references are "
-            "not in it, since they cannot be matched in linear time."
+            f"{tool}: its arg_pattern is not valid RE2 ({said}). Look-around and back-references are "
+            "not supported, since they cannot be matched in linear time."
         ) from error
 
 
 def _typed(tool: ToolSpec, name: str, text: str) -> Any:
-    """The text as the number or truth value the tool's schema asks for; else as it is, for validation to judge."""
+    """Convert the text to the number or boolean that the tool's schema requires; leave it unchanged otherwise."""
     wanted = tool.parameters.get("properties", {}).get(name, {}).get("type")
     kinds = _SCALARS.get(wanted) if isinstance(wanted, str) else None
     if kinds is None:

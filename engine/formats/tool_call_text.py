@@ -1,6 +1,6 @@
-"""``<tool_call>{"name": …, "args": …}</tool_call>`` in a text: how models without tool calls of their own make them.
+"""Parses ``<tool_call>{"name": …, "args": …}</tool_call>``, as written by models without native tool calls.
 
-What is broken is kept and answered, so that the model can correct it: nothing is guessed, nothing is dropped.
+Invalid calls are kept and answered, so that the model can correct them; nothing is guessed or dropped.
 """
 
 import json
@@ -16,7 +16,7 @@ _SHOWN = 200
 
 @dataclass(frozen=True, slots=True)
 class TextCall:
-    """One call found in a text. problem: why it cannot be made; "" when it can. text: as it was written."""
+    """One call found in a text. problem: why it is invalid; "" if it is valid. text: as it was written."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -26,14 +26,14 @@ class TextCall:
 
 @dataclass(frozen=True, slots=True)
 class ParsedText:
-    """calls: in order, broken ones among them. display: the text without them."""
+    """A parsed text. calls: in order, including invalid ones. display: the text without them."""
 
     calls: tuple[TextCall, ...]
     display: str
 
 
 def parse_tool_calls(text: str) -> ParsedText:
-    """Every call in the text. A last one that was not closed counts: models stop there."""
+    """Return every call in the text. The last one may lack its end tag, because models stop there."""
     calls: list[TextCall] = []
     shown: list[str] = []
     at = 0
@@ -47,15 +47,13 @@ def parse_tool_calls(text: str) -> ParsedText:
 
 
 def answer_to(call: TextCall) -> str:
-    """What the model reads of a call that was broken."""
+    """Return the answer to an invalid call."""
     given = call.text if len(call.text) <= _SHOWN else f"{call.text[:_SHOWN]}…"
-    return (
-        f"This tool call cannot be read, and nothing was run: {call.problem}. Given: {given}\nWrite it as: {RIGHT_FORM}"
-    )
+    return f"This tool call is invalid, and nothing was run: {call.problem}. Given: {given}\nWrite it as: {RIGHT_FORM}"
 
 
 def _one(text: str, begin: int) -> tuple[TextCall, int]:
-    """The call that begins here, and where the text goes on. An end tag inside of a JSON string is no end."""
+    """Parse the call that begins here, and return where the text continues. Ignores end tags in JSON strings."""
     body = text[begin:]
     lead = len(body) - len(body.lstrip())
     try:
@@ -66,7 +64,7 @@ def _one(text: str, begin: int) -> tuple[TextCall, int]:
     after = begin + length
     rest = text[after:].lstrip()
     if rest and not rest.startswith((CLOSES, OPENS)):
-        return _broken(text, begin, f"after its JSON object comes something else than {CLOSES}")
+        return _broken(text, begin, f"its JSON object is not followed by {CLOSES}")
     end = len(text) - len(rest) + (len(CLOSES) if rest.startswith(CLOSES) else 0)
     written = text[begin:after].strip()
     return _judged(value, written), end
@@ -77,18 +75,18 @@ def _judged(value: Any, written: str) -> TextCall:
         return TextCall("", {}, written, 'it has no "name"')
     key = next((key for key in _ARGUMENTS if key in value), None)
     arguments = value[key] if key is not None else {}
-    if isinstance(arguments, str):  # as OpenAI's own wire has them
+    if isinstance(arguments, str):  # as in OpenAI's API
         try:
             arguments = json.loads(arguments)
         except (ValueError, RecursionError):
             arguments = None
     if not isinstance(arguments, dict):
-        return TextCall(value["name"], {}, written, 'its "args" are not an object')
+        return TextCall(value["name"], {}, written, 'its "args" is not an object')
     return TextCall(value["name"], arguments, written)
 
 
 def _broken(text: str, begin: int, problem: str) -> tuple[TextCall, int]:
-    """Up to its end tag, or the next call, or the end of the text."""
+    """Return an invalid call up to its end tag, the next call, or the end of the text."""
     closes, opens = text.find(CLOSES, begin), text.find(OPENS, begin)
     if closes >= 0 and (opens < 0 or closes < opens):
         return TextCall("", {}, text[begin:closes].strip(), problem), closes + len(CLOSES)

@@ -498,7 +498,7 @@ async def test_a_broken_call_in_text_is_answered_with_the_right_form_and_nothing
         async with talking(model, host, native_tools=False) as talk:
             report = await talk.run("twice four?")
         answer = model.requests[1]["messages"][-1]["content"]
-        assert "cannot be read, and nothing was run" in answer
+        assert "is invalid, and nothing was run" in answer
         assert RIGHT_FORM in answer
         assert '<tool_call>{"name": "double", x}</tool_call>' in model.requests[1]["messages"][-2]["content"]
     assert host.called == []

@@ -89,7 +89,7 @@ async def test_lines_of_an_answer_call_tools_which_know_what_was_asked_and_by_wh
 
 @pytest.mark.spec("TAG-1")
 def test_a_tag_that_cannot_be_matched_is_refused_where_the_tool_is_made() -> None:
-    with pytest.raises(TypeError, match="not a regular expression"):
+    with pytest.raises(TypeError, match="not valid RE2"):
 
         @tool(tag=Tag("X", "("))
         async def broken(raw_arg: str) -> str:

@@ -60,10 +60,10 @@ def test_the_model_is_told_form_purpose_and_example() -> None:
 @pytest.mark.parametrize(
     ("tag", "why"),
     [
-        (Tag("X", "("), "not a regular expression"),
-        (Tag("X", r"(.)\1"), "not a regular expression"),
-        (Tag("X", r"(?=a)(.)"), "not a regular expression"),
-        (Tag("X", "((a{1,900}){1,900})(.)", ("a", "b", "c")), "not a regular expression"),
+        (Tag("X", "("), "not valid RE2"),
+        (Tag("X", r"(.)\1"), "not valid RE2"),
+        (Tag("X", r"(?=a)(.)"), "not valid RE2"),
+        (Tag("X", "((a{1,900}){1,900})(.)", ("a", "b", "c")), "not valid RE2"),
         (Tag("X", "(.)(.)"), "2 groups"),
         (Tag("X", "(.)(.)", ("a", "a")), "a name of its own"),
         (Tag("", "(.)"), "prefix"),

@@ -32,7 +32,7 @@ def recursive(node: dict[str, Any]) -> dict[str, Any]:
 def test_a_few_kilobytes_whose_references_multiply_are_refused(pointer: str) -> None:
     bomb = doubling(20, pointer=pointer)
     assert len(json.dumps(bomb)) < 6_000
-    with pytest.raises(SchemaError, match=r"more than 10,000 of its subschemas"):
+    with pytest.raises(SchemaError, match=r"more than 10,000 subschemas"):
         usable_schema(bomb)
 
 
@@ -54,13 +54,13 @@ def test_a_tool_with_such_a_schema_is_left_out_and_the_others_stay() -> None:
     ids=["same member", "any member", "items", "pattern"],
 )
 def test_a_schema_that_doubles_with_every_level_of_the_value_is_refused(node: dict[str, Any]) -> None:
-    with pytest.raises(SchemaError, match=r"more than 10,000 of its subschemas"):
+    with pytest.raises(SchemaError, match=r"more than 10,000 subschemas"):
         usable_schema(recursive(node))
 
 
 def test_a_reference_that_leads_back_without_going_into_the_value_is_refused() -> None:
     for loop in ({"$ref": "#"}, recursive({"allOf": [AGAIN]}), recursive({"not": {"if": AGAIN}})):
-        assert "leads back to itself" in schema_problem(loop)
+        assert "refers to itself" in schema_problem(loop)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_references_that_are_resolved_only_while_validating_are_refused(keyword:
 def test_references_that_leave_the_schema_or_change_their_base_are_refused() -> None:
     assert "no JSON pointer" in schema_problem({"$ref": "http://json-schema.org/draft-07/schema#"})
     assert "no JSON pointer" in schema_problem({"$ref": "#anchor", "$defs": {"a": {"$anchor": "anchor"}}})
-    assert "leads nowhere" in schema_problem({"$ref": "#/$defs/none"})
+    assert "has no target" in schema_problem({"$ref": "#/$defs/none"})
     hidden = {"$id": "http://a/", "$defs": {"n": {}}, "properties": {"y": AGAIN}}
     assert "$id" in schema_problem({"properties": {"x": hidden}, "$defs": {"n": {}}})
     assert "$id" in schema_problem({"$ref": "#/$defs/h/properties/y", "$defs": {"h": hidden, "n": {}}})
