@@ -1,4 +1,4 @@
-"""Whose a kernel is."""
+"""The owner of a kernel."""
 
 import json
 from typing import Annotated, NamedTuple
@@ -13,7 +13,7 @@ KernelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$")]
 
 
 class KernelOwner(NamedTuple):
-    """Two users never share a kernel, nor do two agents of one user."""
+    """The user and agent that a kernel belongs to. Kernels are never shared between users or agents."""
 
     user: str
     agent: str
@@ -28,5 +28,5 @@ class KernelOwner(NamedTuple):
 
     @property
     def key(self) -> str:
-        """As one text, different for any two owners."""
+        """The owner as a string that is unique to it."""
         return json.dumps(self)

@@ -31,7 +31,7 @@ MISSING = "pip install 'knackbox[kernels]', in the environment Knackbox runs in.
 
 @dataclass(frozen=True, slots=True)
 class CellRun:
-    """A cell with what it put out. number: in the life of its kernel's name."""
+    """A cell with its outputs. number: counted over the life of its kernel's name."""
 
     cell: Cell
     shown: CellDisplay
@@ -39,11 +39,11 @@ class CellRun:
 
 
 class NoKernel(LookupError):
-    """There is no kernel of that name; the message names those there are."""
+    """There is no kernel of that name; the message lists the existing ones."""
 
 
 class Sessions:
-    """For one event loop. Close it always."""
+    """The kernels of one process. For one event loop. Always close it."""
 
     def __init__(self, keeper: ServerSandbox, settings: KernelSettings) -> None:
         self._settings = settings
@@ -96,7 +96,7 @@ class Sessions:
         self._pool.owe(owner.key, kernel, state_lost)
 
     async def variables(self, owner: KernelOwner, kernel: str) -> Overview:
-        """Raises NoKernel, Occupied, SandboxError."""
+        """Return the variables. NoKernel, Occupied and SandboxError propagate."""
         try:
             answer = await self._pool.ask(owner.key, kernel, EXPRESSION, WALL_S)
         except LookupError:
@@ -107,7 +107,7 @@ class Sessions:
         return found
 
     def rows(self, owner: KernelOwner | None = None) -> list[KernelRow]:
-        """What is known of each kernel, of all agents or of one."""
+        """Return the state of each kernel, of all agents or of one."""
         found: list[KernelRow] = []
         for state in self._pool.states():
             whose = KernelOwner.from_key(state.agent)
@@ -129,7 +129,7 @@ class Sessions:
         return found
 
     def interrupt(self, owner: KernelOwner, kernel: str) -> None:
-        """Raises NoKernel."""
+        """Interrupt the running cell. NoKernel propagates."""
         if not self._pool.interrupt(owner.key, kernel):
             raise self._missing(owner, kernel)
 
@@ -141,11 +141,11 @@ class Sessions:
             history.stopped = True
 
     def last(self, owner: KernelOwner, kernel: str, most: int) -> list[CellRecord]:
-        """The last cells. Raises NoKernel."""
+        """Return the last cells. NoKernel propagates."""
         return list(self._history(owner, kernel).entries)[-most:]
 
     async def export(self, owner: KernelOwner, kernel: str) -> bytes:
-        """The history as a notebook; also of a kernel that has been stopped or lost. Raises NoKernel."""
+        """Return the history as a notebook, even of a stopped or lost kernel. NoKernel propagates."""
         history = self._history(owner, kernel).copy()
         try:
             # nbformat comes with an extra, and takes 0.2 s.

@@ -1,4 +1,4 @@
-"""The outputs of a cell as a model reads them, and as a program does: text, and files for what is not text."""
+"""Presents the outputs of a cell to models and programs: text, and files for everything else."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class CellDisplay:
-    """outputs: JSON of each, in their order. paths: files that were written."""
+    """A cell's presented outputs. outputs: JSON of each, in order. paths: the written files."""
 
     parts: tuple[Part, ...]
     outputs: tuple[dict[str, Any], ...]
@@ -34,19 +34,19 @@ class CellDisplay:
 
     @property
     def message(self) -> str:
-        """Each part named, but for a single one."""
+        """Join the parts, with labels unless there is only one."""
         labelled = [part for part in self.parts if part.label]
         if len(labelled) == 1 and labelled[0].label != "stderr":
             return "\n".join(part.text for part in self.parts)
         return "\n".join(f"{part.label}:\n{part.text}" if part.label else part.text for part in self.parts)
 
     def stream(self, name: str) -> str:
-        """All that was printed to it, without a last line's end."""
+        """Return everything printed to the stream, without the final newline."""
         return "\n".join(part.text for part in self.parts if part.label == name)
 
 
 def show(cell: Cell, keep: Keep) -> CellDisplay:
-    """What a cell put out. Blocks: it writes files. Errors are left to whoever tells of the failure."""
+    """Present a cell's outputs. Blocks, because it writes files. Errors are reported elsewhere."""
     budget = _Budget(keep)
     parts: list[Part] = []
     outputs: list[dict[str, Any]] = []

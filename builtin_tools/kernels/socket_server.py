@@ -1,4 +1,4 @@
-"""The socket of a process with kernels: where `knackbox kernel` asks about them."""
+"""`KernelSocketServer`: the Unix socket through which `knackbox kernel` inspects a process's kernels."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ _log = logging.getLogger("knackbox.kernels")
 
 
 class KernelSocketServer:
-    """For the event loop of the sessions. Close it always."""
+    """Serves the sockets' clients. For the event loop of the sessions. Always close it."""
 
     def __init__(self, sessions: Sessions, folder: Path, name: str) -> None:
         self._sessions = sessions
@@ -34,7 +34,7 @@ class KernelSocketServer:
 
     @classmethod
     async def open(cls, sessions: Sessions, folder: Path) -> Self:
-        """Listen in this folder, which is made. Raises OSError."""
+        """Create the folder and listen in it. OSError propagates."""
         name = f"kernels-{os.getpid()}-{secrets.token_hex(4)}{wire.SUFFIX}"
         server = cls(sessions, folder, name)
         listener = await asyncio.to_thread(_listen, folder, name)
@@ -62,7 +62,7 @@ class KernelSocketServer:
                 writer.write(json.dumps(answer).encode() + b"\n")
                 await writer.drain()
         except (TimeoutError, OSError, ValueError) as error:  # ValueError: a line that is too long
-            _log.debug("A client of the kernels' socket was let go: %s", error)
+            _log.debug("A client of the kernel socket was disconnected: %s", error)
         finally:
             if task is not None:
                 self._clients.discard(task)
@@ -97,7 +97,7 @@ class KernelSocketServer:
         return {}
 
     async def _show(self, owner: KernelOwner, kernel: str) -> dict[str, Any]:
-        """The last cells, and the variables or why they cannot be told."""
+        """Return the last cells, and the variables or why they are unavailable."""
         cells = [_described(entry) for entry in self._sessions.last(owner, kernel, _LAST_CELLS)]
         try:
             return {"cells": cells, "variables": (await self._sessions.variables(owner, kernel)).value}
@@ -106,7 +106,7 @@ class KernelSocketServer:
 
 
 def _described(entry: CellRecord) -> dict[str, Any]:
-    """A cell in short."""
+    """Summarise a cell."""
     cell = entry.cell
     running = "cancelled" if entry.cancelled else "running"
     printed = "" if cell is None else "".join(each.text for each in cell.outputs if each.kind == "stream")

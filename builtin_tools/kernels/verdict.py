@@ -1,4 +1,4 @@
-"""A cell that is not ok, as a ToolFailure the model can learn from."""
+"""Converts a failed cell to a ToolFailure that tells the model what to correct."""
 
 from builtin_tools.kernels.shown import CellDisplay
 from engine.contract.failure import ToolFailure
@@ -24,7 +24,7 @@ _PRINTED = 2000  # characters of what was printed before an error
 
 
 def failure_of_cell(cell: Cell, shown: CellDisplay) -> ToolFailure:
-    """DIAGNOSTIC, as `failure_of` of an outcome. A lost state is its first sentence."""
+    """Return a DIAGNOSTIC failure, like `failure_of` an outcome. A lost state is reported in its first sentence."""
     ended = cell.count is None and bool(cell.state_lost)
     why = (_ENDED if ended else _INTERRUPTED).get(cell.end, "")
     what = f"{cell.state_lost}\nThe cell" if cell.state_lost else "The cell"

@@ -1,7 +1,7 @@
-"""Files and folders that are wholly there or not there, whenever the process or the machine stops.
+"""Writes files and folders that exist completely or not at all, whenever the process or the machine stops.
 
-Work in progress has a name that starts with `TEMPORARY` and is locked (flock(2)) by whoever makes it. The lock dies
-with its holder, so `remove_leftovers` can tell what a killed process left behind from what somebody is still writing.
+Temporary files have names that start with `TEMPORARY` and are locked (flock(2)) by their writer. The lock ends with its
+holder, so `remove_leftovers` can distinguish leftovers of a killed process from files that are being written.
 """
 
 import contextlib
@@ -23,9 +23,9 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Replace a file's content in one step: readers see the old bytes or the new ones, also after a crash.
+    """Replace a file's content atomically: readers see the old or the new bytes, even after a crash.
 
-    The mode of an existing file is kept. Raises OSError as `open` does; the old file is then untouched.
+    The mode of an existing file is kept. OSError propagates as from `open`; the old file is then unchanged.
     """
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -35,9 +35,9 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 def write_atomic_at(folder: int, name: str, data: bytes, *, replace: bool = True) -> None:
-    """`write_atomic` of the file `name` in the folder open as descriptor `folder`. A link of that name is replaced.
+    """Do `write_atomic` for the file `name` in the folder open as descriptor `folder`. A link of that name is replaced.
 
-    replace: False raises FileExistsError when anything of that name is there.
+    replace: False raises FileExistsError if the name exists.
     """
     temporary, descriptor = _create_locked(folder)
     try:
@@ -61,7 +61,7 @@ def write_atomic_at(folder: int, name: str, data: bytes, *, replace: bool = True
 
 @contextmanager
 def staging_folder(parent: Path) -> Iterator[Path]:
-    """A new, empty, locked folder in `parent` to prepare something in; whatever is left of it at the end is removed."""
+    """Create an empty, locked folder in `parent` for preparing something. What remains in it at the end is removed."""
     while True:
         path = parent / (TEMPORARY + secrets.token_hex(8))
         path.mkdir(mode=0o700)
@@ -77,16 +77,17 @@ def staging_folder(parent: Path) -> Iterator[Path]:
 
 
 def publish_file(temporary: Path, final: Path) -> None:
-    """Flush a prepared file to the disk and give it its final name in one step; a file of that name is replaced."""
+    """Flush a prepared file to disk and move it to its final name atomically, replacing an existing file."""
     _sync_and_close(os.open(temporary, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC))
     temporary.rename(final)
     _sync_folder(final.parent)
 
 
 def publish_folder(staged: Path, final: Path) -> None:
-    """Flush a prepared folder to the disk and give it its final name in one step, on the same filesystem.
+    """Flush a prepared folder to disk and move it to its final name atomically, on the same file system.
 
-    Raises FileExistsError when something of that name exists; nothing is changed then.
+    Raises:
+        FileExistsError: The name exists. Nothing is changed.
     """
     _sync_tree(staged)
     _rename(staged, final, RENAME_NOREPLACE)
@@ -94,9 +95,11 @@ def publish_folder(staged: Path, final: Path) -> None:
 
 
 def replace_folder(staged: Path, final: Path) -> None:
-    """As `publish_folder`, but trade places with the folder that already has the name: the old one is then `staged`.
+    """Like `publish_folder`, but exchange places with the folder of that name: the old one is then `staged`.
 
-    Raises FileNotFoundError when there is none, OSError (EINVAL) on a filesystem that cannot exchange names.
+    Raises:
+        FileNotFoundError: There is no folder of that name.
+        OSError: The file system cannot exchange names (EINVAL).
     """
     _sync_tree(staged)
     _rename(staged, final, RENAME_EXCHANGE)
@@ -104,7 +107,7 @@ def replace_folder(staged: Path, final: Path) -> None:
 
 
 def remove_leftovers(folder: Path) -> list[Path]:
-    """Remove the temporaries directly in `folder` whose makers are dead; returns what was removed."""
+    """Remove the temporary files directly in `folder` whose writers are dead, and return what was removed."""
     removed = []
     for path in sorted(folder.glob(TEMPORARY + "*")):
         descriptor = _lock_if_free(path)
@@ -167,7 +170,7 @@ def _is_same(path: Path, descriptor: int) -> bool:
 
 
 def _rename(source: Path | str, target: Path | str, flags: int, folder: int = AT_FDCWD) -> None:
-    """renameat2(2). On a filesystem without RENAME_NOREPLACE, a look before a plain rename has to do."""
+    """Call renameat2(2). On file systems without RENAME_NOREPLACE, check first and then rename."""
     result = LIBC.renameat2(folder, os.fsencode(source), folder, os.fsencode(target), flags)
     if result == 0:
         return

@@ -1,9 +1,9 @@
-"""`Backups`: rolling copies of a home's SQLite databases, taken while they are in use, and the way back to one.
+"""`Backups`: rolling backups of a home's SQLite databases, taken while they are in use, and restoring them.
 
-    <folder>/<UTC time>/records.db, events.db      one backup; it appears whole or not at all
+    <folder>/<UTC time>/records.db, events.db      one backup; it appears completely or not at all
 
-Copies are made with SQLite's online backup API (https://sqlite.org/backup.html), within one read transaction, so
-writers never wait for them.
+Copies are made with SQLite's online backup API (https://sqlite.org/backup.html), within one read transaction, so they
+never block writers.
 """
 
 import re

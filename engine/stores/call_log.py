@@ -1,4 +1,4 @@
-"""`CallLog`: every call as a row, for `knackbox audit`. The oldest make room for the newest."""
+"""`CallLog`: every call as a row, for `knackbox audit`. The oldest rows are removed."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -64,10 +64,10 @@ _CALLS = Table(
 
 
 class CallLog:
-    """In the records, shared by every process on one home. Every method blocks."""
+    """The log of calls in the records, shared by all processes on one home. Every method blocks."""
 
     def __init__(self, records: Records, *, kept: int = KEPT) -> None:
-        """Makes its tables when they are missing. kept: rows to keep, the newest."""
+        """Create missing tables. kept: the number of rows to keep, the newest."""
         self._records = records
         self._kept = kept
         self._since_sweep = 0
@@ -76,7 +76,7 @@ class CallLog:
         records.create(_SCHEMA)
 
     def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Add rows, all or none; one of a call that is there already replaces it."""
+        """Add rows atomically. A row replaces an earlier one of the same call."""
         if not rows:
             return
         with self._records.begin() as connection:
@@ -92,12 +92,12 @@ class CallLog:
         self._has_data = True
 
     def history(self) -> list[DayCount]:
-        """How many calls of each tool and day were dropped, and how many of them did not succeed."""
+        """Return the number of dropped calls per tool and day, and how many of them failed."""
         with self._records.read() as connection:
             return history.days(connection, "calls")
 
     def _sweep(self, connection: Connection) -> None:
-        """Drop the oldest of too many rows; their counts stay."""
+        """Drop the oldest rows beyond the limit, keeping their counts."""
         newest = connection.execute(select(func.max(_CALLS.c.id))).scalar() or 0
         gone, day = _CALLS.c.id <= newest - self._kept, func.substr(_CALLS.c.ts, 1, 10)
         failed = func.sum(case((_CALLS.c.success.is_(True), 0), else_=1))
@@ -107,7 +107,7 @@ class CallLog:
         connection.execute(delete(_CALLS).where(gone))
 
     def recent(self, limit: int = 50, *, tool: str = "", failed: bool = False) -> list[dict[str, Any]]:
-        """The newest first. tool: only of this one. failed: only those that did not succeed."""
+        """Return rows, newest first. tool: only of this tool. failed: only failed calls."""
         with self._records.read() as connection:
             has_data = self._has_data or not _lacks_data(connection)
         columns = [column for column in _CALLS.columns if column.name != "data" or has_data]
@@ -125,7 +125,7 @@ class CallLog:
 
 
 def _lacks_data(connection: Connection) -> bool:
-    """Whether the table is one of an earlier release, without the column `data`."""
+    """Whether the table was created by an earlier release, without the column `data`."""
     try:
         columns = inspect(connection).get_columns(_CALLS.name)
     except NoSuchTableError:  # what is then read or written says so
@@ -134,7 +134,7 @@ def _lacks_data(connection: Connection) -> bool:
 
 
 def row_of(call: ToolCall, result: ToolResult, turn: Turn) -> dict[str, Any]:
-    """A call that has ended."""
+    """Return the row of a completed call."""
     audit, failure = result.audit, result.failure
     return {
         **_who(turn),
@@ -153,7 +153,7 @@ def row_of(call: ToolCall, result: ToolResult, turn: Turn) -> dict[str, Any]:
 
 
 def row_of_start(request: GuardRequest, risk: str) -> dict[str, Any]:
-    """A call that is about to run: what is left of it when its engine dies."""
+    """Return the row of a call that is about to run. It remains if its engine dies."""
     return {
         **_who(request.turn),
         **_what(request.call, request.spec.name, request.call_id),
@@ -184,5 +184,5 @@ def _what(call: ToolCall, tool: str, call_id: str) -> dict[str, Any]:
 
 
 def storable(text: str) -> str:
-    """A short form of it that any database takes: callers choose names and ids."""
+    """Return a short form that any database accepts. Callers choose names and ids."""
     return text[:_NAME_CHARACTERS].encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")

@@ -1,9 +1,9 @@
-"""`ChromaClient`: one opening of Chroma's embedded database, made safe against damaged files.
+"""`ChromaClient`: opens Chroma's embedded database, protected against damaged files.
 
-Chroma loads its index files (HNSW) without checking them, and a torn or damaged one kills the whole process
-(segmentation fault, seen with 1.5.9). So after every change a manifest of their sizes and checksums is written beside
-them, and at opening they must match it; what does not match is reported as `ChromaDamaged` and never loaded. The
-database file itself is SQLite's, which finds its own damage.
+Chroma loads its index files (HNSW) without checks, and a damaged one crashes the whole process (segmentation fault,
+seen with 1.5.9). Therefore a manifest of their sizes and checksums is written after every change, and must match when
+the database is opened; a mismatch is reported as `ChromaDamaged`. The database file is SQLite's, which detects its own
+damage.
 """
 
 import json
@@ -32,12 +32,12 @@ Stamp = tuple[int, int, int]  # size, modification time in ns, inode
 
 
 class ChromaDamaged(Exception):
-    """The files of a Chroma folder cannot be trusted."""
+    """The files of a Chroma folder are damaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ChromaModules:
-    """The parts of chromadb in use, imported when first needed."""
+    """The used parts of chromadb, imported lazily."""
 
     system: Any
     api: Any
@@ -46,7 +46,7 @@ class _ChromaModules:
 
 
 class ChromaClient:
-    """Collections of one folder, cosine space. Not for several threads at once; `VectorStore` sees to that."""
+    """The collections of one folder, with cosine distance. Not thread-safe; `VectorStore` locks."""
 
     def __init__(self, path: Path, loaded: _ChromaModules) -> None:
         self._path = path
@@ -57,14 +57,16 @@ class ChromaClient:
 
     @property
     def in_place(self) -> bool:
-        """Whether the folder still holds the database that was opened: somebody may have removed or replaced it."""
+        """Whether the folder still contains the opened database. It may have been removed or replaced."""
         return _database_file(self._path)[0] == self._inode
 
     @classmethod
     def open(cls, path: Path) -> "ChromaClient":
-        """Check the folder and open it, making it when missing.
+        """Check and open the folder, creating it if it is missing.
 
-        Raises ChromaDamaged when its files are damaged, ConfigError when it cannot be used for another reason.
+        Raises:
+            ChromaDamaged: Its files are damaged.
+            ConfigError: It cannot be used for another reason.
         """
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -86,9 +88,10 @@ class ChromaClient:
         self._loaded.system.stop()
 
     def prepare(self, name: str, dimensions: int) -> bool:
-        """Open or make a collection and let Chroma catch up with its log. The caller must hold the folder alone.
+        """Open or create a collection and let Chroma apply its log. The caller must have the folder locked.
 
-        Returns False when it held vectors of other dimensions (another embedder's), which are then gone.
+        Returns:
+            False if it contained vectors of other dimensions (another embedder's), which were deleted.
         """
         with _explained(self._path):
             collection = self._get_or_make(name)
@@ -102,7 +105,7 @@ class ChromaClient:
         return same
 
     def settle(self, name: str) -> None:
-        """Make Chroma write now what it would write at the next query, and note the files' checksums."""
+        """Make Chroma flush its pending changes, and record the files' checksums."""
         collection, dimensions = self._collections[name]
         with _explained(self._path):
             probe = np.zeros((1, dimensions), dtype=np.float32)
@@ -160,7 +163,7 @@ class ChromaClient:
 
 
 def _create_private(file: Path) -> None:
-    """Create the file if it is missing, empty and for its owner alone: chromadb's would be readable for others."""
+    """Create the file if it is missing, readable only by its owner; chromadb would make it readable for others."""
     os.close(os.open(file, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
@@ -188,7 +191,11 @@ def _load(path: Path) -> _ChromaModules:
 
 
 def _check(path: Path) -> dict[str, tuple[Stamp, int]]:
-    """What the manifest vouches for, found to be so. Raises ChromaDamaged."""
+    """Check the files against the manifest.
+
+    Raises:
+        ChromaDamaged: A file is missing or has changed.
+    """
     files = _index_files(path)
     manifest = path / MANIFEST
     try:
@@ -211,7 +218,7 @@ def _check(path: Path) -> dict[str, tuple[Stamp, int]]:
 
 
 def _database_file(path: Path) -> tuple[int, int]:
-    """The database's inode and size in bytes; zeros when it is not there."""
+    """Return the database's inode and size in bytes; zeros if it is missing."""
     try:
         status = (path / DATABASE).stat()
     except FileNotFoundError:
@@ -238,7 +245,7 @@ def _checksum(file: Path) -> int:
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Tell damage from everything else that chromadb may raise."""
+    """Distinguish damage from other errors of chromadb."""
     try:
         yield
     except BaseException as error:

@@ -1,16 +1,16 @@
-"""`SystemClock`: the machine's own time, for `engine.contract.context.Clock`."""
+"""`SystemClock`: the system clock, for `engine.contract.context.Clock`."""
 
 import time
 from datetime import UTC, datetime
 
 
 class SystemClock:
-    """Real time. Tests inject a clock of their own instead."""
+    """Real time. Tests inject another clock."""
 
     def now(self) -> datetime:
-        """The wall clock, in UTC."""
+        """Return the wall-clock time, in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Seconds that only ever grow."""
+        """Return monotonic time in seconds."""
         return time.monotonic()

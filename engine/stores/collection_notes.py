@@ -1,4 +1,4 @@
-"""`CollectionNotes`: which embedder made the vectors of each collection, and whether they are all there."""
+"""`CollectionNotes`: records which embedder made the vectors of each collection, and whether they are complete."""
 
 from sqlalchemy import Column, MetaData, String, Table, delete, select
 
@@ -14,21 +14,21 @@ _NOTES = Table(
 
 
 class CollectionNotes:
-    """In the records. Every method blocks; the table is made with the first note."""
+    """Notes in the records. Every method blocks; the table is created with the first note."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
         self._ready = False
 
     def made_by(self, collection: str) -> str | None:
-        """The embedder that made all its vectors; None when that is not known, or while they are made anew."""
+        """Return the embedder that made all vectors; None if unknown, or while they are being rebuilt."""
         self._prepare()
         with self._records.read() as connection:
             found = connection.execute(select(_NOTES.c.embedder).where(_NOTES.c.name == collection)).scalar()
         return None if found is None else str(found)
 
     def note(self, collection: str, embedder: str | None) -> None:
-        """All its vectors are this embedder's; None: no longer, or not yet."""
+        """Record the embedder of all vectors; None if they are incomplete."""
         self._prepare()
         with self._records.begin() as connection:
             connection.execute(delete(_NOTES).where(_NOTES.c.name == collection))

@@ -1,7 +1,7 @@
-"""`Embedder`: text in, unit vectors out. `WordLlamaEmbedder` does it with weights that come inside a wheel: no network.
+"""`Embedder`: turns text into unit vectors. `WordLlamaEmbedder` uses weights from a wheel, without network access.
 
-WordLlama (https://github.com/dleemiller/WordLlama) averages one 256-number vector per token. Its files are read
-here directly: importing the package takes over a second, sets up the root logger, and pads a batch to its longest text.
+WordLlama (https://github.com/dleemiller/WordLlama) averages one 256-dimensional vector per token. Its files are read
+directly: importing the package takes over a second, configures the root logger, and pads a batch to its longest text.
 """
 
 import zlib
@@ -25,26 +25,30 @@ MAX_CHARACTERS = 8_000  # an average over more words than this says little, and 
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors whose dot product says how alike their meanings are."""
+    """Turns texts into vectors whose dot product is the similarity of their meanings."""
 
     @property
     def name(self) -> str:
-        """Which model it is. Vectors of different names must not be compared."""
+        """The name of the model. Vectors of different models must not be compared."""
         ...
 
     @property
     def dimensions(self) -> int: ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """float32 of shape (len(texts), dimensions), each row of length 1 (all zeros for a text with no words)."""
+        """Return float32 of shape (len(texts), dimensions). Rows have length 1, or are zero without words."""
         ...
 
 
 class WordLlamaEmbedder:
-    """WordLlama, 256 dimensions, offline. Loading takes some 0.2 s; a query about 0.05 ms. Threads may share it."""
+    """WordLlama, 256 dimensions, offline. Loading takes about 0.2 s, a query about 0.05 ms. Thread-safe."""
 
     def __init__(self) -> None:
-        """Raises ConfigError when the files are missing from the installation."""
+        """Load the model.
+
+        Raises:
+            ConfigError: Its files are missing from the installation.
+        """
         from safetensors import SafetensorError, safe_open  # noqa: PLC0415 - heavy, kept out of start-up
         from tokenizers import Tokenizer  # noqa: PLC0415 - heavy, kept out of start-up
 
@@ -73,7 +77,7 @@ class WordLlamaEmbedder:
         return int(self._table.shape[1])
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """As `Embedder.embed`; a text beyond MAX_CHARACTERS is cut there."""
+        """Embed texts as in `Embedder.embed`, truncated to MAX_CHARACTERS."""
         result = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         last = len(self._table) - 1
         for row, text in enumerate(texts):

@@ -1,6 +1,6 @@
-"""`EngineLock`: a name that lives as long as its process, so that others can tell what a dead engine left behind.
+"""`EngineLock`: a name that exists as long as its process, so that others can detect leftovers of dead engines.
 
-It is a lock file that is held: the kernel releases it when its holder dies, in whatever way.
+It is a locked file: the kernel releases the lock when its holder dies.
 """
 
 import contextlib

@@ -1,9 +1,8 @@
-"""`EventLog`: what happened, in order, for subscribers that each remember how far they are (REG-9).
+"""`EventLog`: an ordered log of events, for subscribers that each remember their position (REG-9).
 
-Delivery is at least once: an event that was fetched and not acknowledged within its lease comes again, one that is
-refused comes again later, and one that nobody could use is set aside as a dead letter. What was acknowledged never
-comes again, except by `replay`. Everything is one transaction each, so `kill -9` at any moment leaves it either done or
-not begun.
+Delivery is at least once. An event that is not acknowledged within its lease is delivered again, a refused one is
+delivered again later, and one that fails too often becomes a dead letter. Acknowledged events are not delivered again,
+except by `replay`. Every operation is one transaction, so `kill -9` at any moment leaves it done or not begun.
 """
 
 import json
@@ -85,7 +84,7 @@ _SEEN_EVERY_S = 3_600.0  # how exactly it is recorded when a subscriber last fet
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """offset: its place in the log, from 1. ts: when it was appended, UTC, ISO 8601. payload: a JSON object."""
+    """One event. offset: its position in the log, from 1. ts: UTC, ISO 8601. payload: a JSON object."""
 
     offset: int
     ts: str
@@ -95,7 +94,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """An event for one subscriber. attempt: 1 when it is new to it."""
+    """An event for one subscriber. attempt: 1 for the first delivery."""
 
     event: Event
     attempt: int
@@ -103,7 +102,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """An event that a subscriber could not use, and why."""
+    """An event that a subscriber could not process, and why."""
 
     event: Event
     attempts: int
@@ -111,11 +110,11 @@ class DeadLetter:
 
 
 class UnknownSubscriber(LookupError):
-    """Nobody subscribed under this name."""
+    """There is no subscriber of this name."""
 
 
 class EventLog:
-    """In the records, shared by every process on them. Every method blocks."""
+    """The event log in the records, shared by all processes on them. Every method blocks."""
 
     def __init__(
         self,
@@ -126,12 +125,12 @@ class EventLog:
         kept: int = EVENTS_KEPT,
         subscriber_days: float = SUBSCRIBER_DAYS,
     ) -> None:
-        """Makes its tables when they are missing.
+        """Create missing tables.
 
         Args:
-            most_attempts: deliveries before an event is a dead letter.
-            kept: events to keep when every subscriber has had them, the newest.
-            subscriber_days: without a fetch, after which a subscriber is forgotten that holds up the log.
+            most_attempts: Deliveries before an event becomes a dead letter.
+            kept: The number of events to keep after every subscriber has processed them, the newest.
+            subscriber_days: Days without a fetch after which a subscriber that holds up the log is removed.
         """
         self._records = records
         self._clock = clock
@@ -144,19 +143,22 @@ class EventLog:
         self._upgrade()
 
     def generation(self) -> int:
-        """The offset of the last event of any process. Takes microseconds: look before you fetch."""
+        """Return the offset of the last event of any process. Takes microseconds, so check it before fetching."""
         return self._records.generation(EVENTS_GENERATION)
 
     def append(self, kind: str, payload: Mapping[str, Any]) -> int:
-        """Put one event at the end; its offset."""
+        """Append one event and return its offset."""
         return self.append_all([(kind, payload)])[0]
 
     def append_all(
         self, events: Sequence[tuple[str, Mapping[str, Any]]], connection: Connection | None = None
     ) -> list[int]:
-        """Put events at the end, all of them or none; their offsets. Raises TypeError for a payload that is no JSON.
+        """Append events atomically and return their offsets.
 
-        connection: within its transaction, which somebody began on the log's records.
+        connection: a transaction on the log's records to use.
+
+        Raises:
+            TypeError: A payload is not JSON.
         """
         if not events:
             return []
@@ -176,19 +178,19 @@ class EventLog:
             return offsets
 
     def history(self) -> list[DayCount]:
-        """How many events of each type and day were dropped."""
+        """Return the number of dropped events per type and day."""
         with self._records.read() as connection:
             return history.days(connection, "events")
 
     def read(self, after: int = 0, limit: int = 100) -> list[Event]:
-        """Events past an offset, in order; for looking, not for consuming."""
+        """Return the events after an offset, in order; for inspection, not for consuming."""
         with self._records.read() as connection:
             return _events(connection, _EVENTS.c.offset > after, limit)
 
     def subscribe(self, name: str, *, types: Iterable[str] = (), from_start: bool = False) -> None:
-        """Remember a subscriber; one that is known keeps its place and gets these types from now on.
+        """Add a subscriber. An existing one keeps its position and gets these types from now on.
 
-        types: the only ones it wants; none means all. from_start: with what is in the log already.
+        types: the types it wants; none for all. from_start: include the events that are already in the log.
         """
         wanted = json.dumps(sorted(set(types)))
         with self._records.begin() as connection:
@@ -201,15 +203,19 @@ class EventLog:
             connection.execute(insert(_SUBSCRIBERS).values(name=name, types=wanted, cursor=cursor, seen=seen))
 
     def unsubscribe(self, name: str) -> None:
-        """Forget a subscriber, with what waits for it, so that its events need not be kept any longer."""
+        """Remove a subscriber and its pending events, so that its events can be dropped."""
         with self._records.begin() as connection:
             _SUBSCRIPTIONS.remove(connection, name)
 
     def fetch(self, name: str, limit: int = 100, *, lease_s: float = LEASE_S) -> list[Delivery]:
-        """What is due to this subscriber: first what comes again, then what is new. Raises UnknownSubscriber.
+        """Return what is due to this subscriber: first redeliveries, then new events.
 
-        lease_s: seconds in which each has to be acknowledged; after that it comes again, maybe to another process.
-            At most `LONGEST_WAIT_S` count.
+        lease_s: seconds within which each must be acknowledged; after that it is delivered again, possibly to another
+            process.
+        Limited to `LONGEST_WAIT_S`.
+
+        Raises:
+            UnknownSubscriber: There is no such subscriber.
         """
         now = self._clock.now().timestamp()
         lease_s = min(lease_s, LONGEST_WAIT_S)
@@ -230,16 +236,17 @@ class EventLog:
         return [*again, *(Delivery(event, 1) for event in new)]
 
     def ack(self, name: str, offsets: Iterable[int]) -> int:
-        """These are done with: they never come again. How many were waiting for it."""
+        """Acknowledge events, which are then never delivered again. Returns how many were pending."""
         with self._records.begin() as connection:
             return sum(
                 connection.execute(delete(_PENDING).where(_of(_PENDING, name, each))).rowcount for each in offsets
             )
 
     def nack(self, name: str, offset: int, reason: str) -> bool:
-        """This one could not be used: it comes again after a while, or is set aside when it came too often.
+        """Refuse an event: it is delivered again later, or becomes a dead letter after too many attempts.
 
-        False when it was not waiting.
+        Returns:
+            False if it was not pending.
         """
         now = self._clock.now().timestamp()
         with self._records.begin() as connection:
@@ -254,14 +261,14 @@ class EventLog:
             return True
 
     def dead_letters(self, name: str) -> list[DeadLetter]:
-        """What was set aside for this subscriber, in order."""
+        """Return the dead letters of this subscriber, in order."""
         query = select(_EVENTS, _DEAD.c.attempts, _DEAD.c.reason).join(_DEAD, _DEAD.c.offset == _EVENTS.c.offset)
         with self._records.read() as connection:
             rows = connection.execute(query.where(_DEAD.c.subscriber == name).order_by(_EVENTS.c.offset)).mappings()
             return [DeadLetter(_event(row), row["attempts"], row["reason"]) for row in rows]
 
     def revive(self, name: str, offset: int) -> bool:
-        """Deliver a dead letter again, with all its attempts. False when there is none."""
+        """Deliver a dead letter again, with all its attempts. False if there is none."""
         with self._records.begin() as connection:
             if not connection.execute(delete(_DEAD).where(_of(_DEAD, name, offset))).rowcount:
                 return False
@@ -270,7 +277,11 @@ class EventLog:
             return True
 
     def replay(self, name: str, after: int = 0) -> None:
-        """Deliver everything past an offset as if it were new. Raises UnknownSubscriber."""
+        """Deliver everything after an offset again, as if it were new.
+
+        Raises:
+            UnknownSubscriber: There is no such subscriber.
+        """
         with self._records.begin() as connection:
             self._subscriber(connection, name)
             for table in (_PENDING, _DEAD):
@@ -307,7 +318,7 @@ class EventLog:
 
     @staticmethod
     def _new(connection: Connection, types: Sequence[str], cursor: int, limit: int) -> tuple[list[Event], int]:
-        """Events past the cursor that are wanted, and where the cursor is then."""
+        """Return the wanted events after the cursor, and the new cursor."""
         if limit <= 0:
             return [], cursor
         wanted = _EVENTS.c.offset > cursor
@@ -317,7 +328,7 @@ class EventLog:
         return found, max(cursor, _last(connection))  # past those of other types, too
 
     def _bury_expired(self, connection: Connection, name: str, now: float) -> None:
-        """Set aside what was delivered as often as may be, and not acknowledged in time."""
+        """Turn events into dead letters whose attempts are used up and whose last lease has expired."""
         over = (_PENDING.c.subscriber == name) & _is_due(now) & (_PENDING.c.attempts >= self._most_attempts)
         for offset, attempts in connection.execute(select(_PENDING.c.offset, _PENDING.c.attempts).where(over)).all():
             self._bury(connection, name, offset, attempts, "not acknowledged in time")
@@ -334,10 +345,11 @@ def _of(table: Table, name: str, offset: int) -> Any:
 
 
 def _is_due(now: float) -> Any:
-    """Whether a pending event is to be delivered again.
+    """Whether a pending event should be delivered again.
 
-    Leases are wall-clock times, since processes on several machines may share the log. No wait is longer than
-    `LONGEST_WAIT_S`, so setting the clock back delays a delivery by that much at most.
+    Leases are wall-clock times, since processes on several machines may share the log. No wait exceeds
+    `LONGEST_WAIT_S`, so
+    setting the clock back delays a delivery by that much at most.
     """
     return (_PENDING.c.due <= now) | (_PENDING.c.due > now + LONGEST_WAIT_S)
 

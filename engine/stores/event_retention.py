@@ -1,7 +1,7 @@
-"""Which events may be dropped from the log: old ones that every subscriber is done with.
+"""Decides which events may be dropped from the log: old ones that every subscriber has processed.
 
-An event stays, however old, while a subscriber has not fetched it yet, while it waits for an acknowledgement, and while
-it is a dead letter. A subscriber that holds up the log, and has not fetched anything for long, is forgotten.
+An event stays, however old, while a subscriber has not fetched it, while it is not acknowledged, and while it is a dead
+letter. A subscriber that holds up the log and has fetched nothing for a long time is removed.
 """
 
 import logging
@@ -22,19 +22,19 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Subscriptions:
-    """The tables of the subscribers. cursors: how far each is. holders: events that are waiting for something."""
+    """The tables of the subscribers. cursors: their positions. holders: pending events."""
 
     cursors: Table
     holders: tuple[Table, ...]
 
     def remove(self, connection: Connection, name: str) -> None:
-        """Forget a subscriber, with what waits for it."""
+        """Remove a subscriber and its pending events."""
         connection.execute(delete(self.cursors).where(self.cursors.c.name == name))
         for holder in self.holders:
             connection.execute(delete(holder).where(holder.c.subscriber == name))
 
     def remove_absent(self, connection: Connection, before: int, seen_before: float) -> None:
-        """Forget those that have not got to an offset and have fetched nothing since a time (seconds, Unix)."""
+        """Remove subscribers that are behind an offset and have fetched nothing since a time (seconds, Unix)."""
         behind = (self.cursors.c.cursor < before) & (self.cursors.c.seen < seen_before)
         for name in connection.execute(select(self.cursors.c.name).where(behind)).scalars().all():
             log.warning(
@@ -46,9 +46,9 @@ class Subscriptions:
 
 
 def sweep(connection: Connection, events: Table, subscriptions: Subscriptions, kept: int, seen_before: float) -> int:
-    """Drop what is beyond the newest `kept` and wanted by nobody; how many events. The newest event always stays.
+    """Drop unneeded events beyond the newest `kept`, and return how many. The newest event always stays.
 
-    seen_before: subscribers that have fetched nothing since then are forgotten where they hold up the log.
+    seen_before: subscribers that have fetched nothing since then are removed if they hold up the log.
     """
     newest = connection.execute(select(func.max(events.c.offset))).scalar() or 0
     oldest = connection.execute(select(func.min(events.c.offset))).scalar() or 0

@@ -1,4 +1,4 @@
-"""`FailureLog`: the failures people should look at, for `knackbox failures`. The oldest make room for the newest."""
+"""`FailureLog`: failures that people should look at, for `knackbox failures`. The oldest rows are removed."""
 
 from typing import Any
 
@@ -26,17 +26,17 @@ FAILURES = Table(
 
 
 class FailureLog:
-    """Failures in the records, shared by every process on one home."""
+    """The log of failures in the records, shared by all processes on one home."""
 
     def __init__(self, records: Records) -> None:
-        """Makes its table when it is missing."""
+        """Create the table if it is missing."""
         self._records = records
         records.create(SCHEMA)
 
     def record(
         self, tool: str, failure_class: FailureClass, reason: str, error_text: str, *, ts: str, call_id: str
     ) -> None:
-        """Add one failure. ts: when, UTC, ISO 8601. The text is cut at MAX_ERROR_CHARACTERS."""
+        """Add one failure. ts: when, UTC, ISO 8601. The text is truncated to MAX_ERROR_CHARACTERS."""
         row = {
             "ts": ts,
             "tool": tool,
@@ -51,7 +51,7 @@ class FailureLog:
                 connection.execute(delete(FAILURES).where(FAILURES.c.id <= number - KEPT))
 
     def recent(self, limit: int = 50, failure_class: FailureClass | None = None) -> list[dict[str, Any]]:
-        """The newest first, each with id, ts, tool, call_id, failure_class, reason and error_text."""
+        """Return rows, newest first, each with id, ts, tool, call_id, failure_class, reason and error_text."""
         query = select(FAILURES).order_by(desc(FAILURES.c.id)).limit(limit)
         if failure_class is not None:
             query = query.where(FAILURES.c.failure_class == failure_class.value)

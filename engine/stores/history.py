@@ -1,4 +1,4 @@
-"""Counts per day of what was dropped from a log, so that retention loses detail and not the history."""
+"""Stores daily counts of what was dropped from a log, so that retention loses detail but not the history."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ DAYS_KEPT = 400
 
 @dataclass(frozen=True, slots=True)
 class DayCount:
-    """What was dropped of one day. name: of the tool, or the type of the events. duration_ms: of all together."""
+    """What was dropped of one day. name: the tool, or the type of the events. duration_ms: the total."""
 
     day: str
     name: str
@@ -32,7 +32,7 @@ class DayCount:
 
 
 def add(connection: Connection, log: str, counts: Iterable[DayCount]) -> None:
-    """Add to what is known of these days, and forget days beyond the latest `DAYS_KEPT`."""
+    """Add to the counts of these days, and drop days beyond the latest `DAYS_KEPT`."""
     for each in counts:
         same = (_DAYS.c.log == log) & (_DAYS.c.day == each.day) & (_DAYS.c.name == each.name)
         more: dict[str, Any] = {
@@ -50,7 +50,7 @@ def add(connection: Connection, log: str, counts: Iterable[DayCount]) -> None:
 
 
 def days(connection: Connection, log: str) -> list[DayCount]:
-    """What was dropped of a log, the oldest day first."""
+    """Return the daily counts of a log, oldest first."""
     columns = (_DAYS.c.day, _DAYS.c.name, _DAYS.c.count, _DAYS.c.failed, _DAYS.c.duration_ms)
     query = select(*columns).where(_DAYS.c.log == log).order_by(_DAYS.c.day, _DAYS.c.name)
     return [DayCount(*row) for row in connection.execute(query)]

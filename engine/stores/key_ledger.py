@@ -1,4 +1,4 @@
-"""`KeyLedger`: which keyed calls were begun, and what came of them (CALL-9). Written before a call runs."""
+"""`KeyLedger`: records keyed calls before they run, and their results (CALL-9)."""
 
 import json
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ _KEYS = Table(
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What makes two calls the same. digest: of the values of the key's fields."""
+    """Identifies equal calls. digest: of the values of the key fields."""
 
     user: str
     tool: str
@@ -43,10 +43,11 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What was found for a key.
+    """The state of a key.
 
-    mine: nothing; it is ours now, and the call may run. running: another call has it, and its engine lives.
-    result: of the first call. None of the three: its engine died, or it was cancelled; nobody knows what it did.
+    mine: the key was free and is now claimed; the call may run. running: another call holds it, and its engine is
+        alive.
+    result: of the first call. None of these: its engine died or it was cancelled, so its effect is unknown.
     """
 
     mine: bool = False
@@ -55,17 +56,17 @@ class Claim:
 
 
 class KeyLedger:
-    """In the records, shared by every process on one home. Every method blocks."""
+    """The keys in the records, shared by all processes on one home. Every method blocks."""
 
     def __init__(self, records: Records, lock: EngineLock, clock: Clock) -> None:
-        """Makes its table when it is missing."""
+        """Create the table if it is missing."""
         self._records = records
         self._lock = lock
         self._clock = clock
         records.create(_SCHEMA)
 
     def claim(self, key: Key) -> Claim:
-        """Take the key, or say what came of the call that has it. One transaction: of many, one gets it."""
+        """Claim the key, or return the state of the call that holds it. Atomic: only one claimant succeeds."""
         now = self._clock.now().astimezone(UTC)
         with self._records.begin() as connection:
             old = (now - timedelta(hours=KEPT_H)).isoformat()
@@ -83,15 +84,15 @@ class KeyLedger:
         return Claim(running=found["state"] == _RUNNING)
 
     def done(self, key: Key, result: ToolResult) -> None:
-        """Keep what came of the call; whoever comes with the key gets it."""
+        """Store the result of the call, for later calls with the key."""
         self._settle(key, state=_DONE, result=_text(result))
 
     def lost(self, key: Key) -> None:
-        """Nobody knows what came of the call."""
+        """Record that the result of the call is unknown."""
         self._settle(key, state=_LOST)
 
     def free(self, key: Key) -> None:
-        """The call did not happen: the key is as if it had never been taken."""
+        """Release the key, because the call did not happen."""
         with self._records.begin() as connection:
             connection.execute(delete(_KEYS).where(_is(key) & (_KEYS.c.engine == self._lock.id)))
 
@@ -110,7 +111,7 @@ def _is(key: Key) -> Any:
 
 
 def _text(result: ToolResult) -> str:
-    """The audit is not kept: each call has one of its own."""
+    """Encode a result without its audit: each call has its own."""
     failure = result.failure
     return json.dumps(
         {

@@ -1,7 +1,7 @@
-"""`FileLock`: one holder, or many readers, across processes; the kernel lets go of it when its holder dies.
+"""`FileLock`: an exclusive or shared lock across processes. The kernel releases it when its holder dies.
 
-It is a BSD lock (flock(2)): it belongs to the open file, so two threads or two objects of one process exclude each
-other as two processes do. The lock file stays behind, empty; removing it would let two holders in.
+It is a BSD lock (flock(2)) and belongs to the open file, so two threads or objects of one process exclude each other as
+two processes do. The empty lock file stays: removing it would admit two holders.
 """
 
 import fcntl
@@ -16,26 +16,31 @@ POLL_S = 0.002
 
 
 class StoreBusy(TimeoutError):
-    """Another process kept a store locked for longer than we were willing to wait."""
+    """Another process held a lock for longer than the patience of the caller."""
 
 
 class FileLock:
-    """A lock named by a file. Every acquisition opens the file anew, so one object may be used from many threads."""
+    """A lock on a file. Every acquisition opens the file again, so many threads may use one object."""
 
     def __init__(self, path: Path, patience_s: float = PATIENCE_S) -> None:
-        """patience_s: how long to wait for others, seconds, before StoreBusy."""
+        """Create the lock. patience_s: seconds to wait for others before StoreBusy."""
         self._path = path
         self._patience_s = patience_s
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Hold it alone. Raises StoreBusy when it cannot be had in time, OSError when the file cannot be opened."""
+        """Hold it exclusively.
+
+        Raises:
+            StoreBusy: Others hold it for too long.
+            OSError: The file cannot be opened.
+        """
         with self._held(fcntl.LOCK_EX):
             yield
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """Hold it together with other readers. Raises as `exclusive` does."""
+        """Hold it together with other readers. Exceptions as in `exclusive`."""
         with self._held(fcntl.LOCK_SH):
             yield
 

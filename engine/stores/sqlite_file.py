@@ -1,4 +1,4 @@
-"""The file of a SQLite database: created whole, checked when it is opened, and its errors explained in one line."""
+"""Creates, checks and opens the file of a SQLite database, and explains its errors in one line."""
 
 import contextlib
 import os
