@@ -60,7 +60,7 @@ def killed(inflight: InFlightCall) -> CallEnd:
         may_have_started=inflight.started,
         replay_safe=replay_safe or not inflight.started,
     )
-    error = f"{text} It may have taken effect in part; check before you repeat it." if unsure else text
+    error = f"{text} It may have happened in part; check before you repeat it." if unsure else text
     return CallEnd(KILLED, error=error, failure=failure, cause=failure)
 
 

@@ -314,7 +314,7 @@ async def test_a_failure_log_that_fails_does_not_break_the_call(tmp_path, caplog
     async with house(tmp_path, [add], failures=Broken()) as h:
         result = await h.call("nope")
         assert result.failure.reason == "unknown_tool"
-        assert "could not be put on the failure log" in caplog.text
+        assert "could not be written to the failure log" in caplog.text
 
 
 async def test_a_source_that_fails_while_looking_up_is_a_failed_call(tmp_path):

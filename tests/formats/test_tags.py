@@ -65,10 +65,10 @@ def test_the_model_is_told_form_purpose_and_example() -> None:
         (Tag("X", r"(?=a)(.)"), "not valid RE2"),
         (Tag("X", "((a{1,900}){1,900})(.)", ("a", "b", "c")), "not valid RE2"),
         (Tag("X", "(.)(.)"), "2 groups"),
-        (Tag("X", "(.)(.)", ("a", "a")), "a name of its own"),
+        (Tag("X", "(.)(.)", ("a", "a")), "its own name"),
         (Tag("", "(.)"), "prefix"),
         (Tag("X: Y", "(.)"), "prefix"),
-        (Tag("SEARCH", "(.)"), "that of search already"),
+        (Tag("SEARCH", "(.)"), "already used by search"),
     ],
 )
 def test_a_tag_that_cannot_work_is_refused_when_it_is_registered(tag: Tag, why: str) -> None:

@@ -65,7 +65,7 @@ def test_a_call_that_was_not_closed_counts() -> None:
         ('{"args": {}}', 'no "name"'),
         ('["t"]', 'no "name"'),
         ('{"name": "t", "args": [1]}', "not an object"),
-        ('{"name": "t"} and more', "something else"),
+        ('{"name": "t"} and more', "not followed by"),
     ],
 )
 def test_a_broken_call_is_answered_with_the_right_form(body: str, problem: str) -> None:

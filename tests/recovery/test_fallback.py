@@ -152,7 +152,7 @@ async def test_a_fatal_failure_stops_and_suggests_replan(tmp_path):
         ("chains:\n  dead: spare\n", "2:9", "needs a list of alternatives"),
         ("chains:\n  dead:\n    - tool: spare\n      arguments: {txt: $query}\n", "4:19", "no argument 'txt'"),
         ("chains:\n  dead:\n    - tool: spare\n      arguments: {text: $quer}\n", "4:25", "no argument 'quer'"),
-        ("chains:\n  dead:\n    - tool: spare\n      arguments: [1]\n", "4:18", "arguments is a mapping"),
+        ("chains:\n  dead:\n    - tool: spare\n      arguments: [1]\n", "4:18", "arguments must be a mapping"),
         ("chains:\n  dead:\n    - tool: spare\n      note: 3\n", "4:13", "note must be a string"),
         ("chains:\n  dead:\n    - tool: spare\n      arguments: {text: 2026-01-01}\n", "4:25", "no JSON form"),
         ("chains:\n  dead:\n    - tool: dead\n", "3:7", "a cycle: dead -> dead"),

@@ -133,7 +133,7 @@ async def test_a_wait_beyond_the_deadline_is_not_begun_and_the_model_is_told_how
         result = await h.call("flaky")
     assert (clock.slept, len(runs)) == ([], 1)
     assert result.failure.retry_after == 120
-    assert "wait 120 s" in result.error
+    assert "Wait 120 s" in result.error
 
 
 @pytest.mark.spec("FAIL-2")

@@ -131,7 +131,7 @@ async def test_an_envelope_that_does_not_fit_is_refused_and_nothing_is_written(t
             await one.registries.register_agent({"spec_id": "a", "policy_overrides": {"band_flor": "RED"}})
         with pytest.raises(RegistryError, match="band_floor"):
             await one.registries.register_agent({"spec_id": "a", "policy_overrides": {"band_floor": "PURPLE"}})
-        with pytest.raises(RegistryError, match="nothing else"):
+        with pytest.raises(RegistryError, match="can only contain variables"):
             await one.registries.register_prompt({"spec_id": "p", "template": "{a.b}"})
 
 
@@ -145,7 +145,7 @@ async def test_a_registered_tool_takes_no_name_that_is_taken(tmp_path):
         await one.registries.register_tool(adder(aliases=["plus"]))
         await one.registries.register_tool(adder(aliases=["plus", "sum"]))  # its own
         for taken in (adder("run"), adder("go"), adder("x", aliases=["go"]), adder("plus"), adder("x", name="add")):
-            with pytest.raises(RegistryError, match=r"claimed|is add's"):
+            with pytest.raises(RegistryError, match=r"claimed|is used by add"):
                 await one.registries.register_tool(taken)
         assert {"add", "plus", "sum", "run", "go"} <= one.registry.static_names()  # nor may a skill
         with pytest.raises(RegistryError, match="claimed"):
@@ -252,7 +252,7 @@ async def test_a_prefix_of_a_tag_is_one_tools_in_the_file(tmp_path):
     one_group = {"tag_prefix": "SUM", "arg_groups": ["a"]}
     async with engine(tmp_path) as one:
         await one.registries.register_tool(adder(tag=one_group))
-        with pytest.raises(RegistryError, match="'SUM:' is add's"):
+        with pytest.raises(RegistryError, match="'SUM:' is used by add"):
             await one.registries.register_tool(adder("plus", tag=one_group))
 
 
@@ -262,7 +262,7 @@ async def test_of_several_entries_all_are_registered_or_none(tmp_path):
         bad = [
             ([adder(), {"spec_id": "bad"}], r"entry 3 \(bad\): adapter_path"),
             ([adder(), adder()], r"entry 3 \(add\): duplicate id"),
-            ([adder(), adder("other", aliases=["add"])], "is add's|is other's"),
+            ([adder(), adder("other", aliases=["add"])], "is used by add|is used by other"),
         ]
         for tools, why in bad:
             with pytest.raises(RegistryError, match=why):
@@ -280,7 +280,7 @@ async def test_an_agent_that_names_what_is_not_there_is_registered_and_that_is_s
         await one.registries.register_agent(agent)
         assert [each.getMessage() for each in caplog.records if "smith" in each.getMessage()] == [
             "smith: there is no prompt voice yet.",
-            "smith: there is no tool of the id or name later yet.",
+            "smith: there is no tool with the id or name later yet.",
         ]
         with pytest.raises(RegistryError, match="no prompt 'voice'"):
             await one.registries.instructions("smith")
