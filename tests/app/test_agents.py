@@ -83,7 +83,7 @@ async def test_a_turn_is_as_narrow_as_the_agent_it_names(tmp_path: Path) -> None
         assert {each["name"] for each in found.output} == {"look", "unlock"}
         assert set(await engine.get_available_tools(AS_KEEPER)) == {"look", "unlock"}
         assert (await engine.describe_tool("look", AS_KEEPER)).name == "look"
-        with pytest.raises(ToolFailure, match="no tool called 'other'"):
+        with pytest.raises(ToolFailure, match="no tool 'other' that you may call"):
             await engine.describe_tool("other", AS_KEEPER)
         assert (await engine.call("other", {}, Turn(agent="somebody"))).success
 
