@@ -7,7 +7,7 @@ stream, three zero bytes, and a u32 length in network byte order.
 import struct
 from typing import Protocol
 
-from sandbox.docker.frames import Frame, Frames
+from sandbox.docker.frames import Frame, Frames, ProtocolError
 
 _PIECE = struct.Struct("!BxxxI")
 _STDERR = 2
@@ -39,7 +39,11 @@ class Demultiplexer:
             if stream == _STDERR:
                 self.stderr = (self.stderr + piece)[-_KEPT_STDERR:]
             else:
-                found += self._out.feed(piece)
+                try:
+                    found += self._out.feed(piece)
+                except ProtocolError as problem:
+                    problem.frames = found + problem.frames
+                    raise
         del self._raw[:at]
         return found
 

@@ -11,14 +11,22 @@ from sandbox.nodes import MAX_NODES, too_many_nodes
 MAX_FRAME_BYTES = 80 << 20
 
 
-class ProtocolError(Exception):
-    """The data is not what the other end sends."""
-
-
 @dataclass(frozen=True, slots=True)
 class Frame:
     header: dict[str, Any]
     body: bytes
+
+
+class ProtocolError(Exception):
+    """The data is not what the other end sends.
+
+    Attributes:
+        frames: The frames that arrived before the fault and that nobody has received yet.
+    """
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.frames: list[Frame] = []
 
 
 class Frames:
@@ -34,16 +42,24 @@ class Frames:
         at, size = 0, worker.HEADER.size
         while len(self._bytes) - at >= size:
             head, body = worker.unpack_head(bytes(self._bytes[at : at + size]))
-            if head + body > MAX_FRAME_BYTES:
-                raise ProtocolError(f"a frame of {head + body:,} bytes")
             end = at + size + head + body
-            if len(self._bytes) < end:
-                break
-            header = _object(self._bytes[at + size : at + size + head])
+            try:
+                _refuse_larger(head + body)
+                if len(self._bytes) < end:
+                    break
+                header = _object(self._bytes[at + size : at + size + head])
+            except ProtocolError as problem:
+                problem.frames = frames
+                raise
             frames.append(Frame(header, bytes(self._bytes[end - body : end])))
             at = end
         del self._bytes[:at]
         return frames
+
+
+def _refuse_larger(frame_bytes: int) -> None:
+    if frame_bytes > MAX_FRAME_BYTES:
+        raise ProtocolError(f"a frame of {frame_bytes:,} bytes")
 
 
 def _object(text: bytearray) -> dict[str, Any]:

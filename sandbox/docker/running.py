@@ -44,11 +44,12 @@ class RunningContainerJob:
         try:
             frames = await self._client.call(self._put, worker.pack({**header, "key": self._key}, body))
             while frames is not None:
-                for frame in frames:
-                    if (outcome := self._hear(frame)) is not None:
-                        return outcome
+                if (outcome := self._hear_all(frames)) is not None:
+                    return outcome
                 frames = await self._client.call(channel.receive)
-        except (ProtocolError, OSError) as problem:
+        except ProtocolError as problem:
+            return self._faulty(problem)
+        except OSError as problem:
             return self._broken(problem)
         return await self._client.call(self._without_answer)
 
@@ -57,12 +58,29 @@ class RunningContainerJob:
         self._container.channel.send(frame)
         return self._container.channel.receive()
 
+    def _hear_all(self, frames: list[Frame]) -> Outcome | None:
+        """Process frames; return the outcome, if one is the answer. Raises SandboxError, ProtocolError."""
+        for frame in frames:
+            if (outcome := self._hear(frame)) is not None:
+                return outcome
+        return None
+
     def _hear(self, frame: Frame) -> Outcome | None:
-        """Process a frame; return the outcome, if it is the answer. Raises SandboxError, ProtocolError."""
         if frame.header.get("key") == self._key:
             return self._answered(frame)
         self._take(frame)
         return None
+
+    def _faulty(self, problem: ProtocolError) -> Outcome:
+        """Return what a faulty frame means, once the frames before it are processed: one may say that the job began.
+
+        Raises NotTaken, SandboxError.
+        """
+        try:
+            outcome = self._hear_all(problem.frames)
+        except ProtocolError as earlier:
+            return self._broken(earlier)
+        return self._broken(problem) if outcome is None else outcome
 
     def _broken(self, problem: ProtocolError | OSError) -> Outcome:
         """Return what a broken channel means. Raises NotTaken, SandboxError."""

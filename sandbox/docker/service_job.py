@@ -117,7 +117,9 @@ class ServiceJob(RunningContainerJob):
                     if (outcome := self._hear_all(frames)) is not None:
                         return outcome
                 self._serve(events)
-        except (ProtocolError, OSError) as problem:
+        except ProtocolError as problem:
+            return self._faulty(problem)
+        except OSError as problem:
             return self._broken(problem)
         if self._stopping:  # nobody asks why it ended, and to ask the engine takes a second
             return self._outcome(End.KILLED, usage={"limits_hit": []})

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from sandbox import worker
+from sandbox.docker.channel import Demultiplexer
 from sandbox.docker.frames import Frames, ProtocolError
 from sandbox.nodes import MAX_NODES
 
@@ -22,3 +23,15 @@ def test_the_largest_value_that_a_worker_reports_is_taken() -> None:
     value = list(range(MAX_NODES))
     (frame,) = Frames().feed(worker.pack({"answer": {"value": value}}))
     assert frame.header["answer"]["value"] == value
+
+
+@pytest.mark.spec("BOX-13")
+@pytest.mark.parametrize("faulty", [b"[]", b"not JSON"])
+@pytest.mark.parametrize("together", [True, False], ids=["in one piece", "in two pieces"])
+def test_frames_that_arrive_with_a_faulty_one_are_not_lost(faulty: bytes, together: bool) -> None:
+    """One of them may say that the job has begun: without it the job would be run again."""
+    taken, fault = worker.pack({"taken": True}), worker.HEADER.pack(len(faulty), 0) + faulty
+    pieces = [taken + fault] if together else [taken, fault]
+    with pytest.raises(ProtocolError) as raised:
+        Demultiplexer().feed(b"".join(b"\x01\0\0\0" + len(piece).to_bytes(4, "big") + piece for piece in pieces))
+    assert [frame.header for frame in raised.value.frames] == [{"taken": True}]
