@@ -1,23 +1,26 @@
-"""`AgentSandbox`: a sandbox whose jobs all count as one agent's, for the fair queue for boxes."""
+"""`AgentSandbox`: a sandbox that queues all of its jobs for boxes under one agent."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sandbox.contract import Job, OnOutput, Outcome, Protections, Sandbox
 
 
+@dataclass(frozen=True, slots=True)
 class AgentSandbox:
-    """Wraps a sandbox for one agent: every job is queued under that agent, whatever the job itself says."""
+    """Wraps a sandbox for one agent. Every job is queued under that agent, even if the job names another one."""
 
-    def __init__(self, sandbox: Sandbox, agent: str) -> None:
-        self.name = sandbox.name
-        self._sandbox = sandbox
-        self._agent = agent
+    sandbox: Sandbox
+    agent: str
+
+    @property
+    def name(self) -> str:
+        return self.sandbox.name
 
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
-        return await self._sandbox.run(replace(job, agent=self._agent), on_output=on_output)
+        return await self.sandbox.run(replace(job, agent=self.agent), on_output=on_output)
 
     async def report(self) -> Protections:
-        return await self._sandbox.report()
+        return await self.sandbox.report()
 
     async def aclose(self) -> None:
-        """Do nothing: the sandbox belongs to whoever opened it."""
+        """Do nothing: the owner of the wrapped sandbox closes it."""

@@ -1,30 +1,34 @@
-"""`Backlog`: decides who may join a queue that is fair between agents and limits its callers' waits."""
+"""`Backlog`: decides which callers may join the queue of `FairSlots`, so that none of them waits too long."""
 
 from collections.abc import Mapping
 
 from sandbox.promises import Promises
 
 MAX_WAIT_S = 10.0  # most clients give up after 30 s, and an estimate may be wrong by a factor of two
-SHED_ABOVE = 1.5  # times the longest wait: beyond it, the estimate by which the queue was filled was too low
+SHED_ABOVE = 1.5  # as a multiple of the longest wait; longer waits mean that the estimates were too low
 
-_PROMISED = 1.25  # times the longest wait: how far the queue may grow for callers who return at the promised time
+_PROMISED = 1.25  # as a multiple of the longest wait; the limit for callers who return at the promised time
 _SHORTEST_S = 0.05
 _LONGEST_S = 60.0
 
 
 class Backlog:
-    """Decides who may wait. A refused caller is told when to return, and is admitted at that time.
+    """Decides which callers may wait. A refused caller is told when to return, and is admitted at that time.
 
-    `waiting` is the number of queued jobs by agent, `interval_s` the time from one job's end to the next. All times are
-    in seconds of one clock.
+    `waiting` is the number of queued jobs per agent, `interval_s` the time from one job's end to the next. All times
+    are in seconds of one clock.
+
+    Attributes:
+        promised: The agents that were told when to return.
     """
 
     def __init__(self, max_wait_s: float = MAX_WAIT_S) -> None:
         self._max_wait_s = max_wait_s
         self._promises = Promises()
+        self.promised = self._promises.due_by_caller
 
     def returns(self, agent: str, now: float) -> bool:
-        """Whether the agent returns at its promised time. Ask once for each job."""
+        """Whether the agent has returned at its promised time. Call this once per job."""
         return self._promises.keep(agent, now)
 
     def admits(
@@ -51,9 +55,9 @@ class Backlog:
         return (own + sum(min(each, own) for each in ahead.values())) * interval_s
 
     def refuse(self, agent: str, waiting: Mapping[str, int], interval_s: float, now: float) -> tuple[float, float]:
-        """Return the wait that is too long, and the time after which the agent should return, which is now promised."""
+        """Return the expected wait and the delay until the agent should return. Records that time as promised."""
         wait = self.wait_s(agent, waiting, interval_s, now)
-        # Leaves half of the longest wait to be spent in the queue, which absorbs errors of the estimate.
+        # Leave half of the longest wait for queueing, which absorbs errors of the estimate.
         retry_after = min(max(wait - self._max_wait_s / 2, _SHORTEST_S), _LONGEST_S)
         self._promises.make(agent, now + retry_after)
         return wait, retry_after

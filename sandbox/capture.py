@@ -4,7 +4,12 @@ from collections import deque
 
 
 class Capture:
-    """Holds at most `limit` bytes of what is fed: half from the start and half from the end."""
+    """Keeps at most `limit` bytes of the data that is fed: half from the start and half from the end.
+
+    Attributes:
+        seen: The number of bytes fed.
+        dropped: The number of bytes between head and tail that were not kept.
+    """
 
     def __init__(self, limit: int) -> None:
         self._head = bytearray()
@@ -13,6 +18,7 @@ class Capture:
         self._tail_held = 0
         self._tail_limit = limit - limit // 2
         self.seen = 0
+        self.dropped = 0
 
     def feed(self, data: bytes) -> None:
         self.seen += len(data)
@@ -25,13 +31,10 @@ class Capture:
             self._tail_held += len(data)
             while self._tail_held - len(self._tail[0]) >= self._tail_limit:
                 self._tail_held -= len(self._tail.popleft())
-
-    @property
-    def dropped(self) -> int:
-        return self.seen - len(self._head) - min(self._tail_held, self._tail_limit)
+            self.dropped = self.seen - len(self._head) - min(self._tail_held, self._tail_limit)
 
     def value(self) -> bytes:
-        """Return what was kept; where bytes are missing, a line gives their number."""
+        """Return the bytes that were kept. Where bytes are missing, a line says how many."""
         tail = b"".join(self._tail)[-self._tail_limit :] if self._tail else b""
         gap = f"\n... {self.dropped} bytes dropped ...\n".encode() if self.dropped else b""
         return bytes(self._head) + gap + tail

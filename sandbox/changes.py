@@ -28,11 +28,11 @@ class Change:
 
     Attributes:
         path: Relative to the workspace.
-        kind: What happened to it.
+        kind: How it changed.
         data: The whole file.
         mode: Permission bits.
         link: The target of a symbolic link; "" for a file.
-        too_large: The file does not fit into an answer, so the change can be listed but not applied.
+        too_large: Whether the file is too large for an answer. Such a change can be listed but not applied.
     """
 
     path: str
@@ -46,8 +46,12 @@ class Change:
 def apply(changes: Iterable[Change], root: Path) -> None:
     """Apply changes to the folder, replacing each file atomically.
 
-    Symbolic links in a path are never followed, so nothing outside the folder changes, whatever has happened to it
-    since. Raises OSError, and ValueError for a path that leaves the folder or a change that is too large.
+    Symbolic links in a path are never followed, so nothing outside the folder changes, even if the folder was modified
+    in the meantime.
+
+    Raises:
+        ValueError: A path leaves the folder, or a change is too large.
+        OSError: A file cannot be written or deleted.
     """
     for change in changes:
         parts = PurePosixPath(change.path).parts

@@ -44,18 +44,18 @@ class End(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one job may use, in bytes, seconds and counts. Each limit ends the job with its own `End`."""
+    """The limits of one job, in bytes, seconds and counts. Each limit ends the job with its own `End`."""
 
     wall_s: float = 30.0
     cpu_s: float = 30.0
     memory_bytes: int = 512 << 20
     processes: int = 64
-    threads: int = 128  # of all processes together; each process has at least one
+    threads: int = 128  # total for all processes; each process has at least one
     open_files: int = 256
     file_size_bytes: int = 64 << 20
     disk_bytes: int = 128 << 20
     output_bytes: int = 16 << 20  # stdout and stderr together; beyond it the job ends with `End.OUTPUT`
-    capture_bytes: int = 1 << 20  # kept of each stream, half from its head and half from its tail
+    capture_bytes: int = 1 << 20  # how much of each stream is kept, half from its head and half from its tail
 
 
 class Writes(StrEnum):
@@ -63,7 +63,7 @@ class Writes(StrEnum):
 
     NO = "no"  # mounted read-only
     THROUGH = "through"  # written directly to the folder
-    COPY = "copy"  # written to a layer above it, which the outcome lists; then it is applied or discarded
+    COPY = "copy"  # written to a layer above the folder; the outcome lists the changes, to be applied or discarded
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,11 @@ class Destination:
 
     @classmethod
     def parse(cls, text: str) -> "Destination":
-        """Parse ``host:port`` (``[v6]:port``). Raises ValueError."""
+        """Parse ``host:port`` or ``[v6]:port``.
+
+        Raises:
+            ValueError: The text has another form.
+        """
         host, colon, port = text.rpartition(":")
         if not colon or not host or not port.isdecimal() or not 0 < int(port) <= _LAST_PORT:
             raise ValueError(f"{text!r} is not host:port")
@@ -95,7 +99,7 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """An attempt to connect out of a box, as seen by the egress proxy. `address` is the pinned one; "" if none was."""
+    """An attempt to connect out of a box, as seen by the egress proxy. `address` is the pinned one, or ""."""
 
     destination: str
     allowed: bool
@@ -107,26 +111,26 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a function of a Python file with keyword arguments. Its JSON result is the outcome's `value`."""
+    """A call to a function in a Python file, with keyword arguments. Its JSON result is the outcome's `value`."""
 
-    path: str  # of the file in the job's `files`, such as "roman_numeral.py"
+    path: str  # path of the Python file in the job's `files`, such as "roman_numeral.py"
     function: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to run in a fresh box: either `code` in a language, or a `call` into one of `files`.
+    """A job for a fresh box: either `code` in a language, or a `call` of a function in one of `files`.
 
     Attributes:
         files: Placed below the box's private working directory before the start; keys are relative POSIX paths. With a
             workspace mounted at `/work` they go to the box's `/tmp/job` instead, so that none of them is written to the
             user's folder.
-        preload: Modules the box's template has already imported (`("pandas",)`). They can also be imported without a
-            preload, but it takes longer. Has no effect with `requirements`, since a template imports outside of every
-            box and so never what the code's author chose.
+        preload: Modules the box's template has already imported (`("pandas",)`). Modules that are not preloaded can be
+            imported too, but this takes longer. Has no effect with `requirements`: a template runs its imports outside
+            of any box, so it must not import packages chosen by the code's author.
         collect: Relative paths of files below the working directory to bring back in `Outcome.files`.
-        egress: Where the job may connect to; nowhere if empty.
+        egress: The destinations to which the job may connect; none if empty.
         requirements: PEP 508 requirements of the job's environment, which the backend resolves and keeps.
         agent: The agent the job is for; the queue for boxes is fair between agents.
     """
@@ -149,13 +153,13 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What all processes of the job have used together."""
+    """The resources that all processes of the job have used together."""
 
     wall_s: float = 0.0
     cpu_s: float = 0.0
     peak_memory_bytes: int = 0
     output_bytes: int = 0
-    limits_hit: tuple[str, ...] = ()  # includes limits whose error the code caught; names of `End`
+    limits_hit: tuple[str, ...] = ()  # names of `End` members, including limits whose error the code caught
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +179,7 @@ class Outcome:
         value: The JSON value of the called function, or of the last expression of a Python script; otherwise None.
         stdout_dropped, stderr_dropped: Bytes of the stream that were read but not kept.
         connections: Every attempt to connect out of the box.
-        changes: What was written to a copied workspace.
+        changes: The changes in a copied workspace.
     """
 
     end: End
@@ -218,7 +222,7 @@ class Protection:
 
 @dataclass(frozen=True, slots=True)
 class Protections:
-    """What a backend enforces on this machine."""
+    """The protections of a backend on this machine."""
 
     backend: str
     items: tuple[Protection, ...]
@@ -233,7 +237,7 @@ class SandboxError(Exception):
     """A failure of the sandbox. The code under test is never the cause.
 
     Attributes:
-        may_have_started: Whether the job may have begun to run, so that the caller knows if it is safe to repeat.
+        may_have_started: Whether the job may have begun to run. If not, it is safe to repeat.
         remedy: What a person can do about it, in one line.
     """
 
@@ -262,12 +266,12 @@ class UnresolvedRequirements(SandboxError):
 
 @dataclass(frozen=True, slots=True)
 class SandboxSettings:
-    """The application's settings for a backend. A backend ignores those it has no use for.
+    """The application's settings for a backend. A backend ignores settings that do not apply to it.
 
     Attributes:
-        cache: A folder for what can be made again, such as package environments; nothing else is kept.
-        environments_bytes: Bytes that unused environments may take there.
-        build_s: Seconds to build one.
+        cache: A folder for data that can be rebuilt, such as package environments; nothing else is kept.
+        environments_bytes: Bytes that unused environments may take in the cache.
+        build_s: The time limit for building one environment, in seconds.
         allow_private: Hosts and addresses that jobs with egress may reach although they are not public.
         image: The image of containers; "" for the backend's default.
         runtime: The OCI runtime of containers; "" for the backend's default.
@@ -286,7 +290,8 @@ class SandboxSettings:
 class Sandbox(Protocol):
     """Runs untrusted code. The entry point of a backend creates one from `SandboxSettings`."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
         """Run one job in a fresh box. Cancelling this kills all its processes before it returns."""

@@ -1,4 +1,4 @@
-"""`FairSlots`: a limited number of slots, with a queue that is fair between agents and limits its callers' waits."""
+"""`FairSlots`: a limited number of slots, with a queue that is fair between agents and limits how long they wait."""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -8,15 +8,17 @@ from contextlib import asynccontextmanager
 from sandbox.backlog import MAX_WAIT_S, SHED_ABOVE, Backlog
 from sandbox.contract import Busy
 
-_SMOOTHING = 0.1  # weight of the newest job in the moving average of how long a slot is held
+_SMOOTHING = 0.1  # weight of the newest job in the moving average of the time a slot is held
 _FIRST_GUESS_S = 0.05
-_MOST_SHED = 16  # jobs per release, so that shedding does not block the event loop
+_MOST_SHED = 16  # most jobs refused per release, so that shedding does not block the event loop
 
 _Turn = asyncio.Future[None]
 
 
 class FairSlots:
-    """Lets `slots` jobs run at once. The rest wait in a queue per agent, and the agents take turns. For one event loop.
+    """Lets `slots` jobs run at once. The others wait in a queue per agent, and the agents take turns.
+
+    Use it in one event loop.
 
     A job whose expected wait exceeds `max_wait_s` is refused at once with `Busy`, which says when to return; a caller
     that returns at that time is admitted. Expected waits are estimated from how long jobs hold their slots. When waits
@@ -24,7 +26,7 @@ class FairSlots:
     """
 
     def __init__(self, slots: int, waiting: int, max_wait_s: float = MAX_WAIT_S) -> None:
-        """`waiting` is the most jobs in the queue, whatever their expected wait."""
+        """`waiting` is the maximum number of jobs in the queue, regardless of their expected wait."""
         self._free = slots
         self._slots = slots
         self._room = waiting
@@ -38,7 +40,11 @@ class FairSlots:
 
     @asynccontextmanager
     async def slot(self, agent: str) -> AsyncIterator[None]:
-        """Wait for the agent's turn. Raises Busy, with the time to return, when that would take too long."""
+        """Wait for the agent's turn.
+
+        Raises:
+            Busy: The wait would be too long. The exception contains the time to return.
+        """
         loop = asyncio.get_running_loop()
         await self._take(agent, loop)
         started = loop.time()
@@ -54,7 +60,7 @@ class FairSlots:
 
     async def _take(self, agent: str, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
-        promised = self._backlog.returns(agent, now)
+        promised = agent in self._backlog.promised and self._backlog.returns(agent, now)
         if self._free:
             self._free -= 1
             return
@@ -98,7 +104,7 @@ class FairSlots:
         )
 
     def _give_on(self, now: float) -> None:
-        """Give the slot to the agent whose turn it is, and move the agent to the end of the queue."""
+        """Pass the slot to the agent whose turn it is, and move that agent to the end of the queue."""
         while self._queues:
             agent, queue = self._queues.popitem(last=False)
             turn = queue.popleft()

@@ -1,4 +1,4 @@
-"""`Promises`: the times at which refused callers were told to return, so that there is room for them when they do."""
+"""`Promises`: the times at which refused callers were told to return. A caller who does so is admitted."""
 
 from collections import deque
 from collections.abc import Hashable, Iterator
@@ -8,46 +8,50 @@ _GRACE_S = 3.0  # ``Retry-After`` is in whole seconds, and a client that is told
 
 
 class Promises:
-    """One promise per refusal, by caller. It lapses when the caller is more than a few seconds late."""
+    """Holds one promise per refusal, by caller. A promise lapses when the caller is more than a few seconds late.
+
+    Attributes:
+        due_by_caller: The promised times of each caller. Read only.
+    """
 
     def __init__(self) -> None:
-        self._due: dict[Hashable, deque[float]] = {}
+        self.due_by_caller: dict[Hashable, deque[float]] = {}
 
     def make(self, caller: Hashable, due: float) -> None:
         """Record that the caller was told to return at `due`."""
-        self._due.setdefault(caller, deque()).append(due)
+        self.due_by_caller.setdefault(caller, deque()).append(due)
 
     def keep(self, caller: Hashable, now: float) -> bool:
-        """Whether the caller returns at its promised time. Uses the promise up."""
+        """Whether the caller has returned at its promised time. If so, the promise is removed."""
         self._lapse(caller, now)
-        waiting = self._due.get(caller)
+        waiting = self.due_by_caller.get(caller)
         if not waiting or waiting[0] > now + _EARLY_S:
             return False
         waiting.popleft()
         if not waiting:
-            del self._due[caller]
+            del self.due_by_caller[caller]
         return True
 
     def counts(self, now: float) -> Iterator[tuple[Hashable, int]]:
         """Yield each caller with the number of its promises that have not lapsed."""
-        for caller in list(self._due):
+        for caller in list(self.due_by_caller):
             self._lapse(caller, now)
-            if caller in self._due:
-                yield caller, len(self._due[caller])
+            if caller in self.due_by_caller:
+                yield caller, len(self.due_by_caller[caller])
 
     def due(self, now: float) -> int:
-        """Return how many callers are due to return and have not."""
-        for caller in list(self._due):
+        """Return how many callers should have returned by now but have not."""
+        for caller in list(self.due_by_caller):
             self._lapse(caller, now)
-        return sum(each <= now for waiting in self._due.values() for each in waiting)
+        return sum(each <= now for waiting in self.due_by_caller.values() for each in waiting)
 
     def __len__(self) -> int:
         """Return the number of promises, including lapsed ones that have not been removed yet."""
-        return sum(map(len, self._due.values()))
+        return sum(map(len, self.due_by_caller.values()))
 
     def _lapse(self, caller: Hashable, now: float) -> None:
-        waiting = self._due.get(caller)
+        waiting = self.due_by_caller.get(caller)
         while waiting and waiting[0] < now - _GRACE_S:
             waiting.popleft()
         if waiting is not None and not waiting:
-            del self._due[caller]
+            del self.due_by_caller[caller]

@@ -1,4 +1,4 @@
-"""`ServiceHandle`: the sockets of a long-running job that is a server, and signals to it. For every backend."""
+"""`ServiceHandle`: gives access to the sockets of a job that is a server, and sends it signals, in every backend."""
 
 import asyncio
 import os
@@ -15,10 +15,10 @@ class Signalled(Protocol):
 
 
 class ServiceHandle:
-    """The handle of one job. For the event loop the job runs in. Always close it."""
+    """The handle of one job, for use in the event loop that runs the job. Always close it."""
 
     def __init__(self, ports: Sequence[int]) -> None:
-        """`ports` of the box's loopback are those the job will listen on."""
+        """`ports` are the ports of the box's loopback that the job will listen on."""
         self.ports = tuple(ports)
         self.folder: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         """A descriptor of the folder with a socket for each port, the first named `k-1`, once they are listening."""

@@ -1,7 +1,10 @@
 """Runs inside a box: receives one job, runs it and reports once. One file, standard library only, for any image.
 
+It stays one file because it is also started by its path, with an interpreter that cannot import `sandbox`, and because
+its own frames are removed from tracebacks by its file name.
+
 It exchanges frames: ``u32 header length, u64 body length, header (JSON), body (bytes)``, in network byte order. The
-caller has isolated this process before it calls `run`; nothing here protects anyone. A value is sent on its own
+caller has isolated this process before it calls `run`; nothing here protects anyone. The answer is sent on a separate
 descriptor, so that nothing the code prints can be taken for it.
 """
 
@@ -38,7 +41,7 @@ OWN_FILES = "<knackbox>/"  # the file name that the code of a template's modules
 _NOT_THE_JOBS = (__file__, OWN_FILES, "<frozen importlib")
 _UMASK = 0o022  # so that others can read what a job leaves in a workspace, as with any program of its owner
 _NOT_FOUND = 127  # the exit code of shells
-_STACK_BYTES, _PTHREAD_ATTR_BYTES = 4 << 20, 256  # the latter is 56 in glibc and musl
+_STACK_BYTES, _PTHREAD_ATTR_BYTES = 4 << 20, 256  # pthread_attr_t has 56 bytes in glibc and musl
 _MAX_LINKED = 16  # exceptions followed along a chain of causes
 
 # Exceptions that mean that a limit was reached. The ends are names of `sandbox.contract.End`.
@@ -94,7 +97,7 @@ def place_files(folder: str, listing: list[tuple[str, int]], body: bytes) -> Non
 def set_limits(limits: Message, *, data_in_use: int, processes_in_use: int) -> None:
     """Lower the job's rlimits permanently.
 
-    `data_in_use` is the number of bytes that the template's own pages count for.
+    `data_in_use` is the number of bytes that the template's own pages add to RLIMIT_DATA's count.
     """
     memory = limits["memory_bytes"] + data_in_use
     cpu = max(1, math.ceil(limits["cpu_s"]))
@@ -146,15 +149,15 @@ def _run_python(job: Message, folder: str, result_fd: int) -> NoReturn:
     fresh_randomness()
     open_streams()
     reporter = _Reporter(result_fd)
-    _leave_no_trace()
+    leave_no_trace()
     sys.argv = [SCRIPT, *job["argv"]]
     sys.orig_argv = [sys.executable, *sys.argv]
-    site.USER_BASE = site.USER_SITE = None  # the template's, which had another home
+    site.USER_BASE = site.USER_SITE = None  # discard the template's values, since its home was different
     site.getusersitepackages()
     sys.dont_write_bytecode = bool(job["env"].get("PYTHONDONTWRITEBYTECODE"))
     sys.path[:0] = [folder] if folder == job["cwd"] else [folder, job["cwd"]]
     packages = job["env"].get("PYTHONPATH", "").split(":")
-    sys.path += [path for path in packages if path and path not in sys.path]  # a child interpreter adds them by itself
+    sys.path += [path for path in packages if path and path not in sys.path]  # a child interpreter adds them itself
     answer: Message = {"end": "ok", "exit_code": 0}
     text = b""
     try:
@@ -253,8 +256,10 @@ def prepare_template() -> None:
         libc.pthread_setattr_default_np(attributes)
 
 
-def _leave_no_trace() -> None:
+def leave_no_trace() -> None:
     """Remove our own modules from `sys.modules`: the job may have packages of these names."""
+    if "sandbox" not in sys.modules:  # its template did it; reading all names would copy their pages
+        return
     for name in [name for name in sys.modules if name == "sandbox" or name.startswith("sandbox.")]:
         del sys.modules[name]
 
@@ -306,7 +311,7 @@ def _finalize_main() -> None:
 def _dump(answer: Message, *, strict: bool) -> bytes:
     """Return the answer as a frame.
 
-    A value that is not JSON is an error of a call; of a script it is sent as its repr.
+    For a call, a value that is not JSON is an error. For a script, its repr is sent instead.
     """
     try:
         text = json.dumps(answer, allow_nan=True)
@@ -451,6 +456,8 @@ def rehearse() -> None:
     json.loads(_dump(answer, strict=True)[HEADER.size :])
     linecache.cache.pop(SCRIPT, None)
     open_streams()
+    site.getusersitepackages()
+    gc.collect()
 
 
 def restore_signals() -> None:

@@ -29,8 +29,8 @@ from sandbox.wire.end_reasons import settle
 _BACKSTOP_S = 5.0  # process 1 of the container enforces the wall clock; this applies when it cannot
 _CLOSE_WAIT_S = 20.0
 _READY_WAIT_S = 10.0
-_ATTEMPTS = 3  # containers tried for a job that none has accepted
-_WARM_FROM = 2  # requests for a shape before containers of it are made ahead; one-off limits are not worth it
+_ATTEMPTS = 3  # a job fails after this many containers did not accept it
+_WARM_FROM = 2  # containers of a shape are made ahead from this request on; a single request is not worth it
 _LOG = logging.getLogger("knackbox.sandbox")
 
 
@@ -44,6 +44,7 @@ class DockerSandbox:
         # A job occupies one thread while it runs; the others create and remove containers.
         self._client = Client(self._config.url, 2 * self._config.max_boxes + 4)
         self._owner = ContainerOwner.this_process()
+        # Not a cache of cachetools, because pools must be closed when they are dropped.
         self._pools: OrderedDict[Shape, Pool] = OrderedDict()
         self._slots = FairSlots(self._config.max_boxes, self._config.max_queue)
         self._info: asyncio.Task[dict[str, Any]] | None = None
@@ -53,7 +54,10 @@ class DockerSandbox:
 
     @classmethod
     def configured(cls, settings: SandboxSettings) -> Self:
-        """Create it from the application's settings. Containers have no network, and only the packages of the image."""
+        """Create a sandbox from the application's settings.
+
+        Containers have no network, and only the packages of the image.
+        """
         image = settings.image or DockerConfig().image
         return cls(DockerConfig(image=image, runtime=settings.runtime, url=settings.engine_url))
 
@@ -64,7 +68,11 @@ class DockerSandbox:
         await self.aclose()
 
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
-        """Run one job in a fresh container. Raises SandboxError for failures the code is not to blame for."""
+        """Run one job in a fresh container.
+
+        Raises:
+            SandboxError: The job could not be run, for a reason other than its code.
+        """
         self._refuse(job)
         async with self._slots.slot(job.agent):
             return await self._put(
@@ -72,10 +80,12 @@ class DockerSandbox:
             )
 
     async def run_service(self, job: Job, handle: ServiceHandle) -> Outcome:
-        """Run a job that is a server until it ends, or until this is cancelled, which kills its container.
+        """Run a job that is a server until it ends. Cancelling this kills the container.
 
-        It takes no slot, since it may run for hours: whoever starts such jobs must limit their number. Raises
-        SandboxError.
+        It takes no slot, since it may run for hours: the caller must limit the number of these jobs.
+
+        Raises:
+            SandboxError: The job could not be run, for a reason other than its code.
         """
         self._refuse(job)
         try:
@@ -109,7 +119,11 @@ class DockerSandbox:
         return await self._judge(container)
 
     async def ready(self) -> None:
-        """Check that the engine responds and has the image and the runtime. Raises SandboxError."""
+        """Check that the engine responds and has the image and the runtime.
+
+        Raises:
+            SandboxError: Any of these is missing.
+        """
         try:
             async with asyncio.timeout(_READY_WAIT_S):
                 await self._engine()
@@ -120,7 +134,11 @@ class DockerSandbox:
             ) from None
 
     async def warm_up(self) -> None:
-        """Start containers ahead of the first job. Raises SandboxError."""
+        """Start containers ahead of the first job.
+
+        Raises:
+            SandboxError: A container cannot be started.
+        """
         pool = await self._pool(Shape.of(self._config.limits))
         container = await pool.acquire()
         pool.give_back(container)
@@ -145,7 +163,11 @@ class DockerSandbox:
         self._client.shut()
 
     def _refuse(self, job: Job) -> None:
-        """Refuse what cannot be run. Raises SandboxError."""
+        """Refuse a job that this backend cannot run.
+
+        Raises:
+            SandboxError: The job cannot be run by this backend or on this engine.
+        """
         refuse_unsupported(job)
         if job.workspace is not None and not self._client.is_local:
             raise SandboxError(
@@ -199,7 +221,7 @@ class DockerSandbox:
         except TimeoutError:
             return Outcome(end=End.TIMEOUT)
         finally:
-            # Once it has answered, everything in it is dead, so nobody waits for its removal.
+            # Once the container has answered, all its processes are dead, so nothing has to wait for its removal.
             ending = self._in_background(container)
             if not answered:
                 await _see_through(ending)
@@ -221,7 +243,11 @@ class DockerSandbox:
         return pool
 
     async def _make(self, shape: Shape) -> Container:
-        """Start a container; refuse it when a protection is missing. Raises SandboxError."""
+        """Start a container; refuse it when a protection is missing.
+
+        Raises:
+            SandboxError: The container cannot be started, or a protection is missing.
+        """
         body = creation(self._config, shape, self._owner.labels)
         container = await self._client.call(launch, self._client, body, shape, self._config.start_wait_s)
         missing = (await self._judge(container)).missing
@@ -237,7 +263,11 @@ class DockerSandbox:
         return protections.of(self.name, container.facts, await self._engine(), self._config.runtime)
 
     async def _engine(self) -> dict[str, Any]:
-        """Return the engine's info, requested once; also removes containers of dead owners. Raises SandboxError."""
+        """Return the engine's info, requested once; also removes containers of dead owners.
+
+        Raises:
+            SandboxError: The engine is unreachable, or lacks the image or the configured runtime.
+        """
         if self._info is None or (self._info.done() and (self._info.cancelled() or self._info.exception())):
             self._info = asyncio.ensure_future(self._meet())
         return await asyncio.shield(self._info)
@@ -259,7 +289,11 @@ class DockerSandbox:
         return info
 
     async def _remove_ours(self) -> None:
-        """Remove containers until the engine lists none of this sandbox. Raises SandboxError."""
+        """Remove containers until the engine lists none of this sandbox.
+
+        Raises:
+            SandboxError: The engine refuses or is unreachable.
+        """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_WAIT_S):
                 while ours := await self._client.call(self._client.containers, self._owner.name):
@@ -281,11 +315,11 @@ class DockerSandbox:
 
 
 async def _see_through(task: asyncio.Task[None]) -> None:
-    """Wait for the task even while this one is being cancelled: afterwards everything must be dead."""
+    """Wait for the end of the task even if the caller is cancelled: no process may be left afterwards."""
     while not task.done():
         try:
             await asyncio.shield(task)
-        except asyncio.CancelledError:  # a second cancel does not make it less necessary
+        except asyncio.CancelledError:  # the wait is necessary even after a second cancel
             continue
-        except SandboxError:  # logged when it ended
+        except SandboxError:  # it was logged when the task ended
             return

@@ -1,7 +1,8 @@
-"""What a container runs: our own modules, sent as one frame on its standard input.
+"""Bundles the modules that a container runs into one frame, which is sent on its standard input.
 
-Not a mount, because a bind mount names a folder of the engine's machine, which may be another one; not an archive,
-because Docker refuses to copy one into a container with a read-only root. Any image with Python works.
+They are not mounted, because a bind mount names a folder on the engine's machine, which may be a different machine.
+They are not copied as an archive, because Docker refuses to copy one into a container with a read-only root. Any image
+with Python works.
 """
 
 import ast

@@ -12,7 +12,7 @@ from sandbox.docker.frames import Frame, Frames, ProtocolError
 _PIECE = struct.Struct("!BxxxI")
 _STDERR = 2
 _READ = 1 << 16
-_READ_MANY = 1 << 18  # all that a socket holds: beside a busy loop, another call costs more than the read
+_READ_MANY = 1 << 18  # as much as a socket holds: while the event loop is busy, extra calls cost more than the read
 _KEPT_STDERR = 4096
 
 
@@ -25,7 +25,11 @@ class Demultiplexer:
         self.stderr = b""
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Return the frames that are now complete. Raises ProtocolError."""
+        """Return the frames that are now complete.
+
+        Raises:
+            ProtocolError: The data does not follow the protocol.
+        """
         self._raw += data
         found: list[Frame] = []
         at = 0
@@ -73,11 +77,20 @@ class Channel:
         return self._streams.stderr.decode(errors="replace").strip()
 
     def send(self, data: bytes) -> None:
-        """Send all of it. Raises OSError."""
+        """Send all of the data.
+
+        Raises:
+            OSError: The connection is lost.
+        """
         self._raw.sendall(data)
 
     def receive(self, seconds: float | None = None) -> list[Frame] | None:
-        """Return at least one frame; None at the end of the stream. Raises TimeoutError, ProtocolError."""
+        """Return at least one frame; None at the end of the stream.
+
+        Raises:
+            TimeoutError: Nothing arrived in time.
+            ProtocolError: The data does not follow the protocol.
+        """
         self._raw.settimeout(seconds)
         while True:
             try:
@@ -96,9 +109,12 @@ class Channel:
     def receive_some(self) -> list[Frame] | None:
         """Return the frames that have arrived, perhaps none; None at the end of the stream.
 
-        Raises OSError, ProtocolError.
+        Call it when `fileno` is readable. It also returns data that TLS has read ahead, for which the descriptor does
+        not become readable.
 
-        Call it when `fileno` is readable. It also takes what TLS has read ahead, of which waiting does not tell.
+        Raises:
+            OSError: The connection is lost.
+            ProtocolError: The data does not follow the protocol.
         """
         self._raw.settimeout(None)
         found: list[Frame] = []
@@ -121,7 +137,7 @@ class Channel:
             return
 
     def close(self) -> None:
-        response = getattr(self._owner, "_response", None)  # the SDK stores it there to keep it open
+        response = getattr(self._owner, "_response", None)  # the SDK stores the response there to keep the socket open
         if response is not None:
             response.close()
         self._raw.close()

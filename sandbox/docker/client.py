@@ -28,7 +28,7 @@ R = TypeVar("R")
 
 
 class _Silent(Exception):
-    """Nobody listens at the address of a Docker Engine."""
+    """Nothing listens at the address of a Docker Engine."""
 
 
 class Client:
@@ -40,12 +40,16 @@ class Client:
         self._api: docker.APIClient | None = None
 
     async def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run a function in a thread. Raises SandboxError when the engine refuses or is unreachable."""
+        """Run a function in a thread.
+
+        Raises:
+            SandboxError: The engine refuses the call or is unreachable.
+        """
         work = functools.partial(function, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self._threads, self.in_our_words, work)
 
     def shut(self) -> None:
-        """Let the threads end; nothing can be called any more."""
+        """End the threads once they are idle. No further calls are possible."""
         self._threads.shutdown(wait=False)
         if self._api is not None:
             self._api.close()
@@ -91,7 +95,7 @@ class Client:
                 raise
 
     def containers(self, owner: str = "") -> list[dict[str, Any]]:
-        """Return our containers in every state, or those with this owner label."""
+        """Return our containers, in every state. With `owner`, only those with that owner label."""
         label = f"{OWNER}={owner}" if owner else OWNER
         found: list[dict[str, Any]] = self._connected().containers(all=True, filters={"label": label})
         return found
@@ -112,19 +116,19 @@ class Client:
                 _must_listen(self.address)
             settings = {"base_url": self._url} if self._url else docker.utils.kwargs_from_env()
             api = docker.APIClient(version="auto", timeout=_CALL_WAIT_S, **settings)
-            # A socket file is never behind a proxy; and looking for one in the environment for every call, in a thread,
-            # fails when another thread changes the environment meanwhile.
+            # A socket file is never behind a proxy. Reading proxy settings from the environment on every call, in a
+            # thread, would fail if another thread changed the environment at the same time.
             api.trust_env = not self.is_local
             self._api = api
         return self._api
 
     def in_our_words(self, work: Callable[[], R]) -> R:
-        """Do what `call` does, in the caller's own thread."""
+        """Run a function in the caller's thread, converting the errors that `call` converts."""
         try:
             return work()
         except docker.errors.ImageNotFound as problem:
             raise SandboxError(
-                f"The Docker image is not there: {problem.explanation}.",
+                f"The Docker image was not found: {problem.explanation}.",
                 remedy="Pull or build it (scripts/docker_image.sh builds one), or name another.",
             ) from None
         except docker.errors.APIError as problem:
@@ -137,7 +141,11 @@ class Client:
 
 
 def _must_listen(address: str) -> None:
-    """Raises _Silent where nobody listens at a socket file: the SDK would leave a socket of its own unclosed."""
+    """Check that something listens at a socket file, because otherwise the SDK would leak a socket.
+
+    Raises:
+        _Silent: Nothing listens there.
+    """
     path = "/" + address.partition("://")[2].lstrip("/")
     with socket.socket(socket.AF_UNIX) as end:
         try:

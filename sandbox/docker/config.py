@@ -11,13 +11,15 @@ from sandbox.contract import Job, Limits, Mount, SandboxError, Unsupported, Writ
 from sandbox.docker.bundle import BOOT
 
 TMP, WORK = "/tmp", "/work"  # noqa: S108  (in the container)
-# Process 1, the kernel's tables, and gVisor's own process, which also counts in the container's memory.
+# Memory of process 1, of the kernel's tables, and of gVisor's own process, all of which count towards the container's
+# limit.
 OWN_BYTES = 64 << 20
-# gVisor is a program with threads, and has a process for each of the job's. The host counts all of them, while process
-# 1 counts the job's own.
+# gVisor is a multi-threaded program, and has one host process for each of the job's processes. The host counts all of
+# these, while process 1 counts only the job's own.
 _OWN_PROCESSES = {"runsc": 512}
 _INODES = 65_536
-# The engine's own list, which ours replaces, and all of /sys except the control groups, which process 1 reads.
+# Hidden paths. They replace the engine's default list, and consist of the paths on that list and all of /sys except the
+# control groups, which process 1 reads.
 _MASKED = (
     *(
         f"/proc/{name}"
@@ -34,8 +36,8 @@ _MASKED = (
                      "ocfs2", "pstore", "resctrl", "selinux", "smackfs", "tmpfs", "virtiofs", "xfs", "zonefs")
     ),
 )  # fmt: skip
-# Buffers of a TCP socket (minimum, default, maximum, in bytes), which control groups of version 1 do not count. And low
-# ports, which the engine lets everybody bind.
+# Buffers of a TCP socket (minimum, default, maximum, in bytes), which control groups of version 1 do not count, and
+# the lowest port that any user may bind, since the engine allows all of them.
 _SYSCTLS = {
     "net.ipv4.tcp_rmem": "4096 16384 131072",
     "net.ipv4.tcp_wmem": "4096 16384 131072",
@@ -49,11 +51,11 @@ _UIDS = range(61_184, 65_520)
 
 @dataclass(frozen=True, slots=True)
 class DockerConfig:
-    """How containers are made, and how many.
+    """How containers are created, and how many of them.
 
     Attributes:
-        image: An image with Python 3.11 or newer as `python`, and Bash and Node where jobs need them. Never pulled by
-            us.
+        image: An image with Python 3.11 or newer as `python`, and Bash and Node where jobs need them. It is never
+            pulled.
         url: The engine's address; "" uses DOCKER_HOST and related variables, as the docker command does.
         runtime: An OCI runtime the engine knows ("runc", gVisor's "runsc"); "" uses the engine's default.
         warm: Containers kept ready per shape.
@@ -61,7 +63,7 @@ class DockerConfig:
         max_queue: Jobs that may wait for a box.
         max_pools: Shapes kept warm at once.
         cpus: Processors one container may use.
-        limits: Limits of the containers made ahead, before the first job says what it needs.
+        limits: Limits of the containers made ahead of the first job, whose own limits are not known yet.
     """
 
     image: str = "knackbox-box"
@@ -79,7 +81,7 @@ class DockerConfig:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What is fixed when a container is created. A job runs in a container of exactly its shape."""
+    """The properties that are fixed when a container is created. A job runs in a container of exactly its shape."""
 
     memory_bytes: int
     disk_bytes: int
@@ -97,13 +99,17 @@ class Shape:
 
 
 def refuse_unsupported(job: Job) -> None:
-    """Refuse what this backend cannot do. Raises Unsupported."""
+    """Refuse what this backend cannot do.
+
+    Raises:
+        Unsupported: The job needs a feature that this backend lacks.
+    """
     remedy = "Use the namespace backend for this job."
     if job.egress:
         raise Unsupported("The docker backend has no egress proxy: its containers have no network.", remedy=remedy)
     if job.requirements:
         raise Unsupported(
-            "The docker backend makes no environments: a job has the packages of its image.", remedy=remedy
+            "The docker backend does not install packages: a job has only the packages of its image.", remedy=remedy
         )
     if job.workspace is not None and job.workspace.writes is Writes.COPY:
         raise Unsupported("The docker backend has no copy-on-write workspaces.", remedy=remedy)
@@ -112,8 +118,10 @@ def refuse_unsupported(job: Job) -> None:
 def user_for(workspace: Mount | None) -> tuple[int, int]:
     """Return the host user and group a container runs as.
 
-    With a workspace that is its owner, so that new files get the same owner; otherwise an unused id. Raises
-    SandboxError when the owner is root: no container runs as root, and Docker has no id-mapped mounts.
+    With a workspace, this is its owner, so that new files get the same owner; otherwise an unused id.
+
+    Raises:
+        SandboxError: The owner is root. No container runs as root, and Docker has no id-mapped mounts.
     """
     nobody = random.SystemRandom().choice(_UIDS)
     if workspace is None:
@@ -137,7 +145,8 @@ def user_for(workspace: Mount | None) -> tuple[int, int]:
 def creation(config: DockerConfig, shape: Shape, labels: dict[str, str]) -> dict[str, Any]:
     """Return the body of the engine's "create a container" (Docker Engine API, from version 1.40).
 
-    Raises SandboxError.
+    Raises:
+        SandboxError: The workspace cannot be used, or belongs to root.
     """
     uid, gid = user_for(shape.workspace)
     tmpfs = f"rw,exec,nosuid,nodev,size={shape.disk_bytes},nr_inodes={_INODES},mode=0700,uid={uid},gid={gid}"
@@ -176,7 +185,7 @@ def creation(config: DockerConfig, shape: Shape, labels: dict[str, str]) -> dict
                 "Source": os.fspath(shape.workspace.source),
                 "Target": WORK,
                 "ReadOnly": shape.workspace.writes is Writes.NO,
-                # What is mounted below it would be writable even if the workspace is not.
+                # A mount below it would be writable even if the workspace is read-only.
                 "BindOptions": {"Propagation": "rprivate", "NonRecursive": True},
             }
         ]
@@ -189,7 +198,7 @@ def creation(config: DockerConfig, shape: Shape, labels: dict[str, str]) -> dict
         "Hostname": "box",
         "Env": ["OPENBLAS_NUM_THREADS=1"],  # process 1 forks, so no library may have started threads
         "OpenStdin": True,
-        "StdinOnce": True,  # the end of our connection ends its standard input, and so the container
+        "StdinOnce": True,  # when our connection ends, its standard input ends, and with it the container
         "AttachStdin": True,
         "AttachStdout": True,
         "AttachStderr": True,

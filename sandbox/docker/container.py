@@ -17,7 +17,7 @@ _END_WAIT_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A started container. `facts` is what it found out about itself (`sandbox.docker.inside.facts`)."""
+    """A started container. `facts` are the facts that it reported about itself (`sandbox.docker.inside.facts`)."""
 
     id: str
     shape: Shape
@@ -31,13 +31,17 @@ class Container:
 
 
 def launch(client: Client, creation: dict[str, Any], shape: Shape, wait_s: float) -> Container:
-    """Start a container and wait until it is ready. Blocking. Raises SandboxError, after removing the container."""
+    """Start a container and wait until it is ready. Blocking.
+
+    Raises:
+        SandboxError: The container could not be started. It is removed first.
+    """
     name = client.create(creation)
     channel = None
     try:
         channel = client.attach(name)
         client.start(name)
-        with contextlib.suppress(OSError):  # it has already ended: its last output says why
+        with contextlib.suppress(OSError):  # the container has already ended, and its last output says why
             channel.send(boot_frame(shape.preload))
         return Container(name, shape, channel, _ready(channel, wait_s))
     except BaseException:
@@ -53,7 +57,7 @@ def _ready(channel: Channel, wait_s: float) -> dict[str, Any]:
     except TimeoutError:
         raise SandboxError(f"The container was not ready within {wait_s:g} s. {channel.stderr}") from None
     except ProtocolError as problem:
-        raise SandboxError(f"The container answers with {problem}: the image's Python is not one.") from None
+        raise SandboxError(f"The container sent {problem}: `python` in the image is not Python.") from None
     if not frames:
         raise SandboxError(
             f"The container ended before it was ready: {channel.stderr or 'it wrote nothing to stderr'}."

@@ -8,7 +8,7 @@ A flow is one connection: a number, and a socket at either end. Its frames:
     {"flow": 7, "end": true}     closed at the other end
 
 At most one window of bytes is in transit in each direction. So the flow of a slow reader does not delay the others, and
-what each end has to buffer is bounded, whoever sends.
+the buffers at each end are limited.
 """
 
 import select
@@ -21,9 +21,9 @@ from sandbox.docker.frames import Frame, ProtocolError
 from sandbox.wire.zmtp import Meter
 
 WINDOW = 256 << 10
-_TELL_AFTER = WINDOW // 2  # forwarded and not yet acknowledged: the sender has as much credit left, so it need not wait
+_TELL_AFTER = WINDOW // 2  # bytes forwarded before they are acknowledged; the sender has the other half as credit
 _READ = 1 << 16
-_LATE = 4096  # frames that may arrive for a flow that has ended here: a window full of small ones
+_LATE = 4096  # the most frames that may arrive for a flow that this end has closed: one window of small frames
 
 Put = Callable[[dict[str, Any], bytes], None]
 
@@ -72,7 +72,7 @@ class Flows:
         self._may_be_idle += _LATE
 
     def connect(self, number: int, end: socket.socket) -> None:
-        """Give the flow its socket, which it owns from now on. Closes the socket when the flow has ended."""
+        """Pass the flow its socket, which it then owns. If the flow has already ended, the socket is closed."""
         flow = self._flows.get(number)
         if flow is None:
             end.close()
@@ -88,20 +88,25 @@ class Flows:
             self._part(flow)
 
     def take(self, frame: Frame) -> None:
-        """Process a frame from the other end. Raises ProtocolError for one it must not send."""
+        """Process a frame from the other end.
+
+        Raises:
+            ProtocolError: The other end must not send this frame.
+        """
         number, more = frame.header.get("flow"), frame.header.get("more", 0)
         flow = self._flows.get(number) if type(number) is int else None
         if flow is None or not (frame.body or more or "end" in frame.header):
-            # The flow has ended here, unknown to the other end. Without a limit, hostile code could keep this end busy.
+            # This end has closed the flow, and the other end does not know it yet. Without a limit, hostile code could
+            # keep this end busy.
             self._may_be_idle -= 1
             if self._may_be_idle < 0:
-                raise ProtocolError("frames of no connection, again and again")
+                raise ProtocolError("too many frames for connections that have ended")
             return
         if type(more) is not int or not 0 <= more <= WINDOW - flow.credit:
-            raise ProtocolError("more room than there is")
+            raise ProtocolError("more credit than one window")
         flow.credit += more
         if len(flow.left) + len(frame.body) > WINDOW:
-            raise ProtocolError("more of a connection than there is room for")
+            raise ProtocolError("more data for a connection than its window")
         if flow.meter is not None and not flow.meter.passes(frame.body):
             self._part(flow)
             return
@@ -129,7 +134,7 @@ class Flows:
                 continue
             if wanted:
                 self._poller.register(descriptor, wanted)
-            else:  # not even a hang-up, which would be reported again and again
+            else:  # unregistered, because a hang-up would be reported again and again even with no events requested
                 self._poller.unregister(descriptor)
             flow.listens = wanted
 

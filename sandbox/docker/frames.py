@@ -18,7 +18,7 @@ class Frame:
 
 
 class ProtocolError(Exception):
-    """The data is not what the other end sends.
+    """The data does not follow the protocol.
 
     Attributes:
         frames: The frames that arrived before the fault and that nobody has received yet.
@@ -36,7 +36,11 @@ class Frames:
         self._bytes = bytearray()
 
     def feed(self, data: bytes | bytearray) -> list[Frame]:
-        """Return the frames that are now complete. Raises ProtocolError."""
+        """Return the frames that are now complete.
+
+        Raises:
+            ProtocolError: The data does not follow the protocol.
+        """
         self._bytes += data
         frames: list[Frame] = []
         at, size = 0, worker.HEADER.size

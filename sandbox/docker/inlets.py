@@ -25,7 +25,7 @@ _BACKLOG = 16
 class KernelSockets:
     """The listening sockets, in the order of the ports.
 
-    A context manager; raises OSError when they cannot be created.
+    A context manager. OSError propagates if they cannot be created.
     """
 
     def __init__(self, count: int) -> None:
@@ -84,7 +84,7 @@ def sweep() -> None:
 def _locked_folder() -> tuple[Path, int]:
     """Create a folder for this user and lock it.
 
-    One that a sweep removed before it was locked is replaced by another.
+    A folder that a sweep removes before it is locked is replaced by a new one.
     """
     while True:
         path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_base()))

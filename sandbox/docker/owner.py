@@ -1,6 +1,6 @@
-"""Labels each container with its owner, so that those of a dead owner are found and removed.
+"""Labels each container with its owner, so that containers of a dead owner are found and removed.
 
-A container ends by itself with its owner, because its standard input ends, and the engine removes it then. The labels
+When its owner ends, a container ends by itself, because its standard input ends, and the engine removes it. The labels
 are for containers that were created but not started yet, and for runtimes that behave otherwise.
 """
 
@@ -38,7 +38,7 @@ class ContainerOwner:
 def is_left_over(container: Mapping[str, Any], us: ContainerOwner) -> bool:
     """Whether the owner of this container, as the engine lists it, is dead.
 
-    Only when that is certain: an owner on another machine, or in another pid namespace, may be alive.
+    True only when that is certain: an owner on another machine, or in another pid namespace, may be alive.
     """
     labels = container.get("Labels") or {}
     name = labels.get(OWNER, "")

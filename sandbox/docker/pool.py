@@ -14,8 +14,8 @@ class Pool:
     """Keeps `warm` containers ready once `refill` has been called.
 
     Args:
-        make: Starts a container and raises SandboxError. It is never cancelled half-way, which would leave a container
-            behind.
+        make: Starts a container. It raises SandboxError if that fails, and is never cancelled half-way, which would
+            leave a container behind.
         dispose: Ends a container that is not needed any more; returns at once.
     """
 
@@ -38,7 +38,11 @@ class Pool:
         return len(self._waiting)
 
     async def acquire(self) -> Container:
-        """Return a waiting container, or the next one that becomes ready. Raises SandboxError."""
+        """Return a waiting container, or the next one that becomes ready.
+
+        Raises:
+            SandboxError: The container could not be started.
+        """
         self.asked += 1
         if self._waiting:
             return self._waiting.popleft()
@@ -64,7 +68,7 @@ class Pool:
             self._start()
 
     async def close(self) -> None:
-        """End the waiting containers. Pending requests still get theirs; new ones are refused."""
+        """End the waiting containers. Pending requests still receive a container; new requests are refused."""
         self._closed, self._warm = True, 0
         while self._waiting:
             self._dispose(self._waiting.popleft())

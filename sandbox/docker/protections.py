@@ -10,7 +10,7 @@ _SANDBOXED_KERNEL = "runsc"
 
 
 def without_engine(backend: str, detail: str, remedy: str) -> Protections:
-    """Return the protections when no container could be made: none holds."""
+    """Return the protections when no container could be made: none is enforced."""
     return Protections(backend, (Protection("container", State.ABSENT, True, detail, remedy),))
 
 

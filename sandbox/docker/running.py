@@ -1,6 +1,6 @@
 """`RunningContainerJob`: one job in one container, seen from the engine.
 
-Sends the job, reads its output and awaits its answer.
+Sends the job, reads its output, and waits for its answer.
 """
 
 import secrets
@@ -14,7 +14,7 @@ from sandbox.docker.client import Client
 from sandbox.docker.container import Container
 from sandbox.docker.frames import Frame, ProtocolError
 
-_LAST_OUTPUT = 1 << 20  # output still in pipes or in transit when process 1 ends the job for its output
+_LAST_OUTPUT = 1 << 20  # output still in pipes or in transit when process 1 ends a job that exceeded its output limit
 
 
 class NotTaken(SandboxError):
@@ -39,7 +39,11 @@ class RunningContainerJob:
         self._key = secrets.token_hex(16)
 
     async def outcome(self, header: dict[str, Any], body: bytes) -> Outcome:
-        """Run the job to its end. Raises SandboxError when the container failed, and whatever `on_output` raised."""
+        """Run the job to its end. Exceptions of `on_output` propagate.
+
+        Raises:
+            SandboxError: The container failed.
+        """
         channel = self._container.channel
         try:
             frames = await self._client.call(self._put, worker.pack({**header, "key": self._key}, body))
@@ -59,7 +63,12 @@ class RunningContainerJob:
         return self._container.channel.receive()
 
     def _hear_all(self, frames: list[Frame]) -> Outcome | None:
-        """Process frames; return the outcome, if one is the answer. Raises SandboxError, ProtocolError."""
+        """Process frames; return the outcome, if one is the answer.
+
+        Raises:
+            SandboxError: The container could not run the job.
+            ProtocolError: The container must not send one of the frames.
+        """
         for frame in frames:
             if (outcome := self._hear(frame)) is not None:
                 return outcome
@@ -72,9 +81,11 @@ class RunningContainerJob:
         return None
 
     def _faulty(self, problem: ProtocolError) -> Outcome:
-        """Return what a faulty frame means, once the frames before it are processed: one may say that the job began.
+        """Process the frames before a faulty one, one of which may say that the job began; return the outcome.
 
-        Raises NotTaken, SandboxError.
+        Raises:
+            NotTaken: The job had not begun.
+            SandboxError: The container was lost.
         """
         try:
             outcome = self._hear_all(problem.frames)
@@ -83,10 +94,15 @@ class RunningContainerJob:
         return self._broken(problem) if outcome is None else outcome
 
     def _broken(self, problem: ProtocolError | OSError) -> Outcome:
-        """Return what a broken channel means. Raises NotTaken, SandboxError."""
+        """Return the outcome of a job whose channel is broken.
+
+        Raises:
+            NotTaken: The job had not begun.
+            SandboxError: The container was lost.
+        """
         if isinstance(problem, ProtocolError):
             if not self._taken:
-                raise NotTaken(f"The container answers with {problem}.") from None
+                raise NotTaken(f"The container sent {problem}.") from None
             # Only the job can have written this, where the runtime lets it: process 1 sends only valid frames.
             return self._outcome(End.POLICY, usage={"limits_hit": []})
         if self._taken:
@@ -106,12 +122,15 @@ class RunningContainerJob:
         elif "failed" in frame.header and not self._taken:
             raise SandboxError(f"The container could not run the job: {frame.header['failed']}.")
         else:
-            raise ProtocolError("a frame of no known kind")
+            raise ProtocolError("a frame of an unknown kind")
 
     def _without_answer(self) -> Outcome:
-        """Return the outcome when process 1 is gone without an answer: killed, perhaps for the container's memory.
+        """Return the outcome when process 1 is gone without an answer: killed, perhaps because memory ran out.
 
-        Blocking. Raises NotTaken.
+        Blocking.
+
+        Raises:
+            NotTaken: The container ended before it accepted the job.
         """
         if not self._taken:
             raise NotTaken(f"The container ended before its job. {self._container.channel.stderr}")

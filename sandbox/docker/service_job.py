@@ -1,7 +1,7 @@
 """`ServiceJob`: a job that is a server in a container, seen from the engine. Carries its connections and signals.
 
 It has a thread of its own, so that its clients are served while the event loop is blocked, and because it may run for
-hours, for which it must not occupy a thread of the client.
+hours and must not occupy one of the client's threads for that time.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class ServiceJob(RunningContainerJob):
         self._last = 0
 
     async def outcome(self, header: dict[str, Any], body: bytes) -> Outcome:
-        """Run it to its end. Cancelling this first ends the connections; the caller ends the container."""
+        """Run the server to its end. Cancelling this first ends the connections; the caller ends the container."""
         frame = worker.pack({**header, "key": self._key}, body)
         threading.Thread(target=self._attend, args=(frame,), name="knackbox-kept", daemon=True).start()
         try:
@@ -60,11 +60,11 @@ class ServiceJob(RunningContainerJob):
             self._stopping = True
             self._wake_up()
             self._container.channel.end_input()  # also wakes a thread that waits for room to write
-            while not self._ended.done():  # a second cancel does not make it less necessary
+            while not self._ended.done():  # the wait is necessary even after a second cancel
                 with contextlib.suppress(asyncio.CancelledError):
                     await asyncio.wait((self._ended,))
             if not self._ended.cancelled():
-                self._ended.exception()  # the canceller does not ask how it ended
+                self._ended.exception()  # a caller that cancels does not use the outcome
             raise
         finally:
             self._forget_signals()
@@ -98,7 +98,12 @@ class ServiceJob(RunningContainerJob):
         self._tell(done)
 
     def _carry(self, frame: bytes) -> Outcome:
-        """Carry connections until the job ends. Raises SandboxError, NotTaken."""
+        """Carry connections until the job ends.
+
+        Raises:
+            NotTaken: The container ended before it accepted the job.
+            SandboxError: The container failed.
+        """
         channel = self._container.channel
         try:
             channel.send(frame)
@@ -121,7 +126,7 @@ class ServiceJob(RunningContainerJob):
             return self._faulty(problem)
         except OSError as problem:
             return self._broken(problem)
-        if self._stopping:  # nobody asks why it ended, and to ask the engine takes a second
+        if self._stopping:  # the reason is not used, and asking the engine for it takes a second
             return self._outcome(End.KILLED, usage={"limits_hit": []})
         return self._client.in_our_words(self._without_answer)
 
@@ -149,7 +154,7 @@ class ServiceJob(RunningContainerJob):
             end, _ = listening.accept()
         except BlockingIOError:
             return
-        except OSError:  # most likely no descriptors left: it would be reported again at once
+        except OSError:  # most likely no descriptors are left: the socket would be reported again at once
             time.sleep(_ACCEPT_PAUSE_S)
             return
         if len(self._flows) >= _MOST:
@@ -171,11 +176,11 @@ class ServiceJob(RunningContainerJob):
             self._container.channel.send(worker.pack(header, body))
 
     def _wake_up(self) -> None:
-        with contextlib.suppress(OSError):  # it has ended, or has enough to wake for
+        with contextlib.suppress(OSError):  # the thread has ended, or has wake-ups pending already
             self._wake.send(b"\0", socket.MSG_DONTWAIT)
 
     def _tell(self, callback: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody is waiting any more
             self._loop.call_soon_threadsafe(callback)
 
     def _confirm(self) -> None:

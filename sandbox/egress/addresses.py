@@ -1,4 +1,4 @@
-"""Classifies addresses: which kind each is, and whether it is on the public internet.
+"""Classifies addresses: determines the kind of each, and whether it is on the public internet.
 
 Based on IANA's IPv4 and IPv6 Special-Purpose Address Registries. Stricter than `ipaddress.is_global`, whose meaning
 differs between Python releases: of IPv6 only 2000::/3 can be public, and an address that contains an IPv4 address is
@@ -73,20 +73,21 @@ _V6 = tuple(
 _V6_PUBLIC = ipaddress.IPv6Network("2000::/3")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # what DNS64 returns for a public name on an IPv6-only host (RFC 6052)
 _V4_BITS = 0xFFFFFFFF
-# Where a user's own hosts may be: listing the host is enough to reach it there.
+# Kinds of addresses that a user's own hosts may have: listing such a host by name is enough to reach it.
 _OF_HOSTS = frozenset({AddressKind.LOOPBACK, AddressKind.PRIVATE, AddressKind.CARRIER})
 
 
 def parse(text: str) -> Address:
-    """Parse an address; one mapped into IPv6 (`::ffff:a.b.c.d`) becomes the IPv4 address it contains.
+    """Parse an address. One that is mapped into IPv6 (`::ffff:a.b.c.d`) becomes the IPv4 address that it contains.
 
-    Raises ValueError.
+    Raises:
+        ValueError: The text is not an address.
     """
     return plain(ipaddress.ip_address(text))
 
 
 def plain(address: Address) -> Address:
-    """Return the IPv4 address inside a mapped one, to which the system connects anyway; others unchanged."""
+    """Return the IPv4 address inside a mapped one, to which the system connects anyway; return others unchanged."""
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return mapped or address
 

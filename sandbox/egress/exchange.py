@@ -47,7 +47,7 @@ class Exchange:
         """Handle the connection. `outlet` is the socket's destination; None when the client names it, as to a proxy."""
         try:
             await (self._as_proxy() if outlet is None else self._straight(outlet))
-        except OSError as problem:  # the box's side failed before there was anything to forward
+        except OSError as problem:  # the connection to the box failed before there was anything to forward
             self._note(outlet, allowed=False, reason=f"the client was gone: {problem.strerror or problem}")
         except Exception:  # noqa: BLE001  (a bug of ours ends one connection, and is logged)
             _log.exception("an egress connection failed")
@@ -61,7 +61,7 @@ class Exchange:
         try:
             outside, address = await self._dial(destination)
         except (Refused, NameNotResolved, OSError):
-            reset_on_close(self._inside)  # to the program it looks like a host that hangs up
+            reset_on_close(self._inside)  # to the program, it looks as if the host had closed the connection
             return
         await self._carry(destination, outside, address)
 
@@ -92,7 +92,11 @@ class Exchange:
             await self._carry(destination, outside, address, request.head + rest, rewrite=True)
 
     async def _read_request(self) -> tuple[heads.ProxyRequest | None, bytes]:
-        """Return the request, and what came after its head. None when the client left without one. Raises BadHead."""
+        """Return the request and what followed its head; None when the client sent none.
+
+        Raises:
+            BadHead: The head is malformed, too long, or did not arrive in time.
+        """
         data = bytearray()
         try:
             async with asyncio.timeout(self._rules.head_s):
@@ -106,7 +110,7 @@ class Exchange:
                         return None, b""
                     data += more
         except TimeoutError:
-            raise heads.BadHead(f"There was no whole request head within {self._rules.head_s:g} s.") from None
+            raise heads.BadHead(f"No complete request head arrived within {self._rules.head_s:g} s.") from None
         return heads.parse_request(bytes(data[:end])), bytes(data[end + len(heads.END) :])
 
     @staticmethod
@@ -189,7 +193,7 @@ class Exchange:
             )
 
     async def _say_no(self, status: int, reason: str) -> None:
-        """Answer, then read for a moment: to close with unread data would reset the connection and lose the answer."""
+        """Refuse, then read for a moment: closing with unread data would reset the connection and lose the answer."""
         self.finished.set()
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(_FAREWELL_S):

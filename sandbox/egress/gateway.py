@@ -1,4 +1,4 @@
-"""`Gateway`: the egress of one box. Accepts on the sockets that listen in it, and forwards what its job may reach.
+"""`Gateway`: the egress of one box. Accepts connections on its sockets, and forwards those that are allowed.
 
 Process 1 of the box created the sockets, and they belong to the box's network namespace wherever they are held. This
 process forwards what it accepts from them, in the host's namespace. So nothing in the box has a route to anywhere, and
@@ -52,7 +52,8 @@ class Gateway:
     def open(self, descriptors: Sequence[int]) -> None:
         """Take the listening sockets, in the plan's order, followed by the raw ones for stray packets.
 
-        Raises SandboxError.
+        Raises:
+            SandboxError: The number of sockets is wrong.
         """
         ends = []
         for descriptor in descriptors:
@@ -63,7 +64,7 @@ class Gateway:
         if self._closed or self._listeners or len(ends) < wanted:
             for end in ends:
                 end.close()
-            raise SandboxError(f"The box gave {len(ends)} sockets for its egress, not the {wanted} asked for.")
+            raise SandboxError(f"The box sent {len(ends)} sockets for its egress instead of {wanted}.")
         for end, outlet in zip(ends, self._plan.outlets, strict=False):
             self._listeners[end] = outlet.destination
             self._loop.add_reader(end, self._accept, end)
@@ -93,7 +94,7 @@ class Gateway:
                 inside, _ = listener.accept()
             except (BlockingIOError, ConnectionAbortedError):
                 return
-            except OSError as problem:  # most likely no descriptors left
+            except OSError as problem:  # most likely, no descriptors are left
                 self._journal.add(self._refused(listener, f"the engine cannot accept it: {problem.strerror}"))
                 self._pause(listener)
                 return
@@ -116,7 +117,7 @@ class Gateway:
 
         def ended(done: asyncio.Task[None]) -> None:
             del self._running[done]
-            inside.close()  # one that was cancelled before its first step could not close it
+            inside.close()  # a task that was cancelled before its first step has not closed the socket
             exchange.finished.set()
 
         task.add_done_callback(ended)
@@ -145,7 +146,7 @@ class Gateway:
             if protocol != socket.IPPROTO_TCP or (destination.host, destination.port) not in self._places:
                 self._journal.add(stray.connection(destination, protocol, self._names))
         if self._journal.full and packets.fileno() >= 0:
-            self._loop.remove_reader(packets)  # the kernel drops what nobody reads
+            self._loop.remove_reader(packets)  # the kernel drops packets that nobody reads
 
     def _stop_listening(self) -> None:
         for pause in self._pauses.values():

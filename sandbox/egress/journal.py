@@ -1,4 +1,4 @@
-"""`Journal`: the connections out of a box and the attempts to make one, as a bounded list and for a listener."""
+"""`Journal`: keeps a bounded list of the connections and attempts to connect out of a box, and informs a listener."""
 
 import logging
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class Journal:
             try:
                 self._on_connection(connection)
             except Exception:  # noqa: BLE001  (a failing listener must not end a job's connections; the outcome lists them anyway)
-                _log.exception("the listener for egress connections failed and hears of no more")
+                _log.exception("the listener for egress connections failed and is not called again")
                 self._on_connection = None
 
     @property
@@ -35,7 +35,7 @@ class Journal:
         return len(self._entries) >= self._kept
 
     def entries(self) -> tuple[Connection, ...]:
-        """Return the entries, oldest first; the last one gives the number of those not kept, if any."""
+        """Return the entries, oldest first. If some were not kept, the last entry says how many."""
         if not self._left_out:
             return tuple(self._entries)
         return (*self._entries, Connection("", allowed=False, reason=f"{self._left_out} more are not listed"))

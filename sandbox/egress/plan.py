@@ -35,9 +35,9 @@ class EgressPlan:
 
 
 def make(destinations: tuple[Destination, ...]) -> EgressPlan | None:
-    """Return the plan for canonical destinations; None without any, so that nothing is set up in the box.
+    """Return the plan for canonical destinations; None if there are none, so that nothing is set up in the box.
 
-    Every name gets its own loopback address. An address stays as it is: inside the box it is local.
+    Every name gets its own loopback address. A destination that is an address keeps it: inside the box it is local.
     """
     if not destinations:
         return None
@@ -63,10 +63,8 @@ def make(destinations: tuple[Destination, ...]) -> EgressPlan | None:
     return EgressPlan(tuple(outlets), _HOSTS + "".join(lines))
 
 
-def environment(plan: EgressPlan | None) -> dict[str, str]:
-    """Return the variables for programs that support proxies; the others find the outlets by name."""
-    if plan is None:
-        return {}
+def environment() -> dict[str, str]:
+    """Return the variables for programs that support proxies; other programs find the outlets by name."""
     proxy = f"http://{PROXY_ADDRESS}:{PROXY_PORT}"
     return dict.fromkeys(_PROXY_NAMES, proxy) | dict.fromkeys(_DIRECT_NAMES, _DIRECT)
 

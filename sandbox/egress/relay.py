@@ -38,7 +38,7 @@ class Relay:
         self.flushed = asyncio.Event()
 
     async def run(self, first: bytes = b"", rewrite: Rewrite | None = None) -> str:
-        """Forward until both sides have ended; return how it went, in words.
+        """Forward until both sides have ended; return a phrase that says how they ended.
 
         `first` is sent before the box's own data.
         """
@@ -94,10 +94,10 @@ class Relay:
 
 def reset_on_close(end: socket.socket) -> None:
     """Make a close of this socket tell the other side that the stream was cut, not completed."""
-    with contextlib.suppress(OSError):  # closed or reset already
+    with contextlib.suppress(OSError):  # the socket is already closed or reset
         end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NONE)
 
 
 def _no_more(end: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # the other side was faster, and is gone
+    with contextlib.suppress(OSError):  # the other side has disconnected already
         end.shutdown(socket.SHUT_WR)

@@ -10,7 +10,7 @@ from sandbox.contract import Destination
 from sandbox.egress.addresses import Address, AddressKind, kind_of, parse
 from sandbox.egress.rules import EgressRules
 
-_THREADS = 8  # our own, so that slow lookups of a job block no one else's threads
+_THREADS = 8  # separate threads, so that slow lookups of a job do not block other work
 _MAX_ANSWERS = 16
 
 
@@ -23,7 +23,11 @@ class NameNotResolved(Exception):
 
 
 class Resolver(Protocol):
-    """Looks up one name. Raises OSError when it has no address."""
+    """Looks up one name.
+
+    Raises:
+        OSError: The name has no address.
+    """
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
         """Return its addresses as text, in order of preference."""
@@ -49,11 +53,14 @@ class SystemResolver:
 
 
 async def pin(destination: Destination, rules: EgressRules, resolver: Resolver) -> tuple[Address, ...]:
-    """Return the only addresses to connect to, best first, whatever the name resolves to a moment later.
+    """Return the only addresses to connect to, best first. Later changes of the name have no effect.
 
     One forbidden address refuses the whole answer: a public name that also has a private address is either an attack or
-    a mistake, and it is unknown which address a client would use. `destination` is canonical. Raises Refused,
-    NameNotResolved.
+    a mistake, and it is unknown which address a client would use. `destination` is canonical.
+
+    Raises:
+        Refused: An address is forbidden or invalid, or the name has too many addresses.
+        NameNotResolved: The name has no address, or the lookup failed or timed out.
     """
     answers = _literal(destination) or await _look_up(destination, rules, resolver)
     for address in answers:
@@ -93,7 +100,7 @@ async def _look_up(destination: Destination, rules: EgressRules, resolver: Resol
 
 
 def _is_this_machine(address: Address) -> bool:
-    """Whether the system would deliver to itself: then it chooses the same address as source. Sends nothing."""
+    """Whether the address is this machine's: the system then uses it as the source address, too. Sends nothing."""
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6  # noqa: PLR2004  (IP's version)
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:

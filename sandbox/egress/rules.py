@@ -1,4 +1,4 @@
-"""The rules of egress: what is allowed to any job, and which lists of destinations are valid."""
+"""The rules of egress: what every job is allowed, and which lists of destinations are valid."""
 
 import ipaddress
 import re
@@ -16,7 +16,7 @@ _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")  # a last label like this makes the 
 
 @dataclass(frozen=True, slots=True)
 class EgressRules:
-    """What the operator allows every job with egress, in addition to the job's own list.
+    """The rules of the operator for every job with egress, in addition to the job's own list.
 
     Attributes:
         allow_private: Hosts and addresses that may be reached although they are not public. A host's name allows
@@ -54,7 +54,9 @@ class EgressRules:
 def canonical_host(host: str) -> str:
     """Return the canonical spelling of a host: a lower-case name without its final dot, or an address in short form.
 
-    Raises ValueError for anything else, for wildcards, and for numbers that old resolvers take as IPv4 (`127.1`).
+    Raises:
+        ValueError: The text is neither, or it has a wildcard, or it is a number that old resolvers read as an IPv4
+            address (`127.1`).
     """
     text = host.lower().rstrip(".")
     try:
@@ -87,7 +89,11 @@ def _can_be_connected_to(host: str) -> bool:
 
 
 def canonical_destination(destination: Destination) -> Destination:
-    """Return the canonical spelling of a destination. Raises ValueError when nothing can be there."""
+    """Return the canonical spelling of a destination.
+
+    Raises:
+        ValueError: No host can have such a destination.
+    """
     host = canonical_host(destination.host)
     if not 0 < destination.port <= 65_535:  # noqa: PLR2004  (the largest port)
         raise ValueError(f"{destination.port} is not a port")
@@ -97,7 +103,11 @@ def canonical_destination(destination: Destination) -> Destination:
 
 
 def checked(destinations: Iterable[Destination]) -> tuple[Destination, ...]:
-    """Return the list in canonical form, without duplicates. Raises SandboxError when an entry is not valid."""
+    """Return the list in canonical form, without duplicates.
+
+    Raises:
+        SandboxError: An entry is not valid, or there are too many.
+    """
     found: dict[Destination, None] = {}
     for destination in destinations:
         try:

@@ -1,9 +1,9 @@
-"""Reads what a box tried to reach past its outlets: nothing listens there, but the attempt is recorded.
+"""Records what a box tried to reach other than its outlets: nothing listens there, but raw sockets see the attempt.
 
 Inside a box with egress every address is local, so such packets are refused at once, and raw sockets get a copy of
-them. `sandbox.namespace.outlets` creates those sockets: one per IP version for TCP and one for UDP. They pass what
-opens a connection, and any datagram, to anything but 127.0.0.0/24 and ::1. An IPv4 packet comes with its IP header; of
-IPv6 only the destination is given, beside the packet.
+them. `sandbox.namespace.outlets` creates those sockets: one per IP version for TCP and one for UDP. Their filters pass
+packets that open a connection, and all datagrams, except those sent to 127.0.0.0/24 and ::1. An IPv4 packet comes with
+its IP header. For IPv6 only the destination is given, in the ancillary data.
 """
 
 import ipaddress
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from sandbox.contract import Connection, Destination
 
-_V4_HEADER, _PACKET_INFO = 20, 16  # bytes: the shortest header; the address at the start of in6_pktinfo
+_V4_HEADER, _PACKET_INFO = 20, 16  # bytes: the shortest IPv4 header; the address at the start of in6_pktinfo
 NOT_LISTED = "not on the job's list of destinations"
 _BARE = f"a bare address that is {NOT_LISTED}"
 

@@ -1,4 +1,4 @@
-"""Package environments, identified by their requirements: built once, shared while in use, evicted for space."""
+"""Builds package environments, shares each one among the jobs with the same requirements, and evicts unused ones."""
 
 import asyncio
 import contextlib
@@ -18,9 +18,9 @@ from sandbox.environments import indexes
 from sandbox.environments.installer import Bounds, OnProgress, install
 from sandbox.environments.shelf import CacheUsage, Shelf
 
-_PAUSE_S = 0.05  # between two attempts at a lock that somebody else holds
-_PATIENCE_S = 30.0  # in addition to the build time, to wait for another process that builds the same environment
-_MAX_REMEMBERED = 1024  # spellings of requirements whose key is cached
+_PAUSE_S = 0.05  # between two attempts to take a lock that another process holds
+_PATIENCE_S = 30.0  # added to the build time when waiting for another process that builds the same environment
+_MAX_REMEMBERED = 1024  # number of spellings of requirements for which the key is cached
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -28,13 +28,13 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentsConfig:
-    """The config of environments.
+    """The configuration of environments.
 
     Attributes:
         cache: The folder they are kept in.
         cap_bytes: Bytes kept on disk, not counting environments in use or being built.
-        build_s: Seconds to build one environment.
-        build_bytes: Bytes on disk of one environment.
+        build_s: The most seconds that building one environment may take.
+        build_bytes: The most bytes that one environment may take on disk.
         allow_builds: Whether source distributions may be built.
     """
 
@@ -57,14 +57,14 @@ class Environment:
         self._release: Callable[[], None] | None = release
 
     def share(self) -> "Environment":
-        """Return the same environment for one more user, who releases it separately.
+        """Return the same environment for one more user, which must release it separately.
 
         Must not be called after `release`.
         """
         return self._share()
 
     def release(self) -> None:
-        """Release it. Calling it again does nothing."""
+        """Release the environment. Calling this again does nothing."""
         release, self._release = self._release, None
         if release is not None:
             release()
@@ -102,7 +102,7 @@ class Environments:
         self._held: dict[str, _Held] = {}
 
     async def acquire(self, requirements: tuple[str, ...], *, on_progress: OnProgress | None = None) -> Environment:
-        """Return the environment of these requirements, built if necessary, and locked until it is released.
+        """Return the environment for these requirements. It is built if necessary, and locked until it is released.
 
         Args:
             requirements: PEP 508 requirements.
@@ -114,26 +114,30 @@ class Environments:
         """
         if self._config.allow_builds:
             raise SandboxError(
-                "Building packages from source is not available: it runs their code, and needs a box of its own that "
-                "reaches the package index.",
-                remedy="Turn `allow_builds` off: what has a wheel is installed.",
+                "Building packages from source is not available: it runs their code, and needs a separate box that "
+                "can reach the package index.",
+                remedy="Turn `allow_builds` off: packages that have a wheel can still be installed.",
             )
         wanted, key = self._key(requirements)
         if key not in self._held:
-            with self._problems_told():
-                await self._hold(key, wanted, on_progress or _unheard)
+            with self._convert_errors():
+                await self._hold(key, wanted, on_progress or _ignore_progress)
         return self._lend(key)
 
     async def evict(self, cap_bytes: int | None = None) -> tuple[str, ...]:
         """Remove the least recently used environments until at most `cap_bytes` are left; return the removed keys."""
         cap = self._config.cap_bytes if cap_bytes is None else cap_bytes
-        with self._problems_told():
+        with self._convert_errors():
             await asyncio.to_thread(self._shelf.make)
             return await asyncio.to_thread(self._shelf.evict, cap)
 
     def usage(self) -> CacheUsage:
-        """Return what the cache holds now. Raises SandboxError."""
-        with self._problems_told():
+        """Return the number and the size of the environments in the cache.
+
+        Raises:
+            SandboxError: The cache folder cannot be read.
+        """
+        with self._convert_errors():
             return self._shelf.usage(self._config.cap_bytes)
 
     def _key(self, requirements: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
@@ -149,7 +153,7 @@ class Environments:
         return known
 
     def _interpreter_and_installer(self) -> tuple[str, str]:
-        """Return what else than the requirements determines an environment: the interpreter and the installer."""
+        """Return what determines an environment besides its requirements: the interpreter and the installer."""
         if self._kind is None:
             from sandbox.environments.requirements import installer_series, this_interpreter  # noqa: PLC0415 -- same
 
@@ -176,7 +180,7 @@ class Environments:
                         self._shelf.forget_lock(key)
                     os.close(lock)
         if built:
-            self._held[key].users += 1  # the newest stays, whatever its size
+            self._held[key].users += 1  # the newest is kept, whatever its size
             self._shelf.touch(key)
             try:
                 await asyncio.to_thread(self._shelf.evict, self._config.cap_bytes)
@@ -203,7 +207,7 @@ class Environments:
         return key in self._held
 
     async def _build(self, key: str, wanted: tuple[str, ...], on_progress: OnProgress) -> None:
-        """Build it under the exclusive lock."""
+        """Build the environment while holding its exclusive lock."""
         indexes_here = await asyncio.to_thread(indexes.of_this_machine, self._environ)
         bounds = Bounds(self._config.build_s, self._config.build_bytes)
         staging = await _to_its_end(self._shelf.stage, key)
@@ -234,23 +238,24 @@ class Environments:
                 yield
         except TimeoutError:
             raise SandboxError(
-                f"The environment of {', '.join(wanted)} is being built or repaired elsewhere, and it takes too long.",
+                f"Gave up waiting for the environment of {', '.join(wanted)}: another process is still building or "
+                "repairing it.",
                 remedy=f"See which process holds a lock below {self._shelf.root / '.locks'}.",
             ) from None
 
     @contextlib.contextmanager
-    def _problems_told(self) -> Iterator[None]:
+    def _convert_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as problem:
             raise SandboxError(
                 f"The cache of environments {self._shelf.root} cannot be used: {problem.strerror or problem}.",
-                remedy="Give it a folder of this user's on a disk with room.",
+                remedy="Use a folder that belongs to this user, on a disk with free space.",
             ) from problem
 
 
 async def _to_its_end(work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """Run in a thread, and wait for it even while being cancelled: a lock must not be released half-way."""
+    """Run `work` in a thread, and wait for its end even when cancelled: its lock must not be released before that."""
     running = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
     cancelled = False
     while not running.done():
@@ -263,5 +268,5 @@ async def _to_its_end(work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwarg
     return running.result()
 
 
-def _unheard(_: str) -> None:
-    """Ignore the progress."""
+def _ignore_progress(_: str) -> None:
+    """Do nothing: the default for callers that are not interested in the progress."""

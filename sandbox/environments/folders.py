@@ -1,8 +1,8 @@
 """One environment on disk: a folder of packages and a marker that says what was installed.
 
-The marker is written last, and the whole is renamed into place, so a folder is either complete or absent. The marker
-contains a digest of every file's name, size and change times, so a folder that was modified since is detected and built
-again.
+The marker is written last, and the whole folder is then renamed into place, so it is either complete or absent. The
+marker contains a digest of every file's name, size and change times, so a folder that was modified afterwards is
+detected and built again.
 """
 
 import ctypes
@@ -21,7 +21,7 @@ _MAX_MARKER_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """A marker. `requirements` are normalised. `size_bytes` is on disk. `digest` is that of `survey`."""
+    """The data of a marker. `requirements` are normalised. `size_bytes` is on disk. `digest` is from `survey`."""
 
     requirements: tuple[str, ...]
     interpreter: str
@@ -43,7 +43,7 @@ class Survey:
 def contents(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
     """Yield (path below `folder`, status) of everything in it, without following links.
 
-    Skips what vanishes meanwhile.
+    Skips entries that vanish in the meantime.
     """
     waiting = [""]
     while waiting:
@@ -89,7 +89,7 @@ def seal(folder: Path, requirements: tuple[str, ...], interpreter: str, installe
 
 
 def read_marker(folder: Path) -> Marker | None:
-    """Return the marker; None when there is no readable one."""
+    """Return the marker, or None if it is missing or unreadable."""
     try:
         with (folder / MARKER).open("rb") as source:
             fields = json.loads(source.read(_MAX_MARKER_BYTES))
@@ -99,7 +99,7 @@ def read_marker(folder: Path) -> Marker | None:
 
 
 def is_whole(folder: Path, requirements: tuple[str, ...]) -> bool:
-    """Whether the folder holds what was sealed in it for these requirements, unchanged."""
+    """Whether the folder was sealed for these requirements and has not changed since."""
     marker = read_marker(folder)
     if marker is None or marker.requirements != requirements:
         return False
@@ -107,7 +107,7 @@ def is_whole(folder: Path, requirements: tuple[str, ...]) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Sync the folder's entries to disk."""
+    """Sync the folder's list of entries to disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -116,7 +116,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def sync_file_system(folder: Path) -> None:
-    """syncfs(2): one call instead of an fsync for each of several thousand files."""
+    """Sync the whole file system by syncfs(2), which replaces an fsync for each of several thousand files."""
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

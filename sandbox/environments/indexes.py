@@ -1,8 +1,8 @@
-"""Where packages come from on this machine: uv's own configuration, or pip's, converted for uv.
+"""Determines where uv gets packages on this machine: from uv's own configuration, or from pip's, converted for uv.
 
-uv does not read pip's configuration, and it runs without the user's home and environment. So what it may know is
-assembled here: indexes, certificates and proxies, and nothing else. It is passed in the environment instead of on the
-command line, since the address of an index may contain a password.
+uv does not read pip's configuration, and it runs without the user's home and environment. So the settings it may see
+are assembled here: indexes, certificates and proxies, and nothing else. They are passed in environment variables
+instead of on the command line, since the address of an index may contain a password.
 
 Sources: pip's "Configuration" page for its files and their order, uv's "Environment variables" reference.
 """
@@ -40,9 +40,9 @@ class IndexSettings:
     """Settings for uv.
 
     Attributes:
-        environment: Its variables, and the only ones from outside.
-        options: For its command line, without secrets.
-        private: Addresses, hosts and folders that no message may show.
+        environment: Environment variables. uv gets no other variables from the machine.
+        options: Command-line options, without secrets.
+        private: Addresses, hosts and folders that must not appear in any message.
     """
 
     environment: Mapping[str, str]
@@ -58,7 +58,11 @@ class IndexSettings:
 
 
 def of_this_machine(environ: Mapping[str, str]) -> IndexSettings:
-    """Return the settings from `environ` and the files it leads to. Raises SandboxError for an unreadable file."""
+    """Return the settings from `environ` and from the configuration files that apply to it.
+
+    Raises:
+        SandboxError: A file is unreadable.
+    """
     carried = {name: value for name, value in environ.items() if _is_carried(name) and value}
     pip = _pip_settings(environ)
     _carry_network(pip, carried)
@@ -83,7 +87,7 @@ def _from_pip(pip: Mapping[str, str], carried: dict[str, str]) -> IndexSettings:
         carried["UV_DEFAULT_INDEX"] = first
     if more:
         carried["UV_INDEX"] = " ".join(more)
-        # pip takes the best version of all its indexes, so whoever configured several for pip trusts them equally.
+        # pip takes the best version of all its indexes, so a user who configured several for pip trusts them equally.
         carried.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")
     if links:
         carried["UV_FIND_LINKS"] = ",".join(links)
@@ -94,7 +98,7 @@ def _from_pip(pip: Mapping[str, str], carried: dict[str, str]) -> IndexSettings:
 
 
 def _carry_network(pip: Mapping[str, str], carried: dict[str, str]) -> None:
-    """Add pip's certificate, proxy and timeout where nothing more general is set."""
+    """Add pip's certificate, proxy and timeout to `carried`, unless a more general setting is there already."""
     proxy = pip.get("proxy", "").strip()
     if proxy:
         proxy = proxy if "://" in proxy else f"http://{proxy}"
@@ -123,7 +127,7 @@ def _settled(carried: dict[str, str], more: tuple[str, ...], options: tuple[str,
 
 
 def _pip_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return pip's settings by the names of its long options; later sources win, as in pip."""
+    """Return pip's settings by the names of its long options. Later sources override earlier ones, as in pip."""
     settings: dict[str, str] = {}
     for path in _pip_files(environ):
         parser = configparser.RawConfigParser()
@@ -172,7 +176,7 @@ def _uv_file(environ: Mapping[str, str]) -> tuple[Path, dict[str, Any]] | None:
         except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as problem:
             raise SandboxError(
                 f"uv's configuration {path} cannot be read ({problem}), so it is not known where packages come from.",
-                remedy="Mend or remove it.",
+                remedy="Fix or remove it.",
             ) from problem
         if _UV_FILE_KEYS & (content.keys() | content.get("pip", {}).keys()):
             return path.absolute(), content

@@ -23,7 +23,7 @@ from sandbox.environments.indexes import IndexSettings
 
 OnProgress = Callable[[str], None]
 
-MAX_FILES = 200_000  # of one environment; PyTorch with CUDA has about 20,000
+MAX_FILES = 200_000  # files in one environment; PyTorch with CUDA has about 20,000
 _MAX_MESSAGE_BYTES = 4000
 _MAX_LINE_BYTES = 1000
 _LOOK_S = 0.25
@@ -47,7 +47,8 @@ async def install(
 ) -> Path:
     """Install into `staging`, an empty folder that the caller removes; return the site-packages folder below it.
 
-    Raises UnresolvedRequirements with uv's own message, without addresses. Cancelling kills uv before this returns.
+    If uv fails, the message of UnresolvedRequirements is that of uv, without addresses. Cancelling kills uv before this
+    returns.
     """
     target = staging / "site-packages"
     for name in ("site-packages", "scratch"):
@@ -79,7 +80,7 @@ async def install(
     if process.returncode == -signal.SIGXFSZ:
         raise _too_large("a single file", bounds)
     if process.returncode != 0:
-        said = listener.said() or f"uv ended with exit code {process.returncode} and no word"
+        said = listener.said() or f"uv ended with exit code {process.returncode} and printed no message"
         raise UnresolvedRequirements(f"{_named(requirements)} could not be installed. {said}")
     over = await asyncio.to_thread(_over, staging, bounds.size_bytes)
     if over:
@@ -97,7 +98,7 @@ def _command(
         raise SandboxError(
             "uv, which installs the requirements of jobs, is missing.", remedy="pip install uv."
         ) from None
-    python = getattr(sys, "_base_executable", sys.executable)  # what boxes run
+    python = getattr(sys, "_base_executable", sys.executable)  # the interpreter that boxes run
     return [
         *(python, "-I", "-S", "-B", "-c", _BOOTSTRAP, _SOURCE),
         *(str(os.getpid()), str(bounds.size_bytes), str(staging)),
@@ -115,7 +116,7 @@ def _environment(staging: Path, indexes: IndexSettings) -> dict[str, str]:
         "HOME": scratch,
         "TMPDIR": scratch,
         "LANG": "C.UTF-8",
-        # The cache is removed with the scratch folder, so that no set of packages sees files of another.
+        # The cache is removed with the scratch folder, so that no environment contains files from another one's build.
         "UV_CACHE_DIR": f"{scratch}/cache",
         "UV_PYTHON_DOWNLOADS": "never",
     }
@@ -125,7 +126,7 @@ def _environment(staging: Path, indexes: IndexSettings) -> dict[str, str]:
 
 
 class _Listener:
-    """Reads uv's output: passes it on line by line, and keeps a bounded part of it for an error message."""
+    """Reads uv's output, forwards it line by line, and keeps a bounded part of it for an error message."""
 
     def __init__(self, indexes: IndexSettings, staging: Path, on_progress: OnProgress) -> None:
         self._kept = Capture(_MAX_MESSAGE_BYTES)
@@ -134,7 +135,7 @@ class _Listener:
         self._on_progress = on_progress
 
     async def hear(self, process: asyncio.subprocess.Process) -> None:
-        """Read until uv has ended."""
+        """Read uv's output until uv has ended."""
         assert process.stderr is not None  # noqa: S101  (requested above)
         rest = b""
         while data := await process.stderr.read(1 << 14):
@@ -166,7 +167,7 @@ async def _until_too_large(folder: Path, limit: int) -> str:
 
 
 def _over(folder: Path, limit: int) -> str:
-    """Return what exceeds its limit; "" when nothing does."""
+    """Return a description of what exceeds its limit, or "" if nothing does."""
     size, files, seen = 0, 0, set()
     for _, status in contents(folder):
         files += 1
@@ -175,7 +176,7 @@ def _over(folder: Path, limit: int) -> str:
             size += status.st_blocks * 512
     if size > limit:
         return f"{size:,} bytes"
-    return f"{files:,} files" if files > 2 * MAX_FILES else ""  # each is also in the cache
+    return f"{files:,} files" if files > 2 * MAX_FILES else ""  # each file is also in the cache
 
 
 def _too_large(what: str, bounds: Bounds) -> UnresolvedRequirements:
@@ -187,7 +188,9 @@ def _too_large(what: str, bounds: Bounds) -> UnresolvedRequirements:
 
 
 def _refuse_disguised(target: Path, requirements: Sequence[str]) -> None:
-    """Refuse modules that the standard library may import (`msvcrt`): a template would run them outside of boxes."""
+    """Refuse modules with the name of a module of Python's own, such as `msvcrt`.
+
+    The standard library may import such a module, so a template would run it outside of any box."""
     found = sorted({entry.name.partition(".")[0] for entry in target.iterdir()} & sys.stdlib_module_names)
     if found:
         raise UnresolvedRequirements(

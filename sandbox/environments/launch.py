@@ -1,7 +1,7 @@
 """Restricts this process, then replaces it with uv. Standard library only.
 
 uv unpacks packages of unknown authors. With wheels only, none of their code runs. If uv itself is exploited, it can
-write only to the given folder, gains no rights, and does not outlive its starter.
+write only to the given folder, gains no rights, and does not outlive the process that started it.
 """
 
 import os
@@ -12,16 +12,16 @@ from typing import NoReturn
 
 from sandbox.linux import landlock, syscalls
 
-_NO_ONE = 70  # exit code when the starter is already gone
+_NO_ONE = 70  # the exit code if the process that started this one has already ended
 
 
 def main(arguments: list[str]) -> NoReturn:
-    """Run a command. `arguments`: the starter's pid, the largest file in bytes, the writable folder, the command."""
+    """Run a command. `arguments`: the parent's pid, the limit of a file in bytes, the writable folder, the command."""
     parent, file_bytes, folder, *command = arguments
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != int(parent):
         sys.exit(_NO_ONE)
-    os.umask(0o022)  # a box has another user, which must be able to read
+    os.umask(0o022)  # the user of a box is another one, and must be able to read
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(file_bytes), int(file_bytes)))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)

@@ -1,7 +1,7 @@
 """Advisory file locks: shared by the users of an environment, exclusive for building or removing it.
 
-flock(2) belongs to an open file, so it also works between tasks of one process, and the kernel releases it however its
-holder ends.
+A lock of flock(2) belongs to an open file. So it also works between tasks of one process, and the kernel releases it
+even if its holder is killed.
 """
 
 import contextlib
@@ -11,7 +11,11 @@ from pathlib import Path
 
 
 def try_lock(path: Path, *, exclusive: bool) -> int | None:
-    """Return a descriptor that holds the lock until it is closed; None when it is taken. Raises OSError."""
+    """Return a descriptor that holds the lock until it is closed, or None if another holder has the lock.
+
+    Raises:
+        OSError: The lock file cannot be opened.
+    """
     kind = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -25,11 +29,11 @@ def try_lock(path: Path, *, exclusive: bool) -> int | None:
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # removed between the open and the lock: take the new one
+        os.close(descriptor)  # the file was removed before it was locked: lock the new one
 
 
 def remove(path: Path) -> None:
-    """Remove the lock's file. Only its exclusive holder may."""
+    """Remove the lock's file. Only the exclusive holder of the lock may call this."""
     with contextlib.suppress(FileNotFoundError):
         path.unlink()
 

@@ -1,7 +1,7 @@
 """Normalises the requirements of a job, and derives the key of the environment that satisfies them.
 
-Only names, extras, versions and markers are allowed: with an address, a path or an installer option a job could choose
-where code comes from, which is up to the machine.
+Only names, extras, versions and markers are allowed. With an address, a path or an installer option, a job could choose
+where code comes from; only the machine's configuration may choose that.
 """
 
 import hashlib
@@ -19,20 +19,21 @@ from packaging.version import Version
 from sandbox.contract import UnresolvedRequirements
 
 MAX_REQUIREMENTS = 64
-MAX_CHARS = 500  # of one requirement
+MAX_CHARS = 500  # the most characters of one requirement
 _KEY_CHARS = 32
 
 
 def normalise(requirements: Iterable[str]) -> tuple[str, ...]:
     """Return the requirements in canonical spelling (PEP 508, names as in PEP 503), sorted and without duplicates.
 
-    Raises UnresolvedRequirements for anything that is not a plain requirement.
+    Raises:
+        UnresolvedRequirements: There are too many requirements, or one of them is not a plain requirement.
     """
     given = tuple(requirements)
     if len(given) > MAX_REQUIREMENTS:
         raise UnresolvedRequirements(
-            f"{len(given)} requirements were given, at most {MAX_REQUIREMENTS} are taken.",
-            remedy="Name only what is imported; what those need comes with them.",
+            f"{len(given)} requirements were given; the maximum is {MAX_REQUIREMENTS}.",
+            remedy="Name only the packages that are imported; their dependencies are installed with them.",
         )
     return tuple(sorted({_canonical(text) for text in given}))
 
@@ -44,12 +45,12 @@ def key_of(normalised: tuple[str, ...], interpreter: str, installer: str) -> str
 
 
 def this_interpreter() -> str:
-    """Return what determines which wheels fit: the Python, the platform, and the C library's version."""
+    """Return what determines which wheels are compatible: the Python, the platform, and the C library's version."""
     return "-".join((str(sys.implementation.cache_tag), sysconfig.get_platform(), *platform.libc_ver()))
 
 
 def installer_series() -> str:
-    """Return the series of uv with one environment layout: its major version, before 1.0 also the minor one."""
+    """Return the uv releases with the same environment layout: the major version and, before 1.0, the minor one."""
     version = Version(importlib.metadata.version("uv"))
     return f"uv-{version.major}" if version.major else f"uv-0.{version.minor}"
 

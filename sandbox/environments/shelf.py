@@ -1,4 +1,4 @@
-"""`Shelf`: the cache folder. Where environments are, who uses which, and which are evicted.
+"""`Shelf`: manages the cache folder. Locates environments, locks those in use, and evicts others.
 
 <cache>/environments/<key>/site-packages     what boxes see, read-only
 <cache>/environments/<key>/complete.json     the marker
@@ -19,9 +19,9 @@ from sandbox.environments import folders, locks
 
 @dataclass(frozen=True, slots=True)
 class CacheUsage:
-    """What the cache holds. `in_use` environments are locked by a process.
+    """The contents of the cache. `in_use` is the number of environments that a process has locked.
 
-    `size_bytes` is that of all complete ones.
+    `size_bytes` is the total size of all complete environments.
     """
 
     folder: Path
@@ -32,7 +32,7 @@ class CacheUsage:
 
 
 class Shelf:
-    """A cache folder. Every method may block, and raises OSError when the folder cannot be used."""
+    """Manages a cache folder. Every method may block, and raises OSError if the folder cannot be used."""
 
     def __init__(self, cache: Path, clock_ns: Callable[[], int]) -> None:
         self.root = cache.expanduser().absolute() / "environments"
@@ -41,7 +41,7 @@ class Shelf:
         self._clock_ns = clock_ns
 
     def make(self) -> None:
-        """Create the folders, for this user only: whoever can write here decides what boxes import."""
+        """Create the folders, for this user only: anyone who can write to them decides what boxes import."""
         self.root.mkdir(0o700, parents=True, exist_ok=True)
         owner = self.root.stat().st_uid
         if owner != os.geteuid():
@@ -61,21 +61,21 @@ class Shelf:
         return folders.is_whole(self.root / key, wanted)
 
     def try_lock(self, key: str, *, exclusive: bool) -> int | None:
-        """Lock it, as `locks.try_lock` does."""
+        """Lock the environment, as `locks.try_lock` does."""
         return locks.try_lock(self._locks / key, exclusive=exclusive)
 
     def forget_lock(self, key: str) -> None:
-        """Remove the lock's file, under the exclusive lock, when no environment has this key."""
+        """Remove the lock's file. The caller holds the exclusive lock, and no environment has this key."""
         locks.remove(self._locks / key)
 
     def touch(self, key: str) -> None:
-        """Record that it was used now."""
+        """Record the current time as the last use of the environment."""
         now = self._clock_ns()
         with contextlib.suppress(FileNotFoundError):
             os.utime(self._locks / key, ns=(now, now))
 
     def stage(self, key: str) -> Path:
-        """Return an empty folder to build in, and remove all others of this key. Needs the exclusive lock."""
+        """Return an empty folder to build in, and remove all older ones of this key. Needs the exclusive lock."""
         self._set_aside(key)
         for left in self._staging.glob(f"{key}.*"):
             shutil.rmtree(left, ignore_errors=True)
@@ -86,9 +86,9 @@ class Shelf:
     def publish(self, key: str, staging: Path, wanted: tuple[str, ...], interpreter: str, installer: str) -> None:
         """Seal what was built, and move it into place. Needs the exclusive lock."""
         shutil.rmtree(staging / "scratch")
-        (staging / folders.PACKAGES / ".lock").unlink(missing_ok=True)  # uv's own, and writable for everybody
+        (staging / folders.PACKAGES / ".lock").unlink(missing_ok=True)  # uv's lock, to which every user may write
         for folder in (staging, staging / folders.PACKAGES):
-            folder.chmod(0o755)  # a box has another user
+            folder.chmod(0o755)  # the user of a box is a different one
         folders.seal(staging, wanted, interpreter, installer)
         staging.rename(self.root / key)
         folders.sync_folder(self.root)
@@ -108,7 +108,7 @@ class Shelf:
         return tuple(gone)
 
     def usage(self, cap_bytes: int) -> CacheUsage:
-        """Return what it holds; an absent folder holds nothing. Does not wait for locks."""
+        """Return the usage of the cache; a missing folder counts as empty. Does not wait for locks."""
         found = list(self._all())
         in_use = 0
         for key, _ in found:
@@ -120,7 +120,7 @@ class Shelf:
         return CacheUsage(self.root, len(found), in_use, sum(marker.size_bytes for _, marker in found), cap_bytes)
 
     def _remove(self, key: str) -> bool:
-        """Remove it; return False when it is in use."""
+        """Remove the environment. Returns False if it is in use."""
         lock = self.try_lock(key, exclusive=True)
         if lock is None:
             return False
@@ -132,14 +132,14 @@ class Shelf:
         return True
 
     def _set_aside(self, key: str) -> None:
-        """Move it away at once, so that nobody sees half of it."""
+        """Move the environment away in one step, so that no process sees half of it."""
         aside = self._fresh(key)
         with contextlib.suppress(FileNotFoundError):
             (self.root / key).rename(aside)
             shutil.rmtree(aside, ignore_errors=True)
 
     def _clear_leftovers(self) -> None:
-        """Remove what killed builders left, of keys nobody builds now, and folders without a readable marker."""
+        """Remove folders without a readable marker, and build folders that killed processes left, unless locked."""
         for folder in self.root.iterdir():
             if not folder.name.startswith(".") and folders.read_marker(folder) is None:
                 self._remove(folder.name)

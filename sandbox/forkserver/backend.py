@@ -8,17 +8,20 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from sandbox.backlog import MAX_WAIT_S
-from sandbox.contract import Job, Outcome, Protections, SandboxError, SandboxSettings, Writes
+from sandbox.contract import End, Job, Mount, Outcome, Protections, SandboxError, SandboxSettings, Writes
 from sandbox.egress import rules
 from sandbox.environments.environments import Environment, Environments, EnvironmentsConfig
 from sandbox.environments.installer import OnProgress
 from sandbox.fair_slots import FairSlots
-from sandbox.forkserver.one_job import run_to_end
 from sandbox.forkserver.pool import TemplateKey, Templates, Wear
 from sandbox.forkserver.running import ForkedJob
 from sandbox.forkserver.server import ForkedBox, ForkServer, TemplateLost, could_not_start
 from sandbox.wire.end_reasons import settle
-from sandbox.wire.programs import Programs, find_programs, own_packages
+from sandbox.wire.programs import find_programs, own_packages
+
+_BACKSTOP_S = 5.0  # process 1 of the box enforces the wall clock; this applies when it cannot
+_GONE_WAIT_S = 5.0
+_REFILL_AFTER_S = 0.01  # a short job ends before the next box is forked, so the two do not compete for a core
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class ForkedConfig:
         packages: Site-packages folders that boxes see, read-only. A job with requirements sees those of its environment
             instead.
         environments: Where environments are kept, and how large they may get.
-        egress: What any job may reach, in addition to its own list.
+        egress: The rules that apply to the connections of every job, in addition to the job's own list.
     """
 
     warm: int = 2
@@ -58,7 +61,7 @@ class ForkedConfig:
 
 
 class ForkedSandbox:
-    """Keeps templates and slots, and runs each job in a forked box. For one event loop, that of its first job.
+    """Keeps templates and slots, and runs each job in a forked box. Belongs to the event loop of its first job.
 
     A backend adds `run`, `_probe`, and `_start`, which starts the template of a key.
     """
@@ -93,7 +96,11 @@ class ForkedSandbox:
         *,
         on_progress: OnProgress | None = None,
     ) -> None:
-        """Build the environment and start the template ahead of the first job. Raises SandboxError."""
+        """Build the environment and start the template ahead of the first job.
+
+        Raises:
+            SandboxError: The environment cannot be built, or the template cannot be started.
+        """
         with await self._environment(requirements, on_progress) as environment:
             await self._started(preload, environment)
 
@@ -106,37 +113,42 @@ class ForkedSandbox:
         raise NotImplementedError
 
     async def _start(self, key: TemplateKey) -> ForkServer:
-        """Start the template of a key. Raises SandboxError."""
+        """Start the template of a key.
+
+        Raises:
+            SandboxError: The template cannot be started.
+        """
         raise NotImplementedError
 
     async def _in_a_box(
         self,
         job: Job,
         environment: Environment | None,
-        asked: tuple[dict[str, object], bytes],
+        request: tuple[dict[str, object], bytes],
         begin: Callable[[ForkedBox], ForkedJob],
     ) -> Outcome:
         """Run a job in a fresh box and return once the box is gone. `begin` creates the running job of a box."""
         try:
-            return await self._in_one_box(job, environment, asked, begin)
+            return await self._in_one_box(job, environment, request, begin)
         except TemplateLost:  # nothing has started yet, and another template takes over
-            return await self._in_one_box(job, environment, asked, begin)
+            return await self._in_one_box(job, environment, request, begin)
 
     async def _in_one_box(
         self,
         job: Job,
         environment: Environment | None,
-        asked: tuple[dict[str, object], bytes],
+        request: tuple[dict[str, object], bytes],
         begin: Callable[[ForkedBox], ForkedJob],
     ) -> Outcome:
         async with self._using(job.preload, environment) as server:
-            tree = await self._open_workspace(server, job)
+            tree = -1 if job.workspace is None else await self._open_workspace(server, job.workspace)
             try:
                 box = await server.acquire()
-                return settle(job, await run_to_end(server, box, begin(box), (*asked, tree)))
+                outcome = await run_to_end(server, box, begin(box), (*request, tree))
             finally:
                 if tree >= 0:
                     os.close(tree)
+        return settle(job, outcome) if outcome.end is End.ERROR else outcome
 
     async def _started(self, preload: tuple[str, ...], environment: Environment | None) -> None:
         """Start the template of a job before the job takes a slot.
@@ -146,14 +158,9 @@ class ForkedSandbox:
         async with self._using(preload, environment):
             pass
 
-    def _programs_for(self, job: Job) -> Programs:
-        return self._programs_of_environments if job.requirements else self._programs
-
-    async def _open_workspace(self, server: ForkServer, job: Job) -> int:
-        if job.workspace is None:
-            return -1
-        source = os.fspath(job.workspace.source.absolute())  # the kernel follows the links
-        return await server.open_workspace(source, writable=job.workspace.writes is Writes.THROUGH)
+    async def _open_workspace(self, server: ForkServer, workspace: Mount) -> int:
+        source = os.fspath(workspace.source.absolute())  # the kernel follows the links
+        return await server.open_workspace(source, writable=workspace.writes is Writes.THROUGH)
 
     async def _environment(
         self, requirements: tuple[str, ...], on_progress: OnProgress | None = None
@@ -169,7 +176,7 @@ class ForkedSandbox:
         if self._loop not in (None, loop):
             raise SandboxError("A sandbox belongs to the event loop of its first job.", remedy="Make one per loop.")
         self._loop = loop
-        if environment:  # whoever chose its packages is no more trusted than the job
+        if environment:  # its packages were chosen by the author of the job, and are trusted no more than the job
             preload = ()
             packages: tuple[str, ...] = (os.fspath(environment.site_packages),)
         else:
@@ -188,3 +195,48 @@ class ForkedSandbox:
                 f"Nothing was run: this machine does not provide '{first.name}' ({first.detail}).",
                 remedy=first.remedy or "See `knackbox doctor`.",
             )
+
+
+async def run_to_end(
+    server: ForkServer, box: ForkedBox, running: ForkedJob, request: tuple[dict[str, object], bytes, int]
+) -> Outcome:
+    """Run the job and return its outcome. Raises SandboxError.
+
+    Args:
+        server: The template the box was forked from.
+        box: The box.
+        running: The job.
+        request: The header and the body of the request, and the descriptor of the workspace's mount, or -1.
+    """
+    finished = False
+    refill = None
+    try:
+        await running.send(*request)
+        refill = asyncio.get_running_loop().call_later(_REFILL_AFTER_S, server.refill)
+        async with asyncio.timeout(running.job.limits.wall_s + _BACKSTOP_S):
+            outcome = await running.outcome()
+        finished = True
+    except TimeoutError:
+        return Outcome(end=End.TIMEOUT)
+    finally:
+        if not finished:
+            await _kill(server, box)
+        running.close()
+        if refill is not None:
+            refill.cancel()
+            asyncio.get_running_loop().call_soon(server.refill)  # the task that waits for the outcome runs first
+    return outcome
+
+
+async def _kill(server: ForkServer, box: ForkedBox) -> None:
+    """Kill the box and wait until it is gone, even while this task is being cancelled."""
+    server.kill(box)
+    waiting = asyncio.ensure_future(asyncio.wait_for(box.gone.wait(), _GONE_WAIT_S))
+    while not waiting.done():
+        try:
+            await asyncio.shield(waiting)
+        except asyncio.CancelledError:  # the box has to be killed however often the task is cancelled
+            continue
+        except TimeoutError:
+            server.abandon()
+            break

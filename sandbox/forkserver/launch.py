@@ -11,10 +11,9 @@ from sandbox import worker
 from sandbox.forkserver import orders
 
 _SOURCE = str(Path(__file__).parents[2])
-# The command line is visible in every box, so it must not contain anything of the host: everything else is sent over
-# the socket.
-# For the same reason the code of these modules does not name the files it was compiled from: a job can inspect its
-# stack.
+# The command line is visible in every box, so it must not reveal anything about the host: everything else is sent over
+# the socket. For the same reason the code of these modules does not name the files it was compiled from: a job can
+# inspect its stack.
 _BOOTSTRAP = f"""
 import site, sys
 sys.path[:] = [path for path in sys.path if path and path not in site.getsitepackages()]
@@ -61,7 +60,7 @@ class Program:
 
 
 def launch(program: Program, config: Mapping[str, Any]) -> tuple[subprocess.Popen[bytes], socket.socket, socket.socket]:
-    """Start the supervisor. Returns its process, our end of its socket, and our end of the template's.
+    """Start the supervisor. Returns its process, our end of its socket, and our end of the template's socket.
 
     Raises OSError.
     """

@@ -9,7 +9,11 @@ REMEDY = "Raise the limit of open files (`ulimit -n 1024`, or `LimitNOFILE=` of 
 
 
 def ensure_enough() -> None:
-    """Raise this process's limit as far as allowed. Raises OSError when it is still too low to make boxes."""
+    """Raise this process's limit as far as allowed.
+
+    Raises:
+        OSError: The limit is still too low to create boxes.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft >= _ENOUGH:
         return

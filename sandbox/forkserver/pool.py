@@ -27,11 +27,11 @@ class TemplateKey:
 
 @dataclass(frozen=True, slots=True)
 class Wear:
-    """When templates are closed.
+    """The conditions under which templates are closed.
 
     Attributes:
         most: Templates kept at once.
-        forks: A template is replaced after this many forks, and whatever leaks in it with it.
+        forks: A template is replaced after this many forks, so that leaks in it do not accumulate.
         seconds: A template is replaced after this many seconds.
     """
 
@@ -62,14 +62,15 @@ class _TemplateSlot:
 
 
 class Templates:
-    """Starts, shares and closes templates. For one event loop.
+    """Starts, shares and closes templates. Use it in one event loop.
 
-    `start` makes the template of a key and raises SandboxError.
+    `start` starts the template of a key. It raises SandboxError if that fails.
     """
 
     def __init__(self, wear: Wear, start: Callable[[TemplateKey], Awaitable[ForkServer]]) -> None:
         self._wear = wear
         self._start = start
+        # Not a cache of cachetools, because templates in use are not evicted and the others must be ended.
         self._entries: OrderedDict[TemplateKey, _TemplateSlot] = OrderedDict()
         self._in_use: Counter[TemplateKey] = Counter()
         self._retired: list[_TemplateSlot] = []
@@ -84,13 +85,15 @@ class Templates:
         self._in_use[key] += 1  # before the first await: nothing else holds a template that has just started
         try:
             server = await self._get(key, lend)
-            await self._evict()
+            if len(self._entries) > self._wear.most:
+                await self._evict()
             server.jobs += 1
             try:
                 yield server
             finally:
                 server.jobs -= 1
-                await self._close_retired()
+                if self._retired:
+                    await self._close_retired()
         finally:
             self._in_use[key] -= 1
             if not self._in_use[key]:
@@ -124,7 +127,8 @@ class Templates:
         return await asyncio.shield(entry.task)
 
     def _worn_out(self, server: ForkServer) -> bool:
-        return server.hung or server.forks >= self._wear.forks or server.age_s >= self._wear.seconds
+        age_s = asyncio.get_running_loop().time() - server.started
+        return server.hung or server.forks >= self._wear.forks or age_s >= self._wear.seconds
 
     async def _close_retired(self) -> None:
         """Close each replaced template whose last job has ended."""

@@ -25,7 +25,11 @@ _READS_PER_WAKE = 16  # so that a job that never stops printing does not block t
 
 
 def _decoded(text: bytes) -> dict[str, Any]:
-    """Decode the head of an answer. Raises SandboxError when it holds more values than a worker would send."""
+    """Decode the head of an answer.
+
+    Raises:
+        SandboxError: The head has more values than a worker would send.
+    """
     if too_many_nodes(text, 2 * MAX_NODES):  # twice the worker's own limit leaves room for what surrounds the value
         raise SandboxError("The box's answer has too many values to be read.", may_have_started=True)
     said: dict[str, Any] = json.loads(text)
@@ -55,6 +59,7 @@ class ForkedJob:
         self._frame = bytearray()
         self._answer: asyncio.Future[tuple[bytes, bytes] | None] = self._loop.create_future()
         self._signals: deque[asyncio.Future[None]] = deque()
+        self._seen = 0  # bytes of output
         self._stopped_for_output = False
         self._started = self._loop.time()
         self.sent = False
@@ -76,13 +81,16 @@ class ForkedJob:
         self._loop.add_reader(self._box.stderr, self._read, "stderr", self._box.stderr)
 
     async def outcome(self) -> Outcome:
-        """Wait for the end of the job.
+        """Wait for the end of the job. Exceptions of `on_output` propagate.
 
-        Raises SandboxError when the box itself failed, and whatever `on_output` raised.
+        Raises:
+            SandboxError: The box itself failed.
         """
         answer = await self._answer
         wall = self._loop.time() - self._started
-        self._drain()
+        # When the box answers, all of its output is in the pipes, which hold 64 KiB each.
+        self._read("stdout", self._box.stdout)
+        self._read("stderr", self._box.stderr)
         if answer is None:
             return self._without_answer(wall)
         text, body = answer
@@ -117,7 +125,8 @@ class ForkedJob:
                 return
 
     def close(self) -> None:
-        self._forget_signals()
+        if self._signals:
+            self._forget_signals()
         for descriptor in (self._box.channel.fileno(), self._box.stdout, self._box.stderr):
             if descriptor >= 0:
                 self._loop.remove_reader(descriptor)
@@ -125,7 +134,7 @@ class ForkedJob:
 
     def _on_readable(self) -> None:
         try:
-            data = self._receive()
+            data = self._box.channel.recv(_READ) if self._on_outlets is None else self._receive(self._on_outlets)
         except BlockingIOError:
             return
         except OSError:
@@ -151,18 +160,22 @@ class ForkedJob:
                 return
             del self._frame[: start + head]  # the sockets arrived with their frame
 
-    def _receive(self) -> bytes:
-        """Receive from the box, passing its sockets on. Raises OSError, SandboxError."""
-        if self._on_outlets is None:
-            return self._box.channel.recv(_READ)
+    def _receive(self, on_outlets: Callable[[Sequence[int]], None]) -> bytes:
+        """Receive from the box, passing its sockets on.
+
+        Raises:
+            OSError: The connection to the box is lost.
+            SandboxError: `on_outlets` rejected the sockets.
+        """
         data, outlets, _, _ = socket.recv_fds(self._box.channel, _READ, _MAX_OUTLETS, socket.MSG_CMSG_CLOEXEC)
         if outlets:
-            self._on_outlets(outlets)
+            on_outlets(outlets)
         return data
 
     def _finish(self, answer: tuple[bytes, bytes] | None) -> None:
         self._loop.remove_reader(self._box.channel)
-        self._forget_signals()
+        if self._signals:
+            self._forget_signals()
         if not self._answer.done():
             self._answer.set_result(answer)
 
@@ -184,6 +197,7 @@ class ForkedJob:
         return True
 
     def _take(self, stream: Stream, data: bytes) -> None:
+        self._seen += len(data)
         self._captures[stream].feed(data)
         if self._on_output is not None:
             try:
@@ -195,15 +209,6 @@ class ForkedJob:
         if not self._stopped_for_output and self._seen > self.job.limits.output_bytes:
             self._stopped_for_output = True
             self.stop(End.OUTPUT)
-
-    @property
-    def _seen(self) -> int:
-        return sum(capture.seen for capture in self._captures.values())
-
-    def _drain(self) -> None:
-        """Read the rest of the output: when the box answers, all of it is in the pipes, which hold 64 KiB each."""
-        for stream, descriptor in (("stdout", self._box.stdout), ("stderr", self._box.stderr)):
-            self._read(stream, descriptor)  # type: ignore[arg-type]
 
     def _captured(self) -> dict[str, Any]:
         out, err = self._captures["stdout"], self._captures["stderr"]

@@ -73,17 +73,21 @@ class ForkServer:
         self._outbox: deque[tuple[socket.socket, bytes]] = deque()
         self._ready: asyncio.Future[list[str]] | None = None
         self._next_id = 0
-        self._started = 0.0
         self._pulse_until = 0.0
         self.dead: str = ""  # the reason, once it has ended
         self.hung = False  # it no longer responds; what runs in its boxes may still end
         self.jobs = 0  # jobs using it at the moment, counted by the owner
         self.forks = 0
+        self.started = 0.0  # on the event loop's clock
 
     async def start(self) -> list[str]:
-        """Start the processes; return the modules that could not be preloaded. Raises SandboxError."""
+        """Start the processes; return the modules that could not be preloaded.
+
+        Raises:
+            SandboxError: The template cannot be started.
+        """
         loop = asyncio.get_running_loop()
-        self._started = loop.time()
+        self.started = loop.time()
         try:
             self._process, self._supervisor, self._template = launch(self._program, self._config)
         except OSError as problem:
@@ -101,11 +105,15 @@ class ForkServer:
         except BaseException:
             await self.aclose()
             raise
-        self._refill()
+        self.refill()
         return missing
 
     async def acquire(self) -> ForkedBox:
-        """Return a box that is isolated and waits for its job. Raises SandboxError."""
+        """Return a box that is isolated and waits for its job.
+
+        Raises:
+            SandboxError: No box can be forked.
+        """
         if self.dead:
             raise TemplateLost(f"The box template ended: {self.dead}")
         if self._idle:
@@ -115,13 +123,10 @@ class ForkServer:
         self._order_fork()
         return await self._answer(future, "fork a box", too_late=self._hand_out)
 
-    @property
-    def age_s(self) -> float:
-        return asyncio.get_running_loop().time() - self._started
-
     def refill(self) -> None:
-        """Fork ahead again. Called once the job has been sent, so that the job does not wait for the fork."""
-        self._refill()
+        """Fork until `warm` boxes are ready. Called once a job was sent, so that it does not wait for the fork."""
+        while not self.dead and len(self._idle) + self._forking < self._warm:
+            self._order_fork()
 
     def kill(self, box: ForkedBox) -> None:
         """Kill the whole box. `box.gone` is set once it has ended."""
@@ -131,7 +136,11 @@ class ForkServer:
             self._send(self._template, {"op": "kill", "id": box.id})
 
     async def open_workspace(self, path: str, *, writable: bool) -> int:
-        """Open the folder as a detached mount; the caller closes the descriptor. Raises SandboxError."""
+        """Open the folder as a detached mount; the caller closes the descriptor.
+
+        Raises:
+            SandboxError: The folder cannot be mounted in a box.
+        """
         if len(os.fsencode(path)) > _MAX_PATH:
             raise SandboxError(f"The workspace's path is over {_MAX_PATH} bytes long.")
         if self.dead:
@@ -166,15 +175,18 @@ class ForkServer:
     async def _answer(self, future: "asyncio.Future[T]", what: str, *, too_late: Callable[[T], None]) -> T:
         """Wait for a reply. A reply that arrives while the waiter is cancelled is passed to `too_late`.
 
-        Raises TemplateLost.
+        Raises:
+            TemplateLost: There was no reply in time.
         """
         loop = asyncio.get_running_loop()
         deadline, stopped = loop.time() + _ANSWER_WAIT_S, 0
         try:
             while not future.done():
                 await asyncio.wait((future,), timeout=_LOOK_S)
+                if future.done():
+                    break
                 stopped = stopped + 1 if self._is_stopped() else 0
-                if not future.done() and (stopped >= _STOPPED_LOOKS or loop.time() > deadline):
+                if stopped >= _STOPPED_LOOKS or loop.time() > deadline:
                     self.hung = True
                     why = "it was stopped (SIGSTOP)" if stopped else "it does not answer"
                     message = f"The box template did not {what}: {why}."
@@ -202,10 +214,6 @@ class ForkServer:
         layout, deadline = cgroups.find(), time.monotonic() + _SWEEP_S
         while cgroups.sweep(layout) and time.monotonic() < deadline:
             time.sleep(_SWEEP_PAUSE_S)
-
-    def _refill(self) -> None:
-        while not self.dead and len(self._idle) + self._forking < self._warm:
-            self._order_fork()
 
     def _order_fork(self) -> None:
         self._next_id += 1
@@ -332,7 +340,7 @@ class ForkServer:
         else:
             future.set_exception(
                 SandboxError(
-                    f"The workspace cannot be shown to a box: {message['error']}.",
+                    f"The workspace cannot be mounted in a box: {message['error']}.",
                     remedy="It must be a folder on a file system with id-mapped mounts (ext4, xfs, btrfs, tmpfs), "
                     "or run Knackbox as an ordinary user.",
                 )

@@ -12,12 +12,13 @@ import signal
 import socket
 from typing import Any
 
+from sandbox import worker
 from sandbox.forkserver import orders
 from sandbox.linux import cgroups, syscalls
 
 BOX_BROKE = 70  # exit code of a forked process that could not become a box
 _FIRST_KEPT = 3  # the number of the first descriptor a box keeps
-_OUT_OF_THE_WAY = 100  # above every descriptor that is about to be given its number
+_OUT_OF_THE_WAY = 100  # above all descriptor numbers assigned below
 
 
 class TemplateLoop:
@@ -33,8 +34,13 @@ class TemplateLoop:
         self._poller = select.poll()
 
     def serve(self) -> None:
-        """Serve until the engine closes its end. Raises OSError when the template cannot be prepared."""
+        """Serve until the engine closes its end.
+
+        Raises:
+            OSError: The template cannot be prepared.
+        """
         missing = self.prepare()
+        worker.leave_no_trace()  # here and not in each fork, where it would copy pages while the job waits
         gc.collect()
         gc.freeze()  # a collection in a fork must not touch, and so copy, the template's pages
         orders.send(self._control, {"op": "ready", "missing": missing})
@@ -67,7 +73,7 @@ class TemplateLoop:
         """Remove what a box has left behind. `status` is as waitpid gives it."""
 
     def watch(self, box_id: int, pid: int) -> None:
-        """Report the box as gone when this process, a child of the template and the first of a box, ends."""
+        """Report the box as gone when this process ends. It is a child of the template and the first in its box."""
         pidfd = os.pidfd_open(pid)
         self._boxes[pidfd] = (box_id, pid)
         self._poller.register(pidfd, select.POLLIN)

@@ -5,24 +5,45 @@ Messages to the kernel do not pass through here: they go over its sockets.
 
 import asyncio
 import fcntl
+import json
 import os
 import secrets
 import signal
+from pathlib import Path
 from typing import Protocol, Self
 
 from jupyter_client.connect import KernelConnectionInfo
 
-from sandbox.contract import Job, Outcome
-from sandbox.kernels import program
+from sandbox.contract import Job, Limits, Outcome
 from sandbox.kernels.spec import KernelDied, KernelSpec
 from sandbox.service_handle import ServiceHandle
 from sandbox.wire.paths import INLET_NAME
 
+# In the box's own network namespace, above the ports that Linux assigns automatically (up to 60999).
+PORTS = {"shell": 61001, "iopub": 61002, "stdin": 61003, "control": 61004, "hb": 61005}
+# What ipykernel would import after the fork, found by comparing `sys.modules` of a template and of a ready kernel.
+PRELOAD = (
+    "IPython.core.completerlib",
+    "IPython.core.debugger",
+    "IPython.core.oinspect",
+    "IPython.extensions.storemagic",
+    "ipykernel.kernelapp",
+    "ipykernel.zmqshell",
+    "logging.handlers",
+    "pygments.formatters.terminal256",  # this and the next three are imported for the first traceback
+    "pygments.plugin",
+    "pygments.styles",
+    "stack_data",
+    "tornado.platform.asyncio",
+    "tornado.queues",
+)
+_PROGRAM = Path(__file__).with_name("kernel_program.py").read_text("utf-8")
+_FILE_SIZE_BYTES = 64 << 20
 _KEY_BYTES = 32
 
 
 class ServerSandbox(Protocol):
-    """A sandbox that can run a job which is a server."""
+    """A sandbox that can run a server as a job."""
 
     async def run_service(self, job: Job, handle: ServiceHandle) -> Outcome: ...
 
@@ -43,7 +64,7 @@ class SocketLocation:
         return f"/proc/{os.getpid()}/fd/{self._folder}/{INLET_NAME}"
 
     def show(self, folder: int) -> None:
-        """Point to the sockets in this folder from now on. The caller keeps its descriptor."""
+        """Point to the sockets in this folder. The caller keeps its descriptor."""
         if self._folder < 0:
             self._folder = fcntl.fcntl(folder, fcntl.F_DUPFD_CLOEXEC, 0)
         else:
@@ -64,18 +85,22 @@ class BoxedKernel:
         self.ended = ended
         """Done once the box is gone: its outcome, or the SandboxError that kept it from running."""
         self.key = key
+        self._sent = self._confirmed = 0  # signals
 
     @classmethod
     async def start(
         cls, sandbox: ServerSandbox, spec: KernelSpec, *, place: SocketLocation | None = None, key: str = ""
     ) -> Self:
-        """Start a kernel in a new box. Clients may connect at once, and get answers when it is up. Raises SandboxError.
+        """Start a kernel in a new box. Clients may connect at once, and receive answers when it is running.
 
-        `place` and `key` are those of a kernel that this one replaces, whose clients then need not reconnect.
+        `place` and `key` are those of the kernel that this one replaces. Its clients then need not reconnect.
+
+        Raises:
+            SandboxError: The box could not be started.
         """
         key = key or secrets.token_hex(_KEY_BYTES)
-        handle = ServiceHandle(tuple(program.PORTS.values()))
-        ended = asyncio.ensure_future(sandbox.run_service(program.job(spec, key), handle))
+        handle = ServiceHandle(tuple(PORTS.values()))
+        ended = asyncio.ensure_future(sandbox.run_service(job_of(spec, key), handle))
         kernel = cls(handle, ended, place or SocketLocation(), key)
         try:
             await asyncio.wait((ended, handle.folder), return_when=asyncio.FIRST_COMPLETED)
@@ -92,7 +117,7 @@ class BoxedKernel:
     @property
     def connection(self) -> KernelConnectionInfo:
         """Return Jupyter's connection information."""
-        return program.connection(self._place.path, self.key)
+        return connection_at(self._place.path, self.key)
 
     @property
     def alive(self) -> bool:
@@ -100,7 +125,7 @@ class BoxedKernel:
 
     @property
     def why(self) -> str:
-        """Why it ended, in a few words; "" while it is alive."""
+        """The reason why the kernel ended, in a few words; "" while it is alive."""
         if not self.ended.done():
             return ""
         if self.ended.cancelled():
@@ -113,18 +138,23 @@ class BoxedKernel:
         return f"{outcome.end.value}{f', {last[:200]}' if last else ''}"
 
     def interrupt(self) -> None:
-        """Send SIGINT to the kernel and its children: a running cell gets KeyboardInterrupt, an idle kernel nothing."""
+        """Send SIGINT to the kernel and its children: it raises KeyboardInterrupt in a running cell only."""
         self.signal(signal.SIGINT)
 
     def signal(self, number: int) -> None:
+        """Send a signal to the kernel and its children."""
+        self._sent += 1
         self._handle.signal(number)
 
     async def signalled(self) -> None:
-        """Wait until every signal has reached the kernel: later requests are not hit by any of them."""
-        await self._handle.signalled()
+        """Wait until every signal has reached the kernel, so that none of them can affect a later request."""
+        sent = self._sent
+        if sent > self._confirmed:
+            await self._handle.signalled()
+            self._confirmed = sent
 
     async def gone(self) -> None:
-        """Wait until it has ended, for any reason."""
+        """Wait until the kernel has ended, for any reason."""
         await asyncio.wait((self.ended,))
 
     async def kill(self) -> None:
@@ -134,7 +164,7 @@ class BoxedKernel:
         await asyncio.wait((self.ended,))
 
     def forget(self) -> None:
-        """Release its place; clients cannot connect again."""
+        """Release the location of the kernel's sockets, so that clients cannot connect again."""
         self._handle.close()
         self._place.close()
 
@@ -142,7 +172,7 @@ class BoxedKernel:
 def code_of(kernel: BoxedKernel) -> int | None:
     """Return the exit code of the kernel's process.
 
-    None while it is alive, minus the signal that killed it, and 1 where there is neither a code nor a signal.
+    None while it is alive, the negative number of the signal that killed it, and 1 if there is neither.
     """
     if kernel.alive:
         return None
@@ -152,3 +182,42 @@ def code_of(kernel: BoxedKernel) -> int | None:
     if outcome.signal is not None:
         return -outcome.signal
     return outcome.exit_code if outcome.exit_code is not None else 1
+
+
+def job_of(spec: KernelSpec, key: str) -> Job:
+    """Return the job that runs this kernel. `key` signs its messages."""
+    limits = Limits(
+        wall_s=spec.lifetime_s,
+        cpu_s=spec.cpu_s,
+        memory_bytes=spec.memory_bytes,
+        processes=spec.processes,
+        threads=spec.threads,
+        open_files=spec.open_files,
+        file_size_bytes=min(_FILE_SIZE_BYTES, spec.disk_bytes),
+        disk_bytes=spec.disk_bytes,
+    )
+    return Job(
+        code=_PROGRAM,
+        argv=(json.dumps({"ports": PORTS, "key": key}),),
+        preload=(*PRELOAD, *spec.preload),
+        workspace=spec.workspace,
+        limits=limits,
+    )
+
+
+def connection_at(path: str, key: str) -> KernelConnectionInfo:
+    """Return Jupyter's connection information.
+
+    `path` is the path of the sockets up to the dash and the number.
+    """
+    return {
+        "transport": "ipc",
+        "ip": path,
+        "shell_port": 1,  # in the order of `PORTS`
+        "iopub_port": 2,
+        "stdin_port": 3,
+        "control_port": 4,
+        "hb_port": 5,
+        "key": key.encode(),  # type: ignore[typeddict-item]  # Jupyter compares it with bytes
+        "signature_scheme": "hmac-sha256",
+    }

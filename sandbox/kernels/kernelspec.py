@@ -1,6 +1,7 @@
 """The kernelspec by which Jupyter finds kernels in boxes: its content, and how it is installed and removed.
 
-Knackbox must be installed in the same environment as Jupyter, which hides the kernel without its provisioner.
+Knackbox must be installed in the same environment as Jupyter; otherwise Jupyter does not find the provisioner and hides
+the kernel.
 """
 
 import json
@@ -34,7 +35,7 @@ class SpecRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """One of our kernelspecs. `config` is passed to the provisioner."""
+    """A kernelspec of Knackbox. `config` is passed to the provisioner."""
 
     name: str
     display_name: str
@@ -59,18 +60,21 @@ def content(display_name: str, config: Mapping[str, Any]) -> dict[str, Any]:
 def install(
     name: str, display_name: str, config: Mapping[str, Any], *, prefix: str | None, replace: bool = False
 ) -> Installed:
-    """Install it below a prefix, or for this user (None). Raises SpecRefused.
+    """Install a kernelspec below `prefix`, or for this user if it is None.
 
-    Replaces one of ours of that name; with `replace`, any.
+    An existing kernelspec with this name is replaced only if it is a kernelspec of Knackbox or `replace` is set.
+
+    Raises:
+        SpecRefused: The name is invalid or taken, or the files cannot be written.
     """
     manager = KernelSpecManager(log=silent())
     name = name.lower()  # Jupyter lower-cases names
     target = Path(prefix, "share", "jupyter", "kernels", name) if prefix else Path(manager.user_kernel_dir, name)
     if name.startswith("."):
-        raise SpecRefused(f"{name!r} is no name for a kernel: it begins with a dot. Give another with --name.")
+        raise SpecRefused(f"{name!r} is not a valid kernel name: it begins with a dot. Give another with --name.")
     if os.path.lexists(target) and not replace and not _is_ours(target):
         raise SpecRefused(
-            f"{target} is there already, and is not one of Knackbox's. Give another --name, or --replace it."
+            f"{target} already exists and is not a kernelspec of Knackbox. Give another --name, or --replace it."
         )
     try:
         with tempfile.TemporaryDirectory() as made:
@@ -99,7 +103,11 @@ def found() -> Iterator[Installed]:
 
 
 def remove(name: str) -> Path:
-    """Remove the kernelspec that Jupyter finds by this name; return where it was. Raises SpecRefused."""
+    """Remove the kernelspec that Jupyter finds by this name, and return its folder.
+
+    Raises:
+        SpecRefused: There is none, it is not a kernelspec of Knackbox, or it cannot be removed.
+    """
     manager = KernelSpecManager(ensure_native_kernel=False)
     try:
         folder = Path(manager.get_kernel_spec(name).resource_dir)
@@ -107,7 +115,9 @@ def remove(name: str) -> Path:
         names = ", ".join(spec.name for spec in found()) or "none"
         raise SpecRefused(f"there is no kernelspec named {name!r}. Knackbox's are: {names}.") from error
     if not _is_ours(folder):
-        raise SpecRefused(f"{folder} is not one of Knackbox's. Remove it with: jupyter kernelspec remove {name}")
+        raise SpecRefused(
+            f"{folder} is not a kernelspec of Knackbox. To remove it anyway, run: jupyter kernelspec remove {name}"
+        )
     try:
         manager.remove_kernel_spec(name.lower())
     except OSError as error:
@@ -127,7 +137,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _config_of(folder: Path) -> Mapping[str, Any] | None:
-    """Return the config for the provisioner; None when the kernelspec names another, or cannot be read."""
+    """Return the config for the provisioner; None if the kernelspec names another one or is unreadable."""
     try:
         named = json.loads((folder / "kernel.json").read_bytes())["metadata"]["kernel_provisioner"]
         ours = named["provisioner_name"] == PROVISIONER
@@ -138,7 +148,7 @@ def _config_of(folder: Path) -> Mapping[str, Any] | None:
 
 
 class OneSpec(KernelSpecManager):
-    """Knows one kernelspec that is not installed, to run a kernel without asking what Jupyter finds."""
+    """Provides one kernelspec that is not installed, so that a kernel can be run without Jupyter's search."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()

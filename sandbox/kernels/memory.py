@@ -14,7 +14,7 @@ _MOST_PROCESSES = 1000
 def memory_of(place: str) -> int | None:
     """Return the resident bytes of all processes of the box whose sockets are at `place` (`SocketLocation.path`).
 
-    Memory shared with their template counts in each of them.
+    Memory that they share with their template is counted once per process.
     """
     try:
         root = _listener(f"{place}-1")

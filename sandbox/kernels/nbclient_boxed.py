@@ -18,10 +18,10 @@ from sandbox.kernels.provisioner import KnackboxProvisioner
 from sandbox.kernels.spec import CellLimits, KernelDied
 
 _READY_S = 60
-_DRAIN_S = 10  # for the outputs of a cell whose reply has arrived
+_DRAIN_S = 10  # time for the outputs of a cell to arrive after its reply
 _CELL_BYTES = CellLimits().output_bytes
 _NOTEBOOK_BYTES = 4 * _CELL_BYTES
-_MESSAGE_BYTES = 512  # the least that one takes here
+_MESSAGE_BYTES = 512  # the least memory that a message takes here
 # The exceptions nbclient raises for a malformed message.
 _MALFORMED = (LookupError, TypeError, ValueError, AttributeError, nbformat.ValidationError)
 
@@ -43,7 +43,7 @@ OnOutput = Callable[[ShownOutput], None]
 
 
 class KernelRejected(Exception):
-    """A kernel was given up for its messages: too many of them (`flood`), or malformed ones."""
+    """A kernel was abandoned because it sent too many messages (`flood`) or malformed ones."""
 
     def __init__(self, why: str, *, flood: bool) -> None:
         super().__init__(why)
@@ -51,7 +51,10 @@ class KernelRejected(Exception):
 
 
 class BoxedClient(NotebookClient):
-    """Runs one notebook once. Raises what nbclient raises, SandboxError when no kernel starts, and KernelRejected."""
+    """Runs one notebook once.
+
+    Besides the exceptions of nbclient, it raises SandboxError if no kernel can be started, and KernelRejected.
+    """
 
     def __init__(
         self,
@@ -72,7 +75,7 @@ class BoxedClient(NotebookClient):
             iopub_timeout=_DRAIN_S,
             raise_on_iopub_timeout=True,
             allow_errors=allow_errors,
-            record_timing=False,  # the same notebook gives the same file
+            record_timing=False,  # timestamps would make the file of each run different
             on_cell_execute=self._begin,
             log=silent(),
         )
@@ -83,11 +86,11 @@ class BoxedClient(NotebookClient):
         self.at: int | None = None
         """The index of the code cell that was started last."""
         self.last_words = ""
-        """Why the kernel ended, in a few words, once it has."""
+        """The reason why the kernel ended, in a few words; "" if it has not ended."""
 
     @asynccontextmanager
     async def async_setup_kernel(self, **_: Any) -> AsyncGenerator[None, None]:
-        """Start the kernel and keep it while it is used. nbclient's own would also change signal and exit handlers."""
+        """Start the kernel and keep it while it is used. nbclient's method also sets signal and exit handlers."""
         try:
             await self.async_start_new_kernel()
             self.kc = self._manager.client()
@@ -111,7 +114,7 @@ class BoxedClient(NotebookClient):
         except SandboxError:
             raise
         except _MALFORMED as error:
-            raise _unheard_of(error) from error
+            raise _malformed(error) from error
 
     async def async_execute_cell(self, cell: NotebookNode, cell_index: int, *args: Any, **kwargs: Any) -> NotebookNode:
         try:
@@ -138,7 +141,7 @@ class BoxedClient(NotebookClient):
             shown = _shown(msg)
             made = super().process_message(msg, cell, cell_index)
         except _MALFORMED as error:
-            self._give_up(_unheard_of(error))
+            self._give_up(_malformed(error))
             return None
         try:
             if shown is not None:
@@ -162,14 +165,12 @@ class BoxedClient(NotebookClient):
             self.task_poll_for_reply.cancel()
 
 
-def _unheard_of(error: Exception) -> KernelRejected:
-    return KernelRejected(
-        f"its kernel sent what is no message of Jupyter's ({type(error).__name__}: {error})", flood=False
-    )
+def _malformed(error: Exception) -> KernelRejected:
+    return KernelRejected(f"its kernel sent a malformed message ({type(error).__name__}: {error})", flood=False)
 
 
 def _size_of(msg: Mapping[str, Any]) -> int:
-    """Return roughly the memory a message takes: the characters of its strings at any depth, and its buffers."""
+    """Estimate the memory that a message takes, from its buffers and the characters of its strings at any depth."""
     size, left = _MESSAGE_BYTES, [msg.get("content"), *msg.get("buffers", ())]
     while left:
         part = left.pop()
@@ -185,7 +186,7 @@ def _size_of(msg: Mapping[str, Any]) -> int:
 
 
 def _shown(msg: Mapping[str, Any]) -> ShownOutput | None:
-    """Return the output of a message. Raises one of `_MALFORMED`."""
+    """Return the output of a message, or None if it has none. Raises one of `_MALFORMED` if it is malformed."""
     content = msg["content"]
     match msg["msg_type"]:
         case "stream":
@@ -203,5 +204,5 @@ def _shown(msg: Mapping[str, Any]) -> ShownOutput | None:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{type(value).__name__} where a text was due")
+        raise TypeError(f"{type(value).__name__} where a string was expected")
     return value

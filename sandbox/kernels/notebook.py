@@ -26,8 +26,8 @@ class NotebookRun:
 
     Attributes:
         executed: The number of code cells that were started.
-        cell: The index of the cell it stopped at.
-        why: Why it stopped, in one line.
+        cell: The index of the cell at which the run stopped.
+        why: The reason why it stopped, in one line.
         writable: Whether the notebook is still valid; only a hostile kernel makes it invalid.
     """
 
@@ -39,13 +39,17 @@ class NotebookRun:
 
 
 def read(data: bytes) -> NotebookNode:
-    """Parse a Python notebook of format 4. Raises NotANotebook."""
+    """Parse a Python notebook of format 4.
+
+    Raises:
+        NotANotebook: The data has another format, or the notebook is in another language.
+    """
     try:
         notebook = nbformat.from_dict(nbformat.reader.parse_json(data.decode("utf-8-sig")))  # type: ignore[no-untyped-call]
     except (ValueError, RecursionError, nbformat.reader.NotJSONError) as error:
-        raise NotANotebook("is not JSON in UTF-8, so no notebook.") from error
+        raise NotANotebook("is not a notebook: it is not JSON in UTF-8.") from error
     if not isinstance(notebook, NotebookNode) or not isinstance(notebook.get("nbformat"), int):
-        raise NotANotebook("has no nbformat, so it is no notebook.")
+        raise NotANotebook("is not a notebook: it has no nbformat.")
     if notebook.nbformat != nbformat.current_nbformat:
         raise NotANotebook(
             f"is a notebook of format {notebook.nbformat}; only {nbformat.current_nbformat} is run. "
@@ -57,7 +61,7 @@ def read(data: bytes) -> NotebookNode:
     except nbformat.ValidationError as error:
         where = "/".join(str(part) for part in getattr(error, "absolute_path", ()))
         at = f" (at {where})" if where else ""
-        raise NotANotebook(f"is no valid notebook: {_line(error.message)}{at}.") from error
+        raise NotANotebook(f"is not a valid notebook: {_line(error.message)}{at}.") from error
     language = language_of(notebook)
     if language.lower() not in {"python", "python3", "ipython"}:
         raise NotANotebook(
@@ -144,7 +148,7 @@ def _add_missing_ids(notebook: NotebookNode) -> None:
 
 
 def _join_streams(notebook: NotebookNode) -> None:
-    """Join output that was printed in pieces. Only after the run: updates of a display refer to output numbers."""
+    """Join output that was printed in pieces. Use it after the run: display updates use output numbers."""
     for cell in notebook.cells:
         if cell.cell_type != "code":
             continue

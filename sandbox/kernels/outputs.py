@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from sandbox.contract import CodeError
-from sandbox.kernels.spec import Output
+from sandbox.contract import CodeError, End
+from sandbox.kernels.spec import Cell, Output, StateLoss
 
 Message = dict[str, Any]
 OnStream = Callable[[str, str], None]
-"""Called with what is printed: the name of the stream, and the text."""
+"""Called with printed output: the name of the stream, and the text."""
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _MOST = 2000  # outputs per cell: each costs more memory than its bytes
@@ -26,23 +26,34 @@ class Outputs:
     """The outputs of one cell.
 
     Attributes:
-        kept: Bytes of outputs that are kept, as text or JSON.
-        seen: Bytes seen so far.
-        dropped: Bytes seen but not kept.
+        items: The outputs, in order.
+        error: The exception that ended the cell.
+        seen: The bytes of output that were received.
+        dropped: The bytes that were received but not kept.
     """
 
     def __init__(self, kept: int, on_stream: OnStream | None = None) -> None:
+        """`kept` is the number of bytes of outputs to keep, as text or JSON."""
         self._room = kept
         self._on_stream = on_stream
-        self._items: list[Output] = []
+        self.items: list[Output] = []
         self._clear_next = False
         self.seen = 0
         self.dropped = 0
         self.error: CodeError | None = None
 
-    @property
-    def items(self) -> tuple[Output, ...]:
-        return tuple(self._items)
+    def cell(self, end: End, count: object = None, *, wall_s: float, state_lost: StateLoss | None = None) -> Cell:
+        """Return the result of the cell. `count` is the number that the kernel assigned to the cell."""
+        return Cell(
+            end=end,
+            outputs=tuple(self.items),
+            error=self.error,
+            count=count if type(count) is int else None,
+            kept_bytes=sum(map(_size, self.items)),
+            dropped_bytes=self.dropped,
+            wall_s=wall_s,
+            state_lost=state_lost,
+        )
 
     def take(self, kind: str, content: Message) -> None:
         """Take one message of the iopub channel; ignore those that are not outputs."""
@@ -60,7 +71,7 @@ class Outputs:
         elif kind == "clear_output":
             self._clear_next = bool(content.get("wait"))
             if not self._clear_next:
-                self._items.clear()
+                self.items.clear()
 
     @staticmethod
     def _bundle(kind: str, content: Message) -> Output:
@@ -74,22 +85,22 @@ class Outputs:
 
     def _add(self, output: Output) -> None:
         if self._clear_next:
-            self._items.clear()
+            self.items.clear()
             self._clear_next = False
         if not self._fits(output):
             return
-        last = self._items[-1] if self._items else None
+        last = self.items[-1] if self.items else None
         if last is not None and output.kind == last.kind == "stream" and output.name == last.name:
-            self._items[-1] = replace(last, text=last.text + output.text)
-        elif len(self._items) < _MOST:
-            self._items.append(output)
+            self.items[-1] = replace(last, text=last.text + output.text)
+        elif len(self.items) < _MOST:
+            self.items.append(output)
         else:
             self.dropped += _size(output)
 
     def _update(self, output: Output) -> None:
-        for index, item in enumerate(self._items):
+        for index, item in enumerate(self.items):
             if output.display_id and item.display_id == output.display_id and self._fits(output):
-                self._items[index] = replace(item, data=output.data, metadata=output.metadata)
+                self.items[index] = replace(item, data=output.data, metadata=output.metadata)
 
     def _fits(self, output: Output) -> bool:
         size = _size(output)
@@ -113,15 +124,19 @@ class Outputs:
             self.dropped += size
             traceback, message = (), message[: min(len(message), 1000)]
         self.error = CodeError(kind, message, _COLOURS.sub("", "\n".join(traceback)))
-        self._items.append(Output("error", name=kind, text=message, traceback=traceback))
+        self.items.append(Output("error", name=kind, text=message, traceback=traceback))
 
 
 def _size(output: Output) -> int:
-    return len(output.text) if output.text else _weight(output.data) + _weight(output.metadata)
+    if output.kind == "stream":
+        return len(output.text)
+    if output.kind == "error":
+        return len(output.text) + sum(map(len, output.traceback))
+    return _weight(output.data) + _weight(output.metadata)
 
 
 def _weight(value: Any) -> int:
-    """Return roughly the length of the value as JSON, without serialising it: an image has millions of characters."""
+    """Estimate the length of the value as JSON, without serialising it, since an image has millions of characters."""
     if isinstance(value, str):
         return len(value) + 2
     if isinstance(value, dict):

@@ -1,37 +1,46 @@
-"""`KernelPool`: kernels by agent and name, and ready ones for the next name.
+"""`KernelPool`: the kernels of all agents, by agent and name, and ready kernels for new names.
 
-A kernel is taken from the ready ones, or started. It belongs to the agent until it is stopped, dies, or has been idle
-for too long. The loss of its state is reported exactly once, by the next result anybody gets.
+A kernel's process is taken from the ready kernels, or started. It belongs to the agent until it is stopped, dies, or
+has been idle for too long.
 """
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from sandbox.contract import Busy, SandboxError
+from sandbox.kernels.agent_kernel import AgentKernel
 from sandbox.kernels.boxed import ServerSandbox
-from sandbox.kernels.memory import memory_of
-from sandbox.kernels.outputs import OnStream
-from sandbox.kernels.ready import Live, Ready
-from sandbox.kernels.session import Session, both, reason, with_loss
-from sandbox.kernels.spec import Cell, CellLimits, KernelSpec, KernelState, Occupied, TooManyKernels
+from sandbox.kernels.cell_history import CellHistory
+from sandbox.kernels.kernel_client import KernelClient
+from sandbox.kernels.ready import Ready
+from sandbox.kernels.spec import (
+    DEFAULT_NAME,
+    Cell,
+    CellLimits,
+    KernelOwner,
+    KernelSpec,
+    NoKernel,
+    StateLoss,
+    TooManyKernels,
+)
 
-_TELL_FOR_S = 86_400.0  # an agent that did not return within a day is not told what it has lost
+_REPORT_FOR_S = 86_400.0  # a loss is forgotten if its agent does not return within a day
+_MOST_ENDED = 64  # kernels without a process whose history is kept
 _REFILL_AFTER_S = 0.05
-_FEWEST_LOOKS = 4  # checks for idle kernels, per time after which they are ended
+_FEWEST_LOOKS = 4  # how often idle kernels are looked for within `idle_s`
 
 
 @dataclass(frozen=True, slots=True)
 class PoolConfig:
-    """The config of a pool.
+    """The configuration of a pool.
 
     Attributes:
-        most: Kernels in use at once.
-        per_agent: Kernels of one agent.
-        warm: Ready kernels for each spec in use.
+        most: The maximum number of kernels in use.
+        per_agent: The maximum number of kernels of one agent.
+        warm: The number of ready kernels for each spec in use.
         idle_s: A kernel is ended after this many seconds without a cell.
         retry_after_s: The time to wait that is reported when all kernels are in use.
     """
@@ -45,13 +54,13 @@ class PoolConfig:
 
 
 class KernelPool:
-    """The kernels of all agents. For one event loop. Always close it."""
+    """The kernels of all agents. Use it in one event loop. Always close it."""
 
     def __init__(self, sandbox: ServerSandbox, config: PoolConfig | None = None) -> None:
         self._config = config or PoolConfig()
         self._ready = Ready(sandbox, self._config.warm, self._config.warm_specs)
-        self._sessions: dict[tuple[str, str], Session] = {}
-        self._owed: dict[tuple[str, str], str] = {}
+        self._kernels: dict[tuple[KernelOwner, str], AgentKernel] = {}
+        self._starting: set[AgentKernel] = set()
         self._culler: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -62,202 +71,133 @@ class KernelPool:
         await self.aclose()
 
     async def warm_up(self, spec: KernelSpec) -> None:
-        """Start ready kernels of this spec. Raises SandboxError."""
+        """Start ready kernels with this spec.
+
+        Raises:
+            SandboxError: A kernel cannot be started.
+        """
         await self._ready.warm_up(spec)
+
+    def kernel(
+        self, owner: KernelOwner, name: str = DEFAULT_NAME, make_spec: Callable[[], KernelSpec] = KernelSpec
+    ) -> AgentKernel:
+        """Return the owner's kernel with this name. Its process is started by the first cell.
+
+        Args:
+            owner: The owner of the kernel.
+            name: The name of the kernel.
+            make_spec: Called for the spec of a new kernel, or of one that its owner has stopped.
+
+        Raises:
+            SandboxError: The pool is closed.
+        """
+        if self._closed:
+            raise SandboxError("The kernels are closed.")
+        kernel = self._kernels.get((owner, name))
+        if kernel is None:
+            self._forget_oldest()
+            kernel = self._kernels[owner, name] = AgentKernel(owner, name, make_spec(), self._start)
+        elif kernel.client is None and kernel.state_lost is None and kernel.idle:
+            kernel.spec = make_spec()
+        return kernel
 
     async def run(
         self,
-        agent: str,
+        owner: KernelOwner,
         code: str,
         *,
-        name: str = "default",
+        name: str = DEFAULT_NAME,
         spec: KernelSpec | None = None,
         limits: CellLimits | None = None,
     ) -> Cell:
-        """Run a cell in the agent's kernel of this name, after the cells it got before.
+        """Run a cell in the owner's kernel with this name (`AgentKernel.run`).
 
-        `spec` is that of the kernel, if it has to be started; a running kernel with another spec is refused, None
-        accepts any. Raises Busy when there may be no more kernels, and SandboxError for failures the code is not to
-        blame for.
+        `spec` is used if the kernel has to be started. If it exists with another spec, the cell is refused; None
+        accepts any.
         """
-        async with self.running(agent, code, name=name, spec=spec, limits=limits) as cell:
-            return cell
+        kernel = self.kernel(owner, name, lambda: spec or KernelSpec())
+        if spec is not None and kernel.spec != spec:
+            raise SandboxError(f"The kernel {name!r} has a different spec.", remedy="Stop it, or use another name.")
+        return await kernel.run(code, limits)
 
-    @asynccontextmanager
-    async def running(
-        self,
-        agent: str,
-        code: str,
-        *,
-        name: str = "default",
-        spec: KernelSpec | None = None,
-        limits: CellLimits | None = None,
-        on_stream: OnStream | None = None,
-    ) -> AsyncIterator[Cell]:
-        """Like `run`, for a caller that has more to do before it delivers the result.
+    def find(self, owner: KernelOwner, name: str = DEFAULT_NAME, *, ended: bool = False) -> AgentKernel:
+        """Return the owner's kernel with this name.
 
-        If the block ends with an exception, the result was not delivered, so the state loss in its cell is reported
-        again by the next one. `on_stream` is called with what is printed, as it arrives.
+        `ended` also accepts a kernel that was stopped, or that lost its state.
+
+        Raises:
+            NoKernel: There is no such kernel.
         """
-        session = self._session(agent, name, spec)
-        session.users += 1
-        lost = ""
-        try:
-            async with session.turn:
-                cell = await self._cell(agent, session, code, limits or CellLimits(), on_stream)
-                # There is no await between this and the caller's block, nor after it, so delivery is atomic.
-                lost, session.lost = session.lost, ""
-            yield with_loss(cell, lost)
-            lost = ""
-        finally:
-            session.lost = both(lost, session.lost)
-            self._leave(agent, name, session)
+        kernel = self._kernels.get((owner, name))
+        if kernel is None or (kernel.client is None and not ended):
+            names = ", ".join(each.name for each in self.kernels(owner))
+            raise NoKernel(f"There is no kernel {name!r}; {f'running: {names}' if names else 'none is running'}.")
+        return kernel
 
-    async def ask(self, agent: str, name: str, expression: str, wall_s: float) -> Any:
-        """Return the JSON of an expression of ours (`Talk.ask`), evaluated in an idle kernel.
-
-        It is not a cell: no loss is reported.
-
-        Raises Occupied while cells run or wait, LookupError when there is no such kernel, and SandboxError.
-        """
-        session = self._sessions.get((agent, name))
-        if session is None or session.live is None or not session.live.kernel.alive:
-            raise LookupError(name)
-        if not session.free or session.turn.locked():
-            raise Occupied(f"A cell is running in the kernel {name!r}.")
-        used, session.users = session.used, session.users + 1
-        try:
-            async with session.turn:
-                with self._settled_if_cancelled(session, session.live, wall_s):
-                    return await session.live.talk.ask(expression, wall_s)
-        finally:
-            self._leave(agent, name, session)
-            session.used = used  # an inspected kernel still counts as idle
-
-    def owe(self, agent: str, name: str, state_lost: str) -> None:
-        """Report a cell's `state_lost` again with the next result, because it was not delivered."""
-        lost = reason(state_lost)
-        session = self._sessions.get((agent, name))
-        if session is not None:
-            session.lost = both(lost, session.lost)
-        elif lost:
-            self._owed[agent, name] = both(self._owed.get((agent, name), ""), lost)
-
-    def knows(self, agent: str, name: str) -> bool:
-        """Whether there is such a kernel, or an unreported loss of one."""
-        return (agent, name) in self._sessions
-
-    def names(self, agent: str) -> list[str]:
-        """Return the names of the agent's kernels that hold state."""
-        return sorted(name for (owner, name), session in self._sessions.items() if owner == agent and session.live)
-
-    def states(self) -> list[KernelState]:
-        """Return all kernels that hold state."""
-        now = asyncio.get_running_loop().time()
+    def kernels(self, owner: KernelOwner | None = None) -> list[AgentKernel]:
+        """Return the kernels that hold state, sorted: all of them, or those of one owner."""
         return [
-            KernelState(agent, name, not each.free, now - each.used, memory_of(each.live.kernel.connection["ip"]))
-            for (agent, name), each in sorted(self._sessions.items())
-            if each.live is not None and each.live.kernel.alive
+            kernel
+            for key, kernel in sorted(self._kernels.items(), key=lambda item: item[0])
+            if kernel.alive and (owner is None or kernel.owner == owner)
         ]
 
-    def interrupt(self, agent: str, name: str = "default") -> bool:
-        """Interrupt what runs in it, as Ctrl-C would; return False when there is no such kernel."""
-        session = self._sessions.get((agent, name))
-        if session is None or session.live is None:
-            return False
-        session.live.kernel.interrupt()
-        return True
-
-    async def stop(self, agent: str, name: str = "default", *, tell: str = "") -> bool:
-        """End it, including a running cell; return False when there is no such kernel.
-
-        `tell` is the reason for the agent's next result, when somebody other than the agent has stopped it.
-        """
-        session = self._sessions.get((agent, name))
-        if session is None or session.live is None:
-            return False
-        if tell:
-            session.lose(tell)
-        if session.users:  # the results of their cells report the loss
-            await session.live.kernel.kill()
-            return True
-        if not tell:
-            del self._sessions[agent, name]
-        await session.drop()
-        return True
+    def report_again(self, kernel: AgentKernel, loss: StateLoss) -> None:
+        """Report a loss with the kernel's next result, because the result that reported it was not delivered."""
+        self._kernels.setdefault((kernel.owner, kernel.name), kernel).report_again(loss)
 
     async def cull(self) -> int:
-        """End kernels that have been idle for too long; return how many."""
+        """End the kernels that have been idle for too long, and return how many were ended."""
         now = asyncio.get_running_loop().time()
-        oldest = now - self._config.idle_s
-        for key, session in list(self._sessions.items()):
-            if not session.live and session.free and session.used <= now - _TELL_FOR_S:
-                del self._sessions[key]
-        idle = [s for s in self._sessions.values() if s.live and s.free and s.used <= oldest]
-        for session in idle:
-            session.lose(f"it was ended after {self._config.idle_s:g} s without a cell")
-        await asyncio.gather(*(session.drop() for session in idle))
-        return len(idle)
+        idle_s = self._config.idle_s
+        for kernel in self._kernels.values():
+            if kernel.client is None and kernel.idle and kernel.last_used <= now - _REPORT_FOR_S:
+                kernel.state_lost = None
+        unused = [
+            each for each in self._kernels.values() if each.client and each.idle and each.last_used <= now - idle_s
+        ]
+        for kernel in unused:
+            kernel.lose(StateLoss((f"it was ended after {idle_s:g} s without a cell",)))
+        await asyncio.gather(*(kernel.end_process() for kernel in unused))
+        return len(unused)
 
     async def aclose(self) -> None:
         """End every kernel."""
         self._closed = True
-        sessions, self._sessions = list(self._sessions.values()), {}
-        settling = [session.settling for session in sessions if session.settling]
-        tasks = [*settling, *([self._culler] if self._culler else [])]
+        kernels, self._kernels = list(self._kernels.values()), {}
+        tasks = [kernel.settling for kernel in kernels if kernel.settling]
+        if self._culler is not None:
+            tasks.append(self._culler)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.gather(*(session.drop() for session in sessions))
+        await asyncio.gather(*(kernel.end_process() for kernel in kernels))
         await self._ready.aclose()
 
-    def _session(self, agent: str, name: str, spec: KernelSpec | None) -> Session:
-        if self._closed:
-            raise SandboxError("The kernels are closed.")
-        session = self._sessions.get((agent, name))
-        if session is not None:
-            if spec is not None and session.spec != spec:
-                raise SandboxError(f"The kernel {name!r} has a different spec.", remedy="Stop it, or use another name.")
-            return session
-        session = self._sessions[agent, name] = Session(spec or KernelSpec(), self._owed.pop((agent, name), ""))
-        return session
+    async def _start(self, kernel: AgentKernel) -> KernelClient:
+        """Return a process for this kernel: a ready one, or a new one.
 
-    async def _cell(
-        self, agent: str, session: Session, code: str, limits: CellLimits, on_stream: OnStream | None
-    ) -> Cell:
-        if session.settling is not None:
-            await asyncio.wait((session.settling,))  # its own failure is raised by the next cell
-        live = await self._live(agent, session)
-        session.used = asyncio.get_running_loop().time()
-        with self._settled_if_cancelled(session, live, limits.grace_s):
-            cell = await live.talk.run(code, limits, on_stream)
-        if cell.state_lost:
-            session.lose(cell.state_lost)
-            await session.drop()
-        return cell
-
-    async def _live(self, agent: str, session: Session) -> Live:
-        """Return the session's kernel: its own, a ready one, or a new one. Raises Busy, SandboxError."""
-        if session.live is not None and not session.live.kernel.alive:
-            session.lose(f"the kernel ended ({session.live.kernel.why})")
-            await session.drop()
-        if session.live is not None:
-            return session.live
-        self._must_have_room(agent)
-        session.starting = True
+        Raises:
+            Busy: All kernels are in use.
+            SandboxError: The owner has too many kernels, or the process cannot be started.
+        """
+        self._must_have_room(kernel.owner)
+        self._starting.add(kernel)
         try:
-            session.live = self._ready.take(session.spec) or await self._ready.start(session.spec)
+            client = self._ready.take(kernel.spec) or await self._ready.start(kernel.spec)
         finally:
-            session.starting = False
+            self._starting.discard(kernel)
         if self._culler is None:
             self._culler = asyncio.ensure_future(self._cull_on())
         # Not at once: a short cell is over before a start competes for the CPU.
-        asyncio.get_running_loop().call_later(_REFILL_AFTER_S, self._ready.refill, session.spec)
-        return session.live
+        asyncio.get_running_loop().call_later(_REFILL_AFTER_S, self._ready.refill, kernel.spec)
+        return client
 
-    def _must_have_room(self, agent: str) -> None:
-        used = [key for key, each in self._sessions.items() if each.live or each.starting]
-        own = sorted(name for owner, name in used if owner == agent)
+    def _must_have_room(self, owner: KernelOwner) -> None:
+        if self._closed:
+            raise SandboxError("The kernels are closed.")
+        used = [each for each in self._kernels.values() if each.client is not None or each in self._starting]
+        own = sorted(kernel.name for kernel in used if kernel.owner == owner)
         if len(own) >= self._config.per_agent:
             raise TooManyKernels(
                 f"There are {len(own)} kernels already: {', '.join(own)}.", remedy="Use or stop one of them."
@@ -265,30 +205,16 @@ class KernelPool:
         if len(used) >= self._config.most:
             raise Busy("All kernels are in use.", retry_after=self._config.retry_after_s)
 
-    @contextlib.contextmanager
-    def _settled_if_cancelled(self, session: Session, live: Live, grace_s: float) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            session.settling = asyncio.ensure_future(self._settle(session, live, grace_s))
-            raise
-
-    async def _settle(self, session: Session, live: Live, grace_s: float) -> None:
-        """Make sure that a cell whose caller was cancelled ends, together with its kernel if necessary."""
-        if await live.talk.settled(grace_s) or not live.kernel.alive or session.live is not live:
-            return
-        session.lose("a cancelled cell did not stop when it was interrupted")
-        await session.drop()
-
     async def _cull_on(self) -> None:
         while True:
             await asyncio.sleep(self._config.idle_s / _FEWEST_LOOKS)
             with contextlib.suppress(SandboxError):
                 await self.cull()
 
-    def _leave(self, agent: str, name: str, session: Session) -> None:
-        """Forget a name that has no kernel and no unreported loss."""
-        session.users -= 1
-        session.used = asyncio.get_running_loop().time()
-        if session.empty and self._sessions.get((agent, name)) is session:
-            del self._sessions[agent, name]
+    def _forget_oldest(self) -> None:
+        """Drop the histories of the oldest kernels without a process, and the kernels that have no loss to report."""
+        ended = [kernel for kernel in self._kernels.values() if kernel.client is None and kernel.idle]
+        for kernel in sorted(ended, key=lambda each: each.last_used)[: max(len(ended) - _MOST_ENDED, 0)]:
+            kernel.history = CellHistory()
+            if kernel.state_lost is None:
+                del self._kernels[kernel.owner, kernel.name]

@@ -18,28 +18,40 @@ from sandbox.kernels.boxed import BoxedKernel, SocketLocation, code_of
 from sandbox.kernels.sandbox_thread import KernelBackendConfig, shared
 from sandbox.kernels.spec import KernelSpec
 
-_ALIVE = 0  # the signal that only checks
+_ALIVE = 0  # signal 0 only checks whether the process exists
 
 
 class KnackboxProvisioner(KernelProvisionerBase):
     """One kernel at a time, in a box.
 
-    The kernelspec's command is not run, nor its environment used: the box has the ipykernel of the environment that
-    Knackbox runs in, or of the Docker image, and nothing of the host's.
+    The kernelspec's command is not run, and its environment is not used: the box has the ipykernel of the environment
+    that Knackbox runs in, or of the Docker image, and nothing else from the host.
     """
 
-    backend = Enum(("namespace", "docker"), "namespace", config=True, help="What keeps the kernel in.")
-    image = Unicode("", config=True, help="With docker: made of this, which has Python and ipykernel.")
+    backend = Enum(
+        ("namespace", "docker"), "namespace", config=True, help="The backend: boxes of this machine, or containers."
+    )
+    image = Unicode("", config=True, help="With docker: the image, with Python and ipykernel.")
     runtime = Unicode("", config=True, help="With docker: the OCI runtime, such as runsc. Empty: the engine's default.")
-    engine_url = Unicode("", config=True, help="With docker: where its engine answers. Empty: DOCKER_HOST, as usual.")
-    memory_bytes = Integer(KernelSpec().memory_bytes, config=True, help="For the kernel and its children together.")
-    processes = Integer(KernelSpec().processes, config=True, help="At once; their threads are bounded apart.")
-    disk_bytes = Integer(KernelSpec().disk_bytes, config=True, help="Of the box's own files, which are in memory.")
-    cpu_s = Float(KernelSpec().cpu_s, config=True, help="Over all cells.")
-    lifetime_s = Float(KernelSpec().lifetime_s, config=True, help="After which the kernel is ended.")
-    workspace = Unicode("", config=True, help="A folder to show at /work. Empty: the box's own, which ends with it.")
-    notebook_folder = Bool(False, config=True, help="Show the folder that Jupyter starts the kernel in, as workspace.")
-    read_only = Bool(False, config=True, help="Whether the workspace may only be read.")
+    engine_url = Unicode("", config=True, help="With docker: the address of its engine. Empty: DOCKER_HOST.")
+    memory_bytes = Integer(
+        KernelSpec().memory_bytes, config=True, help="Memory limit of the kernel and its children together."
+    )
+    processes = Integer(
+        KernelSpec().processes, config=True, help="Limit of concurrent processes. Threads have a separate limit."
+    )
+    disk_bytes = Integer(
+        KernelSpec().disk_bytes,
+        config=True,
+        help="Maximum total size of the files in the box, in bytes. They are held in memory.",
+    )
+    cpu_s = Float(KernelSpec().cpu_s, config=True, help="Limit of CPU seconds over all cells.")
+    lifetime_s = Float(KernelSpec().lifetime_s, config=True, help="Seconds after which the kernel is ended.")
+    workspace = Unicode("", config=True, help="A folder to mount at /work. Empty: a temporary one.")
+    notebook_folder = Bool(
+        False, config=True, help="Mount the folder that Jupyter starts the kernel in as the workspace."
+    )
+    read_only = Bool(False, config=True, help="Whether the workspace is read-only.")
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -54,7 +66,7 @@ class KnackboxProvisioner(KernelProvisionerBase):
 
     @property
     def why(self) -> str:
-        """Why the kernel ended, in a few words; "" while it is alive, or when there is none."""
+        """The reason why the kernel ended, in a few words; "" while it is alive, or if there is none."""
         return self._kernel.why if self._kernel else ""
 
     async def poll(self) -> int | None:
@@ -82,13 +94,14 @@ class KnackboxProvisioner(KernelProvisionerBase):
         await self.send_signal(signal.SIGTERM)
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
-        """Do nothing: where the kernel listens is known only once its box exists."""
+        """Do nothing: the addresses of the kernel are known only when its box exists."""
         return {**kwargs, "cmd": [], "env": {}}
 
     async def launch_kernel(self, cmd: list[str], **arguments: Any) -> KernelConnectionInfo:
-        """Start the kernel. One that replaces another is found at the same place with the same key.
+        """Start the kernel. A kernel that replaces another one has the same place and key.
 
-        Raises SandboxError.
+        Raises:
+            SandboxError: The kernel cannot be started.
         """
         spec = self._spec(arguments.get("cwd"))
         work = BoxedKernel.start(self._host.sandbox, spec, place=self._place, key=self._key)
@@ -120,16 +133,18 @@ class KnackboxProvisioner(KernelProvisionerBase):
 
 
 def _notebook_folder(folder: str | os.PathLike[str] | None) -> Path:
-    """Return where Jupyter says the notebook is, or the working directory, in which other kernels are started.
+    """Return the notebook's folder if Jupyter passes it, otherwise the working directory, as for other kernels.
 
-    Jupyter may not say, as with papermill. Raises SandboxError where the folder would show more than a notebook's
-    files: with a notebook saved at the top of a home folder, keys and passwords would be in the box.
+    Papermill, for example, does not pass it.
+
+    Raises:
+        SandboxError: The folder is or contains a home folder, so that the box could read keys and passwords.
     """
     shown, home = Path(folder or Path.cwd()).resolve(), Path.home().resolve()
     if home.is_relative_to(shown):
         raise SandboxError(
             f"The notebook's folder, {shown}, is or holds a whole home folder.",
-            remedy="Move the notebook to a folder of its own, or show another: kernelspec install --workspace DIR.",
+            remedy="Move the notebook to a separate folder, or mount another: kernelspec install --workspace DIR.",
         )
     return shown
 

@@ -43,7 +43,7 @@ class KernelBackendConfig:
 
 
 class SandboxThread:
-    """A sandbox in a thread of its own. Starts at once and ends with this process, which also ends its boxes."""
+    """A sandbox with its own thread. The thread starts at once. It ends with this process, and so do its boxes."""
 
     def __init__(self, config: KernelBackendConfig) -> None:
         self._loop = asyncio.new_event_loop()
@@ -56,11 +56,11 @@ class SandboxThread:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def tell(self, callback: "functools.partial[None]") -> None:
-        """Call it soon in the thread's loop."""
+        """Schedule the callback in the thread's loop."""
         self._loop.call_soon_threadsafe(callback)
 
 
 @functools.cache
 def shared(config: KernelBackendConfig) -> SandboxThread:
-    """Return this process's host for a config. Jupyter creates provisioners itself, so they share it this way."""
+    """Return this process's sandbox for a config. Provisioners, which Jupyter creates, share it."""
     return SandboxThread(config)

@@ -1,12 +1,20 @@
-"""Data types of kernels: what a kernel is started with, and the result of a cell. Nothing here runs code."""
+"""Data types of kernels: what a kernel is started with, the result of a cell, and errors. Nothing here runs code."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from sandbox.contract import CodeError, End, Mount, SandboxError
 
 OutputKind = Literal["stream", "result", "display", "error"]
+DEFAULT_NAME = "default"  # name of an agent's kernel if none is given
+
+
+class KernelOwner(NamedTuple):
+    """The user and agent that a kernel belongs to. Kernels are never shared between users or agents."""
+
+    user: str
+    agent: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +25,7 @@ class KernelSpec:
         preload: Modules the box's template has already imported.
         workspace: A folder mounted at `/work`, where the kernel starts.
         cpu_s: CPU time of all cells; a kernel that has used it up ends, and its state is lost.
-        lifetime_s: The same for wall-clock time.
+        lifetime_s: The same limit for wall-clock time.
     """
 
     preload: tuple[str, ...] = ()
@@ -69,13 +77,32 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class StateLoss:
+    """The loss of everything that earlier cells created. Its text, `str(loss)`, is for people and models.
+
+    Attributes:
+        reasons: What happened, oldest first: several when earlier losses had not been reported yet.
+        in_cell: Whether the kernel ended during the cell that reports the loss.
+    """
+
+    reasons: tuple[str, ...]
+    in_cell: bool = False
+
+    def __str__(self) -> str:
+        return f"State was lost: {'; then '.join(self.reasons)}. Variables and imports of earlier cells are gone."
+
+
+@dataclass(frozen=True, slots=True)
 class Cell:
     """The result of a cell. Failures of the *code* are never raised as exceptions.
 
     Attributes:
+        error: The exception that ended it.
         count: The kernel's number of the cell; None when it has none.
+        number: The number of the cell in the history of an `AgentKernel`; 0 when it is not in one.
+        kept_bytes: Bytes of the outputs, as text or JSON.
         dropped_bytes: Bytes of outputs that were seen but not kept.
-        state_lost: Why everything earlier cells had created is gone; "" when it is not. Reported once, by the next
+        state_lost: The loss that this result reports; None when the state was kept. Each loss is reported by one
             result.
     """
 
@@ -83,9 +110,11 @@ class Cell:
     outputs: tuple[Output, ...] = ()
     error: CodeError | None = None
     count: int | None = None
+    number: int = 0
+    kept_bytes: int = 0
     dropped_bytes: int = 0
     wall_s: float = 0.0
-    state_lost: str = ""
+    state_lost: StateLoss | None = None
 
     @property
     def ok(self) -> bool:
@@ -97,15 +126,8 @@ class Cell:
         return "".join(output.text for output in self.outputs if output.name == "stdout")
 
 
-@dataclass(frozen=True, slots=True)
-class KernelState:
-    """A kernel that holds state. `since_s` is how long it has been busy or idle; `memory_bytes` is None if unknown."""
-
-    agent: str
-    name: str
-    busy: bool
-    since_s: float
-    memory_bytes: int | None
+class NoKernel(LookupError):
+    """The agent has no running kernel with that name. The message lists those that are running."""
 
 
 class TooManyKernels(SandboxError):
@@ -113,7 +135,7 @@ class TooManyKernels(SandboxError):
 
 
 class Occupied(SandboxError):
-    """A cell is running where only an idle kernel can answer."""
+    """A cell is running, and only an idle kernel can answer."""
 
 
 class KernelDied(SandboxError):

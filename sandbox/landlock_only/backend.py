@@ -15,6 +15,7 @@ from typing import Self
 from sandbox.contract import (
     End,
     Job,
+    Mount,
     OnOutput,
     Outcome,
     Protections,
@@ -35,9 +36,9 @@ from sandbox.wire import request
 
 @dataclass(frozen=True, slots=True)
 class LandlockConfig(ForkedConfig):
-    """`folder` is where the jobs' private folders are created.
+    """The configuration of the landlock backend. `folder` is where the jobs' private folders are created.
 
-    When started as root, other users must be able to enter it.
+    If this process runs as root, other users must be able to enter the folder.
     """
 
     folder: str = field(default_factory=lambda: os.path.realpath(tempfile.gettempdir()))
@@ -59,7 +60,7 @@ class LandlockSandbox(ForkedSandbox):
 
     @classmethod
     def configured(cls, settings: SandboxSettings) -> Self:
-        """Create it from the application's settings. There is no network, whatever they allow."""
+        """Create a sandbox from the application's settings. There is no network, even if the settings allow one."""
         return cls(LandlockConfig.of(settings))
 
     def _probe(self) -> Protections:
@@ -67,7 +68,12 @@ class LandlockSandbox(ForkedSandbox):
         return probe.protections(self.name)
 
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
-        """Run one job in a fresh process. Raises Busy, and SandboxError for failures the code is not to blame for."""
+        """Run one job in a fresh process.
+
+        Raises:
+            Busy: All boxes are in use, and the wait would be too long.
+            SandboxError: The job could not be run, for a reason other than its code.
+        """
         _must_be_possible(job)
         header, body = request.build(job, self._programs)
         with await self._environment(job.requirements) as environment:
@@ -81,14 +87,17 @@ class LandlockSandbox(ForkedSandbox):
         return _settle_disk(job, outcome)
 
     async def run_service(self, job: Job, handle: ServiceHandle) -> Outcome:  # noqa: ARG002  (a refused method keeps its signature)
-        """Refused: the port of a server would be a port of the host's loopback. Raises SandboxError."""
+        """Refuse the job: its port would be a port of the host's loopback.
+
+        Raises:
+            SandboxError: Always.
+        """
         raise SandboxError("The landlock backend cannot run kernels.", remedy="Use the namespace backend.")
 
-    async def _open_workspace(self, server: ForkServer, job: Job) -> int:
-        if job.workspace is not None:
-            writes = job.workspace.writes is Writes.THROUGH
-            await asyncio.to_thread(self._must_be_somebodys, job.workspace.source, writes=writes)
-        return await super()._open_workspace(server, job)
+    async def _open_workspace(self, server: ForkServer, workspace: Mount) -> int:
+        writes = workspace.writes is Writes.THROUGH
+        await asyncio.to_thread(self._must_be_somebodys, workspace.source, writes=writes)
+        return await super()._open_workspace(server, workspace)
 
     def _must_be_somebodys(self, source: Path, *, writes: bool) -> None:
         try:
@@ -105,7 +114,7 @@ class LandlockSandbox(ForkedSandbox):
 
     async def _start(self, key: TemplateKey) -> ForkServer:
         await self._refuse_without_protection()
-        if self._python is None:  # the report has said so
+        if self._python is None:  # the report already says so
             raise SandboxError("There is no interpreter other users can read.")
         self._must_be_open(key.packages)
         uids = machine.own_uids() if self._as_root else range(-1, 0)
@@ -123,7 +132,11 @@ class LandlockSandbox(ForkedSandbox):
         return server
 
     def _must_be_open(self, packages: tuple[str, ...]) -> None:
-        """Refuse an environment in root's home, which other users cannot read. Raises SandboxError."""
+        """Refuse an environment in root's home, which other users cannot read.
+
+        Raises:
+            SandboxError: The environment is in a folder that is closed to other users.
+        """
         for path in packages if self._as_root and packages != self._config.packages else ():
             if not machine.open_to_all(path):
                 raise SandboxError(
@@ -133,7 +146,7 @@ class LandlockSandbox(ForkedSandbox):
 
 
 def _settle_disk(job: Job, outcome: Outcome) -> Outcome:
-    """Turn `file_size` into `disk` where the disk limit is the smaller one.
+    """Replace the end `file_size` by `disk` if the disk limit is the smaller one.
 
     A job has no disk of its own, so its largest file may be as large as the disk.
     """
@@ -144,7 +157,11 @@ def _settle_disk(job: Job, outcome: Outcome) -> Outcome:
 
 
 def _must_be_possible(job: Job) -> None:
-    """Refuse what this backend cannot do. Raises Unsupported."""
+    """Refuse what this backend cannot do.
+
+    Raises:
+        Unsupported: The job needs a feature that this backend lacks.
+    """
     if job.egress:
         raise Unsupported(
             "The landlock backend has no network, and the job lists destinations.",

@@ -1,8 +1,8 @@
 """The process that watches over one job of the `landlock` backend.
 
 It waits for the job, changes to the job's user, has a worker run it, answers, and exits. It is trusted: the code under
-test runs in a child (`sandbox.landlock_only.confine`) whose Landlock rules are nested in this process's own, so that it
-can neither signal nor trace it. Standard library only.
+test runs in a child (`sandbox.landlock_only.confine`) whose Landlock rules are nested in this process's own, so that
+the child can neither signal nor trace this process. Standard library only.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from sandbox.linux.cgroups import Group
 from sandbox.wire import frames, paths
 
 _EVERYBODYS_DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
-# Checking all processes of the machine is slow while hundreds of a fork bomb compete for the CPU.
+# Checking all processes of the machine is slow while a fork bomb's processes compete for the CPU.
 _MOST_THREADS = 128
 # What a process may read of its own /proc; the other files describe the machine.
 _OWN_PROC = ("status", "stat", "statm", "maps", "smaps", "cmdline", "comm", "limits", "fd", "fdinfo")
@@ -29,7 +29,7 @@ _OWN_PROC = ("status", "stat", "statm", "maps", "smaps", "cmdline", "comm", "lim
 
 @dataclass(frozen=True)
 class LandlockBoxPlan:
-    """What all boxes of a template share.
+    """The parts that all boxes of a template share.
 
     Attributes:
         base: The folder in which their private folders are created.
@@ -37,7 +37,7 @@ class LandlockBoxPlan:
         landlock_abi: The version of Landlock.
         first_uid: The first of `uids` reserved user ids; -1 when jobs run as the user who started Knackbox.
         uids: The number of reserved user ids.
-        template: The pid of the template, with which they die.
+        template: The pid of the template; boxes die with it.
         filters: The assembled seccomp filters.
     """
 
@@ -60,7 +60,7 @@ class LandlockBoxPlan:
 def main(
     plan: LandlockBoxPlan, channel: socket.socket, streams: tuple[int, int], box_id: int, group: Group | None
 ) -> NoReturn:
-    """Run one job and exit. Never returns. Leaves its folder empty; the template removes it.
+    """Run one job and exit. Never returns. Leaves the job's folder empty; the template removes it.
 
     `streams`: stdout and stderr.
     """
@@ -117,7 +117,7 @@ def _body_of(frame: bytes) -> bytes:
 def _settle_user(
     header: worker.Message, plan: LandlockBoxPlan, box_id: int, workspace: int, place: places.JobFolder
 ) -> None:
-    """Choose the job's user. Never root.
+    """Choose the job's user, which is never root.
 
     There are no id-mapped mounts here, so only its owner can work in a workspace. `nobodys` is set in the header when
     the user has no other processes and files.
@@ -136,12 +136,16 @@ def _allow(ruleset: int, pid: int, workspace: int, abi_to_write: int) -> None:
         landlock.allow(ruleset, f"/proc/{pid}/{name}", landlock.READ)
     if workspace >= 0:
         access = landlock.workspace_access(abi_to_write) if abi_to_write else landlock.READ
-        # What was opened, wherever its path leads now.
+        # Allow the folder that was opened, wherever its path leads now.
         landlock.allow(ruleset, f"/proc/self/fd/{workspace}", access)
 
 
 def _relocate(header: worker.Message, place: places.JobFolder, workspace: int) -> None:
-    """Replace the paths of a box with its own root by paths of this machine. Raises OSError."""
+    """Replace the paths of a box with its own root by paths of this machine.
+
+    Raises:
+        OSError: The owner of the workspace cannot reach its folder.
+    """
     before = header["folder"]
     header["tmp"] = place.tmp
     if workspace >= 0:
@@ -163,7 +167,7 @@ def _relocate(header: worker.Message, place: places.JobFolder, workspace: int) -
 
 
 def _conclude(header: worker.Message, ended: attend.WorkerEnd, watch: FamilyWatch) -> tuple[worker.Message, bytes]:
-    """Return the answer, with a limit that was found exceeded only at the end: a full disk stops no job here."""
+    """Return the answer, including any limit exceeded at the end: here a full disk does not end a job early."""
     over = watch.over_at_the_end()
     said, body = answer.conclude(header, ended, watch)
     if over and said["end"] in ("ok", "error"):

@@ -19,7 +19,7 @@ from sandbox.linux.worker_process import WorkerProcess, take_stdin, wait_for_job
 from sandbox.wire.results import ResultChannel
 
 _RESULT_FD, _JOB_FD, _RULES_FD = 3, 4, 5
-_HIGH = 64  # above every descriptor that is about to get its number
+_HIGH = 64  # above all descriptor numbers assigned below
 _NO_LIMIT = 1 << 20
 _LEEWAY = 64  # tasks the same user may start elsewhere in the meantime
 
@@ -41,7 +41,7 @@ class LandlockFilters:
 
 @dataclass(frozen=True)
 class LandlockConfinement:
-    """What a worker is confined with. The creator of `rules` adds the job's paths to it until it hands the job over."""
+    """The means by which a worker is confined. The creator of `rules` adds the job's paths before the job is sent."""
 
     filters: LandlockFilters
     rules: int
@@ -58,7 +58,7 @@ def become(uid: int, gid: int) -> None:
 
 
 def start(confinement: LandlockConfinement, out: int, err: int) -> WorkerProcess:
-    """Fork the worker. Afterwards the output descriptors belong to the child alone."""
+    """Fork the worker. After that, the output descriptors belong to the child alone."""
     job_read, job_write = os.pipe2(os.O_CLOEXEC)
     results = ResultChannel()
     given = (os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), out, err, results.worker_end, job_read)
@@ -109,9 +109,10 @@ def _become_worker(confinement: LandlockConfinement, given: tuple[int, ...], par
 
 
 def _tasks_of_the_machine() -> int:
-    """Return an upper bound of the tasks of this job's user, which all count towards its limit, from a single file.
+    """Return an upper bound of the number of tasks that this job's user has, read from a single file.
 
-    The limit only keeps a fork bomb small enough to be found and killed in time by `FamilyWatch`.
+    All tasks of the user count towards its limit. The limit only keeps a fork bomb small enough to be found and killed
+    in time by `FamilyWatch`.
     """
     try:
         return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
@@ -120,7 +121,7 @@ def _tasks_of_the_machine() -> int:
 
 
 def _take_stdin(folder: str, body: bytes, size: int) -> bytes:
-    """Make the end of the body readable as descriptor 0; return the rest, the job's files."""
+    """Make the end of the body readable as descriptor 0; return the rest of the body, which holds the job's files."""
     if not size:
         return body
     return take_stdin(os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o600), body, size)

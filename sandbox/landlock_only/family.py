@@ -20,7 +20,7 @@ _AGAIN_S = 0.001
 
 
 class ProcessFamily:
-    """Belongs to its head, the process that called `found`; forks of the head must not use it."""
+    """A family of processes. It belongs to its head, the process that called `found`; forks of it must not use it."""
 
     def __init__(self, head: int) -> None:
         self._head = head
@@ -29,7 +29,8 @@ class ProcessFamily:
     def found(cls) -> Self:
         """Restrict this process permanently.
 
-        Raises OSError unless it can no longer signal processes outside the family.
+        Raises:
+            OSError: The process can still send signals to processes outside the family.
         """
         outsider = os.getppid()
         syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)

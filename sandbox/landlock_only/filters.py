@@ -20,10 +20,11 @@ _REFUSED = {
     "inotify_add_watch": (254, bpf.EACCES),  # reveals the names in folders that Landlock does not allow listing
 }
 
-# Landlock covers reading and writing; these calls change a file of the user's by its name or a read-only descriptor.
+# Landlock covers reading and writing; these calls change one of the user's files by its name or through a read-only
+# descriptor.
 _FS_IOC_SETFLAGS, _FS_IOC_FSSETXATTR = 0x40086602, 0x401C5820
 _CHANGES_OF_OWN_FILES = {
-    # Every copy of a file makes these calls, so they appear to succeed.
+    # Programs that copy files make these calls, so the calls appear to succeed.
     "chmod": (90, bpf.DONE),
     "fchmod": (91, bpf.DONE),
     "fchmodat": (268, bpf.DONE),
@@ -46,13 +47,13 @@ _CHANGES_OF_OWN_FILES = {
 
 
 def without_namespaces() -> bytes:
-    """For every worker: no sockets except connected pairs, which no file leads to."""
+    """Return the filter of every worker: no sockets except connected pairs, and no socket files."""
     ops = bpf.prologue(LAST_REVIEWED)
     for number, answer in _REFUSED.values():
         ops += bpf.when(number, [bpf.answer(answer)])
     ops += bpf.when(_SOCKET, _EPERM)
     ops += bpf.when(MKNOD, no_sockets(1)) + bpf.when(MKNODAT, no_sockets(2))
-    ops += bpf.when(FALLOCATE, [bpf.answer(bpf.ENOTSUP)])  # space charged to nobody: libraries write it instead
+    ops += bpf.when(FALLOCATE, [bpf.answer(bpf.ENOTSUP)])  # space charged to nobody: libraries write zeros instead
     ops += bpf.when(_SOCKETPAIR, _only_connected_pairs())
     # A worker dies with the process that watches over it, and must not be able to undo that.
     ops += bpf.when(_PRCTL, bpf.equal(0, _PR_SET_PDEATHSIG, _EPERM))
@@ -60,7 +61,10 @@ def without_namespaces() -> bytes:
 
 
 def with_own_files() -> bytes:
-    """For a worker whose user owns files outside of the job's folder: may not change what Landlock does not protect."""
+    """Return the filter of a worker whose user owns files outside of the job's folder.
+
+    It refuses changes to these files that Landlock does not refuse.
+    """
     ops = bpf.prologue(LAST_REVIEWED)
     for number, answer in _CHANGES_OF_OWN_FILES.values():
         ops += bpf.when(number, [bpf.answer(answer)])

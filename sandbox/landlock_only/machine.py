@@ -1,4 +1,4 @@
-"""What this machine offers jobs without a root of their own: interpreters, readable paths, unused user ids."""
+"""Finds the interpreters, readable paths and unused user ids of this machine, for jobs without a root of their own."""
 
 import random
 import shutil
@@ -41,7 +41,7 @@ def interpreter(*, for_others: bool) -> str | None:
 
 
 def readable(python: str, packages: Sequence[str]) -> tuple[str, ...]:
-    """Return every host path a job may read and run; missing ones do no harm. Never the root."""
+    """Return every host path a job may read and run; missing ones do no harm. Never includes "/"."""
     prefix = str(Path(python).resolve().parents[1])
     named = (f"/{top}/{name}" for top, names in (("etc", _ETC), ("proc", _PROC), ("dev", _DEVICES)) for name in names)
     return tuple(place for place in dict.fromkeys((*_SYSTEM, prefix, *packages, *named)) if place != "/")
@@ -72,7 +72,7 @@ def own_uids() -> range:
 
 
 def open_to_all(path: str) -> bool:
-    """Whether any user may read it and pass through every folder above it."""
+    """Whether any user may read the path and pass through every folder above it."""
     real = Path(path).resolve()
     try:
         if not real.stat().st_mode & stat.S_IROTH:

@@ -1,6 +1,6 @@
 """The private folders of jobs: one per job, below a base folder that its supervisor keeps locked.
 
-    <temporary folder>/knackbox-landlock-xxxx/   locked (flock) for as long as a process of it lives
+    <temporary folder>/knackbox-landlock-xxxx/   locked (flock) while any process that uses it lives
         <box id>/work                            the working directory
         <box id>/tmp                             HOME and TMPDIR
 
@@ -52,17 +52,35 @@ class JobFolder:
 
 
 def make_base(below: str, *, for_others: bool) -> tuple[str, int]:
-    """Create a base folder and lock it; remove those that earlier processes have left behind. Raises OSError.
+    """Create a base folder and lock it, and remove those that earlier processes have left behind.
 
     `for_others`: jobs run as other users than this one, which must be able to enter their folders.
+
+    Raises:
+        OSError: The folder cannot be created.
     """
     sweep(below)
-    base = tempfile.mkdtemp(prefix=PREFIX, dir=below)
-    lock = os.open(f"{base}/{_LOCK}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
+    made = None
+    while made is None:  # another process may sweep a base away before it is locked
+        made = _locked_base(below)
+    base, lock = made
     if for_others:
         os.chmod(base, 0o711)  # noqa: S103  (others may enter but not list it)
     return base, lock
+
+
+def _locked_base(below: str) -> tuple[str, int] | None:
+    """Create a base folder and lock it; None if it was swept away in the meantime."""
+    base = tempfile.mkdtemp(prefix=PREFIX, dir=below)
+    try:
+        lock = os.open(f"{base}/{_LOCK}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except FileNotFoundError:
+        return None
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    if os.fstat(lock).st_nlink:
+        return base, lock
+    os.close(lock)
+    return None
 
 
 def sweep(below: str) -> None:
@@ -72,28 +90,52 @@ def sweep(below: str) -> None:
         if not name.startswith(PREFIX) or os.lstat(base).st_uid != os.geteuid():
             continue
         with contextlib.suppress(OSError):  # locked, or being removed by another process
-            lock = os.open(f"{base}/{_LOCK}", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                lock = os.open(f"{base}/{_LOCK}", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            except FileNotFoundError:
+                os.rmdir(base)  # a process was killed after it had created the folder, or before it removed it
+                continue
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                remove(base)
+                remove_base(base)
             finally:
                 os.close(lock)
 
 
+def remove_base(base: str) -> None:
+    """Remove a base, its lock last: if this process is killed, `sweep` finds the lock and removes what is left.
+
+    Raises:
+        OSError: An entry cannot be removed.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        empty(base, keep=_LOCK)
+        os.unlink(f"{base}/{_LOCK}")
+    with contextlib.suppress(FileNotFoundError):
+        os.rmdir(base)
+
+
 def remove(path: str) -> None:
-    """Remove a folder and everything below it. A missing folder is fine. Raises OSError."""
+    """Remove a folder and everything below it. A missing folder is fine.
+
+    Raises:
+        OSError: An entry cannot be removed.
+    """
     with contextlib.suppress(FileNotFoundError):
         empty(path)
         os.rmdir(path)
 
 
-def empty(path: str) -> None:
-    """Remove everything below a folder. Each folder found is first moved up to it, so the depth does not matter."""
+def empty(path: str, keep: str = "") -> None:
+    """Remove everything below a folder, except its entry `keep`.
+
+    Nested folders are first moved to the top, so the depth does not matter.
+    """
     top = os.open(path, _FOLDER)
     mark = f".{PREFIX}{os.urandom(8).hex()}-"
     moved = 0
     try:
-        while names := _names(top, _ALL_RIGHTS):
+        while names := [name for name in _names(top, _ALL_RIGHTS) if name != keep]:
             for name in names:
                 if not _is_folder(name, top):
                     os.unlink(name, dir_fd=top)
@@ -101,7 +143,7 @@ def empty(path: str) -> None:
                 with _opened(name, top) as folder:
                     for inner in _names(folder, _ALL_RIGHTS):
                         if _is_folder(inner, folder):
-                            with _opened(inner, folder) as innermost:  # only with write permission may it be moved
+                            with _opened(inner, folder) as innermost:  # it can be moved only with write permission
                                 _have(innermost, _ALL_RIGHTS)
                             moved += 1
                             os.rename(inner, f"{mark}{moved}", src_dir_fd=folder, dst_dir_fd=top)

@@ -1,4 +1,4 @@
-"""Finds out what the `landlock` backend enforces on this machine, by trying it in a process of its own."""
+"""Determines which protections the `landlock` backend enforces on this machine, by trying them in a new process."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from sandbox.linux import landlock
 from sandbox.linux.protections import control_group, seccomp_filter
 
 _SOURCE = str(Path(__file__).parents[2])
-# Restricts itself like a worker and prints the layer that does not hold. It affects nothing but itself.
+# A program that restricts itself like a worker and prints the layer that does not hold. It affects only itself.
 _TRY = """
 import os, socket, sys
 sys.path.insert(0, sys.argv[1])
@@ -63,7 +63,7 @@ _WITHOUT = {
 
 
 def protections(backend: str, abi: int | None = None) -> Protections:
-    """Return the protections. Blocking. `abi` is Landlock's version, when the kernel should not be asked for it."""
+    """Return the protections. Blocking. `abi` is Landlock's version; by default the kernel's."""
     version = landlock.abi() if abi is None else abi
     broken = _try_out() if version >= rules.MINIMUM_ABI else {}
     first = (_landlock(version), seccomp_filter(), _user(), _interpreter())
@@ -112,7 +112,7 @@ def _interpreter() -> Protection:
     name = "readable interpreter"
     if machine.interpreter(for_others=os.geteuid() == 0) is not None:
         return Protection(name, State.ENFORCED, required=True)
-    why = f"{sys.base_prefix} is closed to other users, as which root's jobs run"
+    why = f"{sys.base_prefix} is closed to other users, and jobs started by root run as other users"
     return Protection(
         name, State.ABSENT, True, why, f"Install Python below /usr, or {_AS_A_USER[0].lower()}{_AS_A_USER[1:]}"
     )

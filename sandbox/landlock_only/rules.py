@@ -12,7 +12,11 @@ MINIMUM_ABI = 6  # the first with scopes: without them a job could signal every 
 
 
 def of_worker(version: int, readable: Iterable[str], writable: Iterable[str]) -> int:
-    """Return the descriptor of a ruleset that allows only these paths. Missing paths are skipped. Raises OSError."""
+    """Return the descriptor of a ruleset that allows only these paths. Missing paths are skipped.
+
+    Raises:
+        OSError: The kernel refuses the ruleset.
+    """
     everything = landlock.write_access(version)
     scoped = landlock.SCOPE_ABSTRACT_UNIX | landlock.SCOPE_SIGNAL
     rules = landlock.create(version, fs=everything, net=landlock.TCP_BIND_AND_CONNECT, scoped=scoped)
@@ -25,5 +29,5 @@ def of_worker(version: int, readable: Iterable[str], writable: Iterable[str]) ->
 
 
 def of_family() -> int:
-    """Return the descriptor of a ruleset that only keeps signals among the processes restricted by it."""
+    """Return the descriptor of a ruleset whose only effect is to confine signals to the processes under it."""
     return landlock.create(MINIMUM_ABI, scoped=landlock.SCOPE_SIGNAL)

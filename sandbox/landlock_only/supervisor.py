@@ -56,7 +56,7 @@ def main(ours: socket.socket, theirs: socket.socket, wanted: dict[str, Any]) -> 
         _serve(ours, pid)
     finally:
         family.kill()
-        places.remove(base)
+        places.remove_base(base)
         if groups:
             groups.close()
 
@@ -112,7 +112,11 @@ def _serve(control: socket.socket, template_pid: int) -> None:
 
 
 def _open_workspace(path: str) -> int:
-    """Return a path descriptor of the folder. Raises OSError."""
+    """Return a path descriptor of the folder.
+
+    Raises:
+        OSError: The folder cannot be opened.
+    """
     if not os.path.isabs(path) or os.path.realpath(path) == "/":
         raise OSError(f"{path} is not a workspace: give the absolute path of a folder below /")
     folder = os.open(path, os.O_PATH | os.O_CLOEXEC)

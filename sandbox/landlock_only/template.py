@@ -23,7 +23,7 @@ _SWEEPS = 100
 
 @dataclass(frozen=True)
 class LandlockTemplatePlan:
-    """What a template is made from. `source` is the folder Knackbox was imported from, which no job sees.
+    """The parts from which a template is created. `source` is Knackbox's folder, which is hidden from all jobs.
 
     For the rest see `box.LandlockBoxPlan`.
     """
@@ -66,14 +66,22 @@ class LandlockTemplate(TemplateLoop):
         return missing
 
     def fork_box(self, box_id: int, given: tuple[int, int, int], group: cgroups.Group | None) -> None:
-        """Fork a process. Raises OSError."""
+        """Fork a process.
+
+        Raises:
+            OSError: The process cannot be forked.
+        """
         pid = fork_told_to_end()
         if pid == 0:
             self._become_box(box_id, given, group)
         self.watch(box_id, pid)
 
     def clean_up(self, box_id: int, status: int) -> None:
-        """Kill the orphans of a box that was killed, and remove the box's folder. Raises OSError."""
+        """Kill the orphans of a box that was killed, and remove the box's folder.
+
+        Raises:
+            OSError: The folder cannot be removed, or an orphan cannot be killed.
+        """
         if status:  # it was killed, and its processes have become our children
             self._kill_strays()
         places.remove(f"{self._plan.base}/{box_id}")
@@ -87,7 +95,11 @@ class LandlockTemplate(TemplateLoop):
             os._exit(BOX_BROKE)
 
     def _kill_strays(self) -> None:
-        """Kill and reap all descendants that belong to no living box. Raises OSError when they cannot all be killed."""
+        """Kill and reap all descendants that belong to no living box.
+
+        Raises:
+            OSError: They cannot all be killed.
+        """
         boxes = self.pids()
         for _ in range(_SWEEPS):
             strays = {int(pid) for pid in descendants(os.getpid(), without=boxes)}
@@ -97,7 +109,7 @@ class LandlockTemplate(TemplateLoop):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             for pid in strays:
-                with contextlib.suppress(ChildProcessError):  # another's child still; ours once that is reaped
+                with contextlib.suppress(ChildProcessError):  # its parent still has to be reaped
                     os.waitpid(pid, 0)
         raise OSError("the processes of a box that was killed could not be ended one by one")
 
@@ -114,4 +126,4 @@ def run(
     finally:  # also when the signal arrived just then
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         family.kill()
-        places.remove(plan.base)
+        places.remove_base(plan.base)

@@ -7,7 +7,7 @@ from sandbox.forkserver.launch import Program
 
 @dataclass(frozen=True, slots=True)
 class LandlockTemplateConfig:
-    """What a template is started with.
+    """The parameters with which a template is started.
 
     Attributes:
         preload: Modules to import before the first fork.

@@ -14,15 +14,15 @@ from sandbox.linux.shared_space import SharedSpace
 from sandbox.linux.watch import TreeWatch, Used
 
 _BLOCK = 512
-_SLACK = 1 << 20  # for the file system's own blocks: a file of exactly the limit is not over it
+_SLACK = 1 << 20  # margin for the file system's own blocks: a file exactly as large as the limit is allowed
 _IDLE_SHARE = 9  # a check that took 1 ms is followed by a pause of 9 ms: a machine may have thousands of processes
 _LONGEST_IDLE_S = 0.1  # a check that took long may be due to a fork bomb
-_HIDDEN = 2  # times the disk limit gone from the shared file system, and written by the job
-_PARENT, _THREADS = 1, 17  # fields of /proc/<pid>/stat after the closing bracket of the command
+_HIDDEN = 2  # multiple of the disk limit: the job has written this much, and as much free space is gone
+_STATE, _PARENT, _THREADS = 0, 1, 17  # fields of /proc/<pid>/stat after the closing bracket of the command
 
 
 class FamilyWatch(TreeWatch):
-    """Watches the descendants of this process, their subreaper, and their private folder.
+    """Watches the descendants of this process, which is their subreaper, and their private folder.
 
     `counted_by_kernel`: a control group or an RLIMIT_NPROC for them alone counts their threads, so that reaching the
     limit is no reason to end them.
@@ -35,20 +35,20 @@ class FamilyWatch(TreeWatch):
         self._late = ""
 
     def begin(self, limits: dict[str, Any], worker: int, workspace: str = "") -> None:
-        """Start measuring, as `TreeWatch.begin`. Without a workspace, also watch the file system of the folder."""
+        """Start measuring, like `TreeWatch.begin`. Without a workspace, also watch the file system of the folder."""
         super().begin(limits, worker, workspace)
         if not workspace:  # what a walk cannot find: deleted files that are mapped, or in transit through a socket
             self._space = SharedSpace(self._disk, _HIDDEN * limits["disk_bytes"])
 
     def used_alone(self, worker: int) -> Used | None:  # noqa: ARG002  (the signature of the base class)
-        """Return None, since the pids of the host tell nothing about one job; check the number of tasks a last time."""
+        """Check the number of tasks a last time. Return None, since the pids of the host say nothing about one job."""
         self._late = self._count_tasks(descendants(os.getpid()))
         if self._late:
             self._hits.add(self._late)
         return None
 
     def exceeded(self) -> str:
-        """Check once, as `TreeWatch.exceeded`; also for "disk" and "processes", which nothing else enforces here."""
+        """Check once, like `TreeWatch.exceeded`; also for "disk" and "processes", which nothing else enforces here."""
         started = time.monotonic()
         if started < self._next_look:
             return ""
@@ -69,11 +69,11 @@ class FamilyWatch(TreeWatch):
         return over
 
     def over_at_the_end(self) -> str:
-        """Return a limit that was exceeded when the job ended, although no check found it in time; "" for none."""
+        """Return a limit that was exceeded when the job ended, although no check detected it in time; "" if none."""
         return self._late or ("disk" if self._measure_disk([]) else "")
 
     def _count_tasks(self, threads: dict[str, int]) -> str:
-        """Return "processes" when there are more tasks than allowed. `threads` gives the number for each process."""
+        """Return "processes" if there are more tasks than allowed. `threads` is the number of threads by process."""
         tasks, limit = sum(threads.values()), max(self._limits["processes"], self._limits["threads"])
         if tasks >= limit:
             self._hits.add("processes")
@@ -97,14 +97,15 @@ class FamilyWatch(TreeWatch):
 def descendants(head: int, without: Collection[int] = ()) -> dict[str, int]:
     """Return every process below this one, except the branches `without`, and its number of threads.
 
-    Uses the parent's id in /proc/<pid>/stat, because /proc/<pid>/task/<tid>/children is a kernel option.
+    Leaves out orphans that have ended but that this process has not reaped yet: the delay is not the job's. Uses the
+    parent's id in /proc/<pid>/stat, because /proc/<pid>/task/<tid>/children is a kernel option.
     """
     parents: dict[str, str] = {}
     threads: dict[str, int] = {}
     for pid in os.listdir("/proc"):
         if pid.isdigit():
             fields = readings.read(f"{pid}/stat").rpartition(b")")[2].split()
-            if fields:
+            if fields and (fields[_STATE] != b"Z" or int(fields[_PARENT]) != head):
                 parents[pid], threads[pid] = fields[_PARENT].decode(), int(fields[_THREADS])
     for excluded in without:
         parents.pop(str(excluded), None)

@@ -29,8 +29,8 @@ def conclude(
     Args:
         header: The job's header.
         ended: How the worker ended.
-        watch: What has measured the job.
-        changes: The listing and the contents of what the job changed in a copied workspace.
+        watch: The watch that measured the job.
+        changes: The listing and the contents of the files that the job changed in a copied workspace.
     """
     answer = _own_answer(ended, header)
     hits = watch.hits(ended.used)
@@ -55,7 +55,7 @@ def conclude(
 
 
 def _own_answer(ended: WorkerEnd, header: worker.Message) -> worker.Message:
-    """Return the worker's report, when it sent one and exited normally; otherwise what its exit status says."""
+    """Return the worker's report if it sent one and exited normally; else derive an answer from its exit status."""
     exit_code = os.waitstatus_to_exitcode(ended.status)
     if exit_code < 0:
         return {"end": _END_BY_SIGNAL.get(-exit_code, "error"), "signal": -exit_code, "exit_code": None}

@@ -22,10 +22,10 @@ _READ = 1 << 16
 
 @dataclass(frozen=True)
 class WorkerEnd:
-    """How the worker ended, and what the box had used.
+    """How the worker ended, and the resources that the box used.
 
     Attributes:
-        reason: Why it was ended; "" when it reported or exited by itself.
+        reason: The reason why it was ended; "" if it reported or exited by itself.
         status: As waitpid returns it; 0 after a report.
         answer: The report's frame, as far as it was received.
         used: CPU time and memory.
@@ -42,15 +42,18 @@ def attend(
 ) -> WorkerEnd:
     """Wait until the worker and everything it started are killed, or permanently stopped.
 
-    Raises EOFError when the engine is gone. A worker that has reported and had no other processes is only stopped, and
-    dies with this process: killing it now would take CPU time from whoever waits for the answer.
+    A worker that has reported and had no other processes is only stopped, and dies with this process: killing it now
+    would take CPU time from the process that waits for the answer.
 
     Args:
         running: The worker.
         channel: The socket of the engine.
         wall_s: The wall-clock limit.
         watch: Measures the tree.
-        patient: Check less often while the job is idle: it may be idle for hours.
+        patient: Whether to check less often while the job is idle, since it may be idle for hours.
+
+    Raises:
+        EOFError: The engine is gone.
     """
     results = running.results
     reason = _wait(running, channel, time.monotonic() + wall_s, watch, patient=patient)
@@ -81,7 +84,7 @@ def rehearse(watch: TreeWatch, limits: worker.Message, worker_pid: int) -> Worke
 
 
 def _wait(running: WorkerProcess, channel: socket.socket, deadline: float, watch: TreeWatch, *, patient: bool) -> str:
-    """Wait until the worker has reported or exited (""), or must be ended for the returned reason."""
+    """Wait until the worker ends or must be ended. Return the reason, or "" when it reported or exited by itself."""
     results = running.results
     exited, woken = os.pidfd_open(running.pid), wake_on_child()
     poller = select.poll()
@@ -123,7 +126,7 @@ def wake_on_child() -> int:
 
 
 def _do_nothing(_number: int, _frame: FrameType | None) -> None:
-    """SIGCHLD only has to write its byte to the wake-up descriptor."""
+    """Handle SIGCHLD, which only has to write a byte to the wake-up descriptor."""
 
 
 def reap_orphans(worker_pid: int) -> None:
@@ -138,7 +141,7 @@ def reap_orphans(worker_pid: int) -> None:
 def _carry_out(order: worker.Message, worker_pid: int, channel: socket.socket) -> str:
     """Carry out an order; return a reason to end the job, or "" for a signal, which goes to the worker's process group.
 
-    A signal is acknowledged once sent, so that a later request to the job is not hit by it.
+    A signal is acknowledged once sent, so that the signal cannot hit a later request to the job.
     """
     if "signal" in order:
         with contextlib.suppress(ProcessLookupError):
@@ -149,7 +152,11 @@ def _carry_out(order: worker.Message, worker_pid: int, channel: socket.socket) -
 
 
 def _order(channel: socket.socket) -> worker.Message:
-    """Read an order of the engine. Raises EOFError at the end of the stream: nobody waits for the job any more."""
+    """Read an order of the engine.
+
+    Raises:
+        EOFError: The stream has ended: nobody waits for the job any more.
+    """
     try:
         head = channel.recv(worker.HEADER.size, socket.MSG_WAITALL)
         length, _ = worker.unpack_head(head)

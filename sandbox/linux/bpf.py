@@ -15,7 +15,7 @@ EPERM, ENOSYS, NO_FAMILY = (_ERRNO | code for code in (errno.EPERM, errno.ENOSYS
 EACCES, ENOTSUP, DONE = (_ERRNO | code for code in (errno.EACCES, errno.ENOTSUP, 0))
 
 _AUDIT_ARCH_X86_64 = 0xC000003E
-_FARTHEST = 255  # the offset of a conditional jump has one byte
+_FARTHEST = 255  # the offset of a conditional jump is one byte long
 _NR, _ARCH, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
 
 Ops = list[bytes]
@@ -34,7 +34,7 @@ def prologue(last: int) -> Ops:
 
 
 def op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
-    """Return one instruction. Jumps give the number of instructions to skip."""
+    """Return one instruction. `if_true` and `if_false` are the numbers of instructions to skip."""
     return struct.pack("<HBBI", code, if_true, if_false, value)
 
 
@@ -74,8 +74,8 @@ def _ranges(rules: dict[int, Ops]) -> list[tuple[int, Ops]]:
 def _search(ranges: list[tuple[int, Ops]]) -> Ops:
     """Find a call's body by binary search.
 
-    This is not for the calls, whose results the kernel caches where it can. To fill its cache, the kernel runs the
-    filter over every number when it is installed, and a linear list would add 0.3 ms to the start of every box.
+    The search speeds up the installation of the filter: the kernel runs it for every call number to fill its cache of
+    results, and a linear list would add 0.3 ms to the start of every box.
     """
     if len(ranges) == 1:
         return ranges[0][1]
@@ -88,34 +88,34 @@ def _search(ranges: list[tuple[int, Ops]]) -> Ops:
 
 
 def refuse_bits(argument: int, bits: int) -> Ops:
-    """EPERM when any of the bits is set."""
+    """Refuse the call with EPERM if any of the bits is set."""
     return [load(argument), op(JSET, bits, 0, 1), answer(EPERM), answer(ALLOW)]
 
 
 def refuse_values(argument: int, values: Iterable[int]) -> Ops:
-    """EPERM when the argument is one of the values."""
+    """Refuse the call with EPERM if the argument is one of the values."""
     listed = list(values)
     tests = [op(JEQ, value, len(listed) - index, 0) for index, value in enumerate(listed)]
     return [load(argument), *tests, answer(ALLOW), answer(EPERM)]
 
 
 def only_zero(argument: int) -> Ops:
-    """EPERM unless the argument is zero."""
+    """Refuse the call with EPERM unless the argument is zero."""
     return [load(argument), op(JEQ, 0, 1, 0), answer(EPERM), answer(ALLOW)]
 
 
 def equal(argument: int, value: int, then: Ops, otherwise: Ops | None = None) -> Ops:
-    """`then` when the argument equals the value; otherwise `otherwise`, or allowed without it."""
+    """Run `then` if the argument equals the value; else run `otherwise`, or allow the call if that is None."""
     return [load(argument), op(JEQ, value, 0, len(then)), *then, *(otherwise or []), answer(ALLOW)]
 
 
 def when_bits(argument: int, bits: int, then: Ops, otherwise: Ops) -> Ops:
-    """`then`, which always returns, when any of the bits is set; otherwise `otherwise`."""
+    """Run `then`, which always returns, if any of the bits is set; else run `otherwise`."""
     return [load(argument), op(JSET, bits, 0, len(then)), *then, *otherwise]
 
 
 def only_values(arguments: Iterable[int], values: Iterable[int]) -> Ops:
-    """EPERM when one of the arguments is not among the values."""
+    """Refuse the call with EPERM if one of the arguments is not among the values."""
     listed = list(values)
     ops: Ops = []
     for argument in arguments:
@@ -125,12 +125,12 @@ def only_values(arguments: Iterable[int], values: Iterable[int]) -> Ops:
 
 
 def one_of(argument: int, values: Iterable[int], then: Ops) -> Ops:
-    """`then` when the argument is one of the values; otherwise EAFNOSUPPORT."""
+    """Run `then` if the argument is one of the values; else refuse the call with EAFNOSUPPORT."""
     return [load(argument), *one_of_loaded(values, then)]
 
 
 def one_of_loaded(values: Iterable[int], then: Ops) -> Ops:
-    """`one_of` for an argument that has already been loaded."""
+    """Do the same as `one_of` for an argument that has already been loaded."""
     listed = list(values)
     tests = [op(JEQ, value, len(listed) - index, 0) for index, value in enumerate(listed)]
     return [*tests, answer(NO_FAMILY), *then]

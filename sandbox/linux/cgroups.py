@@ -18,7 +18,7 @@ _TCP_LIMIT = "memory.kmem.tcp.limit_in_bytes"
 _SLACK_BYTES = 48 << 20
 _TRIES = 5
 _TCP_SHARE = 2  # version 1 counts socket buffers separately: they may use this fraction of the memory limit
-_OUR_PROCESSES = 2  # one that is being forked, and process 1 while it is in the group
+_OUR_PROCESSES = 2  # a process that is being forked, and process 1 while it is in the group
 _START = 19  # field of /proc/<pid>/stat after the closing bracket of the command
 
 
@@ -27,7 +27,7 @@ class Layout:
     """Where groups are created, and the names of their files."""
 
     version: int
-    folders: tuple[str, ...]  # of the controllers; the memory controller's first
+    folders: tuple[str, ...]  # folders of the controllers, the memory controller's first
     sockets_apart: bool = False  # whether socket buffers are counted in a separate file
 
     @property
@@ -68,7 +68,7 @@ def owner(pid: int) -> str:
 
 
 def of_this_process() -> "Groups | None":
-    """Return the groups of this process; None where groups cannot be made, and rlimits and process 1 must do."""
+    """Return the groups of this process; None if groups cannot be created. Then rlimits and process 1 must suffice."""
     layout = find()
     with contextlib.suppress(OSError):
         return Groups(layout, owner(os.getpid())) if layout else None
@@ -79,7 +79,11 @@ class Groups:
     """The groups of one supervisor. Created outside the template's root, and used inside through descriptors."""
 
     def __init__(self, layout: Layout, name: str) -> None:
-        """Create the supervisor's folders. Raises OSError."""
+        """Create the supervisor's folders.
+
+        Raises:
+            OSError: A folder cannot be created.
+        """
         self._layout = layout
         self._parents = [f"{folder}/{_OWN}/{name}" for folder in layout.folders]
         sweep(layout)
@@ -92,7 +96,11 @@ class Groups:
         self._folders = [os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) for parent in self._parents]
 
     def make(self, box: int) -> "Group":
-        """Create the group of a box; its descriptors are for the box's process 1. Raises OSError."""
+        """Create the group of a box; its descriptors are for the box's process 1.
+
+        Raises:
+            OSError: The group cannot be created.
+        """
         name, opened = f"b{box}", []
         try:
             for folder in self._folders:
@@ -122,7 +130,7 @@ class Groups:
 
 @dataclass(frozen=True)
 class Group:
-    """The group of one box, as descriptors: one per folder to join it, then those of `Layout.files`."""
+    """The group of one box, as descriptors: one per folder for joining the group, then those of `Layout.files`."""
 
     descriptors: tuple[int, ...]
     folders: int
@@ -141,12 +149,12 @@ class Group:
             os.close(descriptor)
 
     def stay_out(self) -> None:
-        """Close the descriptors for joining: this process enforces the limits, so the kernel must not kill it."""
+        """Close the descriptors for joining. This process enforces the limits, so the kernel must not kill it."""
         for descriptor in self.descriptors[: self.folders]:
             os.close(descriptor)
 
     def bound(self, limits: dict[str, Any]) -> None:
-        """Set the job's limits, given as `sandbox.contract.Limits` as a dict."""
+        """Set the job's limits. `limits` is a `sandbox.contract.Limits` as a dict."""
         memory, _, processes, _, *sockets = self._files
         for file in sockets:
             os.write(file, str(limits["memory_bytes"] // _TCP_SHARE).encode())

@@ -37,7 +37,7 @@ class _PathBeneath(ctypes.Structure):
 
 
 def abi() -> int:
-    """Return the version this kernel supports; 0 when it has no Landlock."""
+    """Return the version of Landlock's ABI that this kernel supports; 0 if it has no Landlock."""
     try:
         return syscalls.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(_VERSION_FLAG))
     except OSError:
@@ -63,7 +63,11 @@ def ruleset(version: int, writable: Sequence[str]) -> int:
 
 
 def create(version: int, *, fs: int = 0, net: int = 0, scoped: int = 0) -> int:
-    """Return the descriptor of an empty ruleset, which refuses everything it handles. Raises OSError."""
+    """Return the descriptor of an empty ruleset, which refuses everything it handles.
+
+    Raises:
+        OSError: The kernel refuses the ruleset.
+    """
     attr = _Ruleset(fs, net, scoped)
     known = 24 if version >= _ABI_SCOPE else 16 if version >= _ABI_NET else 8  # bytes of the struct this kernel knows
     return syscalls.syscall(_CREATE_RULESET, ctypes.byref(attr), ctypes.c_size_t(known), ctypes.c_uint(0))
@@ -106,6 +110,10 @@ def sockets_only_in(places: Sequence[str], version: int) -> int:
 
 
 def restrict(rules: int) -> None:
-    """Restrict this process and everything it starts. Needs no_new_privs. Raises OSError."""
+    """Restrict this process and everything it starts. Needs no_new_privs.
+
+    Raises:
+        OSError: The kernel refuses the ruleset.
+    """
     syscalls.syscall(_RESTRICT_SELF, ctypes.c_int(rules), ctypes.c_uint(0))
     os.close(rules)

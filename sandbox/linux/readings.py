@@ -41,8 +41,8 @@ class CpuReading(NamedTuple):
     """The CPU time of a process, in seconds.
 
     Attributes:
-        own_s: Its own.
-        children_s: That of the children it has waited for.
+        own_s: CPU time of the process itself.
+        children_s: CPU time of the children it has waited for.
         started: Distinguishes it from a later process with the same pid.
     """
 
@@ -71,7 +71,7 @@ def read(path: str) -> bytes:
 def data_in_use() -> dict[str, int]:
     """Return by language the bytes that RLIMIT_DATA counts before a job does anything.
 
-    They are the template's own, and the reservation of V8.
+    These bytes are the template's own and V8's reservation.
     """
     return {"python": status_bytes("self/status", b"VmData:"), "node": _V8_RESERVES, "bash": _STACKS}
 
@@ -112,7 +112,7 @@ def shared_mappings(pids: Iterable[str]) -> int:
 
 
 def cpu(pid: str) -> CpuReading | None:
-    """Return what a process has used; None when it is gone."""
+    """Return the CPU time that a process has used; None if the process is gone."""
     fields = read(f"{pid}/stat").rpartition(b")")[2].split()
     if not fields:
         return None
@@ -131,9 +131,9 @@ def cpu_clock_s(pid: int) -> float:
 def written_bytes(pid: str) -> int | None:
     """Return the bytes that a process and the children it waited for have written.
 
-    The larger of what they passed to `write` and what was written to disk: the former is the only counter for a file
-    system in memory, the latter for a mapped file. None when the counters cannot be read, as for a process that runs an
-    unreadable program.
+    It is the larger of what they passed to `write` and what was written to disk: the former is the only counter for a
+    file system in memory, the latter for a mapped file. None when the counters cannot be read, as for a process that
+    runs an unreadable program.
     """
     try:
         with open(f"/proc/{pid}/io", "rb", buffering=0) as file:

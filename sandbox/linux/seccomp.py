@@ -116,11 +116,11 @@ DENIED = {
 # Answered with ENOSYS, so that libraries fall back to what they did before these calls existed.
 UNKNOWN = {
     "clone3": 435,  # its flags are behind a pointer, which a filter cannot read
-    "openat2": 437,  # so is the mode of the file it creates
+    "openat2": 437,  # the mode of the file that it creates is also behind a pointer
     "io_uring_setup": 425,
     "io_uring_enter": 426,
     "io_uring_register": 427,
-    "memfd_create": 319,  # pages that count in no process's memory
+    "memfd_create": 319,  # its pages are not counted in the memory of any process
 }
 LAST_REVIEWED = 462  # mseal, Linux 6.10; later calls are unknown here, too
 
@@ -147,7 +147,6 @@ _ONLY_SELF = {
     "sched_setaffinity": (203, 0),
     "sched_setattr": (314, 0),
 }
-# The same, where the first argument may also mean all processes of the user: all boxes have the same user on the host.
 _OWNERS = {  # call: its number, and the arguments that are user or group ids
     "chown": (92, (1, 2)),
     "fchown": (93, (1, 2)),
@@ -161,7 +160,9 @@ _OWNERS = {  # call: its number, and the arguments that are user or group ids
     "setresgid": (119, (0, 1, 2)),
 }
 _UNCHANGED = 0xFFFFFFFF  # -1: leave this id unchanged
-_ONLY_SELF_OR_GROUP = {  # call: its number, and the value of that argument (PRIO_USER, IOPRIO_WHO_USER)
+# Calls that may be made only about the caller itself or its group (0). Their first argument could also select all
+# processes of a user, and all boxes have the same user on the host.
+_ONLY_SELF_OR_GROUP = {  # call: its number, and the value of `which` that means a user (PRIO_USER, IOPRIO_WHO_USER)
     "setpriority": (141, 2),
     "ioprio_set": (251, 3),
 }
@@ -215,10 +216,10 @@ def program(only_user: int | None = None) -> bytes:
         rules[number] = bpf.only_zero(argument)
     for number, user in _ONLY_SELF_OR_GROUP.values():
         rules[number] = bpf.equal(0, user, _REFUSED, bpf.only_zero(1))
-    # ZeroMQ sets the default policy of each of its threads by id, and aborts when refused, so it gets a success without
+    # ZeroMQ sets the default policy of each of its threads by id, and aborts when refused, so the call succeeds without
     # effect.
     another = bpf.equal(1, _SCHED_OTHER, [bpf.answer(bpf.DONE)], _REFUSED)
-    # Of the process itself, or of no process, which the kernel refuses itself.
+    # Allowed for the process itself, and for a negative pid, which the kernel refuses anyway.
     rules[_SCHED_SETSCHEDULER] = bpf.equal(0, 0, _ALLOWED, bpf.when_bits(0, _NEGATIVE, _ALLOWED, another))
     rules[_FCNTL] = bpf.equal(1, _F_SETLEASE, _REFUSED, bpf.equal(1, _F_NOTIFY, _REFUSED))
     rules[_RENAMEAT2] = bpf.refuse_bits(4, _RENAME_WHITEOUT)
@@ -252,7 +253,7 @@ def program_for_a_workspace() -> bytes:
 
 
 def no_sockets(mode: int) -> bpf.Ops:
-    """For a call that creates a file: EPERM for a socket. `mode` is the number of the argument with the file's mode."""
+    """Refuse, with EPERM, a call that would create a socket file. `mode` is the number of its mode argument."""
     checked = [bpf.op(bpf.JEQ, stat.S_IFSOCK, 0, 1), bpf.answer(bpf.EPERM), bpf.answer(bpf.ALLOW)]
     return [bpf.load(mode), bpf.op(bpf.AND, _FILE_TYPE), *checked]
 
@@ -262,6 +263,10 @@ class _Program(ctypes.Structure):
 
 
 def apply(assembled: bytes) -> None:
-    """Install the filter on this process and everything it starts. Needs no_new_privs. Raises OSError."""
+    """Install the filter on this process and everything it starts. Needs no_new_privs.
+
+    Raises:
+        OSError: The kernel refuses the filter.
+    """
     prog = _Program(len(assembled) // 8, assembled)
     syscalls.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.addressof(prog))

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from sandbox.linux import readings
 
-_CERTAINLY = 4  # times the limit gone: then the folder itself is measured, whatever the counters say
+_CERTAINLY = 4  # when this many times the limit is gone, measure the folder itself, whatever the counters say
 _BLOCK = 512  # unit of st_blocks, on every file system
 _CLOCK_STEP_S = 1.0  # a file system's clock may lag
 
@@ -46,7 +46,7 @@ class SharedSpace:
         return self._charged > self._limit or self._holds_more_than_it_may(in_all)
 
     def _written_since(self, pids: Iterable[str]) -> int:
-        """Return the bytes these processes wrote since the last check; all free space if one hides its counters."""
+        """Return the bytes these processes wrote since the last check; all free space if one hides its count."""
         before, self._written = self._written, {}
         since = 0
         for pid in pids:
@@ -61,7 +61,7 @@ class SharedSpace:
     def _holds_more_than_it_may(self, gone: int) -> bool:
         """Whether the files changed since the start exceed the limit.
 
-        A walk may be slow, so it is repeated only when as much more space has gone.
+        A walk may be slow, so it is repeated only when the space gone has grown by another `limit`.
         """
         if gone < self._measure_at:
             return False

@@ -79,7 +79,11 @@ def _check(result: int, what: str) -> int:
 
 
 def syscall(number: int, *arguments: object) -> int:
-    """Make a raw system call. Raises OSError."""
+    """Make a raw system call.
+
+    Raises:
+        OSError: The kernel refuses the call.
+    """
     return _check(int(_libc.syscall(ctypes.c_long(number), *arguments)), f"system call {number}")
 
 

@@ -13,12 +13,12 @@ from sandbox.linux import readings
 from sandbox.linux.cgroups import Group
 from sandbox.linux.shared_space import SharedSpace
 
-_RESTING_S = 0.005  # of CPU time between two checks; a check itself takes a tenth of it
+_RESTING_S = 0.005  # CPU time that may be used between two checks; a check itself takes a tenth of that
 
 
 @dataclass(frozen=True)
 class Used:
-    """What a job has used.
+    """The resources that a job has used.
 
     Attributes:
         cpu_s: CPU time of all processes, in seconds.
@@ -61,7 +61,7 @@ class TreeWatch:
         self._cpu_before = self._group.cpu_s() if self._group else readings.cpu_clock_s(worker)
 
     def used_alone(self, worker: int) -> Used | None:
-        """Return what a live worker has used; None when the box ever had another process or thread."""
+        """Return the resources that a live worker has used; None if the box ever had another process or thread."""
         if (
             readings.read("loadavg").rsplit(None, 1)[-1] != str(worker).encode()
         ):  # the last pid given out in this namespace
@@ -70,7 +70,7 @@ class TreeWatch:
         return Used(max(0.0, cpu - self._cpu_before), readings.status_bytes(f"{worker}/status", b"VmHWM:"))
 
     def used_by_all(self) -> Used:
-        """Return what all processes of the box have used, once they are reaped."""
+        """Return the resources that all processes of the box have used. Call it after they are reaped."""
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         if self._group:
             cpu = self._group.cpu_s() - self._cpu_before
@@ -94,7 +94,7 @@ class TreeWatch:
         return over
 
     def hits(self, used: Used) -> list[str]:
-        """Return the limits reached at any moment, whatever the code did then."""
+        """Return the limits that were reached at some point, even if the code caught the error."""
         self._look_at_disk()
         if self._group and self._group.memory_refused():
             self._hits.add("memory")
@@ -105,16 +105,16 @@ class TreeWatch:
     def peak(self, used: Used) -> int:
         """Return the peak memory in bytes.
 
-        The largest sample, or the largest process when the job was too short to sample.
+        It is the largest sample, or the peak of the largest process when the job was too short to sample.
         """
         return max(self._peak, used.max_rss_bytes - self._max_rss_before, 0)
 
     def _count(self, processes: int) -> str:
-        """Return "processes" when there are more than allowed. Threads are counted, and refused, by the kernel."""
+        """Return "processes" if there are more than allowed. The kernel itself limits the number of threads."""
         return "processes" if processes > self._limits["processes"] else ""
 
     def _weigh(self, pids: list[str]) -> str:
-        """Return "memory" when these processes hold more than allowed."""
+        """Return "memory" if these processes hold more than allowed."""
         limit: int = self._limits["memory_bytes"]
         each = [readings.memory(pid) for pid in pids]
         if sum(memory.threads for memory in each) >= max(self._limits["processes"], self._limits["threads"]):
@@ -132,7 +132,7 @@ class TreeWatch:
         return "memory" if own + shared > limit else ""
 
     def _filled(self, pids: list[str]) -> bool:
-        """Whether the job has used up its disk on the host's file system, which others write to as well."""
+        """Whether the job has used up its disk on the host's file system, to which others write as well."""
         return self._space is not None and self._space.used_up(pids)
 
     def _cpu_now(self, pids: list[str]) -> float:

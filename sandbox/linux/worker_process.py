@@ -1,6 +1,6 @@
 """`WorkerProcess`: the confined process that waits for a job and runs it. Standard library only.
 
-The functions are what it does itself, in each backend.
+The functions are the steps it runs itself, whatever the backend.
 """
 
 import contextlib
@@ -27,14 +27,14 @@ class WorkerProcess:
     results: ResultChannel
 
     def hand_over(self, frame: bytes) -> None:
-        """Send it the job's frame, as received from the engine, and close the descriptor."""
-        with contextlib.suppress(BrokenPipeError):  # it died while waiting: its exit status says how
+        """Send the worker the job's frame, as received from the engine, and close the descriptor."""
+        with contextlib.suppress(BrokenPipeError):  # the worker died while it was waiting; its exit status says how
             worker.write_all(self.job, frame)
         os.close(self.job)
 
 
 def wait_for_job(descriptor: int) -> tuple[worker.Message, bytes]:
-    """In the worker: return the header and the body of its job. Exits when the parent ends without one."""
+    """In the worker: wait for its job, and return its header and body. Exits if the parent ends without sending one."""
     with os.fdopen(descriptor, "rb") as source:
         head = source.read(worker.HEADER.size)
         if not head:
@@ -45,7 +45,7 @@ def wait_for_job(descriptor: int) -> tuple[worker.Message, bytes]:
 
 
 def take_stdin(scratch: int, body: bytes, size: int) -> bytes:
-    """In the worker: make the end of the body readable as descriptor 0; return the rest, the job's files.
+    """In the worker: make the end of the body readable as descriptor 0; return the rest of it, the job's files.
 
     `scratch` is the descriptor of an unnamed file, which is closed.
     """

@@ -26,11 +26,11 @@ _BOX_UIDS = range(0x70000000, 0x7FFF0000)
 
 @dataclass(frozen=True, slots=True)
 class NamespaceConfig(ForkedConfig):
-    """The config of the namespace backend, which adds nothing to that of every forking backend."""
+    """The configuration of the namespace backend. It adds nothing to that of all forking backends."""
 
 
 class NamespaceSandbox(ForkedSandbox):
-    """Runs every job in a fork of a template, in its own namespaces. For one event loop, that of its first job."""
+    """Runs every job in a fork of a template, in its own namespaces. Belongs to the event loop of its first job."""
 
     name = "namespace"
 
@@ -55,21 +55,31 @@ class NamespaceSandbox(ForkedSandbox):
 
     @classmethod
     def configured(cls, settings: SandboxSettings) -> Self:
-        """Create it from the application's settings. Raises ValueError for an invalid entry of `allow_private`."""
+        """Create a sandbox from the settings.
+
+        Raises:
+            ValueError: An entry of `allow_private` is invalid.
+        """
         return cls(NamespaceConfig.of(settings))
 
     def _probe(self) -> Protections:
         return probe.protections(self.name)
 
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
-        """Run one job in a fresh box. Raises Busy, and SandboxError for failures the code is not to blame for."""
-        egress = plan.make(rules.checked(job.egress))
-        asked = request.build(job, self._programs_for(job), egress)
+        """Run one job in a fresh box.
+
+        Raises:
+            Busy: All boxes are in use, and the wait would be too long.
+            SandboxError: The job could not be run, for a reason other than its code.
+        """
+        egress = plan.make(rules.checked(job.egress)) if job.egress else None
+        programs = self._programs_of_environments if job.requirements else self._programs
+        asked = request.build(job, programs, egress)
         # Building an environment may take minutes, so it happens before the job takes a slot.
         with await self._environment(job.requirements) as environment:
             await self._started(job.preload, environment)
             async with self._slots.slot(job.agent):
-                async with self._way_out(egress) as gateway:
+                async with self._way_out(egress) if egress else contextlib.nullcontext() as gateway:
                     way_out = gateway.open if gateway else None
                     outcome = await self._in_a_box(
                         job, environment, asked, lambda box: ForkedJob(box, job, on_output, way_out)
@@ -77,14 +87,18 @@ class NamespaceSandbox(ForkedSandbox):
                 return replace(outcome, connections=gateway.connections) if gateway else outcome
 
     async def run_service(self, job: Job, handle: ServiceHandle) -> Outcome:
-        """Run a job that is a server until it ends, or until this is cancelled, which kills its box.
+        """Run a job that is a server until it ends. Cancelling this kills its box.
 
-        It takes no slot, since it may run for hours: whoever starts such jobs must limit their number. Raises
-        SandboxError, also for a job with egress: its only connection must not be taken for egress.
+        It takes no slot, since it may run for hours: the caller must limit the number of these jobs.
+
+        Raises:
+            SandboxError: The job could not be run, for a reason other than its code, or it has egress. With egress, the
+                sockets of the box would be taken for its inlets.
         """
         if job.egress:
             raise SandboxError("A job that is a server has no egress.", remedy="Leave the destinations out.")
-        asked = request.build(job, self._programs_for(job), inlets=handle.ports)
+        programs = self._programs_of_environments if job.requirements else self._programs
+        asked = request.build(job, programs, inlets=handle.ports)
 
         def begin(box: ForkedBox) -> ForkedJob:
             running = ForkedJob(box, job, None, handle.opened)
@@ -101,11 +115,8 @@ class NamespaceSandbox(ForkedSandbox):
             self._resolver.close()
 
     @contextlib.asynccontextmanager
-    async def _way_out(self, egress: plan.EgressPlan | None) -> AsyncIterator[Gateway | None]:
-        """Yield the gateway that carries the job's connections until the job ends; None for a job without egress."""
-        if egress is None:
-            yield None
-            return
+    async def _way_out(self, egress: plan.EgressPlan) -> AsyncIterator[Gateway]:
+        """Yield the gateway that carries the job's connections until the job ends."""
         gateway = Gateway(egress, self._config.egress, self._resolver, self._on_connection)
         orderly = False
         try:

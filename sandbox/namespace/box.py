@@ -40,11 +40,11 @@ _PSEUDO_TERMINALS = "newinstance,ptmxmode=0666,mode=0620,max=64"  # their number
 
 @dataclass(frozen=True)
 class NamespaceBoxPlan:
-    """What all boxes of a template share.
+    """The parts that all boxes of a template share.
 
     Attributes:
         filters: The assembled seccomp filters.
-        landlock_abi: The version of Landlock; 0 without.
+        landlock_abi: The version of Landlock; 0 if there is none.
     """
 
     filters: confine.NamespaceFilters
@@ -55,7 +55,7 @@ def main(plan: NamespaceBoxPlan, channel: socket.socket, given: tuple[int, int, 
     """Run one job and exit. Never returns.
 
     Args:
-        plan: What all boxes of the template share.
+        plan: The parts that all boxes of the template share.
         channel: The socket of the engine.
         given: The descriptors of stdout and stderr, and one that delivers a byte once the parent has written the id
             maps.
@@ -93,7 +93,7 @@ def main(plan: NamespaceBoxPlan, channel: socket.socket, given: tuple[int, int, 
         ended = attend.attend(running, channel, header["limits"]["wall_s"], watch, patient=carrier is not None)
         channel.sendall(worker.pack(*answer.conclude(header, ended, watch, _changes(header))))
         confine.readable(channel.fileno(), _TAKEN_WAIT_S)  # the engine closes it once it has the answer
-    except EOFError:  # the engine is gone, or does not want a job here
+    except EOFError:  # the engine is gone, or does not need this box
         pass
     except BaseException as problem:  # noqa: BLE001  (must not return into the template's code)
         with contextlib.suppress(OSError):
@@ -104,7 +104,7 @@ def main(plan: NamespaceBoxPlan, channel: socket.socket, given: tuple[int, int, 
 
 
 def _changes(header: worker.Message) -> tuple[layer.Listing, bytes]:
-    """Return what the job changed in its copy of the workspace; nothing without a copy."""
+    """Return the changes that the job made to its copy of the workspace; nothing if it has no copy."""
     return layer.changes() if header["mount"] == "copy" else ([], b"")
 
 
@@ -157,7 +157,7 @@ def _loopback_up() -> None:
 
 
 def _rehearse(watch: TreeWatch, worker_pid: int, group: Group | None) -> None:
-    """Run once the code that handles a job: each page first written after the worker's fork has to be copied."""
+    """Run the code that handles a job once: pages that are first written after the worker's fork have to be copied."""
     limits = {"wall_s": 1.0, "cpu_s": 1e6, "memory_bytes": 1 << 60, "disk_bytes": 1}
     limits |= {"processes": 1 << 20, "threads": 1 << 20}
     if group:
@@ -169,7 +169,7 @@ def _rehearse(watch: TreeWatch, worker_pid: int, group: Group | None) -> None:
 
 
 def _mount(header: worker.Message, tree: int) -> None:
-    """Mount what only the job decides: the size of its disk, and its workspace."""
+    """Mount the parts that depend on the job: a disk of its size, and its workspace."""
     disk = header["limits"]["disk_bytes"]
     if disk != DEFAULT_DISK_BYTES:
         flags = syscalls.MS_REMOUNT | syscalls.MS_NOSUID | syscalls.MS_NODEV

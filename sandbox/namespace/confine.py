@@ -19,7 +19,7 @@ from sandbox.wire import paths
 from sandbox.wire.results import ResultChannel
 
 _RESULT_FD, _JOB_FD, _RULES_FD = 3, 4, 5
-_HIGH = 64  # above every descriptor that is about to get its number
+_HIGH = 64  # above all descriptor numbers assigned below
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class NamespaceFilters:
 
 @dataclass(frozen=True)
 class NamespaceConfinement:
-    """What a worker is confined with.
+    """The means by which a worker is confined.
 
     Attributes:
         filters: Its seccomp filters.
-        landlock_abi: The version of Landlock; 0 without.
+        landlock_abi: The version of Landlock; 0 if there is none.
         rules: The descriptor of a Landlock ruleset; -1 without Landlock.
         group: The control group of the worker and everything it starts.
     """
@@ -48,7 +48,7 @@ class NamespaceConfinement:
 
 
 def start(confinement: NamespaceConfinement, out: int, err: int) -> WorkerProcess:
-    """Fork the worker. Afterwards the given descriptors belong to the child alone."""
+    """Fork the worker. After that, the given descriptors belong to the child alone."""
     job_read, job_write = os.pipe2(os.O_CLOEXEC)
     results = ResultChannel()
     nothing = os.open("/dev/null", os.O_RDONLY)
@@ -68,7 +68,7 @@ def _become(confinement: NamespaceConfinement, given: tuple[int, ...]) -> NoRetu
     try:
         if confinement.group:
             confinement.group.join()
-        syscalls.unshare(syscalls.CLONE_NEWCGROUP)  # only now: the current group becomes the root of the namespace
+        syscalls.unshare(syscalls.CLONE_NEWCGROUP)  # after joining: the current group becomes the namespace's root
         rules = confinement.rules
         high = [fcntl.fcntl(d, fcntl.F_DUPFD, _HIGH) for d in (*given, *([rules] if rules >= 0 else []))]
         for target, source in enumerate(high):
@@ -82,7 +82,7 @@ def _become(confinement: NamespaceConfinement, given: tuple[int, ...]) -> NoRetu
         worker.restore_signals()
         worker.set_fixed_limits()
         seccomp.apply(confinement.filters.always)
-        if not readable(_JOB_FD):  # otherwise somebody already waits
+        if not readable(_JOB_FD):  # otherwise the job has already arrived
             worker.rehearse()
         in_use = data_in_use()
         job, body = wait_for_job(_JOB_FD)
@@ -103,14 +103,14 @@ def _become(confinement: NamespaceConfinement, given: tuple[int, ...]) -> NoRetu
 
 
 def readable(descriptor: int, wait_s: float = 0.0) -> bool:
-    """Whether there is data to read, or the other end is closed."""
+    """Wait until there is data to read or the other end is closed; return whether that happened in time."""
     poller = select.poll()
     poller.register(descriptor, select.POLLIN)
     return bool(poller.poll(wait_s * 1000))
 
 
 def _take_stdin(body: bytes, size: int) -> bytes:
-    """Make the end of the body readable as descriptor 0; return the rest, the job's files."""
+    """Make the end of the body readable as descriptor 0; return the rest of the body, which holds the job's files."""
     if not size:
         return body
     return take_stdin(os.open(paths.TMP, os.O_TMPFILE | os.O_RDWR, 0o600), body, size)

@@ -31,7 +31,11 @@ _READY, _WRITABLE = select.EPOLLIN, select.EPOLLOUT
 
 
 def open_all(ports: list[int], channel: socket.socket) -> "Carrier":
-    """Listen for each port and send the engine the folder; `Carrier.start` begins to forward. Raises OSError."""
+    """Listen for each port and send the engine the folder; `Carrier.start` begins to forward.
+
+    Raises:
+        OSError: A socket cannot be created.
+    """
     folder = f"{rootfs.BOX}/inlets"
     os.mkdir(folder, 0o700)
     quiet = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
@@ -54,7 +58,7 @@ def open_all(ports: list[int], channel: socket.socket) -> "Carrier":
 
 @dataclass(slots=True)
 class _Direction:
-    """One direction of a connection. Nothing more is read until `left`, which has been read, is written."""
+    """One direction of a connection. `left` is what was read and not yet written; nothing more is read before that."""
 
     source: socket.socket
     sink: socket.socket
@@ -74,7 +78,7 @@ class Carrier:
         self._poller = select.epoll()
 
     def start(self) -> None:
-        """Start the thread. Call it after giving up the capabilities, which each thread has of its own."""
+        """Start the thread. Call it after giving up the capabilities, because each thread has its own set."""
         for descriptor in self._listening:
             self._poller.register(descriptor, _READY)
         threading.Thread(target=self._carry, daemon=True).start()
@@ -133,7 +137,8 @@ class Carrier:
     def _pull(self, flow: _Direction) -> None:
         """Read from the source.
 
-        Raises OSError, also at the end of the stream once everything before it has been forwarded.
+        Raises:
+            OSError: The connection is lost, or everything before the end of the stream has been forwarded.
         """
         try:
             data = flow.source.recv(_READ)

@@ -25,7 +25,11 @@ Listing = list[worker.Message]
 
 
 def mount(tree: int) -> None:
-    """Mount the workspace at /work, below a layer that takes all writes. Raises OSError."""
+    """Mount the workspace at /work, below a layer that takes all writes.
+
+    Raises:
+        OSError: A mount fails.
+    """
     for folder in (_BELOW, _LAYER, _SCRATCH):
         os.mkdir(folder, 0o700)
     syscalls.move_mount(tree, _BELOW)

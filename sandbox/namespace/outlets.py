@@ -1,7 +1,7 @@
 """Outlets: the sockets of a box's egress, created by process 1 in the box's network namespace before the job begins.
 
 They are listening sockets on which the engine accepts from outside: a socket belongs to the namespace it was created
-in, whoever holds it.
+in, whichever process holds it.
 
 Every address is local to the box (the `local` route that `ip route add local default dev lo` would set). So an outlet
 can listen at any address, and an attempt to reach any other one is refused at once, instead of having no route, and can
@@ -28,7 +28,7 @@ _LOOPBACK_INDEX = 1  # `lo` is the first device of every network namespace
 _RTM_NEWROUTE, _NLM_F_REQUEST, _NLM_F_ACK, _NLM_F_CREATE = 24, 0x1, 0x4, 0x400
 _RT_TABLE_LOCAL, _RTPROT_BOOT, _RT_SCOPE_HOST, _RTN_LOCAL, _RTA_OIF = 255, 3, 254, 2, 4
 
-# Classic BPF: (code, value, jump if true, jump if false). To drop a packet is a compare and a return.
+# Classic BPF: (code, value, jump if true, jump if false). Dropping a packet takes a compare and a return.
 _LD, _LDB, _LDB_X, _LDX_MSH, _AND, _JEQ, _RET = 0x20, 0x30, 0x50, 0xB1, 0x54, 0x15, 0x06
 _IPV6_HEADER = 0xFFF00000  # SKF_NET_OFF: an IPv6 raw socket gets its packets without the header
 _SYN, _SYN_ACK, _KEEP = 0x02, 0x12, 80
@@ -60,11 +60,14 @@ _THAT_OPEN = ((_AND, _SYN_ACK, 0, 0), (_JEQ, _SYN, 1, 0), _DROP)
 
 
 def open_all(wanted: worker.Message, channel: socket.socket) -> None:
-    """Create the sockets of the job's `egress` and send them to the engine. Raises OSError.
+    """Create the sockets of the job's `egress` and send them to the engine.
 
     Args:
         wanted: `listen`: [[address, port], …]. `hosts`: the text of /etc/hosts.
         channel: The socket of the engine.
+
+    Raises:
+        OSError: A socket or a route cannot be created.
     """
     families = [socket.AF_INET, socket.AF_INET6]
     _all_is_local(socket.AF_INET)

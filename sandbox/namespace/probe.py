@@ -1,4 +1,4 @@
-"""Finds out what this machine enforces, by trying each protection in a process of its own."""
+"""Determines which protections this machine enforces, by trying each one in a process of its own."""
 
 import errno
 import os
@@ -31,7 +31,7 @@ _MINIMUM_KERNEL = (5, 12)
 def protections(backend: str) -> Protections:
     """Return the protections.
 
-    Blocking: starts a short process per kind of namespace if all of them together do not work.
+    Blocking. If not all namespaces can be created together, starts a short process to try each kind.
     """
     return Protections(backend, (*_namespaces(), _kernel(), seccomp_filter(), _landlock(), *_always(), control_group()))
 
@@ -58,7 +58,7 @@ def _namespaces() -> list[Protection]:
 
 
 def _remedy(code: int) -> str:
-    """Return the setting that forbids it on this machine, as far as it can be determined."""
+    """Return how to change the setting that forbids namespaces on this machine, as far as it can be determined."""
     for path, forbids, remedy in (
         (
             "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",

@@ -17,7 +17,7 @@ _LASTS_S = 2.0
 
 
 class Pulse:
-    """Used by one process, which must call `beat` every `wait_ms`. Does nothing without control groups."""
+    """Keeps moves between control groups fast. Its process must call `beat` every `wait_ms`. No-op without groups."""
 
     def __init__(self, layout: Layout | None) -> None:
         self._until = 0.0
@@ -27,7 +27,7 @@ class Pulse:
                 self._own = os.open(_own_group(layout), os.O_WRONLY | os.O_CLOEXEC)
 
     def extend(self) -> None:
-        """Continue for a while: boxes are being made."""
+        """Continue for a while, because boxes are being made."""
         self._until = time.monotonic() + _LASTS_S
 
     @property
@@ -43,7 +43,11 @@ class Pulse:
 
 
 def _own_group(layout: Layout) -> str:
-    """Return the file that moves processes into this process's group. Raises OSError."""
+    """Return the file that moves processes into this process's group.
+
+    Raises:
+        OSError: The group cannot be determined.
+    """
     with open("/proc/self/cgroup", encoding="ascii") as lines:
         for line in lines:
             _, controllers, path = line.rstrip("\n").split(":", 2)

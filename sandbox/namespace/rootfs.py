@@ -18,7 +18,7 @@ BOX = "/box"  # where a box mounts the tmpfs that contains its /tmp, /work and /
 BOX_ID = 1000
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
-# /dev/tty is the controlling terminal of whoever opens it; a box has only its own pseudo-terminals.
+# /dev/tty is the controlling terminal of the process that opens it; a box has only its own pseudo-terminals.
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 PTS = "/dev/pts"  # where a box mounts its own pseudo-terminals
 _NOBODY = 65_534  # the owner shown for files whose owner is not mapped in the user namespace
@@ -63,7 +63,11 @@ class RootPlan:
 
 
 def build(plan: RootPlan) -> None:
-    """Enter a new mount namespace with a minimal root. Raises OSError."""
+    """Enter a new mount namespace with a minimal root.
+
+    Raises:
+        OSError: A mount fails.
+    """
     syscalls.unshare(syscalls.CLONE_NEWNS)
     # Mounts of the host must not propagate here, nor ours to the host.
     syscalls.mount("", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)

@@ -140,7 +140,11 @@ def _serve(control: socket.socket, template: int, box_uid: int, pulse: Pulse) ->
 
 
 def _open_workspace(path: str, *, writable: bool, box_uid: int, id_maps: dict[tuple[int, int], int]) -> int:
-    """Open the folder as a detached mount that shows its owner as the box's user. Raises OSError."""
+    """Open the folder as a detached, ID-mapped mount, in which its owner's files appear as the box user's.
+
+    Raises:
+        OSError: The folder cannot be mounted in this way.
+    """
     if not os.path.isabs(path) or os.path.realpath(path) == "/":
         raise OSError(f"{path} is not a workspace: give the absolute path of a folder below /")
     tree = syscalls.open_tree(path, recursive=False)

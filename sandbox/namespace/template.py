@@ -27,7 +27,7 @@ _NEW = (
 
 @dataclass(frozen=True)
 class NamespaceTemplatePlan:
-    """What a template is made from.
+    """The parts from which a template is created.
 
     Attributes:
         root: The contents of the root of its boxes.
@@ -50,7 +50,11 @@ class NamespaceTemplate(TemplateLoop):
         self._plan = plan
 
     def prepare(self) -> list[str]:
-        """Build the root and import the libraries. Raises OSError when the root cannot be made."""
+        """Build the root and import the libraries.
+
+        Raises:
+            OSError: The root cannot be created.
+        """
         rootfs.build(self._plan.root)
         sys.path[:] = [p for p in sys.path if os.path.exists(p)]
         os.environ.clear()
@@ -62,7 +66,11 @@ class NamespaceTemplate(TemplateLoop):
         return missing
 
     def fork_box(self, box_id: int, given: tuple[int, int, int], group: cgroups.Group | None) -> None:
-        """Clone a process into new namespaces and map its user. Raises OSError."""
+        """Clone a process into new namespaces and map its user.
+
+        Raises:
+            OSError: The process cannot be created.
+        """
         mapped_read, mapped_write = os.pipe2(os.O_CLOEXEC)
         try:
             if os.geteuid() == 0:  # so that a job can open /dev/stdout, which is a pipe, by name

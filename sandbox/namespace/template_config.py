@@ -12,13 +12,13 @@ PROGRAM = Program(
 
 @dataclass(frozen=True, slots=True)
 class NamespaceTemplateConfig:
-    """What a template is started with.
+    """The parameters with which a template is started.
 
     Attributes:
         preload: Modules to import before the first fork.
         packages: Site-packages folders of the host.
         path: The PATH of its boxes.
-        box_uid: The host user id of boxes, when started as root.
+        box_uid: The host user id of boxes, if the template is started as root.
     """
 
     preload: tuple[str, ...]

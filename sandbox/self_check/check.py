@@ -1,4 +1,4 @@
-"""What a check of `sandbox.self_check` consists of."""
+"""`Check`: the type of the checks in `sandbox.self_check`, and the helpers they use."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ class CheckFailed(Exception):
 
 
 class Missing(Exception):
-    """The check cannot be made on this machine, through no fault of the sandbox; the message says why."""
+    """The check cannot be made on this machine, for a reason other than the sandbox. The message states the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A named check. `run` raises CheckFailed, Missing, or what the sandbox raised."""
+    """A named check. `run` raises CheckFailed, Missing, or any exception that the sandbox raised."""
 
     group: str
     name: str
@@ -24,13 +24,21 @@ class Check:
 
 
 def require(holds: bool, seen: object) -> None:
-    """Check a condition. Raises CheckFailed with what was observed instead."""
+    """Check a condition.
+
+    Raises:
+        CheckFailed: The condition is false. The message says what was observed instead.
+    """
     if not holds:
         raise CheckFailed(f"seen: {seen}"[:600])
 
 
 async def run(sandbox: Sandbox, job: Job) -> Outcome:
-    """Run a job. Raises Missing when the machine lacks its language, unless that is Python."""
+    """Run a job.
+
+    Raises:
+        Missing: The job's language is not Python, and this machine does not have it.
+    """
     try:
         return await sandbox.run(job)
     except SandboxError as problem:

@@ -1,4 +1,4 @@
-"""Checks that every limit ends a job with its own reason, and that the end of a job is reported correctly."""
+"""Checks that every limit ends a job with the reason of that limit, and that the end of a job is reported correctly."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +28,7 @@ _WAYS = (
         Limits(memory_bytes=128 * _MB),
     ),
     _Way(
-        End.MEMORY,  # no single process exceeds the limit, but all of them together do
+        End.MEMORY,  # no single process exceeds the limit, but together they do
         Language.PYTHON,
         "import os, time\nos.fork(); os.fork()\nx = b'x' * (60 << 20)\ntime.sleep(30)",
         Limits(memory_bytes=128 * _MB),

@@ -1,4 +1,4 @@
-"""Checks that a cancelled or finished job is gone, with everything it started, and has left nothing on the host."""
+"""Checks that after a job has finished or was cancelled, nothing that it started or created is left on the host."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from sandbox.self_check.check import Check, require
 _DEADLINE_S = 10.0
 _LOOK_EVERY_S = 0.02
 _JOBS = 12
-# Started in the job's process tree, and found from the host by its last argument.
+# The job starts this program; the host recognizes its process by its last argument.
 _DAEMON = """
 import os, sys, time
 if os.fork() == 0:
@@ -32,7 +32,7 @@ _AFTER = ((End.OK, "'over'"), (End.TIMEOUT, "time.sleep(60)"), (End.KILLED, "os.
 
 
 def _marked(mark: str) -> list[str]:
-    """Return the processes of this machine with the mark, including those in boxes."""
+    """Return the processes of this machine that have the mark as an argument, including those in boxes."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -93,7 +93,7 @@ async def _many_at_once_are_all_served(sandbox: Sandbox) -> None:
 
 
 async def _nothing_is_left_on_the_host(sandbox: Sandbox) -> None:
-    """Run enough jobs for a pool to settle, then check that as many more change nothing."""
+    """Run enough jobs for a pool to settle, then check that the same number of further jobs leaves nothing behind."""
     await _some_jobs(sandbox)
     before = dict(_host())
     await _some_jobs(sandbox)

@@ -1,8 +1,8 @@
-"""The contract of a sandbox as a test suite that every backend passes, and that anybody can run on their machine.
+"""The contract of a sandbox as a test suite that every backend passes, and that any user can run.
 
 It runs small named checks of what `sandbox.contract` promises, then every attempt of `sandbox.self_check.attempts`
-except those that exhaust a resource, which have checks of their own here. A box that does not hide the host gets
-nothing that could damage it. Imports only the standard library and this package.
+except those that exhaust a resource, because separate checks cover the limits. In a box that does not hide the host,
+it runs nothing that could damage the host. Imports only the standard library and this package.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ from sandbox.self_check.check import Check, CheckFailed, Missing
 _CHECK_WAIT_S = 60.0
 _FAMILY_WAIT_S = 300.0
 ESCAPES = "escapes"
-# Groups of checks that would exhaust the machine, or leave processes on it, without any isolation.
+# Groups of checks that, without any isolation, would exhaust the machine or leave processes on it.
 DAMAGING = frozenset({"limits", "ends", "leftovers"})
 _FAMILIES = tuple(
     family for family in AttemptFamily if family is not AttemptFamily.EXHAUSTION
-)  # limits have their own checks
+)  # separate checks cover the limits
 _NOTHING_HOLDS = "nothing keeps it from doing damage"
-_SHOWN = 5  # successful attempts that a finding names
+_SHOWN = 5  # a finding names at most this many successful attempts
 
 CHECKS: tuple[Check, ...] = (*values.CHECKS, *programs.CHECKS, *ends.CHECKS, *leftovers.CHECKS)
 
@@ -59,7 +59,7 @@ OnResult = Callable[[Finding], None]
 
 
 async def self_check(sandbox: Sandbox, *, on_result: OnResult | None = None, escapes: bool = True) -> list[Finding]:
-    """Run every check on the sandbox, one after another; no failure hides another.
+    """Run every check on the sandbox, one after another; a failure does not stop the others.
 
     Args:
         sandbox: The sandbox.
@@ -75,7 +75,7 @@ async def self_check(sandbox: Sandbox, *, on_result: OnResult | None = None, esc
 
     with Stage(sandbox.name) as stage:
         attempts = attempts_on(sandbox.name)
-        isolation = await _escapes(sandbox, stage, "isolation", [each for each in attempts if each.wall])
+        isolation = await _escapes(sandbox, stage, "isolation", [each for each in attempts if each.stop_on_success])
         report(isolation)
         for check in CHECKS:
             if isolation.failed and check.group in DAMAGING:
@@ -83,7 +83,7 @@ async def self_check(sandbox: Sandbox, *, on_result: OnResult | None = None, esc
             else:
                 report(await _guarded(check.group, check.name, _CHECK_WAIT_S, check.run(sandbox)))
         for family in _FAMILIES if escapes else ():
-            of_family = [each for each in attempts if each.family is family and not each.wall]
+            of_family = [each for each in attempts if each.family is family and not each.stop_on_success]
             if isolation.failed:
                 report(Finding(ESCAPES, family, Verdict.SKIPPED, _NOTHING_HOLDS))
             else:
@@ -102,7 +102,7 @@ async def _guarded(group: str, name: str, seconds: float, work: Awaitable[None])
     except SandboxError as problem:
         return Finding(group, name, Verdict.FAILS, f"the box failed: {problem}")
     except TimeoutError:
-        return Finding(group, name, Verdict.FAILS, f"not over after {seconds:g} s")
+        return Finding(group, name, Verdict.FAILS, f"still running after {seconds:g} s")
     except Exception as problem:  # noqa: BLE001  (whatever a third-party backend raises is the finding)
         return Finding(group, name, Verdict.FAILS, f"{type(problem).__name__}: {problem}")
     return Finding(group, name, Verdict.HOLDS)

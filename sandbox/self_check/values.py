@@ -114,7 +114,7 @@ def _filled(folder: str, name: str, text: str) -> Path:
 
 
 def _given_away(folder: Path, sandbox: Sandbox) -> int:
-    """Change the owner to a user this backend can work for; return the user id."""
+    """Change the owner of the folder to a user that this backend accepts, and return the user id."""
     owner = workspace_owner(sandbox.name)
     for path in (folder, *folder.iterdir()):
         os.chown(path, owner, -1)

@@ -42,7 +42,7 @@ from sandbox.wire.report import parse_report
 WARNING = "NO SANDBOX: this code runs with your own rights (--unsafe-no-sandbox)."
 _LOG = logging.getLogger("knackbox.sandbox")
 _READ = 1 << 16
-_MOST_ANSWER = worker.MAX_VALUE_BYTES + (1 << 20)  # with an error and the other fields
+_MOST_ANSWER = worker.MAX_VALUE_BYTES + (1 << 20)  # a value, plus room for an error and the other fields
 
 
 class UnsafeSandbox:
@@ -52,11 +52,15 @@ class UnsafeSandbox:
 
     @classmethod
     def configured(cls, _settings: SandboxSettings) -> Self:
-        """Ignore the settings: it keeps nothing, and does not restrict connections."""
+        """Create a sandbox. The settings do not apply: it keeps nothing, and does not restrict connections."""
         return cls()
 
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
-        """Run one job, as any backend does, but without any protection. Raises SandboxError."""
+        """Run one job, as any backend does, but without any protection.
+
+        Raises:
+            SandboxError: The job is not valid, or the process cannot be started.
+        """
         _must_be_possible(job)
         _LOG.warning(WARNING)
         with tempfile.TemporaryDirectory(prefix="knackbox-unsafe-") as folder:
@@ -72,7 +76,11 @@ class UnsafeSandbox:
 
 
 def _must_be_possible(job: Job) -> None:
-    """Refuse destinations, which could not be enforced, and packages, which would be missing. Raises Unsupported."""
+    """Refuse destinations, which could not be enforced, and packages, which would be missing.
+
+    Raises:
+        Unsupported: The job has destinations or requirements.
+    """
     remedy = "Run it in the namespace sandbox: leave --unsafe-no-sandbox out."
     if job.egress:
         raise Unsupported("Without a sandbox the destinations of a job cannot be enforced.", remedy=remedy)
@@ -158,7 +166,7 @@ def _write_frame(descriptor: int, header: dict[str, Any], body: bytes) -> None:
 
 
 def _read_all(descriptor: int) -> bytes:
-    """Read to the end, but keep no more than an answer can have. Reads everything, so that the writer can exit."""
+    """Read to the end, so that the writer can exit, but keep no more than the maximum size of an answer."""
     with os.fdopen(descriptor, "rb") as source:
         answer = source.read(_MOST_ANSWER)
         while source.read(_READ):
@@ -191,7 +199,11 @@ async def _pump(
 
 
 def _report_in(answer: bytes) -> worker.Message:
-    """Return the worker's report, {} without one. Raises SandboxError for more values than a worker would send."""
+    """Return the worker's report, {} without one.
+
+    Raises:
+        SandboxError: The report has more values than a worker would send.
+    """
     if too_many_nodes(answer, 2 * MAX_NODES):  # twice the worker's own limit leaves room for what surrounds the value
         raise SandboxError("The job's answer has too many values to be read.", may_have_started=True)
     return parse_report(answer) or {}

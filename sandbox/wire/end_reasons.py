@@ -1,7 +1,7 @@
-"""Finds out why a job in Node or Bash ended, from its last output.
+"""Determines why a job in Node or Bash ended, from its last output.
 
-Python's exceptions are precise and are told apart in the box. Node and Bash only have an exit code and a message. The
-message is chosen by the code itself, so it is used for nothing but the reason of its own end.
+Python's exceptions are precise and are distinguished in the box. Node and Bash only have an exit code and a message.
+The message is chosen by the code, so only the reason of the job's own end is derived from it.
 """
 
 import re
@@ -26,7 +26,7 @@ _BY_SHELL_CODE = {_SHELL_SIGNALLED + 24: End.CPU, _SHELL_SIGNALLED + 25: End.FIL
 
 
 def settle(job: Job, outcome: Outcome) -> Outcome:
-    """Return the outcome with the end its last output indicates; unchanged when there is nothing to add."""
+    """Return the outcome with the end that its last output indicates, or unchanged if the output indicates none."""
     if outcome.end is not End.ERROR or job.language is Language.PYTHON:
         return outcome
     end = _BY_SHELL_CODE.get(outcome.exit_code or 0)

@@ -7,7 +7,11 @@ from sandbox import worker
 
 
 def receive(channel: socket.socket) -> tuple[bytes, int]:
-    """Return the job's whole frame, and the workspace's mount if one came with it, else -1. Raises EOFError."""
+    """Return the job's whole frame, and the workspace's mount if one came with it, else -1.
+
+    Raises:
+        EOFError: The stream ended before the frame was complete.
+    """
     data, descriptors, _, _ = socket.recv_fds(channel, 1 << 16, 1, socket.MSG_CMSG_CLOEXEC)
     frame = bytearray(data or _nothing())
     while len(frame) < worker.HEADER.size:

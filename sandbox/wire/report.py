@@ -8,7 +8,7 @@ import re
 
 from sandbox import worker
 
-_MAX_DEPTH = 200  # of a nested value; many JSON readers refuse deeper ones
+_MAX_DEPTH = 200  # levels of a nested value; many JSON readers refuse deeper ones
 _ENDS_OF_CODE = ("ok", "error", "memory", "disk", "files", "file_size", "processes")
 _ERROR_LIMITS = {"type": 200, "message": worker.MAX_ERROR_CHARS, "traceback": 2 * worker.MAX_ERROR_CHARS}
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")

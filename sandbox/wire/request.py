@@ -31,7 +31,11 @@ _NODE_HEAP_SHARE = 0.75  # of the memory limit for V8's old space; the rest is f
 def build(
     job: Job, programs: Programs, egress: EgressPlan | None = None, inlets: Sequence[int] = ()
 ) -> tuple[dict[str, Any], bytes]:
-    """Return the header and the body of the job's frame. Raises SandboxError when the job is not valid."""
+    """Return the header and the body of the job's frame.
+
+    Raises:
+        SandboxError: The job is not valid.
+    """
     _must_be_sensible(job)
     folder = f"{TMP}/job" if job.workspace else WORK
     files = dict(job.files)
@@ -47,10 +51,10 @@ def build(
         "folder": folder,
         "files": [[path, len(data)] for path, data in files.items()],
         "stdin": len(job.stdin),
-        "env": _environment({**environment(egress), **job.env}, programs),
+        "env": _environment({**(environment() if egress else {}), **job.env}, programs),
         "argv": list(job.argv),
         "code": job.code,
-        "call": _call(job),
+        "call": _call(job.call) if job.call else None,
         "command": command,
         "limits": asdict(job.limits),
         "mount": job.workspace.writes.value if job.workspace else "",
@@ -63,7 +67,11 @@ def build(
 
 
 def _must_be_sensible(job: Job) -> None:
-    """Check what a caller can get wrong, before anything runs. Raises SandboxError."""
+    """Check what a caller can get wrong, before anything runs.
+
+    Raises:
+        SandboxError: The job is not valid.
+    """
     for limit in fields(job.limits):
         if not getattr(job.limits, limit.name) > 0:
             raise SandboxError(
@@ -101,10 +109,8 @@ def _utf8(text: str) -> bytes:
         raise SandboxError(f"The job has text that UTF-8 cannot hold: {problem}.") from None
 
 
-def _call(job: Job) -> dict[str, Any] | None:
-    if job.call is None:
-        return None
-    return {"path": job.call.path, "function": job.call.function, "arguments": dict(job.call.arguments)}
+def _call(call: Call) -> dict[str, Any]:
+    return {"path": call.path, "function": call.function, "arguments": dict(call.arguments)}
 
 
 def _interpreter(job: Job, programs: Programs) -> list[str]:

@@ -75,7 +75,7 @@ def _sender(ancillary: list[tuple[int, int, bytes]]) -> int:
 
 
 def of_this_process() -> tuple[ResultChannel, int]:
-    """Return a channel on which this process may report, and the descriptor to write to: for rehearsals."""
+    """Return a channel on which this process may report, and the descriptor to write to: used by rehearsals."""
     channel = ResultChannel()
     channel.accept_from(os.getpid())
     return channel, channel.worker_end

@@ -2,7 +2,7 @@
 
 A kernel's client parses what untrusted code sends, and libzmq has no limit of its own: it would assemble one message of
 any length, or with any number of parts, in the engine's memory. So process 1 parses the framing as it forwards the
-data, and cuts the connection. Framing: ZMTP 3.1 (https://rfc.zeromq.org/spec/37/).
+data, and cuts the connection at a message that is too long. Framing: ZMTP 3.1 (https://rfc.zeromq.org/spec/37/).
 """
 
 MAX_MESSAGE_BYTES = 64 << 20

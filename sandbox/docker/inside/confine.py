@@ -25,8 +25,8 @@ from sandbox.wire.results import ResultChannel
 TMP, WORK, SHM = "/tmp", "/work", "/dev/shm"  # noqa: S108  (in the container)
 _WRITABLE = (TMP, WORK, SHM, "/dev/pts", "/dev/null", "/dev/zero", "/dev/full", "/dev/tty")
 _RESULT_FD, _JOB_FD = 3, 4
-_HIGH = 64  # above every descriptor that is about to get its number
-# An empty filter (one `return ALLOW`), where the table of system calls is not for this machine.
+_HIGH = 64  # above all descriptor numbers assigned below
+# An empty filter (one `return ALLOW`), for machines that the table of system calls does not cover.
 _NO_FILTER = struct.pack("<HBBI", 0x06, 0, 0, 0x7FFF0000)
 
 
@@ -42,14 +42,18 @@ class Confined:
     landlock_abi: int
 
     def hand_over(self, frame: bytes) -> None:
-        """Send it the job's frame and close the descriptor."""
+        """Send the worker the job's frame and close the descriptor."""
         with contextlib.suppress(BrokenPipeError):  # it died while waiting: its exit status says how
             worker.write_all(self.job, frame)
         os.close(self.job)
 
 
 def start() -> Confined:
-    """Fork the worker. Raises OSError."""
+    """Fork the worker.
+
+    Raises:
+        OSError: The worker cannot be forked or confined.
+    """
     abi = landlock.abi()
     rules = landlock.ruleset(abi, _WRITABLE) if abi else -1
     filter_ = seccomp.program() if seccomp.supported() else _NO_FILTER
@@ -81,13 +85,13 @@ def _first_to_be_killed() -> Iterator[None]:
     """Make processes forked within the block the kernel's first choice when memory runs out, before process 1."""
     try:
         score = os.open("/proc/self/oom_score_adj", os.O_RDWR)
-    except FileNotFoundError:  # gVisor is a single process of the kernel
+    except FileNotFoundError:  # the host's kernel sees gVisor as a single process
         yield
         return
     before = os.read(score, 16).strip()
     os.write(score, b"1000")
     yield
-    with contextlib.suppress(PermissionError):  # the engine allows no lower score, so all have the same
+    with contextlib.suppress(PermissionError):  # the engine allows no lower score, so all processes have the same
         os.write(score, before)
     os.close(score)
 
@@ -124,14 +128,17 @@ def _become(given: tuple[int, ...], rules: int, filter_: bytes) -> NoReturn:
 
 
 def _set_limits(limits: worker.Message, data_in_use: int) -> None:
-    """Set the rlimits. Raises ValueError when one of the job's could not be set."""
+    """Set the rlimits.
+
+    Raises:
+        ValueError: One of the job's limits could not be set."""
     with contextlib.suppress(ValueError):  # gVisor rejects the limit of message queues, which comes last
         worker.set_fixed_limits()
     worker.set_limits(limits, data_in_use=data_in_use, processes_in_use=1)
 
 
 def _take_stdin(body: bytes, size: int) -> bytes:
-    """Make the end of the body readable as descriptor 0; return the rest, the job's files."""
+    """Make the end of the body readable as descriptor 0; return the rest of the body, which holds the job's files."""
     if not size:
         return body
     return take_stdin(_unnamed_file(), body, size)

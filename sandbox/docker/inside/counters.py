@@ -37,7 +37,7 @@ def refused_forks() -> int:
 
 
 class ContainerWatch(TreeWatch):
-    """A tree whose disk is several tmpfs. Each is as large as the limit; checks enforce their sum."""
+    """Watches a tree whose disk consists of several tmpfs. Each is as large as the limit; checks limit their sum."""
 
     def __init__(self, disks: tuple[str, ...]) -> None:
         super().__init__(disks[0])
@@ -61,7 +61,7 @@ class ContainerWatch(TreeWatch):
         return super().exceeded()
 
     def hits(self, used: Used) -> list[str]:
-        """Return the limits reached at any moment, whatever the code did then."""
+        """Return the limits that were reached at some point, even if the code caught the error."""
         if out_of_memory_kills():
             self._seen.add("memory")
         if refused_forks():

@@ -1,4 +1,7 @@
-"""What a container finds out about itself before it accepts a job. The engine judges by it. Standard library only."""
+"""Collects facts about a container, inside it, before it accepts a job.
+
+The engine judges the container by these facts. Standard library only.
+"""
 
 import contextlib
 import ctypes
@@ -64,7 +67,7 @@ def _interfaces() -> list[str]:
 
 
 def _maps_every_id() -> bool:
-    """Whether user ids inside are the host's own."""
+    """Whether user ids in the container are the same as on the host."""
     with contextlib.suppress(OSError), open("/proc/self/uid_map", encoding="ascii") as source:
         return source.read().split()[:2] == ["0", "0"]
     return False

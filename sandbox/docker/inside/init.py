@@ -2,9 +2,9 @@
 
 It reads frames on descriptor 0 and writes frames on descriptor 1. The worker has neither, and under the host's kernel
 can neither read, trace nor signal this process. gVisor lets it open `/proc/1/fd/1`, so an answer carries a key that
-came with the job, is kept from the worker, and is sent once everything else is dead. When this process exits, the
-kernel kills what is left, and the engine removes the container. It also exits when descriptor 0 ends, because the
-engine is gone. Standard library only.
+came with the job and that the worker never sees, and process 1 sends the answer only once every other process is dead.
+When this process exits, the kernel kills what is left, and the engine removes the container. It also exits at the end
+of descriptor 0, which means that the engine is gone. Standard library only.
 """
 
 import contextlib
@@ -30,12 +30,16 @@ class Orders(Protocol):
     """Descriptor 0, as `sandbox.docker.bundle.BOOT` reads it."""
 
     def read(self, size: int, /) -> bytes:
-        """Return exactly this many bytes. Raises EOFError."""
+        """Return exactly this many bytes.
+
+        Raises:
+            EOFError: The stream ended before that.
+        """
         ...
 
 
 def main(preload: list[str], orders: Orders) -> NoReturn:
-    """Run one job and exit. Never returns. `orders` is what the boot frame has been read from."""
+    """Run one job and exit. Never returns. `orders` is the stream that the boot frame was read from."""
     outbox, key = Outbox(_OUT), None
     try:
         _prepare(preload)
@@ -43,7 +47,7 @@ def main(preload: list[str], orders: Orders) -> NoReturn:
         outbox.put({"ready": facts.gather(running.pid, running.landlock_abi)})
         outbox.drain(_ORDERS, _SEND_WAIT_S)
         header, body = _receive(orders)
-        key = header.pop("key")  # the worker never sees it, and an answer without it does not count
+        key = header.pop("key")  # the worker never sees the key, and an answer without it is rejected
         outbox.put({"taken": True})
         disks = (confine.TMP, confine.SHM) if header["mount"] else (confine.TMP, confine.SHM, confine.WORK)
         limits = header["limits"]
@@ -56,7 +60,7 @@ def main(preload: list[str], orders: Orders) -> NoReturn:
         said, files = answer.conclude(header, ended, watch)
         outbox.put({"answer": said, "key": key}, files)
         outbox.drain(_ORDERS, _SEND_WAIT_S)
-    except EOFError:  # the engine is gone, or does not want a job here
+    except EOFError:  # the engine is gone, or does not need this container
         pass
     except BaseException as problem:  # noqa: BLE001  (any failure is reported to the engine)
         with contextlib.suppress(EOFError):
@@ -67,9 +71,9 @@ def main(preload: list[str], orders: Orders) -> NoReturn:
 
 
 def _prepare(preload: list[str]) -> None:
-    """Do what can be done ahead; the worker is forked with it."""
+    """Prepare what does not depend on the job. The worker is forked afterwards and inherits it."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
-        signal.signal(number, signal.SIG_IGN)  # process 1 gets signals of its own container only if it has a handler
+        signal.signal(number, signal.SIG_IGN)  # without a handler, process 1 gets no signals from its own container
     os.umask(0o077)
     worker.prepare_template()
     for name in preload:
@@ -78,7 +82,11 @@ def _prepare(preload: list[str]) -> None:
 
 
 def _receive(orders: Orders) -> tuple[worker.Message, bytes]:
-    """Return the job's frame. Raises EOFError."""
+    """Return the job's frame.
+
+    Raises:
+        EOFError: The engine is gone, or does not need this container.
+    """
     header_length, body_length = worker.unpack_head(orders.read(worker.HEADER.size))
     header: worker.Message = json.loads(orders.read(header_length))
     return header, orders.read(body_length)

@@ -1,6 +1,6 @@
 """Connects the engine's flows to the job's ports on the loopback. Standard library only.
 
-This is the container's side of `sandbox.docker.inlets`. The job only gets the connections it accepts.
+This is the container's side of `sandbox.docker.inlets`. The job receives only the connections that it accepts.
 """
 
 import errno
@@ -28,7 +28,11 @@ class JobConnections:
         self._due = 0.0
 
     def take(self, frame: Frame) -> None:
-        """Process a frame of the engine about a flow. Raises ProtocolError."""
+        """Process a frame of the engine about a flow.
+
+        Raises:
+            ProtocolError: The engine must not send this frame.
+        """
         if "port" not in frame.header:
             self._flows.take(frame)
             return
@@ -45,7 +49,7 @@ class JobConnections:
         return descriptor in self._trying
 
     def move(self, descriptor: int) -> None:
-        """An attempt to connect has finished."""
+        """Process an attempt to connect that has finished."""
         end, number, port = self._trying.pop(descriptor)
         self._poller.unregister(descriptor)
         if end.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):

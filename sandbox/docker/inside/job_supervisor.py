@@ -24,7 +24,10 @@ _READ = 1 << 16
 
 
 class JobSupervisor:
-    """One job. `orders` ends when the engine is gone. `inlets` are the job's ports the engine connects to."""
+    """Supervises one job.
+
+    `orders` reaches its end when the engine is gone. `inlets` are ports of the job to which the engine connects.
+    """
 
     def __init__(self, running: Confined, orders: int, outbox: Outbox, inlets: list[int]) -> None:
         self._running = running
@@ -42,7 +45,11 @@ class JobSupervisor:
         self._woken = wake_on_child()
 
     def run(self, limits: worker.Message, watch: counters.ContainerWatch) -> WorkerEnd:
-        """Wait until the job and everything it started are killed. Raises EOFError when the engine is gone."""
+        """Wait until the job and everything it started are killed.
+
+        Raises:
+            EOFError: The engine is gone.
+        """
         for descriptor in (self._orders, self._results.fileno(), self._woken):
             self._poller.register(descriptor, select.POLLIN)
         try:
@@ -69,7 +76,7 @@ class JobSupervisor:
         return watch.used_by_all() if alone is None else alone
 
     def _wait(self, limits: worker.Message, watch: counters.ContainerWatch) -> str:
-        """Wait until the job has reported or exited (""), or must be ended for the returned reason."""
+        """Wait until the job ends or must be ended. Return the reason, or "" when it reported or exited by itself."""
         deadline = time.monotonic() + limits["wall_s"]
         pause = _FIRST_LOOK_S
         look_at = time.monotonic() + pause
@@ -106,7 +113,10 @@ class JobSupervisor:
     def _carry_out(self) -> None:
         """Process the engine's messages to a running job: data for its ports, or a signal for its process group.
 
-        A signal is acknowledged once sent, so that a later request to the job is not hit by it. Raises EOFError.
+        A signal is acknowledged once sent, so that the signal cannot hit a later request to the job.
+
+        Raises:
+            EOFError: The engine is gone.
         """
         data = os.read(self._orders, _READ)
         if not data:
@@ -177,7 +187,7 @@ class JobSupervisor:
         os.close(descriptor)
 
     def _reap(self, how: int) -> None:
-        """Reap ended processes: with WNOHANG those there are, otherwise until none is left."""
+        """Reap ended processes: with WNOHANG those that have ended already, otherwise all, waiting for each."""
         while True:
             try:
                 pid, status = os.waitpid(-1, how)

@@ -40,7 +40,11 @@ class Outbox:
         self.flush()
 
     def flush(self) -> None:
-        """Write what the pipe accepts. Raises EOFError when nobody will ever read it."""
+        """Write what the pipe accepts.
+
+        Raises:
+            EOFError: The engine has closed the other end.
+        """
         while self._parts:
             part = self._parts.popleft()
             try:
@@ -55,9 +59,10 @@ class Outbox:
                 self._parts.appendleft(part[written:])
 
     def drain(self, orders: int, seconds: float) -> None:
-        """Write everything. Raises EOFError when the engine goes away (`orders` ends) or does not read it in time.
+        """Write everything that is queued. Orders that arrive meanwhile are too late and are dropped.
 
-        Orders that arrive meanwhile are too late and are dropped.
+        Raises:
+            EOFError: The engine is gone (`orders` has ended), or did not read everything within `seconds`.
         """
         poller = select.poll()
         poller.register(self.descriptor, select.POLLOUT)

@@ -1,7 +1,7 @@
 """The description of an attempt to escape from a box, or to harm other boxes. Data only.
 
-An attempt reports its own success by calling `worked()`, or is seen to have succeeded: the host's secret is in its
-output, or something on the host has changed. `sandbox.self_check.attempts.trial` judges it.
+An attempt has succeeded if its code calls `worked()`, if the host's secret is in its output, or if something on the
+host has changed. `sandbox.self_check.attempts.trial` judges it.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ NAMESPACE = frozenset({"namespace"})
 # and /proc.
 FILTERED = frozenset({"namespace", "docker"})
 MB = 1 << 20
-# Small, so that an attempt to exhaust them is soon over; Node alone needs a dozen threads.
+# Small limits, so that an attempt to exhaust them is soon over. Node alone needs a dozen threads.
 LIMITS = Limits(
     wall_s=10,
     cpu_s=5,
@@ -26,16 +26,16 @@ LIMITS = Limits(
     output_bytes=4 * MB,
 )
 
-# Printed by code that got what it wanted. Not part of any job's text as a whole, so that echoing the code does not
-# print it.
+# Printed by code whose attempt succeeded. No job's source contains the whole string, so that printing the source does
+# not print it.
 WORKED = "escape-worked"
-# The same, for what a job writes where it may write anything: it counts in the outcome's fields, not in its streams.
+# The same for forged answers. It only counts in other fields of the outcome than the streams, to which a job may write
+# anything.
 FORGED = "answer-forged"
-# Printed by code that keeps what it got and waits, so that the host can be checked meanwhile.
+# Printed by code that holds a resource and waits, so that the host can be checked meanwhile.
 HOLDING = "holding-it-now"
 
-# Printed last by an attempt in Bash or Node, which has no exception to distinguish a refusal from a bug in its own
-# text.
+# Printed last by an attempt in Bash or Node, where no exception distinguishes a refusal from a bug in the attempt.
 TRIED = "tried-to-its-end"
 
 # Prepended to the code of a Python attempt. `reach` is for calls that fail in any case: an error that is neither a
@@ -117,19 +117,19 @@ class Attempt:
     """One thing to try from inside a box.
 
     Attributes:
-        code: Of the job. ``@NAME@`` is replaced by something on the host, see
-            `sandbox.self_check.attempts.stage.Stage.names`.
-        why: Why it fails, in a line.
+        code: The code of the job. ``@NAME@`` is replaced by the value of that name in
+            `sandbox.self_check.attempts.stage.Stage.names`, such as a path on the host.
+        why: The reason why it should fail, in one line.
         ends: How the job may end after a failed attempt.
         raises: Exceptions other than OSError that mean "refused"; "*" for any.
-        only: Names of the backends it is for; empty for all.
-        machine: The architecture of its system call numbers or instructions; "" for any.
-        workspace: How the box may write to the stage's workspace; None without one.
-        beside: Whether another box, with its own secret, runs meanwhile and must not be disturbed.
+        only: Names of the backends it is meant for; empty for all.
+        machine: The architecture that its system call numbers or instructions belong to; "" for any.
+        workspace: How the box may write to the stage's workspace; None if the box gets no workspace.
+        beside: Whether another box, with a secret, runs at the same time and must not be disturbed.
         then: Python code for a second, fresh box; its output is judged.
         harmless: Whether it does no damage even if it succeeds.
-        wall: Whether nothing else may be tried after it has succeeded, because the box hides nothing of the host. Such
-            attempts are harmless.
+        stop_on_success: Whether nothing else may be tried once it has succeeded, because the box hides nothing of the
+            host. Such attempts are harmless.
     """
 
     family: AttemptFamily
@@ -146,12 +146,12 @@ class Attempt:
     beside: bool = False
     then: str = ""
     harmless: bool = False
-    wall: bool = False
+    stop_on_success: bool = False
 
     @property
     def name(self) -> str:
         return f"{self.family}: {self.attempt}"
 
     def applies(self, backend: str, machine: str) -> bool:
-        """Whether it can be tried on this backend and architecture."""
+        """Whether the attempt can be made on this backend and architecture."""
         return (not self.only or backend in self.only) and self.machine in ("", machine)

@@ -1,4 +1,4 @@
-"""Attempts with descriptors that were open before the job started."""
+"""Attempts to escape through inherited file descriptors, or to misuse them."""
 
 from sandbox.contract import Language
 from sandbox.self_check.attempts.attempt import FILTERED, Attempt, AttemptFamily
@@ -22,7 +22,7 @@ for path in ('/run/docker.sock', '\\0knackbox', '/tmp/x'):
 refused(channel.listen)
 refused(lambda: os.open('/proc/self/fd/3', os.O_RDWR))
 refused(lambda: call(438, os.pidfd_open(1), 1, 0))
-""", "it is connected to process 1, for good", False),
+""", "it is connected to process 1, and stays so", False),
     ("use a folder it inherited to leave the root", """
 import stat
 for n in range(256):
@@ -51,7 +51,7 @@ for n in os.listdir('/proc/self/fd'):
      "the pipe is the box's own: it holds what this job wrote", True),
     ("write to its standard input's source", """
 refused(lambda: os.write(0, b'x'))
-""", "standard input is open for reading alone", False),
+""", "standard input is open for reading only", False),
     ("find the engine's end of a pipe through /proc", """
 own = {os.readlink(f'/proc/self/fd/{n}') for n in (1, 2)}
 for path in glob.glob('/proc/[0-9]*/fd/*'):
@@ -69,7 +69,7 @@ if os.fork() == 0:
 channel = socket.socket(fileno=os.dup(3))
 for _ in range(3000):
     try: socket.send_fds(channel, [b'x'], [0, 1, 2])
-    except OSError: time.sleep(0.001)  # too many on their way
+    except OSError: time.sleep(0.001)  # too many descriptors in flight
 os._exit(0)
 """, "process 1 leaves no room for descriptors in what it reads, and the kernel closes them", False),
     ("get a descriptor of a program it starts",
@@ -86,7 +86,7 @@ ATTEMPTS = tuple(
         code,
         why,
         harmless=looks,
-        # A container's engine may give its worker a socket; there, what counts is where it leads.
+        # A container's engine may give the worker a socket. Then it only matters what the socket is connected to.
         only=frozenset() if looks else FILTERED,
     )
     for attempt, code, why, looks in _ROWS

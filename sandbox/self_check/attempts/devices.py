@@ -1,11 +1,11 @@
-"""Attempts on devices, both the machine's and the box's."""
+"""Attempts to misuse devices of the machine or of the box."""
 
 from dataclasses import replace
 
 from sandbox.contract import Language
 from sandbox.self_check.attempts.attempt import LIMITS, NAMESPACE, Attempt, AttemptFamily
 
-_ABSENT = "the box's /dev holds null, zero, full, random, urandom, tty and its own pseudo-terminals, and no more"
+_ABSENT = "the box's /dev holds null, zero, full, random, urandom, tty and its own pseudo-terminals, and nothing else"
 _NO_NODES = "making a device needs CAP_MKNOD over the machine, and the box's file systems are mounted nodev"
 
 _ROWS = (

@@ -3,7 +3,7 @@
 from sandbox.contract import Language
 from sandbox.self_check.attempts.attempt import Attempt, AttemptFamily
 
-_MADE = "the environment is made for the job, from nothing"
+_MADE = "the environment is created from scratch for the job"
 _ETC = "the box's /etc is made for it, and knows root and the box's user"
 
 _ROWS = (

@@ -4,10 +4,10 @@ from sandbox.contract import End, Language, Limits
 from sandbox.self_check.attempts.attempt import LIMITS, MB, Attempt, AttemptFamily
 
 PYTHON, NODE, BASH = Language.PYTHON, Language.NODE, Language.BASH
-_WHOLE = "the CPU time of the whole tree is counted, of ended processes, too"
+_WHOLE = "the CPU time of the whole tree is counted, including ended processes"
 _CLOCK = "the wall clock is kept outside the job"
-_DISK = "all the box may write is one tmpfs with a size and a number of inodes"
-_OUTPUT = "output is counted as it comes, and past its limit the job ends"
+_DISK = "the box can only write to one tmpfs, whose size and inodes are limited"
+_OUTPUT = "output is counted as it arrives, and the job ends when it exceeds its limit"
 _PROCESSES = "RLIMIT_NPROC counts in the box's own user namespace"
 _FILES = "RLIMIT_NOFILE"
 _SIZE = "RLIMIT_FSIZE"

@@ -1,9 +1,9 @@
-"""Attempts with files: links, races, special files, reopened descriptors, and mounts."""
+"""Attempts to reach or change files of the host by links, races, special files, reopened descriptors, and mounts."""
 
 from sandbox.contract import Language
 from sandbox.self_check.attempts.attempt import FILTERED, NAMESPACE, Attempt, AttemptFamily
 
-_NOT_THERE = "the host's folders are not in the box's root, whatever name leads to them"
+_NOT_THERE = "the host's folders are not in the box's root, under any name"
 _READ_ONLY = "the root and everything shown in it are mounted read-only, and Landlock refuses writing once more"
 _OTHER_MOUNT = "a hard link cannot cross mounts"
 
@@ -104,11 +104,11 @@ open('x', 'w').close(); f = os.open('x', os.O_RDONLY)
 fcntl.ioctl(f, 0x40086602, struct.pack('l', 0x10))
 worked()
 """, "it needs CAP_LINUX_IMMUTABLE"),
-    ("have a place it may write where set-id bits count", """
+    ("find a writable place where setuid and setgid bits take effect", """
 for path in ('/tmp', '/work', '/dev/shm', '/proc'):
     if not os.statvfs(path).f_flag & os.ST_NOSUID: worked(path)
 """, "every place the box may write is nosuid"),
-    ("have a place it may write where devices count", """
+    ("find a writable place where device nodes work", """
 for path in ('/tmp', '/work', '/dev/shm'):
     if not os.statvfs(path).f_flag & 4: worked(path)
 """, "every place the box may write is nodev"),
@@ -151,8 +151,8 @@ if os.path.exists('/etc/planted-@MARK@'): worked()
 _OWN_MOUNTS = frozenset(
     {
         "find the host's root by its inode",
-        "have a place it may write where set-id bits count",
-        "have a place it may write where devices count",
+        "find a writable place where setuid and setgid bits take effect",
+        "find a writable place where device nodes work",
     }
 )
 
@@ -170,7 +170,7 @@ ATTEMPTS = (
             code,
             why,
             harmless=True,
-            wall=attempt == _PUBLIC,
+            stop_on_success=attempt == _PUBLIC,
             only=_backends(attempt),
         )
         for attempt, code, why in _LOOKS
@@ -181,11 +181,11 @@ ATTEMPTS = (
     ),
     Attempt(
         AttemptFamily.FILES,
-        "run a program from where set-id bits count",
+        "run a program in a place where setuid and setgid bits take effect",
         Language.PYTHON,
         "for path in ('/', '/usr'):\n    if not os.statvfs(path).f_flag & os.ST_NOSUID: worked(path)",
         "every mount of the box is nosuid",
-        only=NAMESPACE,  # the root of an image is not; there no_new_privs alone makes the bits ineffective
+        only=NAMESPACE,  # an image's root is not nosuid; no_new_privs makes the bits ineffective there
     ),
     Attempt(
         AttemptFamily.FILES,

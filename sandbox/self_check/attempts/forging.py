@@ -1,11 +1,11 @@
-"""Attempts to forge what comes back: the answer, the end, the usage, the files."""
+"""Attempts to forge what the engine receives: the answer, the reason why the job ended, its usage, and its files."""
 
 from dataclasses import replace
 
 from sandbox.contract import End, Language, Limits
 from sandbox.self_check.attempts.attempt import FILTERED, LIMITS, Attempt, AttemptFamily
 
-_KNOWN = "of a worker's answer only known fields of known types are taken over"
+_KNOWN = "only known fields of known types are taken from a worker's answer"
 _KERNEL = "usage is read from the kernel, never from the job"
 _APART = "a value travels on a descriptor of its own; the streams are only bytes"
 
@@ -140,14 +140,14 @@ ATTEMPTS = (
         "answer from the child of a raw fork",
         Language.PYTHON,
         _SEND + _INHERITED,
-        "the kernel names the sender, and only the worker's word counts",
+        "Linux identifies the sender of a message, and only the worker's messages are accepted",
     ),
     Attempt(
         AttemptFamily.FORGING,
         "have another program answer",
         Language.PYTHON,
         _SEND + _HANDED_ON,
-        "the kernel names the sender, and only the worker's word counts",
+        "Linux identifies the sender of a message, and only the worker's messages are accepted",
     ),
     Attempt(
         AttemptFamily.FORGING,
@@ -171,7 +171,7 @@ ATTEMPTS = (
         "fail with an exception that fails to be shown",
         Language.PYTHON,
         _SEND + _HANDLER,
-        "what cannot be shown is said to be so",
+        "an exception that cannot be shown is reported as such",
         raises=("Loud", "KeyboardInterrupt"),
     ),
     Attempt(
@@ -206,7 +206,7 @@ ATTEMPTS = (
         Language.NODE,
         _NODE,
         "a program has no descriptor for an answer",
-        raises=("*",),  # it also writes to Node's own pipes
+        raises=("*",),  # it also writes to the pipes that Node uses internally
     ),
     Attempt(
         AttemptFamily.FORGING, "answer from Bash", Language.BASH, _BASH, "a program has no descriptor for an answer"

@@ -4,9 +4,9 @@ from sandbox.contract import Language
 from sandbox.self_check.attempts.attempt import FILTERED, Attempt, AttemptFamily
 
 _BOUNDING = "have a capability in its bounding set"
-_NO_SETUID = "without CAP_SETUID and CAP_SETGID nobody changes into an id that is not already his"
-_BOUNDED = "the bounding set is empty and the permitted set, too: there is nothing to take from"
-_NO_NEW_PRIVS = "no_new_privs is on for good"
+_NO_SETUID = "without CAP_SETUID and CAP_SETGID a process can only change to ids it already has"
+_BOUNDED = "the bounding set and the permitted set are both empty"
+_NO_NEW_PRIVS = "no_new_privs is set and cannot be cleared"
 _CAPS = """
 fields = dict(line.split(":\\t") for line in open("/proc/self/status").read().splitlines() if line.startswith("Cap"))
 """
@@ -86,7 +86,7 @@ ATTEMPTS = tuple(
         Language.PYTHON,
         code,
         why,
-        only=FILTERED if attempt == _BOUNDING else frozenset(),  # without namespaces only root can empty it
+        only=FILTERED if attempt == _BOUNDING else frozenset(),  # without namespaces, only root can empty the set
     )
     for attempt, code, why in _ROWS
 )

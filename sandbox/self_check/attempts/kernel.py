@@ -1,4 +1,4 @@
-"""Attempts with system calls: those that create namespaces and mounts, access other processes, or were used in escapes.
+"""Attempts to make system calls that create namespaces or mounts, access other processes, or were used in escapes.
 
 Numbers: the kernel's ``arch/x86/entry/syscalls/syscall_64.tbl``.
 """
@@ -9,9 +9,9 @@ from sandbox.self_check.attempts.attempt import FILTERED, Attempt, AttemptFamily
 _NO_CAPABILITY = "the box has no capability, and seccomp refuses the call before the kernel looks"
 _NO_NAMESPACES = "seccomp refuses every flag that makes a namespace: within a new one all capabilities would be back"
 _NO_HANDLES = "a handle goes around paths; seccomp refuses the call"
-_NO_SURFACE = "seccomp refuses the call: nothing a job needs, and a history of privilege escalations"
+_NO_SURFACE = "seccomp refuses the call: no job needs it, and it has a history of privilege escalations"
 _UNSEEN_MEMORY = "seccomp refuses the call: its memory would count in no process of the box"
-_NO_OTHERS = "seccomp refuses the call: the memory and descriptors of others are nobody's business"
+_NO_OTHERS = "seccomp refuses the call, which accesses the memory or descriptors of other processes"
 
 # (what is attempted, number, arguments as Python, why it fails)
 _EVERYWHERE = (
@@ -53,7 +53,7 @@ _EVERYWHERE = (
     ("load a kernel module from a file", 313, "0, b'', 0", _NO_CAPABILITY),
     ("unload a kernel module", 176, "b'knackbox_absent', 2048", _NO_CAPABILITY),
     ("load another kernel", 246, "0, 0, 0, 0", _NO_CAPABILITY),
-    ("restart the machine", 169, "1, 2, 3, 0", _NO_CAPABILITY),  # with magic numbers no kernel accepts
+    ("restart the machine", 169, "1, 2, 3, 0", _NO_CAPABILITY),  # with magic numbers that no kernel accepts
     ("swap to a file of its own", 167, "b'/tmp/absent', 0", _NO_CAPABILITY),
     ("account for processes in a file", 163, "b'/tmp/absent'", _NO_CAPABILITY),
     ("set a quota", 179, "0x800008, b'/dev/absent', 0, 0", _NO_CAPABILITY),
@@ -93,9 +93,9 @@ _OWN_FILTER = (
     ("read how the clock is steered", 159, "ctypes.create_string_buffer(256)", _NO_SURFACE),
     ("turn off its own address randomisation", 135, "0x0040000", _NO_SURFACE),
     ("set attributes of a security module", 460, "100, 0, 0, 0", _NO_SURFACE),
-    ("make a call of the x32 interface", 0x40000000 + 39, "", "seccomp answers no number of that interface"),
+    ("make a call of the x32 interface", 0x40000000 + 39, "", "seccomp refuses every number of that interface"),
     ("make a call that came after the table was reviewed", 463, "-100, b'/', 0, b'user.x', 0, 0",
-     "seccomp answers no number past the last one it was reviewed for"),
+     "seccomp refuses every number above the last one that was reviewed"),
 )  # fmt: skip
 
 _INT_80 = """
@@ -105,7 +105,7 @@ address = ctypes.addressof(ctypes.c_char.from_buffer(page))
 if ctypes.CFUNCTYPE(ctypes.c_int)(address)() > 0:
     worked()
 """
-# A filter with a single instruction that allows everything, then a call that ours refuses.
+# Install a filter with a single instruction that allows everything, then make a call that the box's filter refuses.
 _FILTER_OF_ITS_OWN = """
 class Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_char_p)]
@@ -163,7 +163,7 @@ ATTEMPTS = (
         "put a filter of its own over ours that allows everything",
         Language.PYTHON,
         _FILTER_OF_ITS_OWN,
-        "of all filters the strictest answer counts",
+        "the strictest answer of all filters counts",
         machine="x86_64",
     ),
     Attempt(

@@ -1,4 +1,4 @@
-"""Attempts to hold more memory than allowed, openly or where no process is charged for it, or use up per-user limits."""
+"""Attempts to hold more memory than allowed, also where no process is charged for it, or to use up a user's limits."""
 
 from sandbox.contract import End, Language, Limits
 from sandbox.self_check.attempts.attempt import FILTERED, MB, Attempt, AttemptFamily
@@ -11,7 +11,7 @@ _SMALL = Limits(wall_s=10, cpu_s=8, memory_bytes=64 * MB, processes=32, open_fil
 _NODE_SMALL = Limits(wall_s=20, cpu_s=15, memory_bytes=128 * MB)
 
 _MEMORY_ENDS = (End.MEMORY,)
-# Refused, or ended by the limit: both are fine, as long as no more than allowed is held.
+# The attempt may be refused or ended by the limit, as long as it never holds more memory than allowed.
 _REFUSED_OR = (End.MEMORY, End.ERROR, End.OK, End.PROCESSES, End.FILES, End.DISK, End.FILE_SIZE, End.TIMEOUT)
 
 # `stash` counts what is held, and reports success when it exceeds memory, disk and the backend's overhead for longer
@@ -191,14 +191,14 @@ for _ in range(4):
         time.sleep(20)
 time.sleep(0.3)
 hold()
-""", "the box may have few of them: they are charged to whoever started the engine, too"),
+""", "the box may have only a few, since they also count for the user who started the engine"),
     ("use up the watches of files on the host", """
 paths = [os.path.join(folder, name).encode() for folder, _, names in os.walk('/usr') for name in names]
 for _ in range(1 + 500_000 // len(paths)):
     f = libc.inotify_init1(0)
     if f < 0 or any(libc.inotify_add_watch(f, path, 2) < 0 and ctypes.get_errno() == errno.ENOSPC for path in paths): break
 hold()
-""", "the box may have few of them: they are charged to whoever started the engine, too"),
+""", "the box may have only a few, since they also count for the user who started the engine"),
 )  # fmt: skip
 
 

@@ -1,12 +1,12 @@
-"""Attempts on another box that runs at the same time: its secrets, its sockets, its processes, its resources."""
+"""Attempts to harm another box that runs at the same time: to reach its secrets, sockets, processes or resources."""
 
 from dataclasses import replace
 
 from sandbox.contract import End, Language
 from sandbox.self_check.attempts.attempt import FILTERED, LIMITS, Attempt, AttemptFamily
 
-# The other box: it keeps a secret in every place a job may have one, listens everywhere, and ticks. It prints "touched"
-# when anybody connects, or a signal arrives.
+# The other box keeps a secret in every place where a job may have one, listens on TCP and Unix sockets, and regularly
+# prints "tick". It prints "touched" when anybody connects or a signal arrives.
 NEIGHBOUR = """
 import os, selectors, signal, socket, sys, time
 secret = os.environ['SECRET']
@@ -32,7 +32,7 @@ _OWN_PIDS = "every box has a pid namespace"
 _OWN_FILES = "every box has a tmpfs of its own"
 _OWN_NET = "every box has a network namespace"
 _BRIEF = replace(LIMITS, cpu_s=1)
-_OWN_SHARE = "what a box uses up is its own share"
+_OWN_SHARE = "a box can only use up its own share"
 
 _ROWS = (
     ("read a neighbour's environment", """
@@ -93,7 +93,7 @@ for who in (os.PRIO_USER, os.PRIO_PGRP):
     try: os.setpriority(who, 0, 19)
     except OSError: pass
 if os.path.exists('/proc/47111'): worked()
-""", "it reaches processes of its own pid namespace alone"),
+""", "it reaches only processes of its own pid namespace"),
     ("share a queue or memory with a neighbour", """
 for number in (29, 64, 68):
     try: call(number, 4711, 1, 0o1666)

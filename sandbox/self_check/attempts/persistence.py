@@ -3,12 +3,12 @@
 from sandbox.contract import Language
 from sandbox.self_check.attempts.attempt import FILTERED, Attempt, AttemptFamily
 
-_ENDS = "all a box may write is a tmpfs of its own, which ends with it"
+_ENDS = "a box can only write to its own tmpfs, which ends with it"
 _FRESH = "every box is forked afresh from a template that never runs a job"
 _GONE = "everything in a box is killed with it"
-_OWN = "the namespace it lives in ends with the box"
+_OWN = "its namespace ends with the box"
 
-# (what, code of the first job, code of the second, why)
+# (what is attempted, code of the first job, code of the second job, why it fails)
 _ROWS = (
     ("leave a file in /tmp", "open('/tmp/left-x', 'w').close()", "if os.path.exists('/tmp/left-x'): worked()", _ENDS),
     ("leave a file in its folder", "open('left-x', 'w').close()", "if os.path.exists('left-x'): worked()", _ENDS),

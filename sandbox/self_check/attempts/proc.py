@@ -1,16 +1,16 @@
-"""Attempts through /proc, /sys and the control groups."""
+"""Attempts to escape or to learn about the host through /proc, /sys and the control groups."""
 
 from sandbox.contract import Language
 from sandbox.self_check.attempts.attempt import FILTERED, Attempt, AttemptFamily
 
 _OWN_PIDS = "proc shows the box's own pid namespace"
-_NOT_DUMPABLE = "process 1 may not be inspected, and has nothing of the host: it lives in the same minimal root"
+_NOT_DUMPABLE = "process 1 may not be inspected, and has nothing of the host: it has the same minimal root"
 _READ_ONLY = "proc is mounted read-only in the box"
 _NO_SYS = "there is no /sys in the box, or all but the control groups is masked"
 
 _BYSTANDER = "see a process of the host"
 
-# Searches only for the secret, and reports nothing else of other processes.
+# Searches other processes only for the secret, and reports nothing else about them.
 _EVERY = """
 begins = '@BEGINS@'[::-1].encode()
 for path in glob.glob('/proc/[0-9]*/{name}'):
@@ -19,7 +19,7 @@ for path in glob.glob('/proc/[0-9]*/{name}'):
     except OSError: pass
 """
 
-# harmless: they only read
+# harmless, because these attempts only read
 _LOOKS = (
     ("read the environment of every process", _EVERY.format(name="environ"), _OWN_PIDS),
     ("read the command line of every process", _EVERY.format(name="cmdline"), _OWN_PIDS),
@@ -85,7 +85,7 @@ for name in ('tcp', 'udp', 'unix'):
     text = open('/proc/net/' + name).read()
     if '@ABSTRACT@' in text or ':%04X ' % @TCP_PORT@ in text: worked(name)
 """, "the box has a network namespace"),
-    ("see keys of the host", "if '@MARK@' in open('/proc/keys').read(): worked()", "it holds none, and may join none"),
+    ("see keys of the host", "if '@MARK@' in open('/proc/keys').read(): worked()", "the box holds no keys of the host, and may not join its keyrings"),
 )  # fmt: skip
 
 _CHANGES = (
@@ -106,7 +106,7 @@ _WRITES = (
     ("have the host run a program at the next crash", "/proc/sys/kernel/core_pattern", "|/tmp/x"),
     ("have the host run a program for a missing module", "/proc/sys/kernel/modprobe", _PROGRAM),
     ("have the host run a program when it is woken", "/proc/sys/kernel/hotplug", _PROGRAM),
-    ("press a magic key", "/proc/sysrq-trigger", "?"),  # "?" only prints help, should it ever work
+    ("press a magic key", "/proc/sysrq-trigger", "?"),  # if this write ever succeeds, "?" only prints help
     ("register a format of programs", "/proc/sys/fs/binfmt_misc/register", ":x:M::x::/tmp/x:"),
     ("turn address randomisation off", "/proc/sys/kernel/randomize_va_space", "2"),
     ("choose the next process id", "/proc/sys/kernel/ns_last_pid", "40"),
@@ -123,7 +123,15 @@ _WRITE = "f = os.open('{path}', os.O_WRONLY)\nos.write(f, b'{text}')\nworked()"
 
 ATTEMPTS = (
     *(
-        Attempt(AttemptFamily.PROC, attempt, Language.PYTHON, code, why, harmless=True, wall=attempt == _BYSTANDER)
+        Attempt(
+            AttemptFamily.PROC,
+            attempt,
+            Language.PYTHON,
+            code,
+            why,
+            harmless=True,
+            stop_on_success=attempt == _BYSTANDER,
+        )
         for attempt, code, why in _LOOKS
     ),
     *(

@@ -1,11 +1,11 @@
-"""Attempts from Bash and Node: the isolation must not depend on the language."""
+"""Attempts to escape from Bash and Node, because the isolation must not depend on the language."""
 
 from sandbox.contract import Language, Limits
 from sandbox.self_check.attempts.attempt import FILTERED, LIMITS, Attempt, AttemptFamily
 
-_ROOT = "the root is the box's, whatever runs in it"
+_ROOT = "the root is the box's, whatever program runs in it"
 _CONFINED = "confinement is put on before the interpreter starts, and outlives exec"
-_NO_ROUTE = "the box's network namespace has loopback alone"
+_NO_ROUTE = "the box's network namespace has only loopback"
 
 _BASH = (
     ("read a file of the host", "cat @CANARY@ 2>/dev/null", _ROOT),
@@ -65,9 +65,9 @@ _NODE = (
 )  # fmt: skip
 
 _HARMFUL = frozenset({"write into the system", "mount", "make a device", "loosen the kernel", "signal the host"})
-_NODE_LIMITS = Limits(wall_s=10, cpu_s=5)  # a second V8 in a thread reserves as much again
+_NODE_LIMITS = Limits(wall_s=10, cpu_s=5)  # a second V8 instance, in a thread, reserves the same amount again
 _OWN_FILTER = frozenset({"have a capability"})
-_OWN_PROC = frozenset({"be without a filter", "read every environment"})  # they read /proc of other processes, too
+_OWN_PROC = frozenset({"be without a filter", "read every environment"})  # they also read other processes
 
 
 def _of(language: Language, rows: tuple[tuple[str, str, str], ...]) -> tuple[Attempt, ...]:

@@ -1,4 +1,4 @@
-"""Attempts to stop, delay or kill what watches over the box, and processes of the host."""
+"""Attempts to stop, delay or kill processes of the host and the process that supervises the box."""
 
 from sandbox.contract import End, Language, Limits
 from sandbox.self_check.attempts.attempt import FILTERED, LIMITS, Attempt, AttemptFamily
@@ -6,7 +6,7 @@ from sandbox.self_check.attempts.attempt import FILTERED, LIMITS, Attempt, Attem
 _OWN_PIDS = "a pid of the host means nothing in the box's pid namespace"
 _INIT = "process 1 of a pid namespace takes no signal from within that it has no handler for, not even SIGKILL"
 _ONLY_SELF = "seccomp lets these calls be made about oneself only; process 1 has the same user"
-# Process 1 enforces the clock: if it could be stopped, the job would not end with its own reason.
+# Process 1 enforces the time limit: if it could be stopped, the job would not end for that reason.
 _CLOCK = Limits(wall_s=0.5, cpu_s=5, memory_bytes=LIMITS.memory_bytes)
 
 _ROWS = (

@@ -1,11 +1,11 @@
-"""Attempts over all kinds of sockets."""
+"""Attempts to reach the host or the network by all kinds of sockets."""
 
 from sandbox.contract import Language
 from sandbox.self_check.attempts.attempt import FILTERED, Attempt, AttemptFamily
 
 _OWN_LOOPBACK = "the box has a network namespace: its loopback is its own"
 _NO_ROUTE = "the box's network namespace has loopback and no other interface, so no route"
-_FAMILIES = "seccomp knows Unix, IPv4 and IPv6 sockets; of other families there is no such thing"
+_FAMILIES = "seccomp allows only Unix, IPv4 and IPv6 sockets"
 _RAW = "raw sockets need CAP_NET_RAW, and seccomp refuses the protocol"
 _PATHS = "the host's folders, and with them its socket files, are not in the box's root"
 
@@ -27,7 +27,7 @@ worked()
      "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('192.0.2.1', 53))\nworked()", _NO_ROUTE),
     ("reach the metadata service of a cloud",
      "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect(('169.254.169.254', 80))\nworked()", _NO_ROUTE),
-    ("reach the network of the house", """
+    ("reach the local network", """
 for address in ('10.0.0.1', '172.17.0.1', '192.168.0.1', '192.168.1.1', '100.64.0.1'):
     refused(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect((address, 53)))
 """, _NO_ROUTE),
@@ -90,7 +90,7 @@ _KINDS = (
 
 _MISUSES = (
     ("bind a low port", "socket.socket().bind(('127.0.0.1', 80))\nworked()",
-     "CAP_NET_BIND_SERVICE is not there", False),
+     "it needs CAP_NET_BIND_SERVICE", False),
     ("add an interface", "fcntl.ioctl(socket.socket(socket.AF_INET, socket.SOCK_DGRAM), 0x89a0, b'br0'.ljust(32))\n"
      "worked()", "changing the network needs CAP_NET_ADMIN", True),
     ("give loopback another address", """

@@ -18,27 +18,27 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-# Attempts know the beginning, to search memory for it; the rest is known only to the host.
+# Attempts know the beginning of the secret, to search memory for it; the rest is known only to the host.
 CANARY_BEGINS = "kbx-canary-"
 _VARIABLE = "KNACKBOX_STAGE_SECRET"
 _PLACES = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108  (read, never written)
 _FACTS = ("hostname", "domainname", "core_pattern", "modprobe", "randomize_va_space")
 _WORKSPACE_MODE = 0o755
 _IN_CREATE = 0x100
-_SOMEBODY = 65_533  # no account has so high a number; it only matters that it is not root's
-_REFUSES_ROOTS = frozenset({"docker", "landlock"})  # their jobs never run as root, not even as a mapped root
+_SOMEBODY = 65_533  # no account has such a high id; all that matters is that it is not root's
+_REFUSES_ROOTS = frozenset({"docker", "landlock"})  # backends that never run jobs as root, not even as a mapped root
 
 
 def workspace_owner(backend: str) -> int:
-    """Return the user a workspace is given to: this one, or an ordinary user if the backend accepts none of root's."""
+    """Return the owner of the stage's workspace: this user, or an ordinary one if the backend refuses root's workspaces."""
     return _SOMEBODY if os.getuid() == 0 and backend in _REFUSES_ROOTS else os.getuid()
 
 
 class Stage:
-    """A context manager that sets up the targets, which are worthless, and removes them afterwards.
+    """A context manager that sets up the targets, which are of no value, and removes them afterwards.
 
     Attributes:
-        root: Its own folder below the temporary folder.
+        root: The folder of the stage, below the temporary folder.
         secret: What must never come back from a box.
         backend: The name of the backend under test.
     """
@@ -84,7 +84,7 @@ class Stage:
         return self.root / "workspace"
 
     def names(self) -> dict[str, str]:
-        """Return what replaces ``@NAME@`` in the code of an attempt."""
+        """Return the values that replace ``@NAME@`` in the code of an attempt, by name."""
         return {
             "CANARY": str(self.canary),
             "ROOT": str(self.root),
@@ -109,7 +109,7 @@ class Stage:
                     path.unlink()
 
     def damage(self) -> list[str]:
-        """Return what is not as it should be, one line each. Fast, and usable while an attempt runs."""
+        """Return descriptions of the damage found on the host. Fast, and may be called while an attempt runs."""
         return [*self._touched(), *self._visited(), *self._planted(), *self._held_up()]
 
     def _touched(self) -> Iterator[str]:
@@ -152,7 +152,7 @@ class Stage:
                 yield f"{path.name} in the workspace has a set-id bit"
 
     def _held_up(self) -> Iterator[str]:
-        """Yield what the host should still be able to do but cannot."""
+        """Yield descriptions of what the host should still be able to do but cannot."""
         libc = ctypes.CDLL(None, use_errno=True)
         watch = libc.inotify_init1(os.O_CLOEXEC)
         if watch < 0:

@@ -44,6 +44,6 @@ ALL: tuple[Attempt, ...] = (
 
 
 def attempts_on(backend: str) -> tuple[Attempt, ...]:
-    """Return the attempts for a backend of this name on this machine."""
+    """Return the attempts for the backend with this name on this machine."""
     machine = platform.machine()
     return tuple(attempt for attempt in ALL if attempt.applies(backend, machine))

@@ -17,7 +17,7 @@ from sandbox.self_check.attempts.stage import CANARY_BEGINS, Stage
 _PLACEHOLDER = re.compile("@([A-Z0-9_]+)@")
 _WAIT_S = 30.0
 _MAX_EXIT_CODE, _MAX_SIGNAL = 255, 64
-# The most that a machine could have used, however many processors it has.
+# The most CPU time that a machine could have used, however many processors it has.
 _MAX_CPU_SHARE = 1024
 _TICK = b"tick"
 
@@ -26,7 +26,7 @@ _TICK = b"tick"
 class Trial:
     """The result of an attempt.
 
-    `wrong` says, one line each, why it did not fail as it should; empty if the box held.
+    `wrong` lists the signs that the attempt did not fail as it should; it is empty if the box withstood the attempt.
     """
 
     attempt: Attempt
@@ -38,7 +38,11 @@ class Trial:
 
 
 async def put(sandbox: Sandbox, attempt: Attempt, stage: Stage) -> Trial:
-    """Make the attempt and judge it. Raises SandboxError when the box could not be made."""
+    """Make the attempt and judge it.
+
+    Raises:
+        SandboxError: The box could not be created.
+    """
     try:
         if attempt.beside:
             wrong = await _beside_a_neighbour(sandbox, attempt, stage)
@@ -63,7 +67,7 @@ async def _make(sandbox: Sandbox, attempt: Attempt, stage: Stage) -> list[str]:
 
 
 async def _run(sandbox: Sandbox, job: Job, stage: Stage) -> tuple[Outcome | None, list[str]]:
-    """Return the outcome, and the damage seen while the code held on; None for the outcome once damage was seen."""
+    """Return the outcome and no damage; if the code holds a resource, return None and the damage seen while it does."""
     holding = asyncio.Event()
     tail = b""
 
@@ -85,7 +89,7 @@ async def _run(sandbox: Sandbox, job: Job, stage: Stage) -> tuple[Outcome | None
 
 
 async def _beside_a_neighbour(sandbox: Sandbox, attempt: Attempt, stage: Stage) -> list[str]:
-    """Make the attempt while another box with the same secret works, then check whether that box still does."""
+    """Make the attempt while another box with the same secret runs, then check whether that box still works."""
     ticks = asyncio.Condition()
     seen = bytearray()
 
@@ -119,7 +123,11 @@ async def _beside_a_neighbour(sandbox: Sandbox, attempt: Attempt, stage: Stage) 
 
 
 async def _first(neighbour: "asyncio.Future[Outcome]", waiting: Coroutine[Any, Any, None]) -> None:
-    """Wait for something. Raises EOFError when the other box ended before."""
+    """Wait for `waiting`, or for the other box to end.
+
+    Raises:
+        EOFError: The other box ended first.
+    """
     task = asyncio.ensure_future(waiting)
     try:
         await asyncio.wait((neighbour, task), return_when=asyncio.FIRST_COMPLETED)
@@ -156,12 +164,12 @@ def judge(attempt: Attempt, outcome: Outcome) -> list[str]:
     if CANARY_BEGINS in text:
         wrong.append("a secret of the host or of a neighbour came back")
     if FORGED in f"{outcome.value!r} {outcome.error!r} {outcome.files!r}":
-        wrong.append("a forged answer was taken for one")
+        wrong.append("a forged answer was accepted")
     if outcome.end not in attempt.ends:
         ends = " or ".join(attempt.ends)
         wrong.append(f"it ended with {outcome.end} instead of {ends}: {_last_line(outcome)}")
     elif not _was_tried(attempt, outcome, text):
-        wrong.append(f"the attempt itself is wrong: {_last_line(outcome)}")
+        wrong.append(f"the attempt itself has a bug: {_last_line(outcome)}")
     return wrong
 
 
@@ -194,17 +202,17 @@ def _was_tried(attempt: Attempt, outcome: Outcome, text: str) -> bool:
 
 
 def _malformed(outcome: Outcome) -> Iterator[str]:
-    """Yield what no outcome of any job may be, whatever its code reports."""
+    """Yield descriptions of values that no job's outcome may have, whatever its code reports."""
     if outcome.exit_code is not None and not 0 <= outcome.exit_code <= _MAX_EXIT_CODE:
         yield f"the exit code is {outcome.exit_code}"
     if outcome.signal is not None and not 0 < outcome.signal <= _MAX_SIGNAL:
         yield f"the signal is {outcome.signal}"
     if outcome.files:
-        yield f"files came back that nobody asked for: {sorted(outcome.files)}"
+        yield f"files came back that were not requested: {sorted(outcome.files)}"
     if outcome.error is not None:
         fields = (outcome.error.type, outcome.error.message, outcome.error.traceback)
         if not all(isinstance(field, str) for field in fields):
-            yield "the error is no text"
+            yield "the error is not a string"
     if not 0 <= outcome.usage.cpu_s <= _MAX_CPU_SHARE * max(outcome.usage.wall_s, 0.01):
         yield f"the CPU time is {outcome.usage.cpu_s}"
     try:

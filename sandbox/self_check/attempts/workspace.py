@@ -1,16 +1,16 @@
-"""Attempts on, and through, a folder of the host that the box may write to."""
+"""Attempts to misuse a workspace, which is a folder of the host that the box may write to."""
 
 from sandbox.contract import End, Language, Writes
 from sandbox.self_check.attempts.attempt import FILTERED, NAMESPACE, Attempt, AttemptFamily
 
 _RIGHTS = "seccomp refuses every mode that would give its owner's rights to whoever runs the file on the host"
 _DEVICES = "making a device needs CAP_MKNOD, and seccomp refuses the mode"
-_SOCKETS = "seccomp refuses to make one, and Landlock to give one a name"
+_SOCKETS = "seccomp refuses to create one, and Landlock refuses to give one a name"
 _SERVERS = "a job that sees a workspace has no Unix sockets of its own that could be led to an address"
 _INSIDE = "the workspace is a mount of its own: above it there is only the box's root"
 _HELD = "the host must be able to open its files while a job runs"
 
-# (what, code, why, whether it only reads, whether it is for a backend with our own filter)
+# (what is attempted, code, why it fails, whether it only reads, whether it is for backends with our own filter)
 _ROWS = (
     ("follow a link in it that points to the host", "print(open('link').read())", _INSIDE, True, False),
     ("climb out of it by a link", "print(open('up@CANARY@').read())", _INSIDE, True, False),
@@ -119,7 +119,7 @@ for line in open('/proc/self/mountinfo'):
      "a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\na.sendto(b'x', 'log')", _SERVERS, True, True),
 )  # fmt: skip
 
-_LAYERED = "what is written lies in the box's own tmpfs; the folder below is mounted read-only"
+_LAYERED = "writes go to the box's own tmpfs; the folder below is mounted read-only"
 _COPIED = (
     ("write past the copy into the folder below", """
 for place in glob.glob('/box/*') + [line.split()[4] for line in open('/proc/self/mountinfo')]:
@@ -147,7 +147,11 @@ f = os.open('file', os.O_RDONLY); m = os.open('file', os.O_RDWR); os.write(m, b'
 
 
 def _only(writes: Writes, code: str) -> frozenset[str]:
-    """Docker copies no workspace and mounts it without flags, so no_new_privs and the device rules have to suffice."""
+    """Return the names of the backends to make the attempt on.
+
+    Docker mounts a workspace instead of copying it, and without flags, so it relies on no_new_privs and the device
+    rules.
+    """
     return NAMESPACE if writes is Writes.COPY or "statvfs" in code else FILTERED
 
 

@@ -1,4 +1,4 @@
-"""`Talk`: runs cells in a kernel, one at a time, through one client of its sockets."""
+"""`KernelClient`: runs cells in a kernel, one at a time, through one client of its sockets."""
 
 import asyncio
 import sys
@@ -11,26 +11,26 @@ from jupyter_client.asynchronous.client import AsyncKernelClient
 from sandbox.contract import End, SandboxError
 from sandbox.kernels.boxed import BoxedKernel
 from sandbox.kernels.outputs import OnStream, Outputs
-from sandbox.kernels.spec import Cell, CellLimits, KernelDied
+from sandbox.kernels.spec import Cell, CellLimits, KernelDied, StateLoss
 
 _ASK_AGAIN_S = 0.1
 _READY_S = 30.0
 _REHEARSAL = "print(end='')\n[str(each) for each in ({}, '', 1.5)]"
-_ON_ITS_WAY = 16 << 20  # bytes of output an interrupt may take to arrive: a printing loop makes 50 MB per second
-_INTERRUPTS = 2  # one that arrives while ipykernel runs its own code is lost
-# A reply is sent before the message that a cell has ended, on another channel. One that has not arrived by then was
-# never sent, as when an interrupt hits ipykernel between the two.
+_ON_ITS_WAY = 16 << 20  # bytes that may be printed before an interrupt arrives: a loop prints 50 MB per second
+_INTERRUPTS = 2  # an interrupt that arrives while ipykernel runs its own code is lost
+# A cell's reply is sent before the message that the cell has ended, on another channel. A reply that has not arrived
+# this long after that message was never sent, for example because an interrupt hit ipykernel before it sent the reply.
 _REPLY_AFTER_S = 5.0
 _NO_REPLY = {"status": "error", "ename": "KeyboardInterrupt", "evalue": "interrupted before its reply was sent"}
 # What reading raises for a malformed or unsigned message: code in the box can send anything.
 _NO_MESSAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError)
 
 
-class Talk:
-    """A client of one kernel. Create it in the kernel's loop; always close it."""
+class KernelClient:
+    """A client of one kernel. Create it in the kernel's loop; always end or close it."""
 
     def __init__(self, kernel: BoxedKernel, context: "zmq.asyncio.Context") -> None:
-        self._kernel = kernel
+        self.kernel = kernel
         self._request = ""  # the last request not known to have ended
         self._client = AsyncKernelClient(context=context)
         self._client.load_connection_info(kernel.connection)
@@ -39,89 +39,104 @@ class Talk:
 
     @classmethod
     async def with_ready(cls, kernel: BoxedKernel, context: "zmq.asyncio.Context") -> Self:
-        """Create it once the kernel has replied and its outputs arrive. Raises KernelDied."""
-        talk = cls(kernel, context)
-        ready = asyncio.ensure_future(talk._greet())
+        """Create a client when the kernel has replied and its outputs arrive.
+
+        Raises:
+            KernelDied: The kernel ended, or did not reply in time.
+        """
+        client = cls(kernel, context)
+        ready = asyncio.ensure_future(client._greet())
         try:
             await asyncio.wait((ready, kernel.ended), timeout=_READY_S, return_when=asyncio.FIRST_COMPLETED)
             if ready.done():
                 ready.result()
-                return talk
+                return client
         except BaseException:
-            talk.close()
+            client.close()
             raise
         finally:
             ready.cancel()
-        talk.close()
+        client.close()
         raise KernelDied(kernel.why or f"no answer in {_READY_S:g} s")
 
     def close(self) -> None:
+        """Close the connections to the kernel, which keeps running."""
         self._client.stop_channels()
 
+    async def end(self) -> None:
+        """End the kernel. The steps that do not wait come first, so that nothing is left if the caller is cancelled."""
+        self.close()
+        self.kernel.forget()
+        await self.kernel.kill()
+
     async def rehearse(self) -> None:
-        """Run a cell that leaves nothing behind, so that the first real one finds everything imported and loaded."""
+        """Run a cell without lasting effects, so that everything is imported and loaded before the first real cell."""
         request = self._client.execute(_REHEARSAL, silent=True, store_history=False, allow_stdin=False)
         reply = asyncio.ensure_future(self._reply(request))
-        await asyncio.wait((reply, self._kernel.ended), timeout=_READY_S, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((reply, self.kernel.ended), timeout=_READY_S, return_when=asyncio.FIRST_COMPLETED)
         reply.cancel()
 
     async def run(self, code: str, limits: CellLimits, on_stream: OnStream | None = None) -> Cell:
-        """Run one cell to its end. A timeout first interrupts it, and kills the kernel when that does not help.
+        """Run one cell to its end. On a timeout the cell is interrupted; if it continues, the kernel is killed.
 
-        Cancelling this interrupts the cell and does not wait for it; `settled` does.
+        Cancelling this interrupts the cell without waiting for its end; `settled` waits.
         """
         loop = asyncio.get_running_loop()
         started = loop.time()
         outputs = Outputs(limits.kept_bytes, on_stream)
-        await self._kernel.signalled()
+        await self.kernel.signalled()
         request = self._request = self._client.execute(code, allow_stdin=False, stop_on_error=False)
         end = End.OK
         try:
             reply = await self._until_idle(request, outputs, limits.output_bytes, limits.wall_s)
-            if reply is None and self._kernel.alive:
+            if reply is None and self.kernel.alive:
                 end = End.OUTPUT if outputs.seen > limits.output_bytes else End.TIMEOUT
                 for _ in range(_INTERRUPTS):
-                    self._kernel.interrupt()
-                    # Its output until then is in transit; only a cell that continues to print produces as much again.
+                    self.kernel.interrupt()
+                    # Output printed before the interrupt is still in transit; only a cell that goes on printing exceeds
+                    # this limit.
                     most = limits.output_bytes + max(limits.output_bytes, _ON_ITS_WAY)
                     reply = await self._until_idle(request, outputs, most, limits.grace_s / _INTERRUPTS)
-                    if reply is not None or not self._kernel.alive:
+                    if reply is not None or not self.kernel.alive:
                         break
         except BaseException:
-            self._kernel.interrupt()
+            self.kernel.interrupt()
             raise
         if reply is None:
-            if self._kernel.alive:
-                await self._kernel.kill()
+            if self.kernel.alive:
+                await self.kernel.kill()
             elif end is End.OK:
-                end = _end_of(self._kernel)
-            return _cell(end, outputs, None, loop.time() - started, lost=True, why=self._kernel.why)
+                end = _end_of(self.kernel)
+            loss = StateLoss((f"the kernel ended ({self.kernel.why})",), in_cell=True)
+            return outputs.cell(end, wall_s=loop.time() - started, state_lost=loss)
         if reply.get("status") == "error" and outputs.error is None:
-            outputs.take("error", reply)  # its message was lost, or was not an error's
+            outputs.take("error", reply)  # the error's message was lost or malformed
         if end is End.OK and outputs.error is not None:
             end = End.ERROR
-        return _cell(end, outputs, reply.get("execution_count"), loop.time() - started)
+        return outputs.cell(end, reply.get("execution_count"), wall_s=loop.time() - started)
 
     async def ask(self, expression: str, wall_s: float) -> Any:
         """Return the JSON that the value of an expression displays; None when it displays none.
 
-        It is not a cell: nothing is printed, counted or kept in the history. Interrupted after `wall_s`. Raises
-        SandboxError when there is no reply even then.
+        It is not a cell: nothing is printed, counted or kept in the history. After `wall_s` seconds it is interrupted.
+
+        Raises:
+            SandboxError: There was no reply, even after the interrupt.
         """
-        await self._kernel.signalled()
+        await self.kernel.signalled()
         request = self._request = self._client.execute(
             "", silent=True, store_history=False, user_expressions={"it": expression}, allow_stdin=False
         )
         try:
             reply = await self._until_idle(request, Outputs(0), sys.maxsize, wall_s)
-            if reply is None and self._kernel.alive:
-                self._kernel.interrupt()
+            if reply is None and self.kernel.alive:
+                self.kernel.interrupt()
                 reply = await self._until_idle(request, Outputs(0), sys.maxsize, wall_s)
         except BaseException:
-            self._kernel.interrupt()
+            self.kernel.interrupt()
             raise
         if reply is None:
-            raise SandboxError("The kernel did not answer in time." if self._kernel.alive else "The kernel has ended.")
+            raise SandboxError("The kernel did not answer in time." if self.kernel.alive else "The kernel has ended.")
         found: Any = reply
         for key in ("user_expressions", "it", "data", "application/json"):
             found = found.get(key) if isinstance(found, dict) else None
@@ -133,23 +148,23 @@ class Talk:
             if not self._request:
                 return True
             reply = await self._until_idle(self._request, Outputs(0), sys.maxsize, grace_s / _INTERRUPTS)
-            if reply is not None or not self._kernel.alive:
+            if reply is not None or not self.kernel.alive:
                 return reply is not None
-            self._kernel.interrupt()
+            self.kernel.interrupt()
         return False
 
     async def _until_idle(self, request: str, outputs: Outputs, most: int, wait_s: float) -> dict[str, Any] | None:
-        """Return the reply's content once all outputs have arrived; None if time, limit or kernel ended first."""
+        """Return the reply's content once all outputs have arrived; None on a timeout, a flood or the kernel's end."""
         reading = asyncio.ensure_future(self._read(request, outputs, most))
         try:
-            await asyncio.wait((reading, self._kernel.ended), timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((reading, self.kernel.ended), timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
             if reading.done():
                 return reading.result()
-            ended = self._kernel.alive and not self._request  # the cell, of which only the reply is missing
+            ended = self.kernel.alive and not self._request  # the cell has ended, and only its reply is missing
             return dict(_NO_REPLY) if ended else None
         except _NO_MESSAGE:
-            # Later messages may be malformed as well: nothing it says can be relied on any more.
-            await self._kernel.kill()
+            # Later messages may be malformed as well: nothing that the kernel sends can be relied on any more.
+            await self.kernel.kill()
             return None
         finally:
             reading.cancel()
@@ -158,7 +173,7 @@ class Talk:
         while True:
             message = await self._client.get_iopub_msg()
             if message["parent_header"].get("msg_id") != request:
-                continue  # of a cell that was given up
+                continue  # the message belongs to a cell that was abandoned
             kind, content = message["header"]["msg_type"], message["content"]
             if kind == "status" and content.get("execution_state") == "idle":
                 self._request = ""
@@ -195,15 +210,3 @@ def _end_of(kernel: BoxedKernel) -> End:
         return End.KILLED
     found = kernel.ended.result().end
     return End.ERROR if found is End.OK else found  # it exited normally in the middle of a cell
-
-
-def _cell(end: End, outputs: Outputs, count: object, wall_s: float, *, lost: bool = False, why: str = "") -> Cell:
-    return Cell(
-        end=end,
-        outputs=outputs.items,
-        error=outputs.error,
-        count=count if type(count) is int else None,
-        dropped_bytes=outputs.dropped,
-        wall_s=wall_s,
-        state_lost=f"the kernel ended ({why})" if lost else "",
-    )

@@ -40,7 +40,7 @@ class Shell(ZMQInteractiveShell):
             self.register_magic_function(_no_packages, magic_name=name)  # type: ignore[call-arg, arg-type]
 
     def _tee(self, channel: str) -> AbstractContextManager[None]:  # type: ignore[override]  # a narrower type there
-        """IPython's own keeps everything ever printed, for a notebook it could write."""
+        """Do nothing: IPython's own method stores everything that is printed, in case it has to write a notebook."""
         return nullcontext()
 
     def system_piped(self, cmd: str) -> None:
@@ -53,7 +53,7 @@ class Shell(ZMQInteractiveShell):
         )
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         try:
-            while data := os.read(process.stdout.fileno(), 1 << 16):  # type: ignore[union-attr]  # a pipe was asked for
+            while data := os.read(process.stdout.fileno(), 1 << 16):  # type: ignore[union-attr]  # stdout is a pipe
                 sys.stdout.write(decoder.decode(data))
         finally:
             self.user_ns["_exit_code"] = process.wait()
@@ -87,7 +87,7 @@ class Stream(OutStream):
 
 
 class Messages(Session):
-    """Omits what makes a message longer than process 1 of the box forwards, and says so in its place."""
+    """Replaces an output by a note if its message would be too long for process 1 of the box to forward."""
 
     def serialize(self, msg: dict[str, Any], ident: Any = None) -> list[bytes]:
         parts: list[bytes] = super().serialize(msg, ident)
@@ -119,9 +119,8 @@ class App(IPKernelApp):
         context.setsockopt(zmq.SNDHWM, _UNREAD)  # of the sockets created from now on
         super().init_iopub(context)
         del context.sockopts[zmq.SNDHWM]
-        # Wait for a slow reader: otherwise messages over the limit are dropped, including the one that a cell has
-        # ended.
-        # Set in its own thread, because only one thread may use a ZeroMQ socket.
+        # Wait for a slow reader: otherwise messages over the limit are dropped, including the one which says that a
+        # cell has ended. The option is set in the socket's own thread, because only one thread may use a ZeroMQ socket.
         self.iopub_thread.schedule(partial(self.iopub_thread.socket.setsockopt, zmq.XPUB_NODROP, 1))
         # The thread opens a socket when it first sends, and would fail after a cell that has left it no descriptor.
         self.iopub_thread.schedule(lambda: self.iopub_thread._event_pipe)  # noqa: SLF001  (there is no public name)
@@ -155,7 +154,7 @@ def main() -> None:
         log_level=logging.CRITICAL,
         **{f"{name}_port": port for name, port in connection["ports"].items()},
     )
-    sys.modules["debugpy"] = None  # type: ignore[assignment]  # its debugger takes 120 modules, and ports of its own
+    sys.modules["debugpy"] = None  # type: ignore[assignment]  # its debugger needs 120 modules and more ports
     app.initialize([])
     del sys.modules["debugpy"]
     sys.path.insert(0, os.fspath(Path.cwd()))

@@ -1,0 +1,203 @@
+"""`AgentKernel`: an agent's kernel with one name, and everything that outlives the kernel's process."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sandbox.contract import SandboxError
+from sandbox.kernels.cell_history import CellHistory
+from sandbox.kernels.kernel_client import KernelClient
+from sandbox.kernels.memory import memory_of
+from sandbox.kernels.outputs import OnStream
+from sandbox.kernels.spec import Cell, CellLimits, KernelOwner, KernelSpec, NoKernel, Occupied, StateLoss
+
+
+@dataclass(slots=True, eq=False)
+class AgentKernel:
+    """A kernel of one agent: its process, the history of its cells, and the losses not reported yet.
+
+    It outlives its process: the next cell starts another process, and reports why the state of the previous one is
+    gone. The loss is reported exactly once. `KernelPool.kernel` creates it. Use it in one event loop.
+
+    Attributes:
+        owner: The user and agent it belongs to.
+        name: The name that its owner chose.
+        spec: The spec from which its process is started.
+        start: Starts a process for it, or takes one that is ready. It raises Busy if too many kernels are in use, and
+            SandboxError if the process cannot be started.
+        history: The cells that have been run. A new history begins after its owner has stopped the kernel.
+        state_lost: The loss that the next result reports.
+        client: The client of its process; None when it has none.
+        last_used: When a cell was last started or finished, in the time of the event loop.
+        users: The number of cells that run or wait, plus the number of reads of its variables.
+        settling: Waits for the end of a cell whose caller was cancelled.
+        stopped: Whether its owner has stopped it since the last cell.
+    """
+
+    owner: KernelOwner
+    name: str
+    spec: KernelSpec
+    start: "Callable[[AgentKernel], Awaitable[KernelClient]]"
+    history: CellHistory = field(default_factory=CellHistory)
+    state_lost: StateLoss | None = None
+    client: KernelClient | None = None
+    last_used: float = 0.0
+    users: int = 0
+    settling: asyncio.Task[None] | None = None
+    stopped: bool = False
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process runs."""
+        return self.client is not None and self.client.kernel.alive
+
+    @property
+    def idle(self) -> bool:
+        """Whether no cell runs or waits."""
+        return not self.users and (self.settling is None or self.settling.done())
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """The resident memory of its processes; None if unknown."""
+        return memory_of(self.client.kernel.connection["ip"]) if self.client is not None else None
+
+    async def run(self, code: str, limits: CellLimits | None = None, on_stream: OnStream | None = None) -> Cell:
+        """Run a cell after the cells that are already waiting.
+
+        Raises:
+            Busy: No further kernel may be started.
+            SandboxError: The cell could not be run, for a reason other than its code.
+        """
+        async with self.running(code, limits, on_stream) as cell:
+            return cell
+
+    @asynccontextmanager
+    async def running(
+        self, code: str, limits: CellLimits | None = None, on_stream: OnStream | None = None
+    ) -> AsyncIterator[Cell]:
+        """Like `run`, for a caller that has more to do before it delivers the result.
+
+        If the block ends with an exception, the result was not delivered, so the state loss that this cell reports is
+        reported again by the next one. `on_stream` is called with printed output as it arrives.
+        """
+        if self.stopped:
+            self.history, self.stopped = CellHistory(), False
+        history = self.history
+        record = history.begin(code)
+        undelivered = None
+        self.users += 1
+        try:
+            async with self.turn:
+                cell = await self._run(code, limits or CellLimits(), on_stream)
+                # There is no await between this and the caller's block, nor after it, so delivery is atomic.
+                undelivered, self.state_lost = self.state_lost, None
+            cell = replace(cell, number=record.number, state_lost=undelivered)
+            history.end(record, cell)
+            yield cell
+            undelivered = None
+        except BaseException as error:
+            if record.cell is None and isinstance(error, SandboxError):
+                history.forget(record)  # the cell did not run
+            else:
+                record.cancelled = record.cell is None
+            raise
+        finally:
+            if undelivered is not None:
+                self.report_again(undelivered)
+            self.users -= 1
+            self.last_used = asyncio.get_running_loop().time()
+
+    def report_again(self, loss: StateLoss) -> None:
+        """Report a cell's `state_lost` with the next result, because the cell's own result was not delivered."""
+        later = self.state_lost.reasons if self.state_lost is not None else ()
+        self.state_lost = StateLoss(loss.reasons + later)
+
+    def lose(self, loss: StateLoss) -> None:
+        """Record that the state is gone, for the next result."""
+        earlier = self.state_lost.reasons if self.state_lost is not None else ()
+        self.state_lost = replace(loss, reasons=earlier + loss.reasons)
+
+    async def ask(self, expression: str, wall_s: float) -> Any:
+        """Return the JSON of an expression of ours (`KernelClient.ask`), evaluated while no cell runs.
+
+        It is not a cell: no loss is reported, and the kernel counts as unused.
+
+        Raises:
+            Occupied: Cells run or wait.
+            NoKernel: Its process has ended.
+            SandboxError: There was no reply.
+        """
+        client = self.client
+        if client is None or not client.kernel.alive:
+            raise NoKernel(f"The kernel {self.name!r} has ended; the next cell starts a new one.")
+        if not self.idle or self.turn.locked():
+            raise Occupied(f"A cell is running in the kernel {self.name!r}.")
+        self.users += 1
+        try:
+            async with self.turn:
+                return await client.ask(expression, wall_s)
+        except BaseException:
+            self._settle_later(client, wall_s)
+            raise
+        finally:
+            self.users -= 1
+
+    def interrupt(self) -> None:
+        """Interrupt the running cell, as Ctrl-C would."""
+        if self.client is not None:
+            self.client.kernel.interrupt()
+
+    async def stop(self, reason: str = "") -> None:
+        """End the process, even while a cell runs in it.
+
+        Args:
+            reason: The reason that the owner's next result reports when somebody else stops the kernel. "" means that
+                the owner stopped it: no loss is reported, except by cells that are running.
+        """
+        if reason:
+            self.lose(StateLoss((reason,)))
+        else:
+            self.stopped = True
+        if self.users and self.client is not None:  # the results of their cells report the loss
+            await self.client.kernel.kill()
+            return
+        if not reason:
+            self.state_lost = None
+        await self.end_process()
+
+    async def end_process(self) -> None:
+        """End its process, if it has one."""
+        client, self.client = self.client, None
+        if client is not None:
+            await client.end()
+
+    async def _run(self, code: str, limits: CellLimits, on_stream: OnStream | None) -> Cell:
+        if self.settling is not None:
+            await asyncio.wait((self.settling,))  # if the task failed, the next cell raises the error
+        if self.client is not None and not self.client.kernel.alive:
+            self.lose(StateLoss((f"the kernel ended ({self.client.kernel.why})",)))
+            await self.end_process()
+        client = self.client = self.client or await self.start(self)
+        self.last_used = asyncio.get_running_loop().time()
+        try:
+            cell = await client.run(code, limits, on_stream)
+        except BaseException:
+            self._settle_later(client, limits.grace_s)
+            raise
+        if cell.state_lost is not None:
+            self.lose(cell.state_lost)
+            await self.end_process()
+        return cell
+
+    def _settle_later(self, client: KernelClient, grace_s: float) -> None:
+        self.settling = asyncio.ensure_future(self._settle(client, grace_s))
+
+    async def _settle(self, client: KernelClient, grace_s: float) -> None:
+        """Make sure that a cell whose caller was cancelled ends, together with its kernel if necessary."""
+        if await client.settled(grace_s) or not client.kernel.alive or self.client is not client:
+            return
+        self.lose(StateLoss(("a cancelled cell did not stop when it was interrupted",)))
+        await self.end_process()
