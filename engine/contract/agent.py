@@ -1,4 +1,4 @@
-"""`AgentSpec`: an agent and its rights (REG-7). `engine.turn.agent_turn` creates turns from it."""
+"""`AgentSpec`: an agent and its rights (REG-7). `engine.app.turns` creates an agent's turns from its spec."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,7 @@ from engine.contract.spec import Band
 class PolicyOverrides:
     """How an agent's policy differs from the engine's. It can only be stricter.
 
-    band_floor: the least strict band in which its calls run.
+    band_floor: the least strict band in which the agent's calls run.
     """
 
     band_floor: Band = "GREEN"
@@ -20,9 +20,9 @@ class AgentSpec:
     """One agent.
 
     spec_id: for example ``planner`` or ``agent://planner@deviceA``.
-    allowed_tools: ids, names and globs (`jira.*`) of the tools it may call. None allows all tools of its turn, () none.
+    allowed_tools: ids, names and globs (`jira.*`) of the tools it may call. None allows all tools, () allows none.
     default_prompt_id: the id of a registered prompt, or "".
-    memory_spaces: globs of the spaces whose memories it may see (``shared:*``); () for none.
+    memory_spaces: globs of the spaces whose memories the agent may see (``shared:*``); () for none.
     caps: the capabilities it holds (`ToolSpec.caps_required`).
     """
 

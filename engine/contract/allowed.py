@@ -15,7 +15,8 @@ class Selection:
 
     any_names, any_globs: match the name of any tool, and the id of a static tool.
     tools: names of static tools.
-    categories: of static tools, ``*`` for all. Categories that remote modules and skills declare are ignored.
+    categories: categories of static tools; ``*`` selects all. Categories declared by remote modules and skills are
+        ignored.
     modules: globs that match the full names of remote modules' tools (``jira.*``).
     skills: globs that match the names of acquired and composed skills.
     """
@@ -31,7 +32,7 @@ class Selection:
         name = spec.name
         if name in self.any_names or _matches(name, self.any_globs):
             return True
-        # Only ids of static tools count, so that nothing acquired can impersonate one by its id.
+        # Only ids of static tools count, so that no acquired tool can impersonate a static one by using its id.
         if spec.id != name and spec.origin is Origin.STATIC and "." not in name and self._holds_id(spec.id):
             return True
         if "." in name:
@@ -50,7 +51,8 @@ class Allowed:
 
     It is a predicate rather than a list of names, so it also applies to a skill that is learned during the turn.
 
-    selected: a tool must match one of these, unless one of `included` permits it. excluded: it must match none of them.
+    selected: a tool must match one of these, unless one of `included` permits it.
+    excluded: it must match none of these.
     read_only: permit only tools that are annotated as read-only. without_effects: the tool must have none of these side
     effects. ceilings: each of these must permit the tool as well.
     """
@@ -64,13 +66,16 @@ class Allowed:
 
     @classmethod
     def of(cls, names: Iterable[str]) -> "Allowed":
-        """Permit tools by these names, ids and globs (``*``, ``?``, ``[...]``), as in `AgentSpec.allowed_tools`."""
+        """Permit the tools that match these names, ids or globs (``*``, ``?``, ``[...]``).
+
+        `AgentSpec.allowed_tools` has the same form.
+        """
         given = frozenset(names)
         globs = {name for name in given if set(name) & set("*?[")}
         return cls((Selection(any_names=given - globs, any_globs=tuple(sorted(globs))),))
 
     def within(self, ceiling: "Allowed | None") -> "Allowed":
-        """Return the intersection of both."""
+        """Return an `Allowed` that permits only the tools that both `self` and `ceiling` permit."""
         if ceiling is None or ceiling is self or ceiling in self.ceilings:
             return self
         return Allowed(included=(self,), ceilings=(ceiling,))

@@ -83,12 +83,12 @@ class Produced(Generic[Value_co]):
 
 
 def no_progress(message: str, fraction: float | None = None) -> None:
-    """Ignore progress. The default when nobody listens."""
+    """Ignore progress. The default for calls without a progress listener."""
 
 
 @runtime_checkable
 class HearsOutput(Protocol):
-    """A progress listener that also receives what a tool's code prints, while it is printed."""
+    """A progress listener that also receives what a tool's code prints, as it is printed."""
 
     def __call__(self, message: str, fraction: float | None = None) -> None: ...
 
@@ -99,8 +99,9 @@ class HearsOutput(Protocol):
 class CallContext:
     """Everything that one call is bound to.
 
-    sandbox: queues jobs as those of the turn's agent.
-    services: objects by class, provided by packs (`ctx.need(SkillLibrary)`), so that the engine need not know them.
+    sandbox: runs code in boxes; its jobs are queued as jobs of the turn's agent.
+    services: objects by class, provided by packs (`ctx.need(SkillLibrary)`), so that the engine need not know
+        these classes.
     progress: reports progress to the caller: ``progress("downloading", 0.4)``. A listener that implements `HearsOutput`
         also receives partial output.
     images: image clients by name. The first is the default.
@@ -110,8 +111,8 @@ class CallContext:
         values, a few kilobytes in total; excess is dropped.
     memory_system, llm_client, scheduler: the ports of `engine.contract.ports`, created for this call's turn. None if no
         pack implements them.
-    if_unheard: callbacks for the case that the tool's result reaches nobody, because its waiter was cancelled after the
-        tool had returned or raised. The tool appends to it. They run in the event loop and must be fast.
+    if_unheard: callbacks that run if the result reaches nobody, because whoever awaited the call was cancelled after
+        the tool had returned or raised. The tool adds them to this list. They run in the event loop and must be fast.
     """
 
     turn: Turn

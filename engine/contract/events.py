@@ -10,7 +10,7 @@ StreamName = Literal["stdout", "stderr"]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Progress as the tool describes it. fraction: completed share, 0 to 1, if known."""
+    """Progress as the tool describes it. fraction: the completed share, 0 to 1; None if unknown."""
 
     message: str
     fraction: float | None = None
@@ -33,7 +33,10 @@ class Missed:
 
 @dataclass(frozen=True, slots=True)
 class Awaiting:
-    """The call waits for a person's approval. id: of the request. digest: of the call. expires: UTC, ISO 8601."""
+    """The call waits for a person's approval.
+
+    id: the request's id. digest: the call's digest. expires: when the request expires, UTC, ISO 8601.
+    """
 
     id: str
     digest: str

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 
 class FailureClass(StrEnum):
@@ -21,7 +22,7 @@ class Failure:
     """One classified failure.
 
     reason: a short, stable code such as ``"invalid_arguments"`` or ``"timeout"``. The text for people is in the result.
-    retry_after: seconds to wait before a retry, if the other side named a time.
+    retry_after: seconds to wait before a retry, if the remote service specified one.
     may_have_started: whether the tool's effect may already have happened.
     replay_safe: whether the same call can be repeated without harm.
     """
@@ -36,9 +37,11 @@ class Failure:
 class ToolFailure(Exception):
     """Raised by a tool that knows the class of its failure. Overrides the classification table.
 
+    output: a structured value for programs, such as what is needed to try again.
+
     end: the `end` of the audit: a value of `sandbox.contract.End`, or ``"refused"``.
 
-    An attribute `most_repeats` of any exception limits how often the call is retried after it.
+    If an exception of any class has an attribute `most_repeats`, the call is retried at most that often after it.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class ToolFailure(Exception):
         retry_after: float | None = None,
         may_have_started: bool = True,
         end: str = "error",
+        output: Any = None,
     ) -> None:
         super().__init__(message)
         self.failure_class = failure_class
@@ -57,6 +61,7 @@ class ToolFailure(Exception):
         self.retry_after = retry_after
         self.may_have_started = may_have_started
         self.end = end
+        self.output = output
 
 
 REFUSED = "refused"  # the audit's `end` when nothing was run
@@ -89,4 +94,4 @@ class ConfigError(Exception):
 
 
 class UnknownName(ConfigError):
-    """An unknown name, for example of an allow-list or an agent. The message suggests the nearest names."""
+    """Nothing has this name, for example no allow-list or agent. The message suggests the nearest names."""

@@ -27,6 +27,10 @@ class Guard:
     of the event loop per call.
     """
 
+    def concerns(self, spec: ToolSpec) -> bool:  # noqa: ARG002 -- for subclasses
+        """Whether calls of this tool concern the guard. Asked once per tool, so it must depend on the spec alone."""
+        return True
+
     def admit(self, request: GuardRequest) -> Awaitable[None] | None:  # noqa: ARG002 -- for subclasses
         """Admit the call by returning None, or an awaitable that completes.
 
@@ -40,6 +44,6 @@ class Guard:
 
         Args:
             request: The call.
-            failure: The failure as classified, before retries changed it; None for a success.
-            ran: Whether the tool was entered.
+            failure: The failure as first classified, before the retry logic adjusted it; None for a success.
+            ran: Whether the tool's code was entered.
         """

@@ -117,12 +117,20 @@ class BoundedMemory:
         return [each for each in await self.behind.recall(query, limit) if sees(self.spaces, each.space)]
 
     async def remember(self, text: str, space: str) -> str:
-        """Raises ToolFailure, FATAL, for a space that the agent may not see."""
+        """Store a text.
+
+        Raises:
+            ToolFailure: The agent may not see the space (FATAL).
+        """
         self._refuse_unseen(space)
         return await self.behind.remember(text, space)
 
     async def forget(self, memory_id: str, space: str) -> bool:
-        """Raises ToolFailure, FATAL, for a space that the agent may not see."""
+        """Delete a memory.
+
+        Raises:
+            ToolFailure: The agent may not see the space (FATAL).
+        """
         self._refuse_unseen(space)
         return await self.behind.forget(memory_id, space)
 

@@ -15,7 +15,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class TemplateError(ValueError):
-    """A template that contains more than names of variables, or unmatched braces."""
+    """A template has unmatched braces, or braces that contain something other than the name of a variable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class PromptSpec:
     """One prompt.
 
     template: text with ``{name}`` for each variable; ``{{`` and ``}}`` are literal braces.
-    variables: the names of its variables. locale: of the text, such as ``"en"``; "" for any.
-    safety_class: of what the prompt makes a model do. desc: a description for people.
+    variables: the names of its variables. locale: the language of the text, such as ``"en"``; "" for any.
+    safety_class: the safety class of what the prompt makes a model do. desc: a description for people.
 
     Raises:
         TemplateError: The template cannot be rendered, or uses a variable that is not listed.

@@ -14,7 +14,8 @@ class ToolContext:
     raw_arg: the text after the prefix of a tag. user_message: the message that the model is answering.
     user: its author. The call is made for this user and counts against this user's limits.
     kb_context: knowledge retrieved for the message.
-    confidence: of the answer, 0 to 1. 0 if the host does not say, so that a missing value never counts as confidence.
+    confidence: the confidence in the answer, 0 to 1. 0 if the host gives none, so that a missing value never counts
+        as confidence.
     """
 
     raw_arg: str = ""

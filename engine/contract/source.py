@@ -1,6 +1,7 @@
 """`Tool` and `ToolSource`, the central abstractions. Built-in tools, skills, modules and packs are all sources.
 
-Cross-cutting behaviour (filter, prefix, approve, observe) is a small wrapper around a source, not a branch in one.
+Cross-cutting behaviour (filtering, prefixing, approving, observing) belongs in a small wrapper around a source, not in
+a branch inside one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -63,13 +64,13 @@ class ToolSource(Protocol):
     async def tools(self, turn: Turn) -> Sequence[Tool]:
         """Return the tools for this turn, in a stable order.
 
-        Returning the same tuple object again means that nothing has changed, so the caller can skip it. A list is
-        always read.
+        Returning the same tuple object again means that nothing has changed, so the caller need not read it again.
+        A list is read every time.
         """
         ...
 
     async def find(self, name: str) -> Tool | None:
-        """Return the tool of exactly this name or alias, whether or not it is offered in this turn."""
+        """Return the tool of exactly this name or alias, whether or not the current turn offers it."""
         ...
 
 

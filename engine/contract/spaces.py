@@ -13,7 +13,7 @@ def sees(globs: Globs | None, space: str) -> bool:
 
 
 def narrowed(one: Globs | None, other: Globs | None) -> Globs | None:
-    """Return globs that only match spaces which both sides match.
+    """Return globs that match only spaces matched by both sides.
 
     A glob is kept if a glob of the other side covers it. If two globs merely overlap (``a*`` and ``*b``) neither is
     kept, which errs on the safe side.
@@ -25,5 +25,5 @@ def narrowed(one: Globs | None, other: Globs | None) -> Globs | None:
 
 
 def _covered(glob: str, by: Sequence[str]) -> bool:
-    # Treated as a name, a glob matches a wider one whose only wildcard is the star: `a?` matches `a*`.
+    # If `wider` has no wildcard but the star, it covers exactly the globs whose text it matches: `a*` matches `a?`.
     return any(glob == wider or (not set(wider) & set("?[") and fnmatchcase(glob, wider)) for wider in by)

@@ -34,8 +34,8 @@ class Annotations:
     requires_confirmation: bool = False
 
 
-DERIVED = Annotations()  # compared by identity: without annotations they are derived from the category
-# `ToolSpec.meta` key: the tool's module declares it read-only. Its calls may be repeated; nothing else follows.
+DERIVED = Annotations()  # means "not given, derive from the category"; recognised by identity
+# `ToolSpec.meta` key: the tool's module declares it read-only. This only means that its calls may be repeated.
 DECLARED_READ_ONLY = "declared_read_only"
 _WORD = re.compile(r"[^a-z]+")
 _DESTRUCTIVE = frozenset({"write", "delete", "terminal"})
@@ -45,7 +45,7 @@ _CODE_CHANGES = frozenset({"code", "changes"})  # the category `code_changes`: e
 def annotations_for(category: str) -> Annotations:
     """Derive annotations from a category: ``"search"`` is read-only, ``"code_changes"`` is destructive.
 
-    The tool's name is ignored, because authors choose it for models to read.
+    The tool's name is ignored, because authors choose names to suit models.
     """
     words = frozenset(_WORD.split(category.lower()))
     destructive = not words.isdisjoint(_DESTRUCTIVE) or words >= _CODE_CHANGES

@@ -6,11 +6,11 @@ surrogates. Its writer then produces text that other parsers reject, so a single
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 DEEPEST = 64  # nesting of lists and objects; Python's own limit is about 1,000
-MOST_DIGITS = 100  # of an integer; 256-bit integers have 78
+MOST_DIGITS = 100  # digits of one integer; a 256-bit integer has up to 78
 
 
 class JsonError(ValueError):
@@ -18,14 +18,14 @@ class JsonError(ValueError):
 
 
 def read_json(data: bytes | str, deepest: int = DEEPEST) -> Any:
-    """Parse strict JSON. The caller must limit the length.
+    """Parse strict JSON. The caller must limit the length of `data`.
 
     Args:
         data: The JSON text.
         deepest: The maximum nesting of lists and objects.
 
     Raises:
-        JsonError: The text is not strict JSON; with line and column where known.
+        JsonError: The text is not strict JSON. The message gives line and column where known.
     """
     try:
         text = data.decode("utf-8") if isinstance(data, bytes) else data
@@ -69,19 +69,19 @@ def too_deep(value: Any, levels: int = DEEPEST) -> bool:
     """Whether lists and objects are nested deeper than `levels`. Does not recurse."""
     level = [value]
     for _ in range(levels):
-        level = [inner for each in level for inner in _inside(each)]
+        level = [
+            inner
+            for each in level
+            if isinstance(each, Mapping | list | tuple)
+            for inner in (each.values() if isinstance(each, Mapping) else each)
+        ]
+        if not level:
+            return False
     return any(isinstance(each, Mapping | list | tuple) for each in level)
 
 
 def _nested(deepest: int) -> str:
     return f"it is nested more than {deepest} levels deep"
-
-
-def _inside(value: Any) -> Iterator[Any]:
-    if isinstance(value, Mapping):
-        yield from value.values()
-    elif isinstance(value, list | tuple):
-        yield from value
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -16,9 +16,10 @@ class Turn:
     caps: capabilities of the agent (`ToolSpec.caps_required`). modules: modules of the persona; None allows all.
     allowed: the agent's allow-list (`Allowed.of` creates one from names and globs); None allows all.
     memory_spaces: globs of the spaces whose memories the agent may see; None for all, () for none.
-    use_tool_search_flow: offer three tools that find all others (DISC-2), instead of the others.
+    use_tool_search_flow: offer only three tools, with which all others can be found and called (DISC-2).
     log_tool_annotations: log the annotations of each called tool (ACCESS-10).
-    band: GREEN runs tools of every safety class, AMBER of LOW and MEDIUM, RED only of LOW.
+    agent_key: user and agent as one string that is unique to this pair.
+    band: GREEN runs tools of every safety class, AMBER those of LOW and MEDIUM, RED only those of LOW.
     """
 
     query: str | None = None
@@ -34,8 +35,8 @@ class Turn:
     use_tool_search_flow: bool = False
     log_tool_annotations: bool = True
     memory_spaces: Globs | None = None
+    # Computed once, because every call reads it.
+    agent_key: str = field(init=False, compare=False, repr=False)
 
-    @property
-    def agent_key(self) -> str:
-        """User and agent as one string that is unique to this pair."""
-        return f"{len(self.user)}:{self.user}:{self.agent}"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "agent_key", f"{len(self.user)}:{self.user}:{self.agent}")

@@ -12,7 +12,7 @@ from engine.formats.schema import object_schema
 
 
 def tools_to_anthropic_format(tools: Iterable[ToolSpec]) -> list[dict[str, Any]]:
-    """Convert tools, keeping their order, which is part of a prompt cache.
+    """Convert tools, keeping their order, because prompt caches depend on it.
 
     Raises:
         FormatError: A tool cannot be converted.

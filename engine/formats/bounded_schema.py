@@ -1,9 +1,10 @@
-"""Limits the work that validating by a foreign JSON Schema can cause: even a small one can take exponential time.
+"""Limits the work of validating against a third-party JSON Schema: even a small schema can take exponential time.
 
 It counts the subschemas that a chain of values nested `CHAIN` deep can be validated against. Breadth is not counted,
-because the members of an object are separate values; what multiplies is several subschemas for the same value. Ordinary
-recursive schemas (a tree, an expression, any JSON value) pass. A schema that validates the same member twice, which
-doubles with every level, does not, whether it recurses through `$ref`s alone or into the value.
+because the members of an object are separate values; the work multiplies only where several subschemas apply to the
+same value. Ordinary recursive schemas (a tree, an expression, any JSON value) pass. A schema that validates the same
+member twice is refused, because its work doubles with every level, whether it recurses through `$ref`s alone or into
+the value.
 """
 
 import json
@@ -18,9 +19,9 @@ from engine.contract.strict_json import too_deep
 
 MOST_BYTES = 64 * 1024
 MOST_DEPTH = 64
-MOST_WORK = 10_000  # subschemas that a chain of values is validated against
+MOST_WORK = 10_000  # the most subschemas that a chain of values may be validated against
 CHAIN = 64
-_MOST_STEPS = 500_000  # of the counting itself, which takes about a second at most
+_MOST_STEPS = 500_000  # limits the counting itself to about a second
 
 _LISTS = ("allOf", "anyOf", "oneOf")
 _SINGLES = ("not", "if", "then", "else")
@@ -36,7 +37,7 @@ class _Unusable(Exception):
 def schema_problem(schema: Mapping[str, Any]) -> str:
     """Return why the schema must not be used, as the end of a sentence ("it is ..."); "" if it may be.
 
-    Does not check that it compiles. References must be JSON pointers within the schema.
+    Does not check whether the schema compiles. References must be JSON pointers within the schema.
     """
     if problem := size_problem(schema):
         return problem
@@ -60,11 +61,11 @@ def size_problem(schema: Mapping[str, Any]) -> str:
 
 @dataclass(slots=True)
 class _Inside:
-    """The subschemas that the values inside an object or list are validated against: counts by the subschema's id().
+    """Counts how often each subschema applies to the values inside an object or list, by the subschema's id().
 
-    everywhere: apply to every value. at: additional counts for the value of this name or index, negative where
-        `everywhere`
-    does not apply to it (`additionalProperties` excludes what `properties` names).
+    everywhere: counts that apply to every value. at: counts to add for the value with this name or index; negative for
+        subschemas of `everywhere` that do not apply to that value (`additionalProperties` excludes the names of
+        `properties`).
     """
 
     everywhere: Counter[int] = field(default_factory=Counter)
@@ -86,7 +87,7 @@ class _Inside:
 
 @dataclass(slots=True)
 class _Place:
-    """The subschemas for one value: their number, and those of the values inside."""
+    """Counts how many subschemas apply to one value, and which of them apply to the values inside it."""
 
     count: int = 1
     members: _Inside = field(default_factory=_Inside)
@@ -94,21 +95,21 @@ class _Place:
 
 
 class _Work:
-    """Counts the work of one schema."""
+    """Counts the work of validating against one schema."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._root = schema
         old = str(schema.get("$schema", ""))[:100]
         self._ids = ("$id", "id") if "draft-04" in old or "draft-03" in old else ("$id",)
-        self._places: dict[int, _Place | None] = {}  # None: in progress
-        self._heads: dict[int, Mapping[str, Any]] = {}  # the subschemas of values further inside
+        self._places: dict[int, _Place | None] = {}  # None: still being counted
+        self._heads: dict[int, Mapping[str, Any]] = {}  # subschemas that apply to nested values, by id()
         self._left = _MOST_STEPS
 
     def measure(self) -> None:
         """Count the work.
 
         Raises:
-            _Unusable: It exceeds the limit.
+            _Unusable: The work exceeds the limit.
         """
         todo = [id(self._root)]
         self._heads[todo[0]] = self._root
@@ -131,7 +132,7 @@ class _Work:
             work = longer
 
     def _place(self, schema: Mapping[str, Any], levels: int) -> _Place:
-        """Count for one value. levels: nested subschemas of one value, through which a validator recurses."""
+        """Count the subschemas for one value. levels: how many more levels of nested subschemas are allowed for it."""
         if id(schema) in self._places:
             known = self._places[id(schema)]
             if known is None:
@@ -142,7 +143,7 @@ class _Work:
         self._refuse_elsewhere(schema)
         self._places[id(schema)] = None
         place = self._own(schema)
-        # To find evaluated members, a validator visits the same subschemas once more.
+        # To find out which members were evaluated, a validator visits the same subschemas once more.
         times = 2 if "unevaluatedProperties" in schema or "unevaluatedItems" in schema else 1
         for each in self._same_value(schema):
             inner = self._place(each, levels - 1)
@@ -155,7 +156,7 @@ class _Work:
         return place
 
     def _same_value(self, schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-        """Yield the subschemas for the same value."""
+        """Yield the subschemas of `schema` that apply to the same value as `schema` itself."""
         if isinstance(reference := schema.get("$ref"), str):
             yield from _schemas([self._pointed_at(reference)])
         for key in _LISTS:
@@ -185,7 +186,7 @@ class _Work:
         return place
 
     def _inside(self, inside: _Inside, named: Mapping[Any, Any], rest: Any) -> None:
-        """Add the subschemas of the values inside. named: by name. rest: for all others."""
+        """Add the subschemas for nested values. named: subschemas by name or index. rest: for all other values."""
         self._spend(1 + len(named))
         others = self._head(rest)
         if others is not None:

@@ -1,7 +1,7 @@
 """Converts `ToolSpec`s to function declarations of the Gemini API.
 
-Source: https://ai.google.dev/api/caching#FunctionDeclaration. The arguments are given as JSON Schema, of which Gemini
-supports a subset; its own older schema format in `parameters` supports less.
+Source: https://ai.google.dev/api/caching#FunctionDeclaration. The arguments are described by JSON Schema, of which
+Gemini supports a subset. Gemini's older schema format in `parameters` supports less.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from engine.formats.schema import GEMINI, narrowed, object_schema
 
 
 def tools_to_gemini_format(tools: Iterable[ToolSpec]) -> list[dict[str, Any]]:
-    """Convert tools to one `Tool` with a declaration for each, in order; an empty list without tools.
+    """Convert tools to one `Tool` with a declaration for each, in order. Return an empty list if there are no tools.
 
     Raises:
         FormatError: A tool cannot be converted.

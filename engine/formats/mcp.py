@@ -13,7 +13,7 @@ from engine.contract.result import ToolResult
 from engine.contract.spec import ToolSpec
 
 META = "knackbox/"  # prefix of our keys in `_meta`, required by the protocol
-WRAPPED = "result"  # the key of an output that is not an object, as in FastMCP
+WRAPPED = "result"  # the key under which an output that is not an object is wrapped, as in FastMCP
 
 
 def tool_to_mcp_format(tool: ToolSpec) -> Tool:
@@ -41,8 +41,8 @@ def result_to_mcp_format(result: ToolResult, returns: Mapping[str, Any] | None =
     """Convert a result: the text for the model, the structured value, and failure details in `_meta`.
 
     `structured_content` is a JSON object in every version of the protocol. If the tool's output schema (`returns`) does
-    not
-    describe objects, the value is wrapped; without an output schema such a value is only in the text.
+    not describe objects, the value is wrapped. Without an output schema, a value that is not an object appears only in
+    the text.
     """
     output = result.output
     if result.success and returns is not None and not _describes_objects(returns, returns):

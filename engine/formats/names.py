@@ -19,11 +19,10 @@ _DIGEST = 8  # hexadecimal digits, enough to distinguish the tools of one list
 
 
 class ProviderNames:
-    """The names of one list of tools. The result does not depend on their order.
+    """Converts the names of one list of tools. The order of the list does not affect the result.
 
-    Allowed names stay unchanged. In others each dot becomes ``__`` and every other invalid character ``_``. If two
-    names
-    would clash, or the result is too long, a digest of the name is appended.
+    Allowed names stay unchanged. In all other names, each dot becomes ``__`` and every other invalid character ``_``.
+    If two names would clash, or the result is too long, a digest of the name is appended.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -37,7 +36,7 @@ class ProviderNames:
         self._back = {form: name for name, form in self._there.items()}
 
     def to_provider(self, name: str) -> str:
-        """Return the provider's name. Names that are not in the list (from older history) get no digest."""
+        """Return the provider's name. No digest is added to names that are not in the list, as in older histories."""
         return self._there.get(name) or _form(name)[:LONGEST]
 
     def from_provider(self, called: str) -> str:

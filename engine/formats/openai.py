@@ -13,9 +13,9 @@ from engine.formats.schema import object_schema
 
 
 def tools_to_openai_format(tools: Iterable[ToolSpec]) -> list[dict[str, Any]]:
-    """Convert tools for chat completions, keeping their order, which is part of a provider's prompt cache.
+    """Convert tools for chat completions, keeping their order, because prompt caches depend on it.
 
-    Not strict: that would make optional arguments required.
+    Strict mode is not used, because it would make optional arguments required.
 
     Raises:
         FormatError: A tool cannot be converted.

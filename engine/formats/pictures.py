@@ -10,13 +10,14 @@ _SIGNATURES = {
     "application/pdf": b"%PDF-",
 }
 BINARY = frozenset(_SIGNATURES)
-# Markers of a JPEG whose segment holds the size: SOF0 to SOF15, without DHT, JPG and DAC. ITU-T T.81, table B.1.
+# JPEG markers whose segment contains the picture's size: SOF0 to SOF15, without DHT, JPG and DAC. ITU-T T.81, table
+# B.1.
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _START_OF_SCAN = 0xDA
 
 
 def is_really(data: bytes, media_type: str) -> bool:
-    """Whether the bytes start with the signature of this type of `BINARY`."""
+    """Whether the bytes start with the signature of `media_type`, which must be in `BINARY`."""
     return data.startswith(_SIGNATURES[media_type])
 
 

@@ -1,4 +1,6 @@
-"""Converts a tool's JSON Schema to a provider's dialect. It is never stricter; dropped keywords move to descriptions.
+"""Converts a tool's JSON Schema to a provider's dialect.
+
+The result is never stricter than the original; descriptions mention the dropped keywords.
 
 The pipeline validates every call against the full schema, so the provider's dialect only has to help the model.
 """
@@ -26,12 +28,12 @@ GEMINI = frozenset(
 _SCHEMAS_BY_NAME = frozenset({"properties", "$defs"})
 _LISTS_OF_SCHEMAS = frozenset({"anyOf", "prefixItems"})
 _SCHEMAS = frozenset({"items", "additionalProperties"})
-_SAID_CHARACTERS = 300
-_NOT_SAID = frozenset({"default", "examples", "$schema", "$comment", "deprecated", "readOnly", "writeOnly"})
+_DESCRIBED_CHARACTERS = 300
+_NOT_DESCRIBED = frozenset({"default", "examples", "$schema", "$comment", "deprecated", "readOnly", "writeOnly"})
 
 
 class FormatError(ValueError):
-    """A tool that cannot be converted for a provider, and why."""
+    """A tool cannot be converted to a provider's format. The message says why."""
 
 
 def object_schema(tool: ToolSpec) -> Schema:
@@ -62,17 +64,17 @@ def narrowed(schema: Any, keywords: frozenset[str]) -> Schema:
     """
     if not isinstance(schema, Mapping):
         return {}  # true, or false, which cannot be expressed here
-    said = dict(schema)
-    if "const" in said:
-        said.setdefault("enum", [said.pop("const")])
-    if "oneOf" in said:
-        said.setdefault("anyOf", said.pop("oneOf"))
-    if "definitions" in said:  # the older name of `$defs`
-        said["$defs"] = {**said.pop("definitions"), **said.get("$defs", {})}
-    if "patternProperties" in said:
-        said.pop("additionalProperties", None)  # it would forbid what the removed keywords allow
-    made = {key: _within(key, value, keywords) for key, value in said.items() if key in keywords}
-    return _described(made, {key: value for key, value in said.items() if key not in keywords})
+    source = dict(schema)
+    if "const" in source:
+        source.setdefault("enum", [source.pop("const")])
+    if "oneOf" in source:
+        source.setdefault("anyOf", source.pop("oneOf"))
+    if "definitions" in source:  # the older name of `$defs`
+        source["$defs"] = {**source.pop("definitions"), **source.get("$defs", {})}
+    if "patternProperties" in source:
+        source.pop("additionalProperties", None)  # it would forbid members that the removed patterns allow
+    made = {key: _within(key, value, keywords) for key, value in source.items() if key in keywords}
+    return _described(made, {key: value for key, value in source.items() if key not in keywords})
 
 
 def _within(key: str, value: Any, keywords: frozenset[str]) -> Any:
@@ -90,18 +92,18 @@ def _within(key: str, value: Any, keywords: frozenset[str]) -> Any:
 
 def _described(kept: Schema, dropped: Schema) -> Schema:
     """Return `kept`, with the dropped keywords in its description."""
-    said = "; ".join(_said(dropped))
-    if not said:
+    described = "; ".join(_keywords_as_text(dropped))
+    if not described:
         return kept
     before = str(kept.get("description", ""))
-    return {**kept, "description": f"{before} ({said})" if before else said}
+    return {**kept, "description": f"{before} ({described})" if before else described}
 
 
-def _said(dropped: Schema) -> Iterator[str]:
+def _keywords_as_text(dropped: Schema) -> Iterator[str]:
     for key, value in dropped.items():
-        if key not in _NOT_SAID and not key.startswith("x-"):
+        if key not in _NOT_DESCRIBED and not key.startswith("x-"):
             text = f"{key}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)}"
-            yield text if len(text) <= _SAID_CHARACTERS else f"{text[:_SAID_CHARACTERS]}…"
+            yield text if len(text) <= _DESCRIBED_CHARACTERS else f"{text[:_DESCRIBED_CHARACTERS]}…"
 
 
 def _inlined(schema: Schema) -> Schema:

@@ -9,7 +9,7 @@ _NAMES = tuple(each.name for each in fields(ToolSpec))
 
 
 def spec_to_json(spec: ToolSpec, *names: str) -> dict[str, Any]:
-    """Return these fields of the spec; all of them without names."""
+    """Return the named fields of the spec, or all fields if no names are given."""
     return {name: _plain(spec, name) for name in names or _NAMES}
 
 

@@ -25,7 +25,7 @@ class TagError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TaggedCall:
-    """One line that is a call. raw_arg: the text after the prefix. line: its number, from 1."""
+    """A call made by one line. raw_arg: the text after the prefix. line: the line's number, starting at 1."""
 
     tool: str
     arguments: Mapping[str, Any]
@@ -50,7 +50,7 @@ class _TagEntry:
 
 
 class TagRegistry:
-    """The tagged tools among the given ones.
+    """The tools that have a response tag, by prefix. Tools without a tag are ignored.
 
     Raises:
         TagError: A tag is invalid.
@@ -66,7 +66,7 @@ class TagRegistry:
         return len(self._entries)
 
     def prompt_block(self) -> str:
-        """Return the description of the tagged tools for a model; "" without any."""
+        """Return the description of the tagged tools for a model; "" if there are none."""
         if not self._entries:
             return ""
         lines = ["To use one of these, write a line of this form, with nothing else on it:"]
@@ -77,7 +77,7 @@ class TagRegistry:
         return "\n".join(lines)
 
     def match(self, line: str) -> tuple[ToolSpec, dict[str, Any], str, bool] | None:
-        """Match a line: tool, arguments, text after the prefix, and whether people see it; None for plain text."""
+        """Return a line's tool, arguments and raw argument, and whether to hide the line; None for plain text."""
         prefix, colon, rest = line.partition(":")
         entry = self._entries.get(prefix)
         if entry is None or not colon or not rest[:1].isspace() or len(line) > _LONGEST_LINE:
@@ -130,7 +130,7 @@ def parse_response(text: str, registry: TagRegistry) -> ParsedResponse:
 
 def _compiled(tool: str, pattern: str) -> Any:
     options = re2.Options()
-    options.log_errors = False  # errors are raised
+    options.log_errors = False  # raised as exceptions instead
     options.max_mem = _MEMORY
     try:
         return re2.compile(pattern, options)

@@ -1,4 +1,4 @@
-"""Parses ``<tool_call>{"name": …, "args": …}</tool_call>``, as written by models without native tool calls.
+"""Parses ``<tool_call>{"name": …, "args": …}</tool_call>``, as written by models that lack native tool calls.
 
 Invalid calls are kept and answered, so that the model can correct them; nothing is guessed or dropped.
 """
@@ -16,7 +16,7 @@ _SHOWN = 200
 
 @dataclass(frozen=True, slots=True)
 class TextCall:
-    """One call found in a text. problem: why it is invalid; "" if it is valid. text: as it was written."""
+    """One call found in a text. problem: why it is invalid; "" if it is valid. text: the call as it was written."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -33,7 +33,7 @@ class ParsedText:
 
 
 def parse_tool_calls(text: str) -> ParsedText:
-    """Return every call in the text. The last one may lack its end tag, because models stop there."""
+    """Return every call in the text. The last one may lack its end tag, because some models stop before it."""
     calls: list[TextCall] = []
     shown: list[str] = []
     at = 0
@@ -53,7 +53,7 @@ def answer_to(call: TextCall) -> str:
 
 
 def _one(text: str, begin: int) -> tuple[TextCall, int]:
-    """Parse the call that begins here, and return where the text continues. Ignores end tags in JSON strings."""
+    """Parse the call at `begin`. Return it and the position after it. End tags in JSON strings are ignored."""
     body = text[begin:]
     lead = len(body) - len(body.lstrip())
     try:

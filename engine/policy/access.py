@@ -10,22 +10,19 @@ from engine.contract.turn import Turn
 DENIED = "denied"  # the failure's `reason`
 
 _LEVELS: Mapping[str, int] = {"guest": 0, "user": 1, "admin": 2, "owner": 3}
+_LOWEST = _LEVELS["guest"]  # the rank of a user whose level is unknown
+_HIGHEST = _LEVELS["owner"]  # the rank of a required level that is unknown
 _SAFETY: Mapping[str, int] = {"LOW": 0, "MEDIUM": 1, "HIGH": 2}
 _BANDS: Mapping[str, int] = {"GREEN": 2, "AMBER": 1, "RED": 0}  # the highest safety class that each band permits
 
 DISCOVERY_TOOLS = frozenset(
     {"search_tools", "describe_tool", "execute_tool"}
-)  # static names, so nothing acquired is one
+)  # names of static tools, which no acquired tool can take
 
 
 def user_rank(level: str) -> int:
     """Return the rank of a user's level. An unknown level ranks lowest."""
-    return _LEVELS.get(level, _LEVELS["guest"])
-
-
-def tool_rank(level: str) -> int:
-    """Return the rank of a tool's level. An unknown level ranks highest."""
-    return _LEVELS.get(level, _LEVELS["owner"])
+    return _LEVELS.get(level, _LOWEST)
 
 
 def tighter(one: Band, other: Band) -> Band:
@@ -42,19 +39,19 @@ def no_module(name: str, turn: Turn) -> str:
 
 
 def denial(name: str, reason: str) -> str:
-    """Return the message for the caller."""
+    """Return the message that tells the caller about a denial."""
     return f"{name} may not be called: {reason}. Nothing was run."
 
 
 def why_not(spec: ToolSpec, turn: Turn) -> str:
     """Return why the tool may not be called in this turn, or "". Modules are checked first (ACCESS-2)."""
-    missing = no_module(spec.name, turn)
-    if missing:
+    if turn.modules is not None and (missing := no_module(spec.name, turn)):
         return missing
     if turn.allowed is not None and not turn.allowed.permits(spec) and not _finds_others(spec, turn):
         return "it is not on this agent's allow-list"
-    if spec.required_permission != "guest" and user_rank(turn.permission) < tool_rank(spec.required_permission):
-        return f"it requires the permission {spec.required_permission}, and the user has {turn.permission}"
+    required = spec.required_permission
+    if required != "guest" and _LEVELS.get(turn.permission, _LOWEST) < _LEVELS.get(required, _HIGHEST):
+        return f"it requires the permission {required}, and the user has {turn.permission}"
     if spec.caps_required:
         lacking = [cap for cap in spec.caps_required if cap not in turn.caps]
         if lacking:
@@ -65,12 +62,12 @@ def why_not(spec: ToolSpec, turn: Turn) -> str:
 
 
 def _finds_others(spec: ToolSpec, turn: Turn) -> bool:
-    """Whether this is a tool of the tool search flow, which shows and runs only allowed tools."""
+    """Whether this tool belongs to the turn's tool search flow, whose tools show and run only allowed tools."""
     return turn.use_tool_search_flow and spec.name in DISCOVERY_TOOLS
 
 
 class Access(Guard):
-    """Denies calls that `why_not` refuses. The list of a turn uses `why_not` as well, so it offers no denied tool."""
+    """Denies calls for which `why_not` gives a reason. Tool lists use it as well, so they omit denied tools."""
 
     def admit(self, request: GuardRequest) -> None:
         """Check a call.

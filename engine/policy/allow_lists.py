@@ -1,4 +1,4 @@
-"""`AllowLists`: named sets of tools, shipped and operator-defined, resolved to what each permits (ACCESS-3)."""
+"""`AllowLists`: named sets of tools, shipped or defined by the operator, each resolved to an `Allowed` (ACCESS-3)."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -29,10 +29,9 @@ class AllowLists:
 
         Args:
             own: The operator's file. Adds to the shipped lists, and replaces those of the same name. May be missing.
-            specs: Returns the static tools by primary name; called at each reading.
+            specs: Returns the static tools by primary name; called each time the file is read.
             strict: Treat an unknown tool in the operator's file as an error. Otherwise, and in shipped lists, it is
-                logged,
-                since not every pack may be installed.
+                logged, since not every pack may be installed.
             required: The name of a list that must always exist.
 
         Raises:
@@ -63,7 +62,7 @@ class AllowLists:
         return lists
 
     def resolve_allow_list(self, name: str, *, local_mode: bool = False, embedding_ok: bool = True) -> Allowed:
-        """Return what a list permits, for `Turn.allowed`. The same object while nothing changes.
+        """Return what a list permits, for `Turn.allowed`. It is the same object until something changes.
 
         Args:
             name: The list.
@@ -123,9 +122,10 @@ def refuse_cycles(lists: Mapping[str, AllowList]) -> None:
     def visit(name: str, trail: tuple[str, ...]) -> None:
         for other, place in lists[name].include.items():
             if other not in lists:
-                raise ConfigError(f"{place}there is no list {other!r} to include; nearest: {nearest(other, lists)[0]}.")
+                near = nearest(other, lists)[0]
+                raise ConfigError(f"{place}: there is no list {other!r} to include; nearest: {near}.")
             if other in (*trail, name):
-                raise ConfigError(f"{place}lists include each other: {' -> '.join((*trail, name, other))}.")
+                raise ConfigError(f"{place}: lists include each other: {' -> '.join((*trail, name, other))}.")
             if other not in done:
                 visit(other, (*trail, name))
         done.add(name)

@@ -5,7 +5,7 @@ An approval is bound to the digest of the arguments, is valid for one call, and 
 
 import asyncio
 import json
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -73,37 +73,34 @@ class ApprovalGuard(Guard):
         """Whether there is an approver."""
         return self._approver is not None
 
-    def needed(self, spec: ToolSpec) -> bool:
-        """Whether this tool needs approval."""
+    def concerns(self, spec: ToolSpec) -> bool:
+        """Whether calls of the tool need approval."""
         if self._mode == "off":
             return False
         asked = spec.annotations.requires_confirmation
         return asked or (self._mode == "destructive" and spec.annotations.destructive)
 
-    def admit(self, request: GuardRequest) -> Awaitable[None] | None:
-        """Request approval for the call, if it needs one.
+    async def admit(self, request: GuardRequest) -> None:
+        """Request approval for the call.
 
         Raises:
-            ToolFailure: When awaited: the call was not approved (FATAL).
+            ToolFailure: The call was not approved (FATAL).
         """
-        return self._ask(request) if self.needed(request.spec) else None
-
-    async def _ask(self, request: GuardRequest) -> None:
         await self.confirm(request.spec, request.call.arguments, call_id=request.call_id, user=request.turn.user)
 
     async def confirm(self, spec: ToolSpec, arguments: Mapping[str, Any], *, call_id: str, user: str) -> str:
-        """Ask once for approval of these arguments, whatever the mode, and return who approved.
+        """Ask once for approval of these arguments, whatever the mode, and return the name of the approver.
 
-        For tools that learn only while they run what they are about to do.
+        For tools that find out what they are about to do only once they are running.
 
         Raises:
-            ToolFailure: Exactly this was not approved (FATAL).
+            ToolFailure: These exact arguments were not approved (FATAL).
         """
         name = spec.name
         if self._approver is None:
             raise _refused(f"{name} needs a person's approval, and nobody can be asked here. Nothing was run.")
         expected = digest_of(spec, arguments)
-        shown = json.loads(json.dumps(arguments, default=str))  # a copy, so that what was shown cannot change
+        shown = json.loads(json.dumps(arguments, default=str))  # a copy that cannot change later
         question = ApprovalRequest(call_id, user, spec, shown, expected, self._expires_s)
         try:
             async with asyncio.timeout(self._expires_s) as deadline:

@@ -7,7 +7,7 @@ does not take the product down. Set `deny` for the opposite.
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -35,7 +35,7 @@ class GateDecision:
 class GateContext(ToolContext):
     """The call as the gate sees it: the fields of a `ToolContext`, always filled in, and the call itself.
 
-    raw_arg: without a tag, the only argument if it is a string, else the arguments as JSON.
+    raw_arg: if the call has no tag, its only argument if that is a string, else all arguments as JSON.
     """
 
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -90,15 +90,15 @@ class Gate(Guard):
         self._on_failure = on_gate_failure
         self._wait_s = wait_s
 
-    def admit(self, request: GuardRequest) -> Awaitable[None] | None:
-        """Ask the gate, if the tool requires it.
+    def concerns(self, spec: ToolSpec) -> bool:
+        return spec.requires_gate
+
+    async def admit(self, request: GuardRequest) -> None:
+        """Ask the gate.
 
         Raises:
-            ToolFailure: When awaited: the gate refused (DIAGNOSTIC, with the gate's reason).
+            ToolFailure: The gate refused (DIAGNOSTIC, with the gate's reason).
         """
-        return self._ask(request) if request.spec.requires_gate else None
-
-    async def _ask(self, request: GuardRequest) -> None:
         name = request.spec.name
         try:
             async with asyncio.timeout(self._wait_s) as deadline:

@@ -55,16 +55,16 @@ class RateLimits(Guard):
         self._clock = clock
         records.create(_SCHEMA)
 
-    def admit(self, request: GuardRequest) -> Awaitable[None] | None:
-        """Count the call, if the tool has limits.
+    def concerns(self, spec: ToolSpec) -> bool:
+        return bool(spec.cooldown_seconds or spec.daily_limit)
+
+    def admit(self, request: GuardRequest) -> Awaitable[None]:
+        """Count the call.
 
         Raises:
             ToolRateLimited: When awaited: the call comes too early.
         """
-        spec = request.spec
-        if not spec.cooldown_seconds and not spec.daily_limit:
-            return None
-        return asyncio.to_thread(self.take, request.turn.user, spec)
+        return asyncio.to_thread(self.take, request.turn.user, request.spec)
 
     def take(self, user: str, spec: ToolSpec) -> None:
         """Count one call of this user, in one transaction. Blocks.
@@ -81,7 +81,7 @@ class RateLimits(Guard):
             count = before if day == today else 0
             if last is not None and spec.cooldown_seconds:
                 left = last + spec.cooldown_seconds - now.timestamp()
-                if 0 < left <= spec.cooldown_seconds:  # more than that: the clock was set back
+                if 0 < left <= spec.cooldown_seconds:  # a longer wait means that the clock was set back
                     raise _too_early(spec, f"may be called every {_duration(spec.cooldown_seconds)}", left)
             if spec.daily_limit and count >= spec.daily_limit:
                 raise _too_early(spec, f"may be called {spec.daily_limit} times a day (UTC)", _until_midnight(now))
@@ -91,7 +91,7 @@ class RateLimits(Guard):
 
 
 def refused_by_limits(result: ToolResult) -> ToolRateLimited | None:
-    """What the limits refused the call with; None when it was not they who did."""
+    """Return the failure with which the limits refused the call; None if they did not refuse it."""
     failure = result.failure
     if failure is None or failure.reason != RATE_LIMITED or result.audit.end != REFUSED:
         return None
@@ -109,7 +109,7 @@ def _until_midnight(now: datetime) -> float:
 
 
 def _duration(seconds: float) -> str:
-    """Rounded up, so that whoever waits as long as it says is not too early."""
+    """Format a wait, rounded up, so that a caller who waits that long is not too early."""
     whole = math.ceil(seconds)
     hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
     if hours:

@@ -1,9 +1,17 @@
-"""`risk_of`: how much a call may cost if it is a mistake; on every audit row (ACCESS-9). It decides nothing."""
+"""Records how dangerous a call may be: its risk in the audit (ACCESS-9), its annotations in the log (ACCESS-10).
 
+Nothing here refuses a call.
+"""
+
+import contextlib
+import logging
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from engine.contract.guard import Guard, GuardRequest
 from engine.contract.spec import ToolSpec
+
+_log = logging.getLogger("knackbox.annotations")
 
 Risk = Literal["LOW", "MEDIUM", "HIGH"]
 
@@ -22,7 +30,7 @@ _EFFECTS: Mapping[str, Risk] = {
 
 
 def risk_of(spec: ToolSpec, arguments: Any) -> Risk:
-    """The highest of what the tool's class, annotations, possible effects and this call's arguments say."""
+    """Return the highest risk given by the tool's safety class, annotations and effects, and by the arguments."""
     hints = spec.annotations
     found = [spec.safety_class if spec.safety_class in _ORDER else "HIGH"]
     if hints.requires_confirmation:
@@ -30,10 +38,38 @@ def risk_of(spec: ToolSpec, arguments: Any) -> Risk:
     elif hints.destructive:
         found.append("MEDIUM")
     found += [_EFFECTS[effect] for effect in spec.side_effects if effect in _EFFECTS]
-    if not isinstance(arguments, Mapping):  # nobody has looked at them yet
+    if not isinstance(arguments, Mapping):  # not validated yet
         return max(found, key=_ORDER.index)
     for argument, risks in spec.meta.get(RISK_ARGUMENTS, {}).items():
         said = risks.get(str(arguments.get(argument)))
         if said in _ORDER:
             found.append(said)
     return max(found, key=_ORDER.index)
+
+
+class AnnotationLog(Guard):
+    """A guard that logs the annotations of each call, unless the turn disables it, and admits every call.
+
+    Does nothing unless the logger is enabled for INFO.
+    """
+
+    def admit(self, request: GuardRequest) -> None:
+        """Log one line for the call."""
+        if request.turn.log_tool_annotations and _log.isEnabledFor(logging.INFO):
+            with contextlib.suppress(Exception):  # handlers are foreign code and must not make a call fail
+                _note(request)
+
+
+def _note(request: GuardRequest) -> None:
+    hints = request.spec.annotations
+    _log.info(
+        "call %s of %s by %s/%s: read_only=%s destructive=%s idempotent=%s requires_confirmation=%s",
+        request.call_id,
+        request.spec.name,
+        request.turn.user,
+        request.turn.agent,
+        hints.read_only,
+        hints.destructive,
+        hints.idempotent,
+        hints.requires_confirmation,
+    )

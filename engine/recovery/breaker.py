@@ -37,7 +37,7 @@ class Breakers(Guard):
         self._clock = clock
         self._opens_after = opens_after
         self._rests_s = rests_s
-        self._circuits: dict[str, _Circuit] = {}  # of tools that failed and did not succeed since
+        self._circuits: dict[str, _Circuit] = {}  # by name, for tools that have failed since their last success
 
     def admit(self, request: GuardRequest) -> None:
         """Refuse the call while the circuit is open.

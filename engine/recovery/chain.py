@@ -25,7 +25,8 @@ class ArgumentReference:
 class Alternative:
     """One tool to use instead.
 
-    arguments: new argument -> `ArgumentReference` an old one, or a literal JSON value.
+    arguments: for each argument of the tool, an `ArgumentReference` to an argument of the failed call, or a literal
+        JSON value.
     note: a sentence for the model on how to use it. mode: ``suggest`` tells the model, ``auto`` runs it.
     """
 
@@ -51,7 +52,7 @@ Chains = Mapping[str, tuple[Alternative, ...]]
 def may_fall_back(failure: Failure) -> bool:
     """Whether another tool is a sensible answer to this failure.
 
-    It is not for a denial, which must not be worked around, nor for what the model itself must correct or check.
+    False for a denial, which must not be worked around, and for a failure that the model itself must correct or check.
     """
     if failure.failure_class is FailureClass.FATAL:
         return failure.reason in _NO_DENIAL

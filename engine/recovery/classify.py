@@ -28,7 +28,7 @@ RETRYABLE, FATAL, DIAGNOSTIC, UNKNOWN = (
 class FailureFacts:
     """What the engine knows about the call that failed.
 
-    replay_safe: the spec says a call may be repeated although it may have happened.
+    replay_safe: the spec says that a call may be repeated even if its effect may already have happened.
     started: the tool's own code was entered. out_of_time: the call's deadline has passed.
     now: wall clock, for a ``Retry-After`` given as a date.
     """
@@ -61,8 +61,9 @@ def classify(error: BaseException, facts: FailureFacts) -> Failure:
 
     An error that no rule matches is classified by its explicit cause (``raise … from …``) if that is known, else
     UNKNOWN.
+
     `may_have_started` is False only if nothing can have happened: the tool was not entered, or the error says so
-    (`ToolFailure`, `SandboxError`). A refused connection does not show what the tool did before it.
+    (`ToolFailure`, `SandboxError`). A refused connection, for example, says nothing about what the tool did before.
     """
     seen: set[int] = set()
     current: BaseException | None = error
@@ -101,7 +102,7 @@ def _deadline(_error: BaseException, facts: FailureFacts) -> Failure | None:
 
 
 def _sandbox(error: BaseException, _facts: FailureFacts) -> Failure | None:
-    """Classify an error of the sandbox. With a remedy, a person must act; without one a retry may succeed."""
+    """Classify an error of the sandbox. If it names a remedy, a person must act; otherwise a retry may succeed."""
     if not isinstance(error, SandboxError):
         return None
     if error.remedy:
@@ -114,7 +115,7 @@ def _busy(error: BaseException, _facts: FailureFacts) -> Failure | None:
 
 
 def _unresolved(error: BaseException, _facts: FailureFacts) -> Failure | None:
-    """Classify an error in requirements, which their author can correct. The message is the resolver's."""
+    """Classify an error in requirements, which their author can correct. The message comes from the resolver."""
     if not isinstance(error, UnresolvedRequirements):
         return None
     return Failure(DIAGNOSTIC, "unresolved_requirements", None, error.may_have_started)
@@ -185,7 +186,7 @@ def _os_error(error: BaseException, _facts: FailureFacts) -> Failure | None:
 
 
 def _group(error: BaseException, facts: FailureFacts) -> Failure | None:
-    """Classify an exception group: RETRYABLE only if every error is; else the first that is not decides."""
+    """Classify an exception group: RETRYABLE if every error in it is; otherwise like its first other error."""
     failures = [classify(each, facts) for each in _leaves(error)]
     worse = [each for each in failures if each.failure_class is not RETRYABLE]
     if worse:
@@ -204,7 +205,7 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def _clients(*names: str) -> tuple[str, ...]:
-    """Return the names of an exception in httpx and in its successor."""
+    """Return the names that these exceptions have in httpx and in its successor."""
     return tuple(f"{library}.{name}" for name in names for library in ("httpx", "httpx2"))
 
 

@@ -28,9 +28,8 @@ class FallbackChains:
     """The last valid chains of a file, or of a default file while that one is missing.
 
     The file is checked (one `stat`) whenever a call fails, so edits apply from the next failure on. An invalid edit
-    keeps
-    the previous chains; `problem` then says why, and a warning is logged once.
-    Chains may only name static tools: skills come and go, and that must not invalidate a file.
+    keeps the previous chains; `problem` then says why, and a warning is logged once.
+    Chains may name only static tools: skills come and go, which must not make a file invalid.
     """
 
     def __init__(
@@ -40,9 +39,9 @@ class FallbackChains:
 
         Args:
             path: The operator's file.
-            specs: Returns the static tools by primary name; called at each reading.
-            otherwise: Read while `path` does not exist. Unknown tools in it are skipped, since packs may not be
-                installed.
+            specs: Returns the static tools by primary name; called each time the file is read.
+            otherwise: The file to read while `path` does not exist. Unknown tools in it are skipped, since
+                packs may not be installed.
 
         Raises:
             ConfigError: The file is invalid.

@@ -21,7 +21,7 @@ def status_of(error: BaseException) -> int | None:
 
 
 def retry_after_of(error: BaseException, now: datetime) -> float | None:
-    """Return the wait that the server requested in its headers, in seconds; None without a request."""
+    """Return the wait that the server requested in its headers, in seconds; None if it requested none."""
     for holder in (getattr(error, "response", None), error):
         headers = getattr(holder, "headers", None)
         if headers is not None and hasattr(headers, "get"):
@@ -32,7 +32,7 @@ def retry_after_of(error: BaseException, now: datetime) -> float | None:
 def parse_retry_after(value: str | None, milliseconds: str | None, now: datetime) -> float | None:
     """Return the seconds given by `Retry-After`: a number or an HTTP date (RFC 9110, section 10.2.3).
 
-    `retry-after-ms` is sent by some model providers in addition. None for anything else; a date in the past is 0.
+    `retry-after-ms` is sent by some model providers in addition. None for anything else; a date in the past gives 0.
     """
     for text, scale in ((milliseconds, 0.001), (value, 1.0)):
         if text is None:
@@ -57,7 +57,7 @@ def _until(text: str, now: datetime) -> float:
 
 
 def _header(headers: Mapping[str, Any], name: str) -> str | None:
-    """Look a header up case-insensitively, even in a plain dict."""
+    """Look up a header case-insensitively, even in a plain dict."""
     value = headers.get(name)
     if value is None:
         value = next((headers[key] for key in headers if isinstance(key, str) and key.lower() == name), None)

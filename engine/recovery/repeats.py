@@ -1,18 +1,16 @@
 """`Repeats`: refuses a call that has already failed twice in the same way, so that the model changes its approach."""
 
-from collections import OrderedDict
+from cachetools import LRUCache, TTLCache
 
 from engine.contract.canonical import digest
 from engine.contract.context import Clock
 from engine.contract.failure import Failure, FailureClass, refusal
 from engine.contract.guard import Guard, GuardRequest
 
-MOST = 2  # failures of one call, after which it is refused
+MOST = 2  # a call that has failed this often is refused
 FORGOTTEN_AFTER_S = 600.0
-_REMEMBERED = 64  # failing calls of one agent
+_REMEMBERED = 64  # failed calls that are remembered per agent
 _AGENTS = 1024
-
-_Agent = tuple[str, str]
 
 # Failures caused by the engine, its machine or its configuration. The same call may work once that is fixed.
 _OUR_FAULTS = frozenset(
@@ -32,16 +30,16 @@ _OUR_FAULTS = frozenset(
 
 
 class Repeats(Guard):
-    """A guard. Calls are the same if agent, tool and arguments are, regardless of the order of the arguments.
+    """Refuses calls that keep failing. Calls are the same if agent, tool and arguments are; argument order is ignored.
 
     Transient failures (RETRYABLE), errors of the engine and its machine, and cancelled calls do not count. A success of
-    the
-    same call, or of any call of the agent that may have changed something, resets the count.
+    the same call, or of any call of the agent that may have changed something, resets the count.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._failed: OrderedDict[_Agent, OrderedDict[str, tuple[int, float]]] = OrderedDict()
+        # By `Turn.agent_key`, how often each call has failed; entries expire after `FORGOTTEN_AFTER_S`.
+        self._failed: LRUCache[str, TTLCache[str, int]] = LRUCache(_AGENTS)
 
     def admit(self, request: GuardRequest) -> None:
         """Refuse the third identical call.
@@ -49,11 +47,11 @@ class Repeats(Guard):
         Raises:
             ToolFailure: The call has failed too often (DIAGNOSTIC).
         """
-        failed = self._failed.get(_agent(request))
+        failed = self._failed.get(request.turn.agent_key)
         if not failed:
             return
-        times, last = failed.get(_identity(request), (0, 0.0))
-        if times < MOST or self._clock.monotonic() - last > FORGOTTEN_AFTER_S:
+        times = failed.get(_identity(request), 0)
+        if times < MOST:
             return
         raise refusal(
             f"{request.spec.name} was called with exactly these arguments {times} times and failed each time; it was "
@@ -62,7 +60,7 @@ class Repeats(Guard):
         )
 
     def ended(self, request: GuardRequest, failure: Failure | None, *, ran: bool) -> None:
-        agent = _agent(request)
+        agent = request.turn.agent_key
         failed = self._failed.get(agent)
         if failure is None:
             if failed and not request.spec.annotations.read_only:
@@ -73,20 +71,9 @@ class Repeats(Guard):
         if not ran or failure.failure_class is FailureClass.RETRYABLE or failure.reason in _OUR_FAULTS:
             return
         if failed is None:
-            failed = self._failed[agent] = OrderedDict()
-        self._failed.move_to_end(agent)
+            failed = self._failed[agent] = TTLCache(_REMEMBERED, FORGOTTEN_AFTER_S, self._clock.monotonic)
         identity = _identity(request)
-        now = self._clock.monotonic()
-        times, last = failed.pop(identity, (0, now))
-        failed[identity] = (times + 1 if now - last <= FORGOTTEN_AFTER_S else 1, now)
-        if len(failed) > _REMEMBERED:
-            failed.popitem(last=False)
-        if len(self._failed) > _AGENTS:
-            self._failed.popitem(last=False)
-
-
-def _agent(request: GuardRequest) -> _Agent:
-    return request.turn.user, request.turn.agent
+        failed[identity] = failed.get(identity, 0) + 1
 
 
 def _identity(request: GuardRequest) -> str:

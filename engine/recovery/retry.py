@@ -49,10 +49,11 @@ class Retrier:
         Args:
             first: The error of the first attempt.
             attempt: Makes another attempt.
-            failure_of: Classifies an error. Only RETRYABLE and `replay_safe` ones are retried.
-            remaining_s: Seconds left until the call's deadline. A wait that would exceed it is not started.
+            failure_of: Classifies an error. It is retried only if it is both RETRYABLE and `replay_safe`.
+            remaining_s: Seconds left until the call's deadline. No wait is started that would exceed this.
         """
-        # It imports tornado, which takes 60 ms: too long for the event loop, and rarely needed.
+        # tenacity imports tornado, which takes 60 ms: too long for the event loop. It is loaded here since it is rarely
+        # needed.
         await asyncio.to_thread(importlib.import_module, "tenacity")
         import tenacity  # noqa: PLC0415 - loaded above
 
