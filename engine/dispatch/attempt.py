@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -10,9 +11,8 @@ from typing import Any
 from engine.contract.context import CallContext, Clock, no_progress
 from engine.contract.failure import Failure, FailureClass, ToolFailure
 from engine.contract.source import Tool
-from engine.dispatch.from_thread import FromThread
-from engine.dispatch.in_flight_call import InFlightCall, Stop
-from engine.dispatch.in_flight_calls import InFlightCalls
+from engine.dispatch.forwarding import FromThread
+from engine.dispatch.in_flight import InFlightCall, InFlightCalls, Stop
 from engine.dispatch.threads import WorkerThreads
 from engine.recovery.classify import FailureFacts, classify
 from engine.recovery.retry import Retrier
@@ -39,9 +39,10 @@ class Attempts:
         self._facts = facts
 
     async def run(self, inflight: InFlightCall, tool: Tool, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
-        """Return what the tool returned. The exception of its last attempt propagates.
+        """Return the tool's return value. The exception of its last attempt propagates.
 
-        A tool that is cancelled (by the deadline or the caller) and raises another exception is treated as cancelled.
+        If a tool that was cancelled by its deadline or its caller raises another exception, the call still counts as
+        cancelled.
 
         Raises:
             TimeoutError: The deadline passed; `inflight.out_of_time` is set.
@@ -59,14 +60,16 @@ class Attempts:
                 raise TimeoutError from None
             raise
         finally:
-            self._in_flight.clear_deadline(inflight)
+            inflight.deadline = math.inf
 
     async def _once(self, inflight: InFlightCall, tool: Tool, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
         inflight.attempts += 1
         blocking = getattr(tool, "run_blocking", None)
         try:
             if blocking is not None:
-                return await self._threads.run(partial(blocking, _for_thread(ctx), arguments), entered=inflight.enter)
+                if ctx.progress is not no_progress:
+                    ctx = replace(ctx, progress=FromThread(ctx.progress))
+                return await self._threads.run(partial(blocking, ctx, arguments), entered=inflight.enter)
             inflight.started = True
             return await tool.run(ctx, arguments)
         except asyncio.CancelledError as error:
@@ -74,7 +77,7 @@ class Attempts:
                 raise
             # Nobody cancelled the call: the tool cancelled itself, or awaited something that was cancelled.
             raise ToolFailure(
-                f"{inflight.name} was cancelled from within, by itself or by something it waited for.",
+                f"{inflight.name} was cancelled by its own code or by something that it awaited.",
                 failure_class=FailureClass.UNKNOWN,
                 reason="cancelled_within",
             ) from error
@@ -92,7 +95,7 @@ class Attempts:
             return classify(error, self._facts(inflight))
 
         async def once_more() -> Any:
-            # The event name of the module protocol, used for all tools.
+            # The name of this log event comes from the module protocol; it is used for all tools.
             _log.warning(
                 "tool_call_failed_retrying tool=%s call=%s attempt=%d",
                 inflight.name,
@@ -107,10 +110,3 @@ class Attempts:
             failure_of,
             lambda: end - self._clock.monotonic(),
         )
-
-
-def _for_thread(ctx: CallContext) -> CallContext:
-    """Return the context for a worker thread, whose progress is forwarded to the event loop."""
-    if ctx.progress is no_progress:
-        return ctx
-    return replace(ctx, progress=FromThread(ctx.progress))

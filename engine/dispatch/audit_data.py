@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-MOST_VALUES = 200  # of one call, including nested values
-MOST_CHARACTERS = 4_000  # of all texts and keys together
+MOST_VALUES = 200  # in the data of one call, including nested values
+MOST_CHARACTERS = 4_000  # in all texts and keys of one call together
 MOST_DEPTH = 6
 TRUNCATED = "truncated"  # the key that marks an incomplete object
 
@@ -13,13 +13,13 @@ TRUNCATED = "truncated"  # the key that marks an incomplete object
 def bounded(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy with JSON values only. Values beyond a limit are dropped and ``"truncated"`` is set.
 
-    The work is bounded as well. Never raises.
+    The time that this takes is limited as well. Never raises.
     """
     copier = _Copier()
     copied: Any = {}
     try:
         copied = copier.copy(dict(data), MOST_DEPTH)
-    except Exception:  # noqa: BLE001 - an abandoned thread may still change it, and the values are a tool's objects
+    except Exception:  # noqa: BLE001 - an abandoned thread may still change `data`, and its values are foreign objects
         copier.truncated = True
     return {**copied, TRUNCATED: True} if copier.truncated else copied
 

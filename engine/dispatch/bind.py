@@ -40,7 +40,17 @@ class ContextBinder:
     ports: Ports = NO_PORTS
 
     def __call__(self, turn: Turn, call_id: str, progress: Callable[..., None], /) -> CallContext:
-        ctx = self._without_ports(turn, call_id, progress)
+        ctx = CallContext(
+            turn,
+            call_id,
+            AgentSandbox(self.sandbox, turn.agent_key),
+            self.workspace,
+            self.clock,
+            self.vision,
+            self.images,
+            self.services,
+            progress,
+        )
         return ctx if self.ports is NO_PORTS else self._with_ports(ctx)
 
     def _with_ports(self, ctx: CallContext) -> CallContext:
@@ -53,19 +63,6 @@ class ContextBinder:
             memory_system=memory,
             llm_client=ports.llm_client(turn) if ports.llm_client is not None else None,
             scheduler=ports.scheduler(turn) if ports.scheduler is not None else None,
-        )
-
-    def _without_ports(self, turn: Turn, call_id: str, progress: Callable[..., None]) -> CallContext:
-        return CallContext(
-            turn,
-            call_id,
-            AgentSandbox(self.sandbox, turn.agent_key),
-            self.workspace,
-            self.clock,
-            self.vision,
-            self.images,
-            self.services,
-            progress,
         )
 
 

@@ -5,8 +5,7 @@ from typing import Any
 
 from engine.contract.failure import REFUSED, Failure, FailureClass, ToolFailure
 from engine.contract.result import ToolResult
-from engine.dispatch.in_flight_call import InFlightCall
-from engine.dispatch.render import render
+from engine.dispatch.in_flight import InFlightCall
 from engine.recovery.chain import Alternative
 from sandbox.contract import End
 
@@ -19,7 +18,8 @@ REPLAYED = "replayed"  # the result comes from an earlier call with the same key
 class CallEnd:
     """How a call ended.
 
-    end: the audit's `end`. cause: the failure as classified, before retries changed it.
+    end: the value of `Audit.end`.
+    cause: the failure as first classified, before the retry logic adjusted it.
     """
 
     end: str
@@ -31,14 +31,8 @@ class CallEnd:
     cause: Failure | None = None
 
 
-def succeeded(returned: Any) -> CallEnd:
-    """Return the end of a call whose tool returned."""
-    output, message, side_effects = render(returned)
-    return CallEnd(OK, output, message, "", None, side_effects)
-
-
 def substituted(name: str, cause: Failure, alternative: Alternative, instead: ToolResult) -> CallEnd:
-    """Return the end of a call that an automatic alternative completed. Its message names the alternative."""
+    """Return the end of a call that an automatic alternative completed. The message names the alternative."""
     said = f"{name} failed ({cause.reason}); {alternative.tool} was used instead."
     message = f"{said}\n{instead.message}" if instead.message else said
     return CallEnd(instead.audit.end, instead.output, message, side_effects=instead.side_effects, cause=cause)
@@ -69,6 +63,11 @@ def fault(inflight: InFlightCall, error: Exception) -> CallEnd:
     text = f"The engine failed while handling {inflight.name}: {type(error).__name__}. See the engine's log."
     failure = Failure(FailureClass.UNKNOWN, "engine_fault", may_have_started=inflight.started)
     return CallEnd(End.ERROR.value, error=text, failure=failure, cause=failure)
+
+
+def output_of(error: BaseException) -> Any:
+    """Return the structured value that a tool gave with its failure; None for none."""
+    return error.output if isinstance(error, ToolFailure) else None
 
 
 def end_of(error: BaseException, inflight: InFlightCall) -> str:

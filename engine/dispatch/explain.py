@@ -30,7 +30,7 @@ _LIMITS = {
 
 
 def explain(errors: Iterable[ValidationError], schema: Mapping[str, Any], whole: str = "arguments") -> list[str]:
-    """Return one line for each of the first `MOST_ERRORS` violations. whole: the name of the value as a whole."""
+    """Return one line for each of the first `MOST_ERRORS` violations. whole: what lines call the validated value."""
     lines: list[str] = []
     for error in errors:
         if len(lines) == MOST_ERRORS:
@@ -56,7 +56,7 @@ def _line(error: ValidationError, schema: Mapping[str, Any], whole: str) -> str:
 
 
 def _deepest(error: ValidationError) -> ValidationError:
-    """Return the error inside the single union branch that the value entered, or else the union's own error."""
+    """Return the nested error if exactly one branch of a union has one; otherwise the union's own error."""
     branches = error.kind.as_dict().get("context") or [] if error.kind.name in {"anyOf", "oneOf"} else []
     entered = [branch[0] for branch in branches if branch and len(branch[0].instance_path) > len(error.instance_path)]
     return _deepest(entered[0]) if len(entered) == 1 else error
@@ -97,13 +97,13 @@ def _expected(error: ValidationError) -> str:
 
 
 def _choice(inner: ValidationError, outer: ValidationError) -> str:
-    """What one branch of an anyOf wanted, with its place when that lies deeper."""
+    """Describe what one branch of an anyOf expects, with the path if the error is in a nested value."""
     deeper = list(inner.instance_path)[len(outer.instance_path) :]
     return f"`{_dotted(deeper)}` as {_expected(inner)}" if deeper else _expected(inner)
 
 
 def _wanted(field: Mapping[str, Any]) -> str:
-    """A field that was not given, from its schema."""
+    """Describe a missing field with the help of its schema."""
     if "enum" in field:
         text = f"one of {_options(field['enum'])}"
     elif "const" in field:
@@ -127,7 +127,7 @@ def _property(schema: Mapping[str, Any], path: list[str | int], name: str) -> Ma
 
 
 def _at(schema: Mapping[str, Any], path: list[str | int]) -> Mapping[str, Any]:
-    """The schema of the value at `path`, as far as plain properties and items lead; else an empty one."""
+    """Return the schema of the value at `path`, following properties and items; empty if they do not lead there."""
     here = _followed(schema, schema)
     for step in path:
         inside = here.get("items", {}) if isinstance(step, int) else here.get("properties", {}).get(step, {})
@@ -136,7 +136,7 @@ def _at(schema: Mapping[str, Any], path: list[str | int]) -> Mapping[str, Any]:
 
 
 def _followed(schema: Mapping[str, Any], node: Any) -> Mapping[str, Any]:
-    """`node`, or the definition it refers to within the same schema; the node's own keys win."""
+    """Return the node merged with the definition that it refers to. The node's own keys take precedence."""
     if not isinstance(node, Mapping):
         return {}
     reference = node.get("$ref")
@@ -152,7 +152,7 @@ def _options(options: list[Any]) -> str:
 
 
 def given(value: Any) -> str:
-    """A value as bounded JSON."""
+    """Return a value as JSON of limited length."""
     try:
         text = json.dumps(value, ensure_ascii=False, default=repr)
     except (TypeError, ValueError, RecursionError):

@@ -24,17 +24,20 @@ class InnerCalls:
     def __init__(self, find: Callable[[str], Awaitable[Tool | None]], calls: CallRunner) -> None:
         self._find = find
         self._calls = calls
-        self._depths: dict[str, int] = {}  # of the inner calls in flight, by id
+        self._depths: dict[str, int] = {}  # nesting depth of each inner call in flight, by id
 
     async def find(self, name: str, turn: Turn) -> Tool | None:
-        """Return the tool of exactly this name or alias. A module outside the turn is neither asked nor started."""
+        """Return the tool with exactly this name or alias. Modules that the turn may not use are not asked."""
         return None if no_module(name, turn) else await self._find(name)
 
     async def call(self, ctx: CallContext, call: ToolCall) -> ToolResult:
-        """Run one call on behalf of the call of `ctx`, whose listener gets its progress.
+        """Run an inner call for the outer call of `ctx`. The outer call's listener receives the progress.
 
-        call.id: its position within the outer call. The call is refused (DIAGNOSTIC) if calls are nested more than
-        DEEPEST deep.
+        The inner call is refused (DIAGNOSTIC) if it is nested more than `DEEPEST` levels deep.
+
+        Args:
+            ctx: The context of the outer call.
+            call: The inner call. Its id is the position of the inner call within the outer call.
         """
         depth = self._depths.get(ctx.call_id, 0) + 1
         known = ctx.tool_context and replace(ctx.tool_context, raw_arg="")

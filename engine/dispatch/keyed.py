@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 _log = logging.getLogger("knackbox.dispatch")
 
-_POLL_S = 0.05  # poll interval for a call of another process; calls of this one are awaited
+_POLL_S = 0.05  # poll interval for a call of another process; calls of this process are awaited
 _HASHED = re.compile(r"sha256\((\w+)\)\Z")
 
 
@@ -36,7 +36,7 @@ class KeyedCalls:
         """Return the result of the first call with this key, waiting for it within the tool's deadline.
 
         Returns:
-            The result, or None if this call is the first. Then `settle` must follow.
+            The result, or None if this call is the first. In that case, `settle` must be called at the end of the call.
 
         Raises:
             ToolFailure: The outcome of the first call is unknown (DIAGNOSTIC).
@@ -46,15 +46,18 @@ class KeyedCalls:
             async with asyncio.timeout(request.spec.timeout_s):
                 claim = await self._claim(key)
         except TimeoutError:
-            raise _unsure(request, "is running since longer than it may take") from None
+            raise _unsure(request, "has been running longer than its deadline") from None
         if claim.mine:
             return None
         if claim.result is None:
-            raise _unsure(request, "was cut off, by its engine's end or a cancellation")
+            raise _unsure(request, "was interrupted when its engine ended or it was cancelled")
         return claim.result
 
     def settle(self, request: GuardRequest, result: ToolResult | None) -> Awaitable[None]:
-        """Start storing the result of the first call; None if it is unknown. Completes even if it is not awaited."""
+        """Start storing the result of the first call. It is stored even if the caller does not await this.
+
+        result: None if the result is unknown.
+        """
         return asyncio.shield(self._in_background(self._settle(key_of(request), result)))
 
     async def aclose(self) -> None:
@@ -95,12 +98,12 @@ class KeyedCalls:
             else:
                 await asyncio.to_thread(self._ledger.done, key, result)
         except Exception:  # noqa: BLE001 - any error of the records; the call itself is over
-            _log.exception("The result of a keyed call of %s could not be stored; it is not run again.", key.tool)
+            _log.exception("The result of a keyed call of %s could not be stored; the call is not repeated.", key.tool)
         finally:
             self._free(key)
 
     async def _give_back(self, key: Key, taking: "asyncio.Task[Claim]") -> None:
-        """Release a key whose claimant was cancelled before the call began."""
+        """Release the key of a call that was cancelled while it was claiming the key."""
         try:
             if (await taking).mine:
                 await asyncio.to_thread(self._ledger.free, key)
@@ -133,8 +136,8 @@ def _value(name: str, arguments: Mapping[str, Any]) -> Any:
 
 def _unsure(request: GuardRequest, what: str) -> ToolFailure:
     return ToolFailure(
-        f"{request.spec.name} was called with this key before, and that call {what}. It may have happened; it was "
-        "not run again. Check whether it did, then call it with another key.",
+        f"{request.spec.name} was called with this key before, and that call {what}. It may have happened, so it was "
+        "not repeated. Check whether it happened. To call the tool nevertheless, use another key.",
         failure_class=FailureClass.DIAGNOSTIC,
         reason="may_have_happened",
         may_have_started=True,

@@ -11,27 +11,28 @@ _WHY = {
     End.ERROR: "failed",
     End.TIMEOUT: "ran out of wall-clock time and was killed; make it do less at once, or ask for more time",
     End.CPU: "used up its CPU time and was killed; use a cheaper algorithm or less data",
-    End.MEMORY: "used more memory than it may and was killed; work in smaller pieces",
-    End.OUTPUT: "printed more than it may and was killed; print less, or write to a file",
+    End.MEMORY: "used more memory than allowed and was killed; work in smaller pieces",
+    End.OUTPUT: "printed more than allowed and was killed; print less, or write to a file",
     End.DISK: "filled the disk space of its box; write less",
-    End.PROCESSES: "started more processes or threads than it may; start fewer",
-    End.FILES: "opened more files than it may; close them",
-    End.FILE_SIZE: "wrote a file larger than it may; write smaller files",
+    End.PROCESSES: "started more processes or threads than allowed; start fewer",
+    End.FILES: "opened more files than allowed; close them",
+    End.FILE_SIZE: "wrote a file larger than allowed; write smaller files",
     End.KILLED: "was killed from outside before it finished",
-    End.POLICY: "tried what the box forbids and was killed",
+    End.POLICY: "tried an operation that the box forbids and was killed",
 }
 
-_REASONS = {End.ERROR: "code_failed", End.POLICY: "denied"}  # for the others, the name is the reason
+_REASONS = {End.ERROR: "code_failed", End.POLICY: "denied"}  # for every other end, its own value is the reason
 
 
 def failure_of(outcome: Outcome, what: str = "The code", remark: str = "", why: str = "") -> ToolFailure:
     """Return the ToolFailure for an outcome whose `ok` is False.
 
-    It is DIAGNOSTIC, because the code can be corrected, but FATAL for a denial (`End.POLICY`). The text contains why
-    the run ended, the exit code, the traceback of the code's own frames and the tail of stderr, each bounded.
+    It is FATAL for a denial (`End.POLICY`). Otherwise it is DIAGNOSTIC, because the code can be corrected. The text
+    contains the reason why the run ended, the exit code, the traceback of the code's own frames and the tail of stderr,
+    each of limited length.
 
     Args:
-        outcome: The outcome. The failure gets its `end`.
+        outcome: The outcome. Its `end` is copied to the failure.
         what: The subject of the first sentence.
         remark: Added at the end of the text.
         why: Replaces the default explanation of the outcome's `end`.
@@ -66,7 +67,7 @@ def failure_of(outcome: Outcome, what: str = "The code", remark: str = "", why: 
 
 def raise_unless_ok(outcome: Outcome, what: str = "The code") -> Outcome:
     """Return the outcome if it is ok; otherwise raise its `failure_of`."""
-    if not outcome.ok:
+    if outcome.end is not End.OK:
         raise failure_of(outcome, what)
     return outcome
 

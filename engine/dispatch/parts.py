@@ -1,61 +1,43 @@
 """`Parts`: the collaborators of a pipeline, and the protocols they implement."""
 
-import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from engine.contract.context import Clock
-from engine.contract.failure import FailureClass
 from engine.contract.guard import Guard
 from engine.contract.result import ToolCall, ToolResult
 from engine.contract.spec import ToolSpec
 from engine.contract.turn import Turn
 from engine.dispatch.bind import BindContext
-from engine.dispatch.cap import OutputCap
+from engine.dispatch.in_flight import CallIds
 from engine.dispatch.keyed import KeyedCalls
+from engine.dispatch.render import OutputCap
 from engine.dispatch.watchdog import DEFAULT_STALL_S
 from engine.recovery.fallback import FallbackChains
 from engine.recovery.retry import Retrier
 from engine.registry.registry import Registry
 
-_ID_BYTES = 8
-_IDS_AT_ONCE = 256
-
 Observer = Callable[[ToolCall, ToolResult, Turn], None]
 
 
-class FailureSink(Protocol):
-    """Records failed calls for people. `engine.stores.failure_log.FailureLog` implements it. `record` blocks."""
+class CallRecorder(Protocol):
+    """Records every call. `engine.dispatch.audit.AuditTrail` implements it."""
 
-    def record(
-        self, tool: str, failure_class: FailureClass, reason: str, error_text: str, *, ts: str, call_id: str
-    ) -> None: ...
+    def observe(self, call: ToolCall, result: ToolResult, turn: Turn) -> None:
+        """Queue a completed call for writing. Called in the event loop, so it must be fast."""
+        ...
 
-
-class CallIds:
-    """Generates call ids: 64 random bits in hexadecimal.
-
-    Random bytes are read in blocks: each read releases the GIL, and reacquiring it from the thread that writes audit
-    rows takes longer than the rest of a call. For use in one event loop.
-    """
-
-    def __init__(self) -> None:
-        self._drawn: list[str] = []
-
-    def __call__(self) -> str:
-        if not self._drawn:
-            block = secrets.token_hex(_ID_BYTES * _IDS_AT_ONCE)
-            width = 2 * _ID_BYTES
-            self._drawn = [block[at : at + width] for at in range(0, len(block), width)]
-        return self._drawn.pop()
+    async def record_now(self) -> None:
+        """Write all observed calls. For a failed call this is awaited before the caller receives the result."""
+        ...
 
 
 class OfferedTools(Protocol):
-    """The tools on a turn's list, by name or alias (`engine.turn.look_up`)."""
+    """Looks up the tools on a turn's list by name or alias (`engine.turn.look_up`)."""
 
     async def specs(self, turn: Turn, names: Collection[str]) -> Mapping[str, ToolSpec]:
-        """Return the listed tools among these names."""
+        """Return the specs of the listed tools that have one of these names, by that name."""
         ...
 
     async def nearest(self, turn: Turn, name: str) -> list[str]:
@@ -65,23 +47,25 @@ class OfferedTools(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The collaborators of a pipeline. Only registry, bind and clock have no default.
+    """The collaborators of a pipeline. Only `registry`, `bind` and `clock` are required.
 
-    chains: None runs without fallbacks. failures: None keeps no log of failures.
-    access_guards: decide who may call a tool; asked before the arguments are validated. guards: asked after that.
-        Both are asked in order, and are notified of the end of each call that they admitted.
-    offered: looks up the tools of a turn. Suggestions for unknown tools and failed calls are limited to these. None
-        allows every tool that the turn's user and agent may call.
-    keyed: makes calls with an idempotency key happen only once; None runs them like any other call.
+    chains: fallback chains, if any.
+    recorder: records the calls. If None, calls are not recorded.
+    access_guards: decide who may call a tool. They are asked in order, before the arguments are validated, and are
+        notified of the end of each call that they admitted.
+    guards: asked in order, after the arguments are validated. They are notified like `access_guards`.
+    offered: looks up the tools of a turn. Suggestions for unknown tools and failed calls are limited to these.
+        If None, every tool that the turn's user and agent may call can be suggested.
+    keyed: ensures that a call with an idempotency key happens only once. If None, such a call runs like any other.
     observers: called once with every call and its result, in the event loop, so they must be fast. Their exceptions
-        are logged and otherwise ignored. They also get the results of calls whose waiter was cancelled.
+        are logged and otherwise ignored. They also receive the results of calls that were cancelled by their caller.
     """
 
     registry: Registry
     bind: BindContext
     clock: Clock
     chains: FallbackChains | None = None
-    failures: FailureSink | None = None
+    recorder: CallRecorder | None = None
     access_guards: Sequence[Guard] = ()
     guards: Sequence[Guard] = ()
     offered: OfferedTools | None = None

@@ -14,11 +14,11 @@ from engine.contract.source import Tool
 from engine.contract.turn import Turn
 from engine.dispatch.attempt import Attempts
 from engine.dispatch.audit_data import bounded
-from engine.dispatch.ended import KILLED, CallEnd, end_of, fault, killed, replayed, substituted, succeeded
-from engine.dispatch.in_flight_call import InFlightCall
-from engine.dispatch.in_flight_calls import InFlightCalls
-from engine.dispatch.large import is_large
+from engine.dispatch.ended import KILLED, OK, CallEnd, end_of, fault, killed, output_of, replayed, substituted
+from engine.dispatch.in_flight import InFlightCall, InFlightCalls
 from engine.dispatch.parts import Parts
+from engine.dispatch.plan import CallPlans
+from engine.dispatch.render import is_large, render
 from engine.dispatch.threads import WorkerThreads
 from engine.dispatch.validate import Validators
 from engine.dispatch.watchdog import StallWatchdog
@@ -40,13 +40,14 @@ class Pipeline:
     """Runs tool calls. One per engine, used from one event loop.
 
     Cancellation: `cancel(call_id)` ends one call, and its caller gets a result whose end is ``killed``. If the awaiting
-    task itself is cancelled, the tool is cancelled (boxes are killed), the result goes to the observers only, and
+    task itself is cancelled, the tool is cancelled (boxes are killed), only the observers get the result, and
     CancelledError propagates, as asyncio requires.
     """
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._asked = (*parts.access_guards, *parts.guards)
+        self._plans = CallPlans(parts.access_guards, parts.guards)
+        self._observers = (*(() if parts.recorder is None else (parts.recorder.observe,)), *parts.observers)
         self._registry = parts.registry
         self._bind = parts.bind
         self._clock = parts.clock
@@ -72,7 +73,9 @@ class Pipeline:
         Raises:
             CancelledError: The awaiting task was cancelled. Nothing else is raised.
         """
-        call = self._redirected(call)
+        redirect = getattr(self._registry.static.get(call.name), "redirect", None)
+        if redirect is not None:
+            call = redirect(call) or call
         inflight = self._in_flight.start(call)
         inflight.patient = patient
         if not self._watchdog.awake:
@@ -84,51 +87,56 @@ class Pipeline:
             except (Exception, SystemExit) as error:  # noqa: BLE001 - the one place where failures become results
                 ended = await self._recover(inflight, call, turn, error)  # classify, advise, fall back
             inflight.settled = True
-            if not self._fits(ended):
+            if not self._parts.cap.fits(ended.message, ended.error):
                 await self._cap(ended, inflight, turn)
-            if ended.failure is not None:
-                await self._note(inflight, ended)
         except asyncio.CancelledError:
-            heard = inflight.uncancel()
-            if not (heard and ended is not None):
-                _unheard(inflight)
+            awaited = inflight.uncancel()
+            if not (awaited and ended is not None):
+                _result_was_lost(inflight)
             ended = ended or killed(inflight)
-            if not heard:
+            if not awaited:
                 result = self._seal(inflight, call, turn, ended)
                 self._keep(inflight, result)
                 raise
-        except Exception as error:  # noqa: BLE001 - a fault of the engine still owes the caller a result
+        except Exception as error:  # noqa: BLE001 - the caller must get a result even if the engine fails
             _log.exception("The engine itself failed on call %s of %s.", inflight.call_id, inflight.name)
             ended = ended or fault(inflight, error)
         finally:
             self._in_flight.end(inflight)
         result = self._seal(inflight, call, turn, ended)
-        kept = self._keep(inflight, result)
-        if kept is not None:
-            await kept
+        if inflight.keyed or result.failure is not None:
+            await self._store(inflight, result)
         return result
 
     async def _run(self, inflight: InFlightCall, call: ToolCall, turn: Turn, progress: Callable[..., None]) -> CallEnd:
-        """Run the stages of a successful call. Any failure is raised as an exception."""
-        tool = await self._look_up(inflight, turn)
-        inflight.request = GuardRequest(call, inflight.call_id, inflight.ts, tool.spec, turn)
-        await self._admit(inflight, self._parts.access_guards)
-        self._validators.check(tool.spec, call.arguments)
-        await self._admit(inflight, self._parts.guards)  # limits, breakers, the record of what is destructive, people
-        first = await self._first_with_its_key(inflight)
-        if first is not None:
-            return replayed(first)
+        """Run the stages of a call until it succeeds. Any failure is raised as an exception."""
+        tool = None if self._closed else self._registry.static.get(call.name)
+        if tool is None:
+            tool = await self._look_up(call.name, turn)
+        spec = inflight.spec = tool.spec
+        plan = inflight.plan = self._plans.known.get(id(spec)) or self._plans.make(spec)
+        request = inflight.request = GuardRequest(call, inflight.call_id, inflight.ts, spec, turn)
+        await self._admit(inflight, request, plan.access_guards)
+        self._validators.check(spec, call.arguments)
+        # Rate limits, breakers, the record of destructive calls, and approval.
+        await self._admit(inflight, request, plan.guards)
+        if spec.idempotency_key_fields and self._parts.keyed is not None:
+            first = await self._parts.keyed.earlier(request)
+            if first is not None:
+                return replayed(first)
+            inflight.keyed = True
         ctx = inflight.ctx = self._bind(turn, inflight.call_id, progress)
         if call.context is not None:
             ctx = inflight.ctx = replace(ctx, tool_context=call.context)
         returned = await self._attempts.run(inflight, tool, ctx, call.arguments)  # deadline, classify, retry
         inflight.settled = True
-        if is_large(returned.value if isinstance(returned, Produced) else returned):
-            return await self._engine_threads.run(partial(succeeded, returned))
-        return succeeded(returned)
+        large = is_large(returned.value if isinstance(returned, Produced) else returned)
+        rendered = await self._engine_threads.run(partial(render, returned)) if large else render(returned)
+        output, message, side_effects = rendered
+        return CallEnd(OK, output, message, side_effects=side_effects)
 
     def cancel(self, call_id: str) -> bool:
-        """Cancel one call in flight, from the event loop. False if there is nothing to cancel."""
+        """Cancel one call in flight. Call it in the event loop. Return False if there is nothing to cancel."""
         return self._in_flight.cancel(call_id)
 
     def cancel_all(self) -> int:
@@ -145,30 +153,22 @@ class Pipeline:
         self._tool_threads.close()
         self._engine_threads.close()
 
-    def _redirected(self, call: ToolCall) -> ToolCall:
-        """Return the target call of a redirecting tool, or the call itself."""
-        redirect = getattr(self._registry.find_static(call.name), "redirect", None)
-        return (redirect(call) if redirect is not None else None) or call
-
-    async def _look_up(self, inflight: InFlightCall, turn: Turn) -> Tool:
-        """Return the tool.
+    async def _look_up(self, name: str, turn: Turn) -> Tool:
+        """Return a tool that is not static.
 
         Raises:
             ToolFailure: There is no such tool. The message names the three most similar ones that the turn may call.
         """
         if self._closed:
             raise refusal("The engine is closed; nothing was run.", "closed", FailureClass.FATAL)
-        tool = self._registry.find_static(inflight.name)
+        reason = no_module(name, turn)
+        if reason:  # a module outside the persona is neither asked nor started
+            raise refusal(denial(name, reason), DENIED, FailureClass.FATAL)
+        tool = await self._registry.find(name)
         if tool is None:
-            reason = no_module(inflight.name, turn)
-            if reason:  # a module outside the persona is neither asked nor started
-                raise refusal(denial(inflight.name, reason), DENIED, FailureClass.FATAL)
-            tool = await self._registry.find(inflight.name)
-        if tool is None:
-            near = await self._nearest(inflight.name, turn)
+            near = await self._nearest(name, turn)
             hint = f" Nearest: {', '.join(near)}." if near else ""
-            raise refusal(f"There is no tool called {inflight.name!r}; nothing was run.{hint}", "unknown_tool")
-        inflight.spec = tool.spec
+            raise refusal(f"There is no tool called {name!r}; nothing was run.{hint}", "unknown_tool")
         return tool
 
     async def _nearest(self, name: str, turn: Turn) -> list[str]:
@@ -184,26 +184,28 @@ class Pipeline:
         return await self._parts.offered.specs(turn, {each.tool for each in alternatives})
 
     def _can_replan(self, turn: Turn) -> bool:
-        tool = self._registry.find_static(REPLAN)
+        tool = self._registry.static.get(REPLAN)
         return tool is None or not why_not(tool.spec, turn)
 
-    async def _admit(self, inflight: InFlightCall, guards: Sequence[Guard]) -> None:
+    async def _admit(self, inflight: InFlightCall, request: GuardRequest, guards: Sequence[Guard]) -> None:
         """Ask the guards in order. The ToolFailure of the first that refuses propagates."""
-        assert inflight.request is not None  # noqa: S101 -- for the type checker; set in _run
         for guard in guards:
-            waiting = guard.admit(inflight.request)
+            waiting = guard.admit(request)
             if waiting is not None:
                 await waiting
             inflight.admitted += 1
 
-    async def _first_with_its_key(self, inflight: InFlightCall) -> ToolResult | None:
-        """Return the result of an earlier call with the same key, or None if this call should run."""
-        keyed, request = self._parts.keyed, inflight.request
-        if keyed is None or request is None or not request.spec.idempotency_key_fields:
-            return None
-        first = await keyed.earlier(request)
-        inflight.keyed = first is None
-        return first
+    async def _store(self, inflight: InFlightCall, result: ToolResult) -> None:
+        """Wait until the result of a keyed call and the record of a failed call are stored."""
+        try:
+            kept = self._keep(inflight, result)
+            if kept is not None:
+                await kept
+            if result.failure is not None:
+                await self._put_on_record(result)
+        except asyncio.CancelledError:
+            _result_was_lost(inflight)
+            raise
 
     def _keep(self, inflight: InFlightCall, result: ToolResult) -> Awaitable[None] | None:
         """Start storing the result of a keyed call, for later calls with the same key."""
@@ -239,12 +241,12 @@ class Pipeline:
             replan=self._can_replan(turn),
             instead=bool(suggestion),
         )
-        ended = CallEnd(end_of(error, inflight), error=text, failure=failure, cause=found)
+        ended = CallEnd(end_of(error, inflight), output_of(error), error=text, failure=failure, cause=found)
         if isinstance(error, GateRefused):
             ended.message = str(error)
         for number, alternative in enumerate(alternatives, 1):
             if alternative.mode == "auto" and (offered is None or alternative.tool in offered):
-                # A call of its own, with its own deadline and audit.
+                # A separate call, with its own deadline and audit.
                 call_id = f"{inflight.call_id}-instead-{number}"
                 made = ToolCall(alternative.tool, alternative.arguments_for(call.arguments), call_id, call.context)
                 instead = await self.call(made, turn)
@@ -254,10 +256,6 @@ class Pipeline:
         if suggestion:
             ended.error += f"\n{suggestion}"
         return ended
-
-    def _fits(self, ended: CallEnd) -> bool:
-        fits = self._parts.cap.fits
-        return (ended.message is None or fits(ended.message)) and (not ended.error or fits(ended.error))
 
     async def _cap(self, ended: CallEnd, inflight: InFlightCall, turn: Turn) -> None:
         """Shorten texts that are too long for the model."""
@@ -269,24 +267,22 @@ class Pipeline:
                 cut = await self._engine_threads.run(partial(cap.cut, text, inflight.call_id, workspace))
                 setattr(ended, attribute, cut)
 
-    async def _note(self, inflight: InFlightCall, ended: CallEnd) -> None:
-        """Record a failure in the failure log. An error of the log itself is logged and does not affect the call."""
-        sink, failure = self._parts.failures, ended.failure
-        if sink is None or failure is None or self._closed:
+    async def _put_on_record(self, result: ToolResult) -> None:
+        """Wait until a failed call is on record. If recording fails, the error is logged and the result unchanged."""
+        if self._parts.recorder is None or self._closed:
             return
         try:
-            record = partial(sink.record, inflight.name, failure.failure_class, failure.reason, ended.error)
-            await self._engine_threads.run(partial(record, ts=inflight.ts, call_id=inflight.call_id))
-        except Exception:  # noqa: BLE001 - whatever the log's store raises
-            _log.exception(
-                "The failure of %s (call %s) could not be written to the failure log.", inflight.name, inflight.call_id
-            )
+            await self._parts.recorder.record_now()
+        except Exception:  # noqa: BLE001 - whatever the recorder's store raises
+            audit = result.audit
+            _log.exception("The failure of %s (call %s) could not be put on record.", audit.tool, audit.call_id)
 
     def _seal(self, inflight: InFlightCall, call: ToolCall, turn: Turn, ended: CallEnd) -> ToolResult:
         """Build the result with its audit, and notify the guards that admitted the call and every observer."""
-        if inflight.request is not None:
-            for guard in self._asked[: inflight.admitted]:
-                guard.ended(inflight.request, ended.cause, ran=inflight.started)
+        if inflight.plan is not None:
+            for admissions, notify in inflight.plan.listeners:
+                if inflight.admitted >= admissions:
+                    notify(inflight.request, ended.cause, ran=inflight.started)
         duration_ms = (self._clock.monotonic() - inflight.t0) * 1000.0
         name = inflight.spec.name if inflight.spec is not None else inflight.name
         risk = (
@@ -305,7 +301,7 @@ class Pipeline:
             ended.side_effects,
             audit,
         )
-        for observer in self._parts.observers:
+        for observer in self._observers:
             try:
                 observer(call, result, turn)
             except Exception:  # noqa: BLE001 - observers are other people's code
@@ -313,10 +309,12 @@ class Pipeline:
         return result
 
 
-def _unheard(inflight: InFlightCall) -> None:
-    """Run the callbacks that the tool registered for the case that its result is lost (`CallContext.if_unheard`)."""
-    for undo in inflight.ctx.if_unheard if inflight.ctx is not None else ():
+def _result_was_lost(inflight: InFlightCall) -> None:
+    """Run the callbacks that the tool registered for a lost result (`CallContext.if_unheard`), once."""
+    callbacks = inflight.ctx.if_unheard if inflight.ctx is not None else []
+    while callbacks:
+        callback = callbacks.pop(0)
         try:
-            undo()
+            callback()
         except Exception:  # noqa: BLE001 - tools are other people's code
             _log.exception("A callback of call %s for its lost result failed.", inflight.call_id)

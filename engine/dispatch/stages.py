@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 from engine.contract.result import ToolCall
 from engine.contract.spec import ToolSpec
 
-MOST_AT_ONCE = 8  # concurrent calls of one stage; boxes and remote modules have limits of their own
+MOST_AT_ONCE = 8  # concurrent calls of one stage; boxes and remote modules have their own limits
 
 
 def stages(calls: Sequence[ToolCall], specs: Mapping[str, ToolSpec]) -> list[range]:
     """Return the stages as ranges of positions in `calls`. Adjacent read-only or idempotent calls share a stage.
 
-    specs: by name and alias. A call of an unknown tool gets a stage of its own, like one that changes something.
+    specs: the known tools, by name and alias. A call of an unknown tool has a stage of its own, like a call that may
+    change something.
     """
     made: list[range] = []
     joined = False

@@ -10,15 +10,16 @@ from typing import Any
 from engine.contract.events import Awaiting, CallEvent, Missed, OutputPiece, Progress, StreamEvent, StreamName
 from engine.contract.result import ToolResult
 
-# Events, and characters of text in them, buffered for a reader that is slower than the tool.
+# The most events, and characters of their texts, that are buffered for a reader slower than the tool.
 MOST_EVENTS = 256
 MOST_CHARACTERS = 1 << 20
 
 
 class EventBuffer:
-    """Buffers the events of one call. Any thread may add events; the reader is in the loop it was created in.
+    """Buffers the events of one call.
 
-    Never blocks: when the buffer is full, the oldest events are dropped.
+    Any thread may add events. The reader must use the event loop in which the buffer was created. Never blocks:
+    when the buffer is full, the oldest events are dropped.
     """
 
     def __init__(self, most_events: int = MOST_EVENTS, most_characters: int = MOST_CHARACTERS) -> None:
@@ -48,7 +49,7 @@ class EventBuffer:
         self.stir()
 
     def take(self) -> StreamEvent | None:
-        """Return the oldest event, or the number of events dropped before it. None if the buffer is empty."""
+        """Return the oldest event, or a `Missed` if events were dropped before it. None if the buffer is empty."""
         with self._lock:
             if self._missed:
                 missed, self._missed = self._missed, 0
@@ -77,7 +78,7 @@ class EventBuffer:
                 self._loop.call_soon_threadsafe(self._changed.set)
 
     async def wait(self, seconds: float | None = None) -> bool:
-        """Wait until there may be an event to take. False on timeout."""
+        """Wait until there may be an event to take. Return False on timeout."""
         try:
             async with asyncio.timeout(seconds):
                 await self._changed.wait()

@@ -10,18 +10,12 @@ from engine.dispatch.bind import CallRunner
 from engine.formats.tags import TagRegistry, parse_response
 
 
-def turn_asked(turn: Turn, context: ToolContext | None) -> Turn:
-    """Return the turn for the user of the message, if the host names one, or else the given turn."""
-    if context is None or not context.user or context.user == turn.user:
-        return turn
-    return replace(turn, user=context.user)
-
-
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """An answer after its calls.
+    """A model's answer after the calls in it have been run.
 
-    display: the answer as people see it. calls: each call with its result, in the order of the lines.
+    display: the answer as people see it.
+    calls: each call with its result, in the order of the lines.
     """
 
     display: str
@@ -34,16 +28,15 @@ async def answer_tags(
     """Run the calls that the text contains.
 
     Args:
-        text: The model's answer. It cannot choose the user of the calls.
+        text: The model's answer. Nothing in it can choose the user of the calls.
         tools: The tools that the model was offered.
         calls: Runs the calls.
         turn: The turn of the calls.
-        context: Passed to tools, with raw_arg and user filled in. If it names a user, the calls are made for that user.
+        context: Passed to the tools, with `raw_arg` and the turn's user filled in.
 
     Raises:
         TagError: The tags of the tools cannot be used together.
     """
-    turn = turn_asked(turn, context)
     parsed = parse_response(text, TagRegistry(tools))
     base = context or ToolContext()
     done: list[tuple[ToolCall, ToolResult]] = []

@@ -11,15 +11,15 @@ from engine.contract.failure import FailureClass, ToolFailure
 
 T = TypeVar("T")
 
-# Concurrent blocking calls, and calls past their deadline that still hold a thread. A thread costs about 100 KB; the
-# limits are far above what one agent needs and far below what a machine supports.
+# The most concurrent blocking calls, and the most calls past their deadline that still hold a thread. A thread costs
+# about 100 KB. The limits are far above what one agent needs and far below what a machine supports.
 DEFAULT_LIMIT = 64
 DEFAULT_STUCK_LIMIT = 256
 
 _Inbox: TypeAlias = "SimpleQueue[Callable[[], None] | None]"
 
 
-def nothing_to_note() -> None:
+def ignore_start() -> None:
     """Do nothing. For callers that need not know when the work begins."""
 
 
@@ -45,7 +45,7 @@ class WorkerThreads:
         """The number of threads that still run for a waiter that is gone."""
         return self._stuck
 
-    async def run(self, work: Callable[[], T], *, entered: Callable[[], None] = nothing_to_note) -> T:
+    async def run(self, work: Callable[[], T], *, entered: Callable[[], None] = ignore_start) -> T:
         """Return the value of `work()`, run in a thread with a copy of the current context variables.
 
         Waits for a free slot. Exceptions of `work` propagate. entered: called in the thread just before the work.

@@ -1,4 +1,4 @@
-"""Validates arguments against a tool's JSON Schema. Takes linear time and never fetches remote schemas."""
+"""Validates arguments and outputs of tools against JSON Schemas. Takes linear time and never fetches remote schemas."""
 
 from collections.abc import Mapping
 from typing import Any, NoReturn
@@ -9,7 +9,7 @@ from engine.contract.failure import FailureClass, refusal
 from engine.contract.spec import ToolSpec
 from engine.dispatch.explain import explain
 
-# Compiled schemas kept, a few kilobytes each. An agent with more tools compiles some of them again.
+# The most compiled schemas that are kept, a few kilobytes each. With more tools, some are compiled again.
 DEFAULT_CAPACITY = 4096
 
 # Rust's `regex` takes linear time for every pattern, and has no look-around or back-references.
@@ -17,7 +17,7 @@ _LINEAR = jsonschema_rs.RegexOptions(size_limit=10 << 20)
 
 
 class Validators:
-    """A cache of compiled schemas, by spec object. The oldest is evicted beyond the capacity."""
+    """Validates arguments with a cache of compiled schemas, by spec object. When it is full, the oldest is evicted."""
 
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
         self._capacity = capacity
@@ -27,8 +27,8 @@ class Validators:
         """Validate the arguments.
 
         Raises:
-            ToolFailure: They are invalid (DIAGNOSTIC, one line per field) or the schema itself is (FATAL). The tool
-                was not started.
+            ToolFailure: The arguments are invalid (DIAGNOSTIC, one line per field), or the schema itself is invalid
+                (FATAL). The tool was not started.
         """
         entry = self._compiled.get(id(spec))
         validator = entry[1] if entry is not None else self._compile(spec)
@@ -39,17 +39,14 @@ class Validators:
             if validator.is_valid(instance):
                 return
             lines = explain(validator.iter_errors(instance), spec.parameters)
-        except (
-            ValueError
-        ) as error:  # a value without a JSON form: an object, a key that is not a string, a lone surrogate
+        # A value without a JSON form: an object, a key that is not a string, a lone surrogate.
+        except ValueError as error:
             lines = [f"arguments: given a value that JSON cannot represent ({error}), expected plain JSON values."]
         _refuse(spec, lines)
 
     def _compile(self, spec: ToolSpec) -> jsonschema_rs.Validator:
         try:
-            validator = jsonschema_rs.validator_for(
-                dict(spec.parameters), pattern_options=_LINEAR, retriever=_refuse_to_fetch
-            )
+            validator = compiled(spec.parameters)
         except ValueError as error:
             first_line = str(error).split("\n", 1)[0].rstrip(".")
             raise refusal(
@@ -65,6 +62,26 @@ class Validators:
         return validator
 
 
+def misfit(output: Any, schema: Mapping[str, Any]) -> str:
+    """Return how the output violates the schema, one line per violation; "" if it conforms.
+
+    output: plain JSON values, as in `ToolResult.output`. Checking the largest possible output takes milliseconds.
+    """
+    try:
+        validator = compiled(schema)
+        if validator.is_valid(output):
+            return ""
+        lines = explain(validator.iter_errors(output), schema, "the output")
+    except ValueError as error:
+        lines = [f"it cannot be checked: {str(error).splitlines()[0][:200]}"]
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def compiled(schema: Mapping[str, Any]) -> jsonschema_rs.Validator:
+    """Compile a schema. If it is invalid, a ValueError propagates."""
+    return jsonschema_rs.validator_for(dict(schema), pattern_options=_LINEAR, retriever=_refuse_to_fetch)
+
+
 def _refuse(spec: ToolSpec, lines: list[str]) -> NoReturn:
     raise refusal(
         f"{spec.name}: invalid arguments, nothing was run.\n" + "\n".join(f"- {line}" for line in lines),
@@ -73,4 +90,4 @@ def _refuse(spec: ToolSpec, lines: list[str]) -> NoReturn:
 
 
 def _refuse_to_fetch(uri: str) -> NoReturn:
-    raise ValueError(f"a schema may not refer outside itself, so {uri} was not fetched")
+    raise ValueError(f"a schema may not refer outside itself, so {uri[:200]} was not fetched")

@@ -8,16 +8,15 @@ import time
 import traceback
 from types import FrameType
 
-from engine.dispatch.in_flight_call import InFlightCall
-from engine.dispatch.in_flight_calls import InFlightCalls
+from engine.dispatch.in_flight import InFlightCall, InFlightCalls
 
 _log = logging.getLogger("knackbox.dispatch")
 
 # An async tool that holds the loop this long delays every other call noticeably.
 DEFAULT_STALL_S = 1.0
 _BUSY_SHARE = 0.5  # the loop's thread was computing if its CPU time exceeds this share of the stall
-_TICKS = 4  # checks per stall time, so that a stall is detected at most a quarter late
-# Checks without a call in flight before the thread sleeps. Waking it costs a call more than all its stages.
+_TICKS = 4  # checks per stall time, so that a stall is detected at most a quarter of that time late
+# Checks without a call in flight before the thread sleeps. Waking it costs a call more time than all of its stages.
 _LINGERS = 40
 
 
@@ -74,7 +73,7 @@ class StallWatchdog:
                 self._wanted.set()
 
     def _beats(self) -> bool:
-        """Wait for one heartbeat of the loop, and report if it is late. False when the loop has been closed."""
+        """Wait for one heartbeat of the loop, and report a late one. Return False if the loop has been closed."""
         beat = self._beat = threading.Event()
         if self._closed.is_set():
             return False
@@ -110,7 +109,7 @@ class StallWatchdog:
         )
 
     def _cpu_s(self) -> float:
-        """Return the CPU time of the loop's thread so far."""
+        """Return the CPU time that the loop's thread has used, in seconds."""
         return time.clock_gettime(time.pthread_getcpuclockid(self._loop_thread))
 
     def _report(self, frame: FrameType | None) -> None:
@@ -120,7 +119,7 @@ class StallWatchdog:
         self.reported += 1
         _log.warning(
             "%s has blocked the event loop for %.1f s%s; every other call waits. Make it a sync function, which "
-            "runs in a worker thread, or await what blocks.",
+            "runs in a worker thread, or await the operation that blocks.",
             _named(at_fault, in_flight),
             self._stall_s,
             _where(frame),
@@ -154,6 +153,4 @@ def _named(at_fault: InFlightCall | None, in_flight: list[InFlightCall]) -> str:
     if at_fault is not None:
         return f"Tool {at_fault.name!r}"
     names = sorted({each.name for each in in_flight})
-    return (
-        f"One of the tools in flight ({', '.join(names)}), or code beside them," if names else "Code beside the tools"
-    )
+    return f"One of the tools in flight ({', '.join(names)}), or other code," if names else "Code other than a tool's"

@@ -1,4 +1,4 @@
-"""Writes files and folders that exist completely or not at all, whenever the process or the machine stops.
+"""Writes files and folders that exist completely or not at all, even if the process or the machine stops midway.
 
 Temporary files have names that start with `TEMPORARY` and are locked (flock(2)) by their writer. The lock ends with its
 holder, so `remove_leftovers` can distinguish leftovers of a killed process from files that are being written.
@@ -35,9 +35,10 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 def write_atomic_at(folder: int, name: str, data: bytes, *, replace: bool = True) -> None:
-    """Do `write_atomic` for the file `name` in the folder open as descriptor `folder`. A link of that name is replaced.
+    """Like `write_atomic`, for a file in the folder that is open as descriptor `folder`. A link is replaced as well.
 
-    replace: False raises FileExistsError if the name exists.
+    Raises:
+        FileExistsError: The name exists, and `replace` is False.
     """
     temporary, descriptor = _create_locked(folder)
     try:
@@ -61,7 +62,7 @@ def write_atomic_at(folder: int, name: str, data: bytes, *, replace: bool = True
 
 @contextmanager
 def staging_folder(parent: Path) -> Iterator[Path]:
-    """Create an empty, locked folder in `parent` for preparing something. What remains in it at the end is removed."""
+    """Create an empty, locked folder in `parent` for preparing files. Whatever is at its path on exit is removed."""
     while True:
         path = parent / (TEMPORARY + secrets.token_hex(8))
         path.mkdir(mode=0o700)
@@ -71,7 +72,7 @@ def staging_folder(parent: Path) -> Iterator[Path]:
     try:
         yield path
     finally:
-        with contextlib.suppress(FileNotFoundError):  # it was published; after an exchange, the old one is here
+        with contextlib.suppress(FileNotFoundError):  # published; after an exchange, the old folder is here
             shutil.rmtree(path)
         os.close(descriptor)
 
@@ -95,10 +96,10 @@ def publish_folder(staged: Path, final: Path) -> None:
 
 
 def replace_folder(staged: Path, final: Path) -> None:
-    """Like `publish_folder`, but exchange places with the folder of that name: the old one is then `staged`.
+    """Like `publish_folder`, but swap the folder with the existing one at `final`, which ends up at `staged`.
 
     Raises:
-        FileNotFoundError: There is no folder of that name.
+        FileNotFoundError: `final` does not exist.
         OSError: The file system cannot exchange names (EINVAL).
     """
     _sync_tree(staged)
@@ -132,7 +133,7 @@ def _create_locked(folder: int) -> tuple[str, int]:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(name, flags, 0o666, dir_fd=folder)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if os.fstat(descriptor).st_nlink:  # else it was swept between the two calls
+        if os.fstat(descriptor).st_nlink:  # else `remove_leftovers` removed it between open and flock
             return name, descriptor
         os.close(descriptor)
 
@@ -208,5 +209,5 @@ def _sync_descriptor(descriptor: int) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # some network filesystems cannot sync a folder; the rename itself holds there
+        if error.errno != errno.EINVAL:  # some network file systems cannot sync a folder; a rename is durable there
             raise

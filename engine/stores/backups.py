@@ -1,4 +1,4 @@
-"""`Backups`: rolling backups of a home's SQLite databases, taken while they are in use, and restoring them.
+"""`Backups`: takes rolling backups of a home's SQLite databases while they are in use, and restores them.
 
     <folder>/<UTC time>/records.db, events.db      one backup; it appears completely or not at all
 
@@ -9,7 +9,7 @@ never block writers.
 import re
 import shutil
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -24,8 +24,8 @@ from engine.stores.sqlite_file import DiskFull, connect, explained, lock, log_of
 _NAME = re.compile(r"\d{8}T\d{6}Z")
 _FORMAT = "%Y%m%dT%H%M%SZ"
 _FIRST = timedelta(hours=1)
-_STEP_PAGES = 4096  # copied between two looks at whether to stop; 16 MiB
-_GENERATIONS_AHEAD = 1_000_000  # more than what happens between two backups
+_STEP_PAGES = 4096  # pages copied between two checks of whether to stop; 16 MiB
+_GENERATIONS_AHEAD = 1_000_000  # more than the number of changes between two backups
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class Backup:
     """One backup.
 
     Attributes:
-        name: the UTC time at which it was taken, such as ``20260102T030405Z``.
-        folder: where its files are.
-        sizes: bytes of each database, by file name.
+        name: The UTC time at which it was taken, such as ``20260102T030405Z``.
+        folder: The folder with its files.
+        sizes: The size of each database in bytes, by file name.
     """
 
     name: str
@@ -48,19 +48,22 @@ class Backup:
 
 
 class BackupStopped(Exception):
-    """The engine closed before the backup was complete; it is discarded."""
+    """The engine closed before the backup was complete. The partial backup is discarded."""
 
 
 class Backups:
     """The backups in one folder. Processes may share it. Every method blocks."""
 
     def __init__(self, folder: Path, databases: Sequence[Path], clock: Clock, *, keep: int, every: timedelta) -> None:
-        """Touch nothing yet.
+        """Create the object without accessing the files.
 
         Args:
-            databases: the files to copy, all in one folder and with distinct names.
-            keep: how many backups are kept; older ones are removed after a new one is complete. 0 takes none.
-            every: the age from which the newest backup is due to be followed by another.
+            folder: The folder of the backups.
+            databases: The files to copy, all in one folder and with distinct names.
+            clock: The source of time.
+            keep: The number of backups to keep. Older ones are removed after a new one is complete. With 0 none is
+                taken.
+            every: The age of the newest backup at which the next one is due.
         """
         self._folder = folder
         self._databases = tuple(databases)
@@ -77,9 +80,10 @@ class Backups:
         return [Backup(name, self._folder / name, _sizes(self._folder / name)) for name in names]
 
     def due(self) -> bool:
-        """Return whether the newest backup is old enough, or its time lies in the future (the clock was set back).
+        """Return whether a backup is due.
 
-        A new home is due for its first backup after an hour.
+        It is due when the newest one is old enough, or is dated in the future because the clock was set back. The first
+        backup of a new home is due after an hour.
         """
         if not self._keep:
             return False
@@ -93,35 +97,39 @@ class Backups:
         """Take a backup if one is due and no other process is taking one.
 
         Raises:
-            ConfigError: a database is damaged, or the disk is full. Earlier backups are kept.
-            BackupStopped: `stop` was called meanwhile.
+            ConfigError: A database is damaged, or the disk is full. Earlier backups are kept.
+            BackupStopped: `stop` was called in the meantime.
         """
-        if not self.due():
-            return None
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        try:
-            with FileLock(self._folder / ".lock", patience_s=0).exclusive():
-                return self._take() if self.due() else None
-        except StoreBusy:
-            return None
+        return self._take_if(self.due)
+
+    def take_before_upgrade(self) -> Backup | None:
+        """Take a backup now, unless none are to be kept or another process is taking one.
+
+        Raises:
+            ConfigError: A database is damaged, or the disk is full.
+            BackupStopped: `stop` was called in the meantime.
+        """
+        return self._take_if(lambda: self._keep > 0)
 
     def stop(self) -> None:
-        """Make a backup that is being taken in another thread end soon."""
+        """End a backup that another thread is taking."""
         self._stopped = True
 
     def restore(self, backup: Backup, only: Sequence[str] = ()) -> Path:
-        """Put the databases of a backup in the place of the present ones, which are kept.
+        """Replace the current databases with those of a backup. The current files are kept.
 
-        The caller makes sure that no engine is open. Killed at any moment, this leaves a database under each name.
+        The caller makes sure that no engine is open. If the process is killed, there is still a database under each
+        name.
 
         Args:
-            only: names of the files to restore; all by default.
+            backup: The backup.
+            only: The names of the files to restore; all by default.
 
         Returns:
             The folder that holds the files that were replaced.
 
         Raises:
-            ConfigError: the backup is damaged, or the disk is full. Nothing was changed.
+            ConfigError: The backup is damaged, or the disk is full. Nothing was changed.
         """
         chosen = [file for file in self._databases if file.name in (only or backup.sizes)]
         aside = self._folder / f"replaced-{self._clock.now().astimezone(UTC).strftime(_FORMAT)}"
@@ -130,6 +138,16 @@ class Backups:
             with lock(file).exclusive():
                 _replace(file, backup.folder / file.name, aside)
         return aside
+
+    def _take_if(self, wanted: Callable[[], bool]) -> Backup | None:
+        if not wanted():
+            return None
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            with FileLock(self._folder / ".lock", patience_s=0).exclusive():
+                return self._take() if wanted() else None
+        except StoreBusy:
+            return None
 
     def _take(self) -> Backup:
         remove_leftovers(self._folder)
@@ -145,15 +163,15 @@ class Backups:
 
     def _copy(self, source: Path, target: Path) -> None:
         with explained(source), closing(connect(source)) as reading, closing(connect(target)) as copy:
-            reading.execute("BEGIN")  # one snapshot: otherwise each commit of others would start the copy again
+            reading.execute("BEGIN")  # a snapshot: otherwise each commit of another process would restart the copy
             reading.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            reading.backup(copy, pages=_STEP_PAGES, progress=self._look)
+            reading.backup(copy, pages=_STEP_PAGES, progress=self._check_stopped)
             copy.execute("PRAGMA journal_mode=DELETE")  # a copy is one file
             verdict = copy.execute("PRAGMA quick_check(1)").fetchone()[0]
         if verdict != "ok":
-            raise ConfigError(f"{source}: no backup was taken, since the database is damaged ({verdict}).")
+            raise ConfigError(f"{source}: no backup was taken, because the database is damaged ({verdict}).")
 
-    def _look(self, _status: int, _remaining: int, _total: int) -> None:
+    def _check_stopped(self, _status: int, _remaining: int, _total: int) -> None:
         if self._stopped:
             raise BackupStopped
 
@@ -179,7 +197,7 @@ def _replace(file: Path, copy: Path, aside: Path) -> None:
 
 
 def _link(path: Path, target: Path) -> None:
-    if target.exists():  # kept by a restore that was killed within this second
+    if target.exists():  # made by a restore that was killed within this second
         return
     try:
         target.hardlink_to(path)
@@ -188,13 +206,13 @@ def _link(path: Path, target: Path) -> None:
 
 
 def _created(file: Path) -> datetime:
-    """When a database was first opened: its lock file is made then, and never written to."""
+    """Return the time at which a database was first opened. Its lock file is created then and never written to."""
     path = file.with_name(file.name + ".lock")
     return datetime.fromtimestamp((path if path.exists() else file).stat().st_mtime, UTC)
 
 
 def _check_and_advance(temporary: Path, copy: Path) -> None:
-    """Check a copy, and move its generations past any that processes and indexes of this home may remember."""
+    """Check a copy, and raise its generations above any that a process or an index of this home may have seen."""
     try:
         with closing(connect(temporary)) as connection:
             verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]

@@ -25,7 +25,8 @@ DATABASE = "chroma.sqlite3"
 MANIFEST = "knackbox-manifest.json"
 BATCH = 1_000  # ids per call; Chroma's own limit is 5,461
 CHUNK = 1 << 20  # bytes read at a time
-# What Chroma says when its files, not the disk or the permissions, are at fault. SQLite: 11 corrupt, 26 no database.
+# Fragments of Chroma's messages that mean damaged files. Other messages are about the disk or permissions.
+# SQLite: 11 is corrupt, 26 is not a database.
 DAMAGE_SIGNS = ("code: 11)", "code: 26)", "malformed", "hnsw", "deserializ", "no such table", "panicked", "mismatch")
 
 Stamp = tuple[int, int, int]  # size, modification time in ns, inode
@@ -65,13 +66,13 @@ class ChromaClient:
         """Check and open the folder, creating it if it is missing.
 
         Raises:
-            ChromaDamaged: Its files are damaged.
-            ConfigError: It cannot be used for another reason.
+            ChromaDamaged: The files in the folder are damaged.
+            ConfigError: The folder cannot be used for another reason.
         """
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise ConfigError(f"{path}: cannot be made ({error.strerror}). Check the folder above it.") from error
+            raise ConfigError(f"{path}: cannot be created ({error.strerror}). Check the folder above it.") from error
         checked = _check(path)
         try:
             _create_private(path / DATABASE)
@@ -163,7 +164,7 @@ class ChromaClient:
 
 
 def _create_private(file: Path) -> None:
-    """Create the file if it is missing, readable only by its owner; chromadb would make it readable for others."""
+    """Create the file if it is missing, readable only by its owner; chromadb would make it readable by others."""
     os.close(os.open(file, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
@@ -173,8 +174,8 @@ def _load(path: Path) -> _ChromaModules:
     from chromadb.config import Settings, System  # noqa: PLC0415 - the same
     from chromadb.errors import NotFoundError  # noqa: PLC0415 - the same
 
-    # A System of our own: chromadb.PersistentClient shares one per path, so closing would not close. `_env_file`:
-    # a .env file in the current folder must not configure our database.
+    # chromadb.PersistentClient would share one System per path and never close it. `_env_file=None`: a .env file in the
+    # current folder must not configure this database.
     settings = Settings(
         _env_file=None,  # type: ignore[call-arg] # pydantic-settings adds it
         chroma_api_impl="chromadb.api.rust.RustBindingsAPI",
@@ -185,7 +186,7 @@ def _load(path: Path) -> _ChromaModules:
         allow_reset=False,
     )
     system = System(settings)
-    api = system.instance(ServerAPI)  # type: ignore[type-abstract] # how chromadb itself asks for it
+    api = system.instance(ServerAPI)  # type: ignore[type-abstract] # as chromadb itself does
     system.start()
     return _ChromaModules(system, api, Collection, NotFoundError)
 
@@ -212,7 +213,7 @@ def _check(path: Path) -> dict[str, tuple[Stamp, int]]:
     for name, (size, checksum) in expected.items():
         stamp = _stamp(path / name)
         if stamp[0] != size or _checksum(path / name) != checksum:
-            raise ChromaDamaged(f"{name} is not as it was written")
+            raise ChromaDamaged(f"{name} has changed since it was written")
         checked[name] = (stamp, checksum)
     return checked
 

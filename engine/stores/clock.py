@@ -1,11 +1,11 @@
-"""`SystemClock`: the system clock, for `engine.contract.context.Clock`."""
+"""`SystemClock` implements `engine.contract.context.Clock` with the system clock."""
 
 import time
 from datetime import UTC, datetime
 
 
 class SystemClock:
-    """Real time. Tests inject another clock."""
+    """The system clock. Tests inject another clock."""
 
     def now(self) -> datetime:
         """Return the wall-clock time, in UTC."""

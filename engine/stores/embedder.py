@@ -21,7 +21,7 @@ WEIGHTS = "weights/l2_supercat_256.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 MODEL = "wordllama-l2-supercat-256"
 TENSOR = "embedding.weight"
-MAX_CHARACTERS = 8_000  # an average over more words than this says little, and a query must stay fast
+MAX_CHARACTERS = 8_000  # the mean of a longer text has little meaning, and a query must be fast
 
 
 class Embedder(Protocol):
@@ -36,18 +36,21 @@ class Embedder(Protocol):
     def dimensions(self) -> int: ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return float32 of shape (len(texts), dimensions). Rows have length 1, or are zero without words."""
+        """Return float32 of shape (len(texts), dimensions). Rows have length 1, or are zero for texts without words."""
         ...
 
 
 class WordLlamaEmbedder:
-    """WordLlama, 256 dimensions, offline. Loading takes about 0.2 s, a query about 0.05 ms. Thread-safe."""
+    """Embeds text with WordLlama, in 256 dimensions, offline. Thread-safe.
+
+    Loading takes about 0.2 s, a query about 0.05 ms.
+    """
 
     def __init__(self) -> None:
         """Load the model.
 
         Raises:
-            ConfigError: Its files are missing from the installation.
+            ConfigError: The files of the model are missing from the installation.
         """
         from safetensors import SafetensorError, safe_open  # noqa: PLC0415 - heavy, kept out of start-up
         from tokenizers import Tokenizer  # noqa: PLC0415 - heavy, kept out of start-up
@@ -63,7 +66,7 @@ class WordLlamaEmbedder:
         except FileNotFoundError as error:
             raise _broken(folder / TOKENIZER, "it is missing") from error
         self._tokenizer = Tokenizer.from_str(tokenizer.decode())
-        # Another release may bring other weights: then it is another model, and its vectors must not be compared.
+        # A release with different weights is a different model, whose vectors must not be compared with these.
         self._name = f"{MODEL}-{zlib.crc32(tokenizer, zlib.crc32(self._table.data)):08x}"
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
@@ -77,7 +80,7 @@ class WordLlamaEmbedder:
         return int(self._table.shape[1])
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Embed texts as in `Embedder.embed`, truncated to MAX_CHARACTERS."""
+        """Embed texts as in `Embedder.embed`, each truncated to `MAX_CHARACTERS`."""
         result = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         last = len(self._table) - 1
         for row, text in enumerate(texts):

@@ -1,6 +1,6 @@
-"""`EngineLock`: a name that exists as long as its process, so that others can detect leftovers of dead engines.
+"""`EngineLock`: a locked file for each open engine, so that other processes can detect leftovers of dead engines.
 
-It is a locked file: the kernel releases the lock when its holder dies.
+The kernel releases the lock when its holder dies.
 """
 
 import contextlib
@@ -16,10 +16,10 @@ class EngineLock:
     """The lock of one engine. Close it when the engine closes."""
 
     def __init__(self, folder: Path) -> None:
-        """Take a new name, and remove the files of engines that were killed.
+        """Create a lock file with a new name, and remove the files of engines that were killed.
 
         Args:
-            folder: where the lock files of all engines on one home are; created if it is missing.
+            folder: The folder with the lock files of all engines on one home. Created if it is missing.
         """
         folder.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
         self._folder = folder
@@ -28,7 +28,7 @@ class EngineLock:
             self.lives(other)
 
     def lives(self, other: str) -> bool:
-        """Return whether the engine of this name is still running, and remove the file of one that is not."""
+        """Return whether the engine with this name is still running. If it is not, remove its file."""
         if other == self.id:
             return True
         path = self._folder / other
@@ -64,6 +64,6 @@ def _take_new(folder: Path) -> tuple[str, int]:
         name = secrets.token_hex(8)
         descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if os.fstat(descriptor).st_nlink:  # else another engine removed it before it was locked
+        if os.fstat(descriptor).st_nlink:  # else another engine removed the file before it was locked
             return name, descriptor
         os.close(descriptor)

@@ -2,7 +2,8 @@
 
 Delivery is at least once. An event that is not acknowledged within its lease is delivered again, a refused one is
 delivered again later, and one that fails too often becomes a dead letter. Acknowledged events are not delivered again,
-except by `replay`. Every operation is one transaction, so `kill -9` at any moment leaves it done or not begun.
+except by `replay`. Every operation is one transaction, so after `kill -9` at any point it is either complete or has had
+no effect.
 """
 
 import json
@@ -25,9 +26,7 @@ from sqlalchemy import (
     delete,
     func,
     insert,
-    inspect,
     select,
-    text,
     update,
 )
 
@@ -35,13 +34,13 @@ from engine.contract.context import Clock
 from engine.stores import history
 from engine.stores.event_retention import EVENTS_KEPT, SUBSCRIBER_DAYS, SWEEP_EVERY, Subscriptions, sweep
 from engine.stores.history import DayCount
-from engine.stores.records import Records
+from engine.stores.records import Records, add_missing_columns, missing_columns
 
 EVENTS_GENERATION = "events"
 LEASE_S = 30.0
 MOST_ATTEMPTS = 5
-LONGEST_WAIT_S = 300.0  # of any lease or back-off; a due time further ahead was written before the clock was set back
-_FIRST_WAIT_S = 1.0  # of back-off after a refusal, doubled each time
+LONGEST_WAIT_S = 300.0  # the longest lease or back-off; a due time further ahead means that the clock was set back
+_FIRST_WAIT_S = 1.0  # the back-off after the first refusal; each further refusal doubles it
 
 _NUMBER = BigInteger().with_variant(Integer, "sqlite")
 _SCHEMA = MetaData()
@@ -79,12 +78,12 @@ _DEAD = Table(
 )
 _SUBSCRIPTIONS = Subscriptions(_SUBSCRIBERS, (_PENDING, _DEAD))
 _DAY_S = 86_400.0
-_SEEN_EVERY_S = 3_600.0  # how exactly it is recorded when a subscriber last fetched
+_SEEN_EVERY_S = 3_600.0  # a subscriber's last fetch is recorded with this precision
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event. offset: its position in the log, from 1. ts: UTC, ISO 8601. payload: a JSON object."""
+    """One event. offset: its position in the log, starting at 1. ts: UTC, ISO 8601. payload: a JSON object."""
 
     offset: int
     ts: str
@@ -110,11 +109,11 @@ class DeadLetter:
 
 
 class UnknownSubscriber(LookupError):
-    """There is no subscriber of this name."""
+    """There is no subscriber with this name."""
 
 
 class EventLog:
-    """The event log in the records, shared by all processes on them. Every method blocks."""
+    """The event log in a database, shared by all processes that use the database. Every method blocks."""
 
     def __init__(
         self,
@@ -129,7 +128,7 @@ class EventLog:
 
         Args:
             most_attempts: Deliveries before an event becomes a dead letter.
-            kept: The number of events to keep after every subscriber has processed them, the newest.
+            kept: How many of the newest events to keep after every subscriber has processed them.
             subscriber_days: Days without a fetch after which a subscriber that holds up the log is removed.
         """
         self._records = records
@@ -155,18 +154,18 @@ class EventLog:
     ) -> list[int]:
         """Append events atomically and return their offsets.
 
-        connection: a transaction on the log's records to use.
+        connection: an open transaction on the log's records; None starts one.
 
         Raises:
-            TypeError: A payload is not JSON.
+            TypeError: A payload cannot be represented as JSON.
         """
         if not events:
             return []
         ts = self._clock.now().isoformat()
         rows = [{"ts": ts, "type": kind, "payload": json.dumps(payload)} for kind, payload in events]
         with self._records.begin() if connection is None else nullcontext(connection) as own:
-            # The counter gives the offsets, and its row is the lock that makes them appear in order, also where a
-            # database lets writers in side by side.
+            # The offsets come from the counter. Its row is locked until the transaction ends, so that events appear in
+            # order even in a database that allows concurrent writers.
             last = self._records.bump(EVENTS_GENERATION, own, by=len(rows))
             offsets = list(range(last - len(rows) + 1, last + 1))
             own.execute(insert(_EVENTS), [row | {"offset": n} for n, row in zip(offsets, rows, strict=True)])
@@ -183,14 +182,17 @@ class EventLog:
             return history.days(connection, "events")
 
     def read(self, after: int = 0, limit: int = 100) -> list[Event]:
-        """Return the events after an offset, in order; for inspection, not for consuming."""
+        """Return the events after an offset, in order. For inspection: a subscriber uses `fetch`."""
         with self._records.read() as connection:
             return _events(connection, _EVENTS.c.offset > after, limit)
 
     def subscribe(self, name: str, *, types: Iterable[str] = (), from_start: bool = False) -> None:
-        """Add a subscriber. An existing one keeps its position and gets these types from now on.
+        """Add a subscriber. An existing subscriber keeps its position, and receives the given types from then on.
 
-        types: the types it wants; none for all. from_start: include the events that are already in the log.
+        Args:
+            name: The name of the subscriber.
+            types: The types of events to receive; empty for all.
+            from_start: Whether a new subscriber also receives the events that are already in the log.
         """
         wanted = json.dumps(sorted(set(types)))
         with self._records.begin() as connection:
@@ -203,16 +205,18 @@ class EventLog:
             connection.execute(insert(_SUBSCRIBERS).values(name=name, types=wanted, cursor=cursor, seen=seen))
 
     def unsubscribe(self, name: str) -> None:
-        """Remove a subscriber and its pending events, so that its events can be dropped."""
+        """Remove a subscriber and its pending events, so that it no longer keeps events in the log."""
         with self._records.begin() as connection:
             _SUBSCRIPTIONS.remove(connection, name)
 
     def fetch(self, name: str, limit: int = 100, *, lease_s: float = LEASE_S) -> list[Delivery]:
-        """Return what is due to this subscriber: first redeliveries, then new events.
+        """Return the deliveries that are due for this subscriber: first redeliveries, then new events.
 
-        lease_s: seconds within which each must be acknowledged; after that it is delivered again, possibly to another
-            process.
-        Limited to `LONGEST_WAIT_S`.
+        Args:
+            name: The subscriber.
+            limit: The maximum number of deliveries to return.
+            lease_s: Seconds within which each must be acknowledged, at most `LONGEST_WAIT_S`. After that it is
+                delivered again, possibly to another process.
 
         Raises:
             UnknownSubscriber: There is no such subscriber.
@@ -236,7 +240,7 @@ class EventLog:
         return [*again, *(Delivery(event, 1) for event in new)]
 
     def ack(self, name: str, offsets: Iterable[int]) -> int:
-        """Acknowledge events, which are then never delivered again. Returns how many were pending."""
+        """Acknowledge events, which are then never delivered again. Return how many were pending."""
         with self._records.begin() as connection:
             return sum(
                 connection.execute(delete(_PENDING).where(_of(_PENDING, name, each))).rowcount for each in offsets
@@ -246,7 +250,7 @@ class EventLog:
         """Refuse an event: it is delivered again later, or becomes a dead letter after too many attempts.
 
         Returns:
-            False if it was not pending.
+            False if the event was not pending.
         """
         now = self._clock.now().timestamp()
         with self._records.begin() as connection:
@@ -268,7 +272,7 @@ class EventLog:
             return [DeadLetter(_event(row), row["attempts"], row["reason"]) for row in rows]
 
     def revive(self, name: str, offset: int) -> bool:
-        """Deliver a dead letter again, with all its attempts. False if there is none."""
+        """Deliver a dead letter again, and reset its attempts. Return False if there is no such dead letter."""
         with self._records.begin() as connection:
             if not connection.execute(delete(_DEAD).where(_of(_DEAD, name, offset))).rowcount:
                 return False
@@ -289,21 +293,21 @@ class EventLog:
             connection.execute(update(_SUBSCRIBERS).where(_SUBSCRIBERS.c.name == name).values(cursor=after))
 
     def _upgrade(self) -> None:
-        """Add what tables of an earlier release lack. Its subscribers count as seen now."""
-        if self._records.read_only:  # a full disk: no subscriber is forgotten meanwhile either
+        """Add the columns that tables of an earlier release lack. Existing subscribers are recorded as seen now."""
+        if self._records.read_only:  # the disk is full, so no subscriber can be removed either
             return
         with self._records.read() as connection:
-            columns = {column["name"] for column in inspect(connection).get_columns(_SUBSCRIBERS.name)}
-        if "seen" not in columns:
-            with self._records.begin() as connection:
-                connection.execute(text(f"ALTER TABLE {_SUBSCRIBERS.name} ADD COLUMN seen FLOAT"))
+            if not missing_columns(connection, _SUBSCRIBERS):
+                return
+        with self._records.begin() as connection:
+            if add_missing_columns(connection, _SUBSCRIBERS):
                 connection.execute(update(_SUBSCRIBERS).values(seen=self._clock.now().timestamp()))
 
     def _subscriber(self, connection: Connection, name: str) -> tuple[list[str], int]:
         query = select(_SUBSCRIBERS.c.types, _SUBSCRIBERS.c.cursor).where(_SUBSCRIBERS.c.name == name)
         found = connection.execute(query.with_for_update()).one_or_none()
         if found is None:
-            raise UnknownSubscriber(f"Nobody subscribed to the events as {name!r}. Call subscribe first.")
+            raise UnknownSubscriber(f"There is no event subscriber called {name!r}. Call subscribe first.")
         types, cursor = found
         return json.loads(types), cursor
 
@@ -325,10 +329,10 @@ class EventLog:
         found = _events(connection, wanted & _EVENTS.c.type.in_(types) if types else wanted, limit)
         if len(found) == limit:
             return found, found[-1].offset
-        return found, max(cursor, _last(connection))  # past those of other types, too
+        return found, max(cursor, _last(connection))  # also skips events of other types
 
     def _bury_expired(self, connection: Connection, name: str, now: float) -> None:
-        """Turn events into dead letters whose attempts are used up and whose last lease has expired."""
+        """Turn events that have used up their attempts, and whose last lease has expired, into dead letters."""
         over = (_PENDING.c.subscriber == name) & _is_due(now) & (_PENDING.c.attempts >= self._most_attempts)
         for offset, attempts in connection.execute(select(_PENDING.c.offset, _PENDING.c.attempts).where(over)).all():
             self._bury(connection, name, offset, attempts, "not acknowledged in time")
@@ -347,9 +351,8 @@ def _of(table: Table, name: str, offset: int) -> Any:
 def _is_due(now: float) -> Any:
     """Whether a pending event should be delivered again.
 
-    Leases are wall-clock times, since processes on several machines may share the log. No wait exceeds
-    `LONGEST_WAIT_S`, so
-    setting the clock back delays a delivery by that much at most.
+    Leases are wall-clock times, because processes on several machines may share the log. No wait exceeds
+    `LONGEST_WAIT_S`, so setting the clock back delays a delivery by at most that much.
     """
     return (_PENDING.c.due <= now) | (_PENDING.c.due > now + LONGEST_WAIT_S)
 

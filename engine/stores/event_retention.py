@@ -1,6 +1,6 @@
 """Decides which events may be dropped from the log: old ones that every subscriber has processed.
 
-An event stays, however old, while a subscriber has not fetched it, while it is not acknowledged, and while it is a dead
+An event stays, however old, while some subscriber has not fetched it or has not acknowledged it, and while it is a dead
 letter. A subscriber that holds up the log and has fetched nothing for a long time is removed.
 """
 
@@ -13,16 +13,19 @@ from engine.stores import history
 from engine.stores.history import DayCount
 
 EVENTS_KEPT = 100_000
-SUBSCRIBER_DAYS = 30.0  # without a fetch, after which a subscriber no longer holds up the log
+SUBSCRIBER_DAYS = 30.0  # days without a fetch after which a subscriber no longer holds up the log
 SWEEP_EVERY = 1_000  # events between two sweeps
-MOST_AT_ONCE = 20_000  # dropped by one sweep, so that no append waits long
+MOST_AT_ONCE = 20_000  # the most events dropped by one sweep, so that no append waits long
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Subscriptions:
-    """The tables of the subscribers. cursors: their positions. holders: pending events."""
+    """The tables of the subscribers.
+
+    cursors: their positions. holders: pending events and dead letters, which keep events in the log.
+    """
 
     cursors: Table
     holders: tuple[Table, ...]
@@ -34,21 +37,21 @@ class Subscriptions:
             connection.execute(delete(holder).where(holder.c.subscriber == name))
 
     def remove_absent(self, connection: Connection, before: int, seen_before: float) -> None:
-        """Remove subscribers that are behind an offset and have fetched nothing since a time (seconds, Unix)."""
+        """Remove subscribers that are behind the offset `before` and have fetched nothing since a Unix time."""
         behind = (self.cursors.c.cursor < before) & (self.cursors.c.seen < seen_before)
         for name in connection.execute(select(self.cursors.c.name).where(behind)).scalars().all():
             log.warning(
-                "The event subscriber %r has fetched nothing for long and is forgotten, so that old events can be "
-                "dropped ([retention] subscriber_days). When it comes back it has to subscribe again.",
+                "The event subscriber %r has fetched nothing for too long and was removed, so that old events can be "
+                "deleted ([retention] subscriber_days). To receive events again, it has to subscribe again.",
                 name,
             )
             self.remove(connection, name)
 
 
 def sweep(connection: Connection, events: Table, subscriptions: Subscriptions, kept: int, seen_before: float) -> int:
-    """Drop unneeded events beyond the newest `kept`, and return how many. The newest event always stays.
+    """Drop unneeded events beyond the newest `kept`, and return how many were dropped. The newest always stays.
 
-    seen_before: subscribers that have fetched nothing since then are removed if they hold up the log.
+    seen_before: a Unix time. Subscribers that have fetched nothing since then are removed if they hold up the log.
     """
     newest = connection.execute(select(func.max(events.c.offset))).scalar() or 0
     oldest = connection.execute(select(func.min(events.c.offset))).scalar() or 0

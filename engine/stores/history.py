@@ -1,4 +1,4 @@
-"""Stores daily counts of what was dropped from a log, so that retention loses detail but not the history."""
+"""Stores daily counts of the entries that were deleted from a log, so that a summary of them remains."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,7 +22,12 @@ DAYS_KEPT = 400
 
 @dataclass(frozen=True, slots=True)
 class DayCount:
-    """What was dropped of one day. name: the tool, or the type of the events. duration_ms: the total."""
+    """The number of entries of one day that were deleted from a log.
+
+    name: the tool, or the type of event.
+    failed: how many of them were failures.
+    duration_ms: their total duration.
+    """
 
     day: str
     name: str
@@ -32,7 +37,7 @@ class DayCount:
 
 
 def add(connection: Connection, log: str, counts: Iterable[DayCount]) -> None:
-    """Add to the counts of these days, and drop days beyond the latest `DAYS_KEPT`."""
+    """Add to the counts of these days, and delete all but the latest `DAYS_KEPT` days."""
     for each in counts:
         same = (_DAYS.c.log == log) & (_DAYS.c.day == each.day) & (_DAYS.c.name == each.name)
         more: dict[str, Any] = {

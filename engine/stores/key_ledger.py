@@ -33,7 +33,7 @@ _KEYS = Table(
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Identifies equal calls. digest: of the values of the key fields."""
+    """Identifies equal calls. digest: the digest of the values of the key fields."""
 
     user: str
     tool: str
@@ -45,9 +45,12 @@ class Key:
 class Claim:
     """The state of a key.
 
-    mine: the key was free and is now claimed; the call may run. running: another call holds it, and its engine is
-        alive.
-    result: of the first call. None of these: its engine died or it was cancelled, so its effect is unknown.
+    If no attribute is set, the first call was cancelled or its engine died, so it is unknown whether it took effect.
+
+    Attributes:
+        mine: The key was free and is now claimed. The call may run.
+        running: Another call holds the key, and its engine is running.
+        result: The result of the first call.
     """
 
     mine: bool = False
@@ -92,7 +95,7 @@ class KeyLedger:
         self._settle(key, state=_LOST)
 
     def free(self, key: Key) -> None:
-        """Release the key, because the call did not happen."""
+        """Release the key, because the call did not run."""
         with self._records.begin() as connection:
             connection.execute(delete(_KEYS).where(_is(key) & (_KEYS.c.engine == self._lock.id)))
 

@@ -1,7 +1,8 @@
 """`FileLock`: an exclusive or shared lock across processes. The kernel releases it when its holder dies.
 
 It is a BSD lock (flock(2)) and belongs to the open file, so two threads or objects of one process exclude each other as
-two processes do. The empty lock file stays: removing it would admit two holders.
+two processes do. The empty lock file is never removed: otherwise two processes could lock different files of the same
+name.
 """
 
 import fcntl
@@ -16,23 +17,23 @@ POLL_S = 0.002
 
 
 class StoreBusy(TimeoutError):
-    """Another process held a lock for longer than the patience of the caller."""
+    """Another process held a lock for longer than the caller was willing to wait."""
 
 
 class FileLock:
     """A lock on a file. Every acquisition opens the file again, so many threads may use one object."""
 
     def __init__(self, path: Path, patience_s: float = PATIENCE_S) -> None:
-        """Create the lock. patience_s: seconds to wait for others before StoreBusy."""
+        """Create the lock. patience_s: seconds to wait for others before StoreBusy is raised."""
         self._path = path
         self._patience_s = patience_s
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Hold it exclusively.
+        """Hold the lock exclusively.
 
         Raises:
-            StoreBusy: Others hold it for too long.
+            StoreBusy: Others hold the lock for too long.
             OSError: The file cannot be opened.
         """
         with self._held(fcntl.LOCK_EX):
@@ -40,7 +41,7 @@ class FileLock:
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """Hold it together with other readers. Exceptions as in `exclusive`."""
+        """Hold the lock together with other readers. Raises the same exceptions as `exclusive`."""
         with self._held(fcntl.LOCK_SH):
             yield
 
@@ -51,7 +52,7 @@ class FileLock:
             self._wait(descriptor, kind)
             yield
         finally:
-            os.close(descriptor)  # closing is what releases it
+            os.close(descriptor)  # this releases the lock
 
     def _wait(self, descriptor: int, kind: int) -> None:
         deadline = time.monotonic() + self._patience_s

@@ -1,11 +1,11 @@
-"""`Records`: rows in a SQL database (SQLAlchemy Core), and the counters by which processes notice each other.
+"""`Records`: rows in a SQL database (SQLAlchemy Core), and counters by which processes notice each other's changes.
 
-SQLite is the default: write-ahead log, so readers never wait for the writer; `synchronous=NORMAL`, so a commit
-survives the death of the process (a power cut may take the last ones, never the file). Any other SQLAlchemy URL whose
-database knows ``INSERT .. ON CONFLICT .. RETURNING`` works too.
+The default is SQLite, with a write-ahead log, so that readers never wait for the writer, and `synchronous=NORMAL`, so
+that commits survive the death of the process. A power failure may lose the last commits, but does not damage the file.
+Any other SQLAlchemy URL works if its database supports ``INSERT .. ON CONFLICT .. RETURNING``.
 
-A *generation* is a named counter that whoever changes something bumps: ``"tools"`` for the set of tools,
-``"vectors:<collection>"`` for a vector collection. Reading one costs microseconds while nothing changed.
+A *generation* is a named counter that is incremented by every change to what it is named after: ``"tools"`` for the
+set of tools, ``"vectors:<collection>"`` for a vector collection. Reading one takes microseconds while nothing changes.
 """
 
 import errno
@@ -56,7 +56,7 @@ BUMP = text(
 
 
 class Records:
-    """A database of rows, shared by threads and processes. Make one with `open`; `close` it once."""
+    """A database of rows, shared by threads and processes. Open it with `open`, and `close` it once."""
 
     def __init__(self, engine: Engine, file: SqliteFile | None) -> None:
         self._engine = engine
@@ -73,12 +73,12 @@ class Records:
         """Open, or create, the database at an SQLAlchemy URL such as ``sqlite:////home/me/records.db``.
 
         Args:
-            power_cuts: with SQLite, make every commit survive a power cut, at the price of waiting for the disk.
-            contents: what the database holds, for messages about its loss.
+            power_cuts: With SQLite, make every commit survive a power failure. Commits then wait for the disk.
+            contents: What the database holds, for messages about its loss.
 
         Raises:
-            ConfigError: the database is lost, damaged or cannot be used. The message names the file and the remedy;
-                the file is left exactly as it was found.
+            ConfigError: The database is lost, damaged or unusable. The message names the file and the remedy. The file
+                is not changed.
         """
         parsed = _parse(url)
         path = _sqlite_path(parsed)
@@ -103,11 +103,11 @@ class Records:
 
     @property
     def dialect(self) -> str:
-        """SQLAlchemy's name of the kind of database, such as ``"sqlite"``."""
+        """SQLAlchemy's name for the kind of database, such as ``"sqlite"``."""
         return self._engine.dialect.name
 
     def insert(self, table: Table) -> Any:
-        """An INSERT of this database's kind, which has ``on_conflict_do_update``; SQLAlchemy's common one has not."""
+        """Return an INSERT with ``on_conflict_do_update``, which SQLAlchemy has only in its dialects."""
         if self.dialect == "postgresql":
             from sqlalchemy.dialects import postgresql  # noqa: PLC0415 -- takes long to import, and most homes are SQLite
 
@@ -115,10 +115,10 @@ class Records:
         return sqlite.insert(table)
 
     def create(self, metadata: MetaData) -> None:
-        """Create the tables that are missing; safe when several processes do it at once.
+        """Create missing tables. Several processes may do so at once.
 
         Raises:
-            DiskFull: tables are missing, and nothing can be written.
+            DiskFull: Tables are missing, and nothing can be written.
         """
         if self.read_only and not metadata.tables.keys() - inspect(self._engine).get_table_names():
             return
@@ -127,13 +127,13 @@ class Records:
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
-        """A transaction that holds the write lock from the start; commits at the end, rolls back on an exception.
+        """Open a transaction that holds the write lock from the start, and commit it unless an exception is raised.
 
         Raises:
-            RuntimeError: this thread already has one (it would wait for itself: pass the connection on).
-            StoreBusy: another process holds the database for too long.
-            DiskFull: there is no space to write to. Nothing was changed.
-            ConfigError: the file is damaged.
+            RuntimeError: This thread already has a transaction and would wait for itself. Pass its connection on.
+            StoreBusy: Another process holds the database for too long.
+            DiskFull: There is no space to write to. Nothing was changed.
+            ConfigError: The file is damaged.
         """
         if getattr(self._writing, "active", False):
             raise RuntimeError("This thread already has a records transaction open; pass its connection on instead.")
@@ -151,34 +151,42 @@ class Records:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A connection for reading: one unchanging view of the data for as long as it is held. Raises as `begin`."""
+        """Open a connection for reading. It sees the same data for as long as it is open. Exceptions as in `begin`."""
         with explained(self._path), self._engine.connect() as connection:
             yield connection
 
     def generation(self, name: str) -> int:
-        """The counter's value; 0 when it was never bumped. Sees every committed bump, of any process."""
+        """Return a counter, 0 if it was never incremented. Includes all committed changes of any process."""
         if self._watch is None:
             with self.read() as connection:
                 found = connection.execute(select(GENERATIONS.c.value).where(GENERATIONS.c.name == name)).scalar()
                 return int(found or 0)
-        with self._watch_lock, explained(self._path):
-            # SQLite changes this number when any other connection commits: https://sqlite.org/pragma.html#pragma_data_version
-            version = self._watch.execute("PRAGMA data_version").fetchone()[0]
-            if version != self._seen_version:
-                rows = self._watch.execute("SELECT name, value FROM knackbox_generations").fetchall()
-                self._generations = dict(rows)
-                self._seen_version = version
+        with self._watch_lock:
+            try:
+                # SQLite changes this number when any other connection commits: https://sqlite.org/pragma.html#pragma_data_version
+                version = self._watch.execute("PRAGMA data_version").fetchone()[0]
+                if version != self._seen_version:
+                    rows = self._watch.execute("SELECT name, value FROM knackbox_generations").fetchall()
+                    self._generations = dict(rows)
+                    self._seen_version = version
+            except sqlite3.Error:
+                with explained(self._path):
+                    raise
             return self._generations.get(name, 0)
 
     def bump(self, name: str, connection: Connection | None = None, *, by: int = 1) -> int:
-        """Add to a counter and return the new value; within `connection`'s transaction when one is given."""
+        """Add to a counter and return the new value. connection: an open transaction; None starts one."""
         if connection is not None:
             return int(connection.execute(BUMP, {"name": name, "by": by}).scalar_one())
         with self.begin() as own:
             return int(own.execute(BUMP, {"name": name, "by": by}).scalar_one())
 
     def _write_again(self) -> None:
-        """Leave the read-only mode. Raises DiskFull while that is not possible."""
+        """Leave the read-only mode.
+
+        Raises:
+            DiskFull: There is still no space.
+        """
         if self._file is None or not self.read_only:
             return
         with self._watch_lock:
@@ -190,11 +198,26 @@ class Records:
             self._watch, self._seen_version = self._file.connect(), None
 
     def close(self) -> None:
-        """Let go of every connection. Calling it twice does no harm."""
+        """Close all connections. Closing twice has no effect."""
         self._engine.dispose()
         with self._watch_lock:
             if self._watch is not None:
                 self._watch.close()
+
+
+def missing_columns(connection: Connection, table: Table) -> list[str]:
+    """Return the names of the columns that a table lacks because an earlier release created it."""
+    there = {column["name"] for column in inspect(connection).get_columns(table.name)}
+    return [column.name for column in table.columns if column.name not in there]
+
+
+def add_missing_columns(connection: Connection, table: Table) -> list[str]:
+    """Add the columns that an earlier release's table lacks, and return their names. They must be nullable."""
+    missing = missing_columns(connection, table)
+    for name in missing:
+        kind = table.c[name].type.compile(connection.dialect)
+        connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {name} {kind}"))
+    return missing
 
 
 def _parse(url: str) -> URL:
@@ -209,12 +232,12 @@ def _parse(url: str) -> URL:
 def _create_engine(url: URL) -> Engine:
     try:
         return create_engine(url, pool_pre_ping=True)
-    except (SQLAlchemyError, ImportError) as error:  # an unknown kind of database, or its driver is not installed
+    except (SQLAlchemyError, ImportError) as error:  # unknown kind of database, or missing driver
         raise _unreachable(url, error) from error
 
 
 def _sqlite_path(url: URL) -> Path | None:
-    """The file of a SQLite URL; None for another kind of database."""
+    """Return the file of a SQLite URL; None for another kind of database."""
     if url.get_backend_name() != "sqlite":
         return None
     if not url.database or url.database == ":memory:":
@@ -223,14 +246,14 @@ def _sqlite_path(url: URL) -> Path | None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    # A writer takes the lock at once: a read that turns into a write may fail where waiting would have done.
+    # A writer takes the lock at once. A read transaction that later writes may fail instead of waiting.
     writing = connection.get_execution_options().get(WRITE_OPTION, False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
 
 @contextmanager
 def _opening(file: Path | None, url: URL) -> Iterator[None]:
-    """Explain whatever keeps a database from being opened."""
+    """Turn any error that keeps a database from being opened into a ConfigError."""
     try:
         with explained(file):
             yield

@@ -16,7 +16,7 @@ from engine.stores.locks import FileLock, StoreBusy
 
 BUSY_TIMEOUT_S = 15.0
 PRIVATE = 0o600
-_QUICK_CHECK_BYTES = 16 << 20  # checking 16 MiB takes about 20 ms; above that, damage shows when it is met
+_QUICK_CHECK_BYTES = 16 << 20  # a check of 16 MiB takes about 20 ms; in larger files damage is found when it is read
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _UNWRITABLE = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM})
@@ -28,8 +28,8 @@ class Contents:
     """What a database holds, for messages about its loss.
 
     Attributes:
-        held: what is gone when the database is, such as ``"the log of calls"``.
-        kept: what is stored elsewhere and therefore not lost.
+        held: What is lost with the database, such as ``"the log of calls"``.
+        kept: What is stored elsewhere and therefore not lost.
     """
 
     held: str = "its rows"
@@ -41,18 +41,19 @@ class DiskFull(ConfigError):
 
 
 class SqliteFile:
-    """A database file, opened for reading alone while the disk is too full to write to it.
+    """A database file. It is opened read-only while the disk is too full to write to it.
 
-    SQLite needs a few KiB beside the file even to read it. Where the disk has none left and the file's write-ahead log
-    is empty, the file is read as it is (`immutable` in https://sqlite.org/uri.html), which is exact then.
+    SQLite needs a few KiB next to the file even to read it. If the disk has none left and the write-ahead log is empty,
+    the file is opened as immutable (https://sqlite.org/uri.html). Its content is complete in this case.
     """
 
     def __init__(self, path: Path, contents: Contents, synchronous: str = "NORMAL") -> None:
-        """Touch nothing yet.
+        """Create the object without accessing the file.
 
         Args:
-            contents: what the database holds, for messages about its loss.
-            synchronous: SQLite's setting of this name; ``"FULL"`` makes every commit survive a power cut.
+            path: The file.
+            contents: What the database holds, for messages about its loss.
+            synchronous: SQLite's setting of this name. ``"FULL"`` makes every commit survive a power failure.
         """
         self.path = path
         self.read_only = False
@@ -60,11 +61,11 @@ class SqliteFile:
         self._synchronous = synchronous
 
     def prepare(self) -> bool:
-        """Create or check the file, as `prepare` does, and return whether it can be written to, not only read.
+        """Create or check the file, as the function `prepare` does, and return whether it is writable.
 
         Raises:
-            ConfigError: the file is lost, damaged or cannot be used.
-            DiskFull: there is no space, and the file cannot be read without.
+            ConfigError: The file is lost, damaged or unusable.
+            DiskFull: There is no space, and the file cannot be read without it.
         """
         try:
             with explained(self.path):
@@ -81,19 +82,19 @@ class SqliteFile:
         return not self.read_only
 
     def connect(self) -> sqlite3.Connection:
-        """Open a connection of the kind that is possible now."""
+        """Open a connection: for reading and writing if possible, otherwise for reading."""
         if not self.read_only:
             return connect(self.path, self._synchronous)
         uri = f"{self.path.absolute().as_uri()}?immutable=1"
         return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
 
     def full(self) -> DiskFull:
-        """The error for a write that is not possible."""
+        """Return the error for a write while the disk is full."""
         return _full(self.path)
 
 
 def connect(file: Path, synchronous: str = "NORMAL") -> sqlite3.Connection:
-    """Open a connection whose transactions are begun by the caller; pools and locks keep threads apart."""
+    """Open a connection without automatic transactions. The caller must keep threads from using it concurrently."""
     connection = sqlite3.connect(file, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     connection.execute(f"PRAGMA synchronous={synchronous}")
     connection.execute("PRAGMA foreign_keys=ON")
@@ -101,12 +102,12 @@ def connect(file: Path, synchronous: str = "NORMAL") -> sqlite3.Connection:
 
 
 def prepare(file: Path, contents: Contents) -> None:
-    """Create the file with its write-ahead log on, or check the one that exists, one process at a time.
+    """Create the file with a write-ahead log, or check the existing file. Only one process at a time does this.
 
-    A new database appears under its name only once it is whole, so an empty file is never a new one.
+    A new database gets its name only once it is complete, so an empty file is never a new database.
 
     Raises:
-        ConfigError: the file is empty, missing beside its log, or damaged. It is left as it was found.
+        ConfigError: The file is empty or damaged, or it is missing although its log exists. Nothing is changed.
     """
     with lock(file).exclusive():
         if not file.exists():
@@ -126,26 +127,26 @@ def prepare(file: Path, contents: Contents) -> None:
 
 
 def lock(file: Path) -> FileLock:
-    """The lock held by whoever opens the database or replaces its file."""
+    """Return the lock that is held while the database is opened or its file replaced."""
     return FileLock(file.with_name(file.name + ".lock"))
 
 
 def log_of(file: Path) -> Path:
-    """The write-ahead log beside a database."""
+    """Return the path of a database's write-ahead log."""
     return file.with_name(file.name + "-wal")
 
 
 @contextmanager
 def explained(file: Path | None) -> Iterator[None]:
-    """Turn errors that a person can resolve into one clear line, and let every other database error through.
+    """Convert database errors that a person can resolve into errors that say how. Others propagate unchanged.
 
     Args:
-        file: the SQLite database; None for a database of another kind.
+        file: The SQLite database; None for a database of another kind.
 
     Raises:
-        ConfigError: the file is damaged or cannot be used.
-        DiskFull: there is no space left to write to.
-        StoreBusy: another process held the database for too long.
+        ConfigError: The file is damaged or unusable.
+        DiskFull: There is no space left to write to.
+        StoreBusy: Another process held the database for too long.
     """
     try:
         yield
@@ -170,9 +171,9 @@ def explained(file: Path | None) -> Iterator[None]:
 
 
 def _create(file: Path) -> None:
-    temporary = file.with_name(f"{TEMPORARY}{file.name}")  # one name, since the caller holds the lock
+    temporary = file.with_name(f"{TEMPORARY}{file.name}")  # a fixed name is safe, since the caller holds the lock
     try:
-        temporary.unlink(missing_ok=True)  # left by a process that was killed
+        temporary.unlink(missing_ok=True)  # left over from a process that was killed
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE))
         with closing(connect(temporary)) as connection:
             connection.execute("PRAGMA journal_mode=WAL")
@@ -193,7 +194,7 @@ def _size(path: Path) -> int:
 
 
 def is_full(folder: Path) -> bool:
-    """Return whether nothing can be written here; SQLite reports some writes to a full disk as plain I/O errors."""
+    """Return whether the disk is full. SQLite reports some writes to a full disk as general I/O errors."""
     found = os.statvfs(folder)
     return found.f_bavail * found.f_frsize < 1 << 16
 

@@ -1,11 +1,11 @@
-"""`VectorStore`: vectors on disk in Chroma's embedded mode, shared by processes, one collection per kind of thing.
+"""`VectorStore`: collections of vectors on disk in Chroma's embedded mode, shared by processes.
 
-Chroma's client neither notices another process's writes nor keeps two writers from damaging one index. So a file lock
-lets one writer in at a time, readers share it, and generation counters in the records (``"vectors"`` for the folder,
-``"vectors:<collection>"`` for its content) tell a client that it must be opened anew before it reads or writes.
+Chroma's client does not notice writes by other processes, and two writers can damage an index. Therefore writers
+hold a file lock exclusively, and readers share it. Generation counters in the records (``"vectors"`` for the folder,
+``"vectors:<collection>"`` for a collection) show when a client must be reopened before it reads or writes.
 
-The folder can always be rebuilt from the documents: when it is damaged it is set aside and an empty one made, and
-`VectorCollection.revision` tells whoever fills a collection to look what is missing.
+The folder can always be rebuilt from the documents. If it is damaged, it is moved away and an empty one created, and
+`VectorCollection.revision` changes, so that the code that fills the collection adds what is missing.
 """
 
 import itertools
@@ -30,52 +30,55 @@ log = logging.getLogger(__name__)
 
 
 class VectorIndex(Protocol):
-    """A set of named unit vectors that can be searched. `VectorCollection` keeps them on disk."""
+    """A searchable set of named unit vectors. `VectorCollection` stores them on disk."""
 
     @property
     def revision(self) -> int:
-        """Grows by one with each write of anybody's, and when content was lost. Reading it costs microseconds."""
+        """A number that grows with every write by any process, and when content is lost. Takes microseconds to read."""
         ...
 
     @property
     def made_by(self) -> str | None:
-        """The embedder of all its vectors, as whoever fills it last noted; None while it is being filled anew."""
+        """The embedder that made all vectors; None if unknown, or while they are being rebuilt."""
         ...
 
     @made_by.setter
     def made_by(self, embedder: str | None) -> None: ...
 
     def upsert(self, ids: Sequence[str], vectors: Vectors) -> None:
-        """Add or replace. vectors: float32 of shape (len(ids), dimensions)."""
+        """Add or replace vectors. vectors: float32 of shape (len(ids), dimensions)."""
         ...
 
     def delete(self, ids: Sequence[str]) -> None:
-        """Remove; ids that are not there are ignored."""
+        """Remove vectors. Unknown ids are ignored."""
         ...
 
     def query(self, vector: Vectors, k: int) -> list[tuple[str, float]]:
-        """The k nearest, as (id, cosine similarity from -1 to 1), best first. vector: shape (dimensions,)."""
+        """Return the k nearest as (id, cosine similarity from -1 to 1), best first. vector: shape (dimensions,)."""
         ...
 
     def ids(self, among: Sequence[str] | None = None) -> set[str]:
-        """The ids there are; with `among`, only those of them."""
+        """Return all ids, or those of `among` that exist."""
         ...
 
     def count(self) -> int: ...
 
     def clear(self) -> None:
-        """Remove everything."""
+        """Remove all vectors."""
         ...
 
 
 class VectorStore:
-    """The collections of one folder. Threads and processes may share it; `close` it once.
+    """The collections of one folder, for threads and processes to share. `close` it once.
 
-    Writes bump generations in the records, so do not write while this thread has a records transaction open.
+    Writes increment generations in the records, so do not write inside a transaction on the records.
     """
 
     def __init__(self, path: Path, records: Records) -> None:
-        """Touches nothing yet; the folder is made and Chroma loaded (some 2 s) at first use."""
+        """Create the object without accessing the folder.
+
+        The first use creates the folder and loads Chroma, which takes about 2 s.
+        """
         self._path = path
         self._records = records
         self._lock = FileLock(path.with_name(path.name + ".lock"))
@@ -86,30 +89,34 @@ class VectorStore:
         self.notes = CollectionNotes(records)
 
     def collection(self, name: str, dimensions: int) -> "VectorCollection":
-        """The collection of this name, made at first use. Raises ValueError when it is known with other dimensions."""
+        """Return the collection of this name. The first use creates it.
+
+        Raises:
+            ValueError: The collection was requested with other dimensions before.
+        """
         known = self._dimensions.setdefault(name, dimensions)
         if known != dimensions:
-            raise ValueError(f"The collection {name!r} holds vectors of {known} numbers, not {dimensions}.")
+            raise ValueError(f"The collection {name!r} holds vectors with {known} dimensions, not {dimensions}.")
         return VectorCollection(self, name, dimensions)
 
     def close(self) -> None:
-        """Let go of Chroma. Calling it twice does no harm; a later use opens it again."""
+        """Close Chroma. A later use opens it again. Closing twice has no effect."""
         with self._mutex:
             self._drop_client()
 
     def revision(self, name: str) -> int:
-        """As `VectorIndex.revision` of a collection."""
+        """Return the `VectorIndex.revision` of a collection."""
         return self._records.generation(FOLDER_GENERATION) + self._records.generation(_generation(name))
 
     def reading(self, name: str, action: Callable[[ChromaClient], T]) -> T:
-        """Run `action` while nobody writes, on a client that knows everything written to the collection so far."""
+        """Run `action` on a client that is up to date, while no process writes."""
         return self._run(name, action, self._lock.shared)
 
     def writing(self, name: str, action: Callable[[ChromaClient], None]) -> None:
-        """Run `action` alone; readers in every process then open anew."""
+        """Run `action` while no other process reads or writes. Other processes then reopen their clients."""
 
         def act(client: ChromaClient) -> None:
-            # Before the write: a writer killed half-way has then already sent everyone to look again.
+            # Done before the write, so that others reopen their clients even if this process is killed while it writes.
             self._seen[_generation(name)] = self._records.bump(_generation(name))
             action(client)
             client.settle(name)
@@ -148,7 +155,7 @@ class VectorStore:
         return any(self._records.generation(name) != value for name, value in self._seen.items())
 
     def _reopen(self) -> None:
-        """Open Chroma on what is on disk now. The caller holds the lock alone, so that catching up disturbs nobody."""
+        """Reopen Chroma. The caller holds the lock exclusively, because Chroma writes while it opens."""
         removed = self._client is not None and not self._client.in_place
         self._drop_client()
         watched = [FOLDER_GENERATION, *(_generation(name) for name in self._dimensions)]
@@ -160,17 +167,15 @@ class VectorStore:
             self._seen[FOLDER_GENERATION] = self._records.bump(FOLDER_GENERATION)
         for name, dimensions in self._dimensions.items():
             if not client.prepare(name, dimensions):
-                log.warning(
-                    "%s: the collection %s held another embedder's vectors; it is filled anew.", self._path, name
-                )
+                log.warning("%s: the collection %s had vectors of another embedder; it is rebuilt.", self._path, name)
                 self._seen[FOLDER_GENERATION] = self._records.bump(FOLDER_GENERATION)
 
     def _set_aside(self, damage: ChromaDamaged) -> None:
-        """Move the damaged folder out of the way, once, whichever process comes first."""
+        """Move the damaged folder away, unless another process has done so."""
         with self._lock.exclusive():
             self._drop_client()
             if self._records.generation(FOLDER_GENERATION) != self._seen[FOLDER_GENERATION]:
-                return  # another process has done it already
+                return  # another process has moved it
             target = _free_name(self._path)
             try:
                 self._path.rename(target)
@@ -194,7 +199,7 @@ class VectorStore:
 
 
 class VectorCollection:
-    """A `VectorIndex` on disk, seen alike by every process. Get one from `VectorStore.collection`."""
+    """A `VectorIndex` on disk, shared by processes. Get one from `VectorStore.collection`."""
 
     def __init__(self, store: VectorStore, name: str, dimensions: int) -> None:
         self._store = store
@@ -203,12 +208,12 @@ class VectorCollection:
 
     @property
     def revision(self) -> int:
-        """As `VectorIndex.revision`."""
+        """See `VectorIndex.revision`."""
         return self._store.revision(self._name)
 
     @property
     def made_by(self) -> str | None:
-        """As `VectorIndex.made_by`; every process sees it."""
+        """See `VectorIndex.made_by`, for every process."""
         return self._store.notes.made_by(self._name)
 
     @made_by.setter
@@ -216,34 +221,38 @@ class VectorCollection:
         self._store.notes.note(self._name, embedder)
 
     def upsert(self, ids: Sequence[str], vectors: Vectors) -> None:
-        """As `VectorIndex.upsert`. Raises ValueError for another shape or an id given twice."""
+        """See `VectorIndex.upsert`.
+
+        Raises:
+            ValueError: The vectors have another shape, or an id occurs twice.
+        """
         wanted = (len(ids), self._dimensions)
         if vectors.shape != wanted:
             raise ValueError(f"{self._name}: vectors of shape {wanted} are needed, not {vectors.shape}.")
         if len(set(ids)) != len(ids):
-            raise ValueError(f"{self._name}: an id is given twice.")
+            raise ValueError(f"{self._name}: an id occurs twice.")
         if ids:
             self._store.writing(self._name, lambda client: client.upsert(self._name, ids, vectors))
 
     def delete(self, ids: Sequence[str]) -> None:
-        """As `VectorIndex.delete`."""
+        """See `VectorIndex.delete`."""
         if ids:
             self._store.writing(self._name, lambda client: client.delete(self._name, ids))
 
     def query(self, vector: Vectors, k: int) -> list[tuple[str, float]]:
-        """As `VectorIndex.query`."""
+        """See `VectorIndex.query`."""
         return self._store.reading(self._name, lambda client: client.query(self._name, vector, k))
 
     def ids(self, among: Sequence[str] | None = None) -> set[str]:
-        """As `VectorIndex.ids`."""
+        """See `VectorIndex.ids`."""
         return self._store.reading(self._name, lambda client: client.ids(self._name, among))
 
     def count(self) -> int:
-        """How many vectors."""
+        """Return the number of vectors."""
         return self._store.reading(self._name, lambda client: client.count(self._name))
 
     def clear(self) -> None:
-        """As `VectorIndex.clear`."""
+        """See `VectorIndex.clear`."""
         self._store.writing(self._name, lambda client: client.delete(self._name, sorted(client.ids(self._name))))
 
 

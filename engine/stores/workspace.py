@@ -1,8 +1,8 @@
-"""`FolderWorkspace`: the one folder an agent may touch. No path, `..` or link in it leads outside.
+"""`FolderWorkspace`: the only folder that an agent may read and write. No path, `..` or link in it leads outside.
 
-The kernel does the checking: openat2(2) with RESOLVE_BENEATH refuses whatever leaves the root, in one step, so nothing
-can be swapped in between. Where the kernel has no openat2 (before 5.6, or filtered), each folder on the way is opened
-with O_NOFOLLOW, which refuses every link.
+The kernel checks paths: openat2(2) with RESOLVE_BENEATH checks and opens a path in a single step, so that nothing can
+be exchanged in between, and rejects a path that leaves the root. Without openat2 (before Linux 5.6, or if it is
+filtered), each folder of a path is opened with O_NOFOLLOW, which rejects all links.
 """
 
 import contextlib
@@ -25,19 +25,19 @@ from engine.stores.atomic import TEMPORARY, write_atomic_at
 OPENAT2 = 437  # the same number on every architecture; linux/openat2.h
 RESOLVE_NO_MAGICLINKS = 0x02
 RESOLVE_BENEATH = 0x08
-RETRIES = 32  # openat2 answers EAGAIN when a folder was moved while it looked
+RETRIES = 32  # openat2 returns EAGAIN if a folder is moved during the call
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 Kind = Literal["file", "folder", "link", "other"]
 
 
 class WorkspaceError(ValueError):
-    """A path that leads out of the workspace, or is not what the request needs it to be."""
+    """A path leads out of the workspace, or is of the wrong kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceEntry:
-    """One name in the workspace. path: relative to the root. size: bytes. A link is described, never followed."""
+    """A file, folder or link in the workspace. path: relative to the root. size: in bytes. Links are not followed."""
 
     path: str
     kind: Kind
@@ -58,20 +58,21 @@ class _OpenHow(ctypes.Structure):
 
 
 class FolderWorkspace:
-    """A folder on this machine as a `engine.contract.context.Workspace`.
+    """A folder on this machine as an `engine.contract.context.Workspace`.
 
-    Paths are relative POSIX paths. Every method raises WorkspaceError for one that leads outside and for a wrong
-    kind (a folder where a file is needed), FileNotFoundError when nothing is there.
+    Paths are relative POSIX paths. Every method raises WorkspaceError if a path leads outside or is of the wrong kind
+    (a folder instead of a file), and FileNotFoundError if it does not exist.
     """
 
     def __init__(self, root: Path, *, use_openat2: bool = True) -> None:
         """Create the folder if it is missing.
 
         Args:
-            use_openat2: False opens each folder on the way with O_NOFOLLOW, even where the kernel could check.
+            root: The folder.
+            use_openat2: False opens each folder of a path with O_NOFOLLOW, even if the kernel has openat2.
 
         Raises:
-            ConfigError: the path cannot be used as a folder, for instance because it is a file.
+            ConfigError: The path cannot be used as a folder, for instance because it is a file.
         """
         try:
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -80,16 +81,12 @@ class FolderWorkspace:
                 f"{root}: cannot be used as the workspace ({_why_no_folder(root, error)}). Name a folder: `workspace` "
                 "in config.toml, or --workspace."
             ) from error
-        self._root = root.resolve()
-        self._kernel_checks = use_openat2 and _has_openat2(self._root)
-
-    @property
-    def root(self) -> Path:
-        return self._root
+        self.root = root.resolve()
+        self._kernel_checks = use_openat2 and _has_openat2(self.root)
 
     def read(self, path: str, limit: int | None = None) -> bytes:
-        """The file's bytes. limit: refuse, with WorkspaceError, a file of more bytes than this."""
-        # O_NONBLOCK: a pipe that somebody put there must not make us wait for its other end.
+        """Return the content of a file. limit: the largest size in bytes; a larger file raises WorkspaceError."""
+        # O_NONBLOCK: opening a named pipe must not wait for its other end.
         with self._opened(path, os.O_RDONLY | os.O_NONBLOCK) as descriptor:
             status = os.fstat(descriptor)
             if not modes.S_ISREG(status.st_mode):
@@ -100,19 +97,23 @@ class FolderWorkspace:
                 return stream.read() if limit is None else stream.read(limit)
 
     def write(self, path: str, data: bytes) -> None:
-        """Replace the file atomically; parents are made."""
+        """Write a file atomically. Missing parent folders are created."""
         with self._parent(path, make=True) as (folder, name):
             if _is_folder(name, folder):
                 raise WorkspaceError(f"{path!r} is a folder; give the path of a file.")
             write_atomic_at(folder, name, data)
 
     def write_new(self, path: str, data: bytes) -> None:
-        """As `write`; raises FileExistsError when anything of that name is there."""
+        """Write a new file, as `write` does.
+
+        Raises:
+            FileExistsError: The name exists.
+        """
         with self._parent(path, make=True) as (folder, name):
             write_atomic_at(folder, name, data, replace=False)
 
     def list(self, path: str = ".") -> list[WorkspaceEntry]:
-        """What is directly in a folder, by name. Files still being written are left out."""
+        """Return the entries of a folder, sorted by name, without files that are still being written."""
         prefix = self._normal(path)
         with self._opened(path, os.O_RDONLY | os.O_DIRECTORY) as descriptor, os.scandir(descriptor) as found:
             return sorted(
@@ -125,7 +126,7 @@ class FolderWorkspace:
             )
 
     def exists(self, path: str) -> bool:
-        """Whether something of that name is there. A link counts as itself, wherever it points."""
+        """Return whether a path exists. A link exists even if its target does not."""
         try:
             self.stat(path)
         except FileNotFoundError:
@@ -133,7 +134,7 @@ class FolderWorkspace:
         return True
 
     def stat(self, path: str) -> WorkspaceEntry:
-        """What is known of one name."""
+        """Return the entry of a path. Links are not followed."""
         normal = self._normal(path)
         if normal == ".":
             with self._opened(".", os.O_RDONLY | os.O_DIRECTORY) as descriptor:
@@ -142,12 +143,12 @@ class FolderWorkspace:
             return _entry(normal, os.stat(name, dir_fd=folder, follow_symlinks=False))
 
     def make_folder(self, path: str) -> None:
-        """Make a folder and its parents; one that is there already is fine."""
+        """Create a folder and its parents, unless they exist."""
         with self._descended(self._normal(path), path, make=True):
             pass
 
     def delete(self, path: str, *, recursive: bool = False) -> None:
-        """Remove a file, a link (never what it points to), or a folder: an empty one, or with `recursive` any."""
+        """Delete a file, a link (not its target) or an empty folder. recursive: also a folder that is not empty."""
         with self._parent(path) as (folder, name):
             if not _is_folder(name, folder):
                 os.unlink(name, dir_fd=folder)
@@ -162,7 +163,7 @@ class FolderWorkspace:
                     raise WorkspaceError(f"{path!r} is not empty; delete it with recursive=True.") from error
 
     def move(self, source: str, target: str, *, replace: bool = False) -> None:
-        """Give a file or folder another path; parents are made. replace: allow a file to take another's place."""
+        """Move a file or folder. Missing parents are created. replace: whether a file may replace another."""
         with self._parent(source) as (old_folder, old), self._parent(target, make=True) as (new_folder, new):
             os.stat(old, dir_fd=old_folder, follow_symlinks=False)
             if not replace and _exists(new, new_folder):
@@ -175,7 +176,7 @@ class FolderWorkspace:
                 raise WorkspaceError(f"{source!r} cannot become {target!r}: {os.strerror(error.errno)}.") from error
 
     def walk(self, path: str = ".") -> Iterator[WorkspaceEntry]:
-        """Every file, link and folder below a folder, parents first, by name. Links are not followed."""
+        """Yield all entries below a folder, sorted by name, parents first. Links are not followed."""
         for entry in self.list(path):
             yield entry
             if entry.kind == "folder":
@@ -191,7 +192,7 @@ class FolderWorkspace:
 
     @contextmanager
     def _parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
-        """The folder that holds the path's last name, open, and that name."""
+        """Open the parent folder of a path. Yields its descriptor and the last name of the path."""
         normal = self._normal(path)
         if normal == ".":
             raise WorkspaceError(
@@ -203,7 +204,7 @@ class FolderWorkspace:
 
     @contextmanager
     def _descended(self, normal: str, path: str, *, make: bool) -> Iterator[int]:
-        """The folder `normal`, open; `path` is how the caller called it."""
+        """Open the folder `normal`. path: as given by the caller, for errors. make: create missing folders."""
         flags = os.O_RDONLY | os.O_DIRECTORY
         try:
             descriptor = self._open(normal, flags, path)
@@ -211,7 +212,7 @@ class FolderWorkspace:
             if not make:
                 raise FileNotFoundError(errno.ENOENT, "There is no such folder in the workspace", path) from None
             upper, name = posixpath.split(normal)
-            # It may be there by now, or be a link to nothing: opening it will tell.
+            # If the name exists by now, or is a broken link, opening it below succeeds or raises the right error.
             with self._descended(upper or ".", path, make=True) as folder, contextlib.suppress(FileExistsError):
                 os.mkdir(name, dir_fd=folder)
             descriptor = self._open(normal, flags, path)
@@ -229,7 +230,7 @@ class FolderWorkspace:
             os.close(descriptor)
 
     def _open(self, normal: str, flags: int, path: str) -> int:
-        top = os.open(self._root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        top = os.open(self.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             opener = _open_beneath if self._kernel_checks else _open_without_links
             return opener(top, normal, flags | os.O_CLOEXEC)
@@ -281,7 +282,7 @@ def _open_without_links(top: int, normal: str, flags: int) -> int:
 def _open_unless_link(name: str, flags: int, folder: int) -> int:
     try:
         return os.open(name, flags | os.O_NOFOLLOW, dir_fd=folder)
-    except NotADirectoryError as error:  # what O_DIRECTORY with O_NOFOLLOW says of a link, too
+    except NotADirectoryError as error:  # O_DIRECTORY with O_NOFOLLOW raises this for links as well
         if modes.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name) from error
         raise
