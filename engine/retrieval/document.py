@@ -1,23 +1,36 @@
-"""`Document`: what can be found, and how a tool's parts are made into one."""
+"""`Document`: what a search can find, and how it is made from a tool's name, description and parameters."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.retrieval.field import Field
 from engine.retrieval.terms import spelled_out
 
 DEEPEST = 4  # levels of nested parameters that are read
 MOST_CHOICES = 30  # values of one enum that are read
-MOST_CHARACTERS = 8_000  # of one part: what comes from a server or a model may be long
+MOST_CHARACTERS = 8_000  # characters read from each part of a document, because servers and models may send long texts
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A weighted part of a document, as BM25F scores it.
+
+    `usual`: its typical length in terms. `b`: how much a greater length reduces the score, from 0 to 1.
+    """
+
+    text: str
+    weight: float = 1.0
+    usual: float = 12.0
+    b: float = 0.75
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Something to find.
+    """Something that a search can find, such as a skill or a tool.
 
-    id: also its exact name, unless `name` is another. text: what it is. details: names and descriptions of its
-    parameters. choices: the values that these may take. examples: requests that it answers, each with its own vector.
+    `id`: identifies the document, and is its exact name unless `name` is set. `text`: its description. `details`: names
+    and descriptions of its parameters. `choices`: allowed values of the parameters. `examples`: requests that it
+    answers; each gets a separate vector.
     """
 
     id: str
@@ -33,7 +46,7 @@ class Document:
 
     @property
     def head(self) -> str:
-        """Its name and what it is."""
+        """The name, spelled out, and the description."""
         return f"{spelled_out(self.called)}: {self.text}"
 
     @property
@@ -42,7 +55,7 @@ class Document:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """For BM25. The weights were chosen on one half of BFCL's requests; most of them change recall little."""
+        """The fields for BM25. The weights were tuned on one half of BFCL's requests; most of them hardly matter."""
         return (
             Field(self.called, weight=2.0, usual=3.0, b=0.3),
             Field(self.text, weight=2.0),
@@ -52,15 +65,20 @@ class Document:
         )
 
     @property
+    def sentences(self) -> tuple[str, ...]:
+        """The texts that a sentence encoder compares with a request."""
+        return (f"{self.head} {self.details}".strip(), *self.examples)
+
+    @property
     def embedded(self) -> tuple[str, ...]:
-        """Each has a vector of its own. The head comes twice, so that many parameters do not drown it."""
+        """The texts that get a vector each. The head is repeated, so that many parameters do not dilute it."""
         return (f"{self.head} {self.head} {self.details} {self.choices}".strip(), *self.examples)
 
 
 def tool_document(
     name: str, description: str, parameters: Mapping[str, Any], examples: tuple[str, ...] = (), id_: str = ""
 ) -> Document:
-    """A tool by its name, description and the JSON Schema of its arguments. id_: its name, when not given."""
+    """Return the document of a tool. `parameters`: the JSON Schema of its arguments. `id_`: defaults to the name."""
     found = list(_parameters(parameters, DEEPEST))
     details = " ".join(f"{parameter} {text}".strip() for parameter, text, _ in found)
     choices = " ".join(value for _, _, values in found for value in values)
@@ -69,7 +87,7 @@ def tool_document(
 
 
 def _parameters(schema: Mapping[str, Any], depth: int) -> Iterator[tuple[str, str, list[str]]]:
-    """Name, description and choices of each parameter, nested ones after the one they are in."""
+    """Yield the name, description and choices of each parameter, each followed by its nested parameters."""
     properties = schema.get("properties")
     if not isinstance(properties, Mapping) or not depth:
         return

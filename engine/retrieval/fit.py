@@ -1,18 +1,53 @@
-"""`fit`: how likely it is that a document is of any use for a request, so that nothing is offered where nothing fits.
+"""`FitEvidence`: the evidence for and against a document being useful for a request, and the resulting probability.
 
-A ranking only compares. This is a logistic model of three figures that mean the same for every query, fitted on one
-half of BFCL's requests: to the best of all functions for each, and to the best of 100 that do not answer it.
+A ranking only compares documents with each other, so it cannot say that none of them fits. The probability is a
+logistic model of five figures. Similarity is measured in standard deviations from what small talk reaches in the same
+index: the more requests a home learns, the nearer is some vector to any text, and a fixed cosine would mean less and
+less. docs/design/retrieval.md says how the coefficients were fitted.
 """
 
-from math import exp
+from dataclasses import dataclass
+from math import exp, log1p
 
-BIAS, SIMILARITY, MEANT, BOTH = -2.6, 0.5, 2.9, 9.8
+BIAS = -2.61
+WORDS, REQUEST, NEARNESS, HEAD, CHAT = 0.29, 0.50, 0.86, 2.50, -0.36  # coefficients, in the order of the fields
+# For a document that shares no word with the request and whose head has no similar one. Chosen by hand: in the public
+# data such documents are too rare to fit a coefficient, but in a home of one skill they are what every request finds.
+UNMATCHED = -1.2
 
 
-def fit(similarity: float, covered: float, meant: float) -> float:
-    """From 0 to 1. similarity: cosine of the request with the document's nearest vector. The others: `Matched`'s.
+@dataclass(frozen=True, slots=True)
+class FitEvidence:
+    """The figures for one document and one request.
 
-    What a document covers counts only as far as it is alike: a short request is soon covered by a chance word.
+    Attributes:
+        words: BM25 score of the document.
+        request: Sum of the weights of the request's terms, which grows with its length and the rarity of its words.
+        nearness: Cosine of the request and the document's nearest vector, in standard deviations above the mean of what
+            lines of small talk reach with their nearest vectors in this index.
+        head: Share of the words in the document's name and description that match the request, from 0 to 1.
+        chat: How much the request resembles small talk, in standard deviations above the mean of lines of small talk.
     """
-    evidence = SIMILARITY * similarity + MEANT * meant + BOTH * similarity * covered
-    return 1 / (1 + exp(-(BIAS + evidence)))
+
+    words: float
+    request: float
+    nearness: float
+    head: float
+    chat: float
+
+    @property
+    def terms(self) -> dict[str, float]:
+        """The terms of the model's sum, by name. Positive ones are evidence that the document is useful."""
+        return {
+            "words": WORDS * log1p(self.words),
+            "request": REQUEST * log1p(self.request),
+            "nearness": NEARNESS * self.nearness,
+            "head": HEAD * self.head,
+            "chat": CHAT * self.chat,
+            "unmatched": 0.0 if self.words or self.head else UNMATCHED,
+        }
+
+    @property
+    def probability(self) -> float:
+        """The probability, from 0 to 1, that the document is useful for the request."""
+        return 1 / (1 + exp(-(BIAS + sum(self.terms.values()))))

@@ -1,18 +1,19 @@
-"""Several rankings into one: the convex combination of normalised scores.
+"""Combines several rankings into one by a convex combination of normalized scores.
 
-Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval" (ACM TOIS 2023), find it better than
-reciprocal rank fusion, and normalising from a fixed lowest score steadier than from the lowest one seen. Every score is
-divided by the best of its list here (BM25's lowest is 0, and so is the cosine of unrelated texts). The figures are in
-docs/design/retrieval.md.
+Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval" (ACM TOIS 2023), find this better than
+reciprocal rank fusion, and normalization from a fixed minimum more stable than from the observed minimum. Here every
+score is divided by the best of its list; the fixed minimum is 0, which is BM25's lowest score and the cosine of
+unrelated texts. docs/design/retrieval.md has measurements.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-DENSE_WEIGHT = 0.5  # for the choice of candidates; the four below decide their order
+DENSE_WEIGHT = 0.5  # weight of the vectors in the selection of candidates; the next four weights order them
 WORDS, MEANING, COVERED, MEANT = 0.25, 0.25, 0.30, 0.20
+CLAUSE = 0.5  # weight of the clause that a candidate matches best; the whole request has the remaining weight
 
 Floats = npt.NDArray[np.float32]
 
@@ -20,11 +21,12 @@ Floats = npt.NDArray[np.float32]
 def fuse(
     sparse: Mapping[str, float], dense: Mapping[str, float], dense_weight: float = DENSE_WEIGHT
 ) -> dict[str, float]:
-    """A score from 0 to 1 for every id in either list.
+    """Return a score from 0 to 1 for every id in either list. If one list is empty, only the other one counts.
 
-    sparse: BM25 scores, above 0. dense: cosine similarities. An id that is missing from `sparse` did not match (0);
-    one that is missing from `dense` is at best as near as the last one there, and is counted so. When nothing is in
-    one of the lists, the other decides alone.
+    Args:
+        sparse: BM25 scores, above 0. An id that is missing here did not match and counts as 0.
+        dense: Cosine similarities. An id that is missing here counts as the lowest similarity in the list.
+        dense_weight: Weight of the similarities, from 0 to 1.
     """
     if not sparse or not dense:
         return _of_best(dense or sparse)
@@ -37,7 +39,7 @@ def fuse(
 
 
 def combine(words: Floats, meaning: Floats, covered: Floats, meant: Floats) -> Floats:
-    """A score from 0 to 1 for each candidate, from its four figures, each of them divided by its best."""
+    """Return a score from 0 to 1 for each candidate: the weighted sum of four figures, each divided by its maximum."""
     parts = ((words, WORDS), (meaning, MEANING), (covered, COVERED), (meant, MEANT))
     scores = np.zeros(len(words), dtype=np.float32)
     for figures, weight in parts:
@@ -47,7 +49,22 @@ def combine(words: Floats, meaning: Floats, covered: Floats, meant: Floats) -> F
     return scores
 
 
+def add_clauses(whole: Floats, clauses: Sequence[Floats]) -> Floats:
+    """Return the scores of the candidates for a request and its clauses, from 0 to 1.
+
+    Args:
+        whole: Scores for the whole request.
+        clauses: Scores for each clause, from 0 to 1. Only a candidate's best score counts, so that the best candidates
+            of every clause rank high, even if they match little of the other clauses.
+    """
+    if not clauses:
+        return whole
+    best = float(whole.max(initial=0.0)) or 1.0
+    scores: Floats = (1 - CLAUSE) * (whole / best) + CLAUSE * np.max(clauses, axis=0)
+    return scores
+
+
 def _of_best(scores: Mapping[str, float]) -> dict[str, float]:
-    """Divided by the best, none below 0."""
+    """Divide the scores by the best one. Negative scores become 0."""
     best = max(scores.values(), default=0.0)
     return {id_: max(score, 0.0) / best if best > 0 else 0.0 for id_, score in scores.items()}

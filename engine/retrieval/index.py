@@ -1,52 +1,57 @@
-"""`HybridIndex`: documents found by their words (BM25), by their meaning (vectors), and by their exact name.
+"""`HybridIndex`: finds documents by their words (BM25), by their meaning (vectors), and by their exact name.
 
-Words and vectors bring up candidates; how well the request and each of these match word by word then decides with them
-(`WordMatch`). A document has one vector for what it is and one for each example request. A vector's id holds a hash of
-what was embedded and by which model, so comparing ids is all it takes to know which are missing, stale or left over.
+Words and vectors select candidates. Their order also depends on how well each matches the request word by word
+(`WordMatch`). A document has one vector for its description and one for each example request. The id of a vector
+contains a hash of the embedded text and the model, so comparing ids shows which vectors are missing or stale.
 """
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from engine.retrieval.background import Background, Usual
 from engine.retrieval.bm25 import Bm25
+from engine.retrieval.clauses import clauses_of
 from engine.retrieval.document import Document
 from engine.retrieval.fusion import DENSE_WEIGHT
 from engine.retrieval.naming import folded, names_in
 from engine.retrieval.ranked import Ranked, Weigh
-from engine.retrieval.ranking import Figures, candidates, ranking, rarest_of
+from engine.retrieval.ranking import ClauseFigures, Figures, candidates, ranking, rarest_of
 from engine.retrieval.terms import Terms
 from engine.retrieval.word_match import WordMatch
-from engine.stores.embedder import Embedder
+from engine.stores.embedder import Embedder, Vectors
 from engine.stores.vectors import VectorIndex
 
-CANDIDATES = 100  # taken from each side before they are fused, and of the fused matched word by word
-PER_RESULT = 2  # candidates for each result asked for, when that is more
-MAX_VECTORS_PER_CANDIDATE = 4  # several vectors of one document count once, so more of them are asked for
-BATCH = 1_000  # vectors made and written at a time; what a kill leaves undone is at most so many
+CANDIDATES = 100  # documents taken from each ranking (words, vectors), and kept after the two are fused
+PER_RESULT = 2  # candidates per requested result, if that gives more than CANDIDATES
+MAX_VECTORS_PER_CANDIDATE = 4  # a document may have several near vectors, so more vectors are requested
+BATCH = 1_000  # vectors made and written at a time; if the process is killed, at most this many are lost
 HASH_CHARACTERS = 16
 
-Progress = Callable[[int, int], None]  # how many of how many vectors
+Progress = Callable[[int, int], None]  # called with the number of vectors made so far and the total number to make
 
 
 @dataclass(frozen=True, slots=True)
 class VectorReconciliation:
-    """What `load` had to do, in vectors: how many were missing and how many left over."""
+    """What `load` changed: the numbers of vectors that were added and removed."""
 
     added: int
     removed: int
 
 
 class HybridIndex:
-    """A searchable set of documents; threads may share it.
+    """A searchable set of documents. Thread-safe.
 
-    The words are kept in memory and come from `load`; the vectors are kept by `collection`, which other processes may
-    write too. When one of them, or a repair, took away a vector that belongs here, the next search puts it back.
+    The words are kept in memory; `load` reads them. The vectors are in `collection`, which other processes may change
+    too: if a vector that belongs to this index is removed by another process or by a repair, the next search adds it
+    again.
     """
 
     def __init__(self, collection: VectorIndex, embedder: Embedder, dense_weight: float = DENSE_WEIGHT) -> None:
-        """dense_weight: share of the meaning in the choice of candidates, from 0 (words only) to 1."""
+        """Create an index. `dense_weight`: weight of vectors in selecting candidates, from 0 (words only) to 1."""
         self._collection = collection
         self._embedder = embedder
         self._dense_weight = dense_weight
@@ -59,6 +64,8 @@ class HybridIndex:
         self._owner: dict[str, str] = {}  # vector id -> document id
         self._vectors: dict[str, dict[str, str]] = {}  # document id -> vector id -> what is embedded
         self._checked_revision: int | None = None
+        self._background: Background | None = None
+        self._usual: tuple[tuple[int, int], Usual] | None = None  # for one revision and one number of vectors
 
     def __len__(self) -> int:
         return len(self._documents)
@@ -68,14 +75,17 @@ class HybridIndex:
 
     @property
     def made_by(self) -> str | None:
-        """The embedder whose vectors the collection wholly holds; None while they are being made."""
+        """The name of the embedder that made the vectors of the collection; None until all of them are made."""
         return self._collection.made_by
 
     def load(self, documents: Iterable[Document], progress: Progress | None = None) -> VectorReconciliation:
-        """Make these the documents. What did not change costs nothing, so it may be called after every change.
+        """Replace all documents. Unchanged documents cost nothing, so this may be called after every change.
 
-        Vectors that are missing are made, vectors of nobody's are deleted. Killed half-way, the next load goes on from
-        there; nothing is searched before it is whole. Raises ValueError for an id given twice.
+        Missing vectors are made, and vectors without a document are deleted. If the process is killed, the next
+        load continues where this one stopped.
+
+        Raises:
+            ValueError: Two documents have the same id.
         """
         wanted: dict[str, Document] = {}
         for document in documents:
@@ -87,21 +97,21 @@ class HybridIndex:
                 self._forget(id_)
             for document in wanted.values():
                 if self._documents.get(document.id) != document:
-                    self._note(document)
+                    self._remember(document)
             return self._reconcile(prune=True, progress=progress)
 
     def rebuild(self, documents: Iterable[Document], progress: Progress | None = None) -> VectorReconciliation:
-        """As `load`, but make every vector anew, also those that seem to be there."""
+        """Replace all documents as `load` does, and make all vectors again, including existing ones."""
         with self._lock:
             self._collection.made_by = None
             self._collection.clear()
             return self.load(documents, progress)
 
     def upsert(self, document: Document) -> None:
-        """Add a document, or replace the one of its id."""
+        """Add a document, or replace the one with the same id."""
         with self._lock:
             stale = self._forget(document.id)
-            self._note(document)
+            self._remember(document)
             new = self._vectors[document.id]
             before = self._collection.revision
             missing = sorted(new.keys() - self._collection.ids(list(new)))
@@ -110,57 +120,88 @@ class HybridIndex:
             gone = sorted(stale - new.keys())
             if gone:
                 self._collection.delete(gone)
-            self._wrote(before, bool(missing) + bool(gone))
+            self._count_own_writes(before, bool(missing) + bool(gone))
 
     def remove(self, document_id: str) -> None:
-        """Take a document out; one that is not there is fine."""
+        """Remove a document if it is in the index."""
         with self._lock:
             stale = self._forget(document_id)
             if stale:
                 before = self._collection.revision
                 self._collection.delete(sorted(stale))
-                self._wrote(before, 1)
+                self._count_own_writes(before, 1)
 
     def search(self, query: str, k: int, weigh: Weigh | None = None) -> list[Ranked]:
-        """The k best documents, best first.
+        """Return the `k` best documents, best first.
 
-        A query that contains a document's exact name (in any case, `-` for `_`) ranks it first. weigh: asked for the
-        factors of the candidates' scores, such as success rates.
+        Documents whose exact name is in the query rank first; the spelling may differ in case, or have `-` for `_`.
+
+        Args:
+            query: The request.
+            k: The number of results.
+            weigh: Returns factors for the scores of the candidates, such as success rates.
         """
         with self._lock:
             if self._collection.revision != self._checked_revision:
                 self._reconcile(prune=False)
             count = max(CANDIDATES, PER_RESULT * k)
             words = self._terms.with_words(query)
-            counted = self._bm25.weights(list(words))
-            rarest = rarest_of(counted)
-            sparse = dict(self._bm25.scored({term: counted[term] for term in rarest}, count))
-            dense = self._nearest(query, count)
+            weights = self._bm25.weights(list(words))
+            rarest = rarest_of(weights)
+            sparse = dict(self._bm25.scored({term: weights[term] for term in rarest}, count))
+            vector = self._embedder.embed([query])[0]
+            dense = self._nearest(vector, count)
             named = self._named_in(query)
             ids = candidates(sparse, dense, named, count, self._dense_weight)
-            matched = self._match.match({term: words[term] for term in rarest}, counted, ids)
-        return ranking(Figures(ids, sparse, dense, named, matched), k, weigh)
+            matched = self._match.match({term: words[term] for term in rarest}, weights, ids)
+            request = sum(weights[term] for term in rarest)
+            background = self._background = self._background or Background(self._embedder)
+            chat, usual = background.resemblance(vector), self._usual_cosines(background)
+            clauses = self._clauses(query, {term: weights[term] for term in rarest}, ids)
+        return ranking(Figures(ids, sparse, dense, named, matched, request, chat, usual, clauses), k, weigh)
+
+    def _clauses(self, query: str, weights: Mapping[str, float], ids: Sequence[str]) -> list[ClauseFigures]:
+        """Compare each clause of a request with the candidates. `weights`: the weights of the request's terms."""
+        texts = clauses_of(query, self._terms)
+        figures: list[ClauseFigures] = []
+        for text, vector in zip(texts, self._embedder.embed(texts), strict=True):
+            words = {term: word for term, word in self._terms.with_words(text).items() if term in weights}
+            of_clause = {term: weights[term] for term in words}
+            sparse = dict(self._bm25.scored(of_clause, len(self._documents)))
+            dense = self._nearest(vector, len(ids))
+            farthest = min(dense.values(), default=0.0)
+            bm25 = np.array([sparse.get(id_, 0.0) for id_ in ids], dtype=np.float32)
+            near = np.array([dense.get(id_, farthest) for id_ in ids], dtype=np.float32)
+            figures.append(ClauseFigures(bm25, near, self._match.match(words, of_clause, ids)))
+        return figures
 
     def _named_in(self, query: str) -> dict[str, int]:
-        """The documents whose names the query contains: 2 for one that is spelled exactly so, else 1."""
+        """Return the documents whose names the query contains: 2 for the exact spelling, 1 for a similar one."""
         spelled = names_in(query)
         ids = {id_ for word in spelled for id_ in self._names.get(folded(word), ())}
         return {id_: 2 if self._documents[id_].called in spelled else 1 for id_ in ids}
 
-    def _nearest(self, query: str, count: int) -> dict[str, float]:
-        """Cosine similarity by document id, of its nearest vector."""
-        vector = self._embedder.embed([query])[0]
+    def _usual_cosines(self, background: Background) -> Usual:
+        """Return the greatest cosines of lines of small talk with any vector of a document."""
+        state = (self._collection.revision, len(self._owner))
+        if self._usual is None or self._usual[0] != state:
+            best = [list(self._nearest(probe, 1).values()) for probe in background.probes]
+            self._usual = state, Usual.of(np.array([each[0] for each in best if each], dtype=np.float32))
+        return self._usual[1]
+
+    def _nearest(self, vector: Vectors, count: int) -> dict[str, float]:
+        """Return the nearest documents, each with the cosine similarity of its nearest vector."""
         if not self._documents or not vector.any():
             return {}
         per_document = min(MAX_VECTORS_PER_CANDIDATE, -(-len(self._owner) // len(self._documents)))
         best: dict[str, float] = {}
         for vector_id, similarity in self._collection.query(vector, count * per_document):
-            owner = self._owner.get(vector_id)  # None: left over, or of a document this process does not know yet
+            owner = self._owner.get(vector_id)  # None if it is stale, or its document is not known to this process yet
             if owner is not None and len(best) < count:
                 best.setdefault(owner, similarity)
         return best
 
-    def _note(self, document: Document) -> None:
+    def _remember(self, document: Document) -> None:
         self._forget(document.id)
         self._documents[document.id] = document
         self._names.setdefault(folded(document.called), set()).add(document.id)
@@ -170,7 +211,7 @@ class HybridIndex:
         self._owner.update(dict.fromkeys(vectors, document.id))
 
     def _forget(self, document_id: str) -> set[str]:
-        """Drop what is known of a document; returns the ids of its vectors."""
+        """Remove a document from memory. Returns the ids of its vectors."""
         document = self._documents.pop(document_id, None)
         if document is None:
             return set()
@@ -186,13 +227,13 @@ class HybridIndex:
         return set(vectors)
 
     def _reconcile(self, *, prune: bool, progress: Progress | None = None) -> VectorReconciliation:
-        """Make the collection hold what belongs here; with `prune`, nothing else."""
+        """Add missing vectors to the collection. With `prune`, also delete vectors that have no document."""
         before = self._collection.revision
         present = self._collection.ids()
         missing = sorted(self._owner.keys() - present)
         writes = 0
         if len(missing) > BATCH or (missing and self._collection.made_by != self._embedder.name):
-            self._collection.made_by = None  # a part is not the whole, whoever asks after a kill
+            self._collection.made_by = None  # after a kill, the collection must not pass as complete
         for start in range(0, len(missing), BATCH):
             batch = missing[start : start + BATCH]
             texts = [self._vectors[self._owner[id_]][id_] for id_ in batch]
@@ -200,17 +241,17 @@ class HybridIndex:
             writes += 1
             if progress is not None:
                 progress(start + len(batch), len(missing))
-        left_over = sorted(present - self._owner.keys()) if prune else []
-        if left_over:
-            self._collection.delete(left_over)
+        stale = sorted(present - self._owner.keys()) if prune else []
+        if stale:
+            self._collection.delete(stale)
         if self._collection.made_by != self._embedder.name:
             self._collection.made_by = self._embedder.name
-        self._checked_revision = before  # what was looked at
-        self._wrote(before, writes + bool(left_over))
-        return VectorReconciliation(len(missing), len(left_over))
+        self._checked_revision = before  # the revision that the comparison was based on
+        self._count_own_writes(before, writes + bool(stale))
+        return VectorReconciliation(len(missing), len(stale))
 
-    def _wrote(self, before: int, writes: int) -> None:
-        """Count our own writes as seen; if anybody else wrote meanwhile, the next search looks again."""
+    def _count_own_writes(self, before: int, writes: int) -> None:
+        """Mark the index's own writes as checked. If others wrote meanwhile, the next search reconciles again."""
         if self._checked_revision == before and self._collection.revision == before + writes:
             self._checked_revision = before + writes
         else:

@@ -1,22 +1,22 @@
-"""`IndexWriter`: puts documents into the file of a `StoredIndex`, many in one transaction."""
+"""`IndexWriter`: writes any number of documents to the file of a `StoredIndex` in one transaction."""
 
 import hashlib
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from engine.retrieval.bm25 import impacts
 from engine.retrieval.document import Document
-from engine.retrieval.index_file import FREE, POSTING_CHUNK, VECTOR_CHUNK
+from engine.retrieval.index_file import FREE, POSTING_CHUNK, VECTOR_CHUNK, read_meta, select_in
+from engine.retrieval.learned_ranking import hashed
 from engine.retrieval.naming import folded
+from engine.retrieval.stored_ranking import packed
 from engine.retrieval.terms import Terms
 from engine.stores.embedder import Embedder, Vectors
 
-_AT_ONCE = 500  # values in one query
 HASH_CHARACTERS = 16
 
 Ints = npt.NDArray[np.uint32]
@@ -24,34 +24,38 @@ Ints = npt.NDArray[np.uint32]
 
 @dataclass(slots=True)
 class _Changes:
-    """What one transaction changes beside the documents: by term and chunk, the impact for each slot, None to remove;
-    by term, how many more documents have it; by chunk, the vectors and whose they are."""
+    """The changes that one transaction makes to the postings, the counts of terms and the vectors.
+
+    `postings`: for each term and chunk, the impact on each slot, or None to remove it. `holders`: for each term, the
+    change in the number of documents that contain it. `vectors`: for each chunk, its vectors and the slots that own
+    them.
+    """
 
     postings: dict[tuple[int, int], dict[int, float | None]] = field(default_factory=dict)
     holders: dict[int, int] = field(default_factory=dict)
     vectors: dict[int, tuple[Ints, Vectors]] = field(default_factory=dict)
 
-    def post(self, term: int, slot: int, impact: float | None) -> None:
+    def set_impact(self, term: int, slot: int, impact: float | None) -> None:
         self.postings.setdefault((term, slot // POSTING_CHUNK), {})[slot] = impact
 
-    def hold(self, term: int, more: int) -> None:
-        self.holders[term] = self.holders.get(term, 0) + more
+    def add_holders(self, term: int, number: int) -> None:
+        self.holders[term] = self.holders.get(term, 0) + number
 
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """A document as it is kept."""
+    """A document as it is stored."""
 
     document: Document
     impacts: Mapping[str, float]
-    words: Mapping[str, str]  # by term, those of the head first
-    head: int
-    texts: tuple[str, ...]  # each has a vector
+    words: Mapping[str, str]  # one word for each term; the terms of the head come first
+    head: int  # number of words in the head
+    texts: tuple[str, ...]  # each of these texts gets a vector
     hashes: tuple[str, ...]
 
 
 class IndexWriter:
-    """Not for several threads at once."""
+    """Writes documents within a transaction. Not thread-safe."""
 
     def __init__(self, embedder: Embedder, terms: Terms) -> None:
         self._embedder = embedder
@@ -60,26 +64,32 @@ class IndexWriter:
     def write(
         self, connection: sqlite3.Connection, documents: Mapping[str, Document | None], notes: Mapping[str, str]
     ) -> None:
-        """Put documents in, or take them out (None), within the connection's transaction. notes: go into `meta`."""
+        """Add and remove documents within the connection's transaction.
+
+        Args:
+            connection: Has an open transaction.
+            documents: The documents by id. None removes the document with that id.
+            notes: Values for the table `meta`.
+        """
         parts = {id_: self._parts(document) for id_, document in documents.items() if document is not None}
-        epoch = _number(connection, "epoch") + 1
+        epoch = int(read_meta(connection, "epoch") or 0) + 1
         changes = _Changes()
         known = self._remove(connection, documents, changes)
         terms = self._terms(connection, {term for each in parts.values() for term in each.impacts})
         words = self._words(connection, {word: terms[t] for each in parts.values() for t, word in each.words.items()})
         next_slot = connection.execute("SELECT coalesce(max(slot), -1) + 1 FROM documents").fetchone()[0]
-        places = _Places(connection, self._embedder.dimensions, changes.vectors)
+        positions = _VectorPositions(connection, self._embedder.dimensions, changes.vectors)
         texts = [text for each in parts.values() for text in each.texts]
         vectors = iter(self._embedder.embed(texts))
         for id_, each in parts.items():
             slot, old = known.pop(id_, (None, []))
             if slot is None:
                 slot, next_slot = next_slot, next_slot + 1
-            numbers = [places.put(slot, next(vectors), old) for _ in each.hashes]
-            places.free(old)
+            numbers = [positions.put(slot, next(vectors), old) for _ in each.hashes]
+            positions.free(old)
             for term, impact in each.impacts.items():
-                changes.post(terms[term], slot, impact)
-                changes.hold(terms[term], 1)
+                changes.set_impact(terms[term], slot, impact)
+                changes.add_holders(terms[term], 1)
             called = each.document.called
             row = (slot, id_, called, folded(called), each.head)
             blobs = (
@@ -88,10 +98,11 @@ class IndexWriter:
                 np.array(numbers, dtype=np.uint32).tobytes(),
             )
             connection.execute(
-                "INSERT OR REPLACE INTO documents VALUES (?,?,?,?,?,?,?,?,?)", (*row, *blobs, " ".join(each.hashes))
+                "INSERT OR REPLACE INTO documents VALUES (?,?,?,?,?,?,?,?,?,?)",
+                (*row, *blobs, " ".join(each.hashes), packed([hashed(self._splitter.of(text)) for text in each.texts])),
             )
         for id_, (_, old) in known.items():
-            places.free(old)
+            positions.free(old)
             connection.execute("DELETE FROM documents WHERE id = ?", (id_,))
         self._store(connection, changes, epoch)
         count = connection.execute("SELECT count(*) FROM documents").fetchone()[0]
@@ -101,7 +112,7 @@ class IndexWriter:
     def _parts(self, document: Document) -> _Parts:
         of_head = self._splitter.with_words(document.head)
         rest = self._splitter.with_words(document.rest)
-        words = of_head | rest | of_head  # the head's come first, and its words count
+        words = of_head | rest | of_head  # head terms come first; if a term is in both, the head's word is used
         found = impacts(document.fields, self._splitter)
         texts = tuple(dict.fromkeys(document.embedded))
         return _Parts(document, found, words, len(of_head), texts, tuple(map(self._hash, texts)))
@@ -112,20 +123,20 @@ class IndexWriter:
     def _remove(
         self, connection: sqlite3.Connection, ids: Iterable[str], changes: _Changes
     ) -> dict[str, tuple[int | None, list[int]]]:
-        """Take out what is known of these; slots and places of the vectors, by id."""
+        """Remove the postings of these documents. Returns their slots and the positions of their vectors, by id."""
         known: dict[str, tuple[int | None, list[int]]] = {}
         query = "SELECT id, slot, terms, vectors FROM documents WHERE id"
-        for id_, slot, terms, vectors in _chunked(connection, query, ids):
+        for id_, slot, terms, vectors in select_in(connection, query, ids):
             known[id_] = (slot, np.frombuffer(vectors, dtype=np.uint32).tolist())
             for term in np.frombuffer(terms, dtype=np.uint32).tolist():
-                changes.post(term, slot, None)
-                changes.hold(term, -1)
+                changes.set_impact(term, slot, None)
+                changes.add_holders(term, -1)
         return known
 
     @staticmethod
     def _terms(connection: sqlite3.Connection, terms: set[str]) -> dict[str, int]:
-        """The numbers of terms; those that are new get one."""
-        known = dict(_chunked(connection, "SELECT term, number FROM terms WHERE term", terms))
+        """Return the id of each term, after inserting the terms that are new."""
+        known = dict(select_in(connection, "SELECT term, number FROM terms WHERE term", terms))
         new = sorted(terms - known.keys())
         first = connection.execute("SELECT coalesce(max(number), -1) + 1 FROM terms").fetchone()[0]
         known |= {term: first + at for at, term in enumerate(new)}
@@ -133,8 +144,11 @@ class IndexWriter:
         return known
 
     def _words(self, connection: sqlite3.Connection, words: Mapping[str, int]) -> dict[str, int]:
-        """The numbers of words, given with the numbers of their terms; those that are new get one."""
-        known = dict(_chunked(connection, "SELECT word, number FROM words WHERE word", words))
+        """Return the id of each word, after embedding and inserting the words that are new.
+
+        `words` maps each word to the id of its term.
+        """
+        known = dict(select_in(connection, "SELECT word, number FROM words WHERE word", words))
         new = sorted(words.keys() - known.keys())
         first = connection.execute("SELECT coalesce(max(number), -1) + 1 FROM words").fetchone()[0]
         known |= {word: first + at for at, word in enumerate(new)}
@@ -163,8 +177,8 @@ class IndexWriter:
         connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?)", rows)
 
 
-class _Places:
-    """Where vectors are put: in the places of those they replace, else behind the last."""
+class _VectorPositions:
+    """Assigns positions to vectors: first those of the vectors that they replace, then new ones at the end."""
 
     def __init__(
         self, connection: sqlite3.Connection, dimensions: int, chunks: dict[int, tuple[Ints, Vectors]]
@@ -172,10 +186,10 @@ class _Places:
         self._connection = connection
         self._dimensions = dimensions
         self._chunks = chunks
-        self._next = _number(connection, "vectors_used")
+        self._next = int(read_meta(connection, "vectors_used") or 0)
 
     def put(self, slot: int, vector: Vectors, old: list[int]) -> int:
-        """old: places that may be taken; the one that was is no more among them."""
+        """Store a vector and return its position. `old`: reusable positions; one that is reused is removed."""
         if old:
             number = old.pop()
         else:
@@ -213,18 +227,3 @@ def _unpacked(blob: bytes) -> dict[int, float]:
 def _packed(postings: Mapping[int, float]) -> bytes:
     slots = np.fromiter(postings.keys(), dtype=np.uint32, count=len(postings))
     return slots.tobytes() + np.fromiter(postings.values(), dtype=np.float32, count=len(postings)).tobytes()
-
-
-def _number(connection: sqlite3.Connection, key: str) -> int:
-    found = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-    return int(found[0]) if found else 0
-
-
-def _chunked(connection: sqlite3.Connection, query: str, values: Iterable[Any]) -> Sequence[Any]:
-    """The rows of a query that ends with a column, for those values of it."""
-    every = list(values)
-    found: list[Any] = []
-    for start in range(0, len(every), _AT_ONCE):
-        some = every[start : start + _AT_ONCE]
-        found += connection.execute(f"{query} IN ({','.join('?' * len(some))})", some).fetchall()
-    return found

@@ -1,4 +1,4 @@
-"""`Interned`: strings as small numbers, counted, so that arrays can be indexed by them."""
+"""`Interned`: assigns small, reference-counted numbers to strings, so that arrays can be indexed by them."""
 
 from array import array
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ Ints = npt.NDArray[np.integer]
 
 
 class Interned:
-    """Each string's number stays while somebody holds it; after that the number is another's."""
+    """Assigns numbers to strings. A string keeps its number while it is held; afterwards another string may get it."""
 
     def __init__(self) -> None:
         self._number_of: dict[str, int] = {}
@@ -19,14 +19,18 @@ class Interned:
         self._free: list[int] = []
 
     def __len__(self) -> int:
-        """One more than the highest number ever given."""
+        """One more than the highest number that was ever assigned."""
         return len(self._text_at)
 
     def get(self, text: str) -> int | None:
         return self._number_of.get(text)
 
     def hold(self, texts: Iterable[str]) -> tuple[Ints, list[tuple[int, str]]]:
-        """The numbers of strings, held once more each, and those that are new with their strings."""
+        """Hold strings, and assign a number to each one that has none.
+
+        Returns:
+            The number of each string, and the new numbers with their strings.
+        """
         numbers: list[int] = []
         new: list[tuple[int, str]] = []
         for text in texts:
@@ -41,7 +45,7 @@ class Interned:
         return np.array(numbers, dtype=np.uint32), new
 
     def release(self, numbers: Ints) -> None:
-        """Let go of what `hold` gave."""
+        """Release numbers that `hold` returned."""
         for number in numbers.tolist():
             self._holders[number] -= 1
             if not self._holders[number]:
@@ -50,7 +54,7 @@ class Interned:
                 self._free.append(number)
 
     def holders(self, numbers: Ints) -> npt.NDArray[np.float32]:
-        """How many hold each."""
+        """Return how many times each number is held."""
         return np.frombuffer(self._holders, dtype=np.uint32)[numbers].astype(np.float32)
 
     def _take(self) -> int:

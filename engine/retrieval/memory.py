@@ -1,4 +1,4 @@
-"""`MemoryVectors`: a `VectorIndex` that is an array in memory and searched exactly. For small catalogues made anew."""
+"""`MemoryVectors`: a `VectorIndex` in memory with exact search, for small catalogues rebuilt at every start."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from engine.stores.embedder import Vectors
 
 
 class MemoryVectors:
-    """Named unit vectors. Not for several threads at once; `HybridIndex` sees to that."""
+    """Stores unit vectors by name, and searches them. Not thread-safe; `HybridIndex` holds a lock while it uses it."""
 
     def __init__(self, dimensions: int) -> None:
         self._dimensions = dimensions
@@ -22,9 +22,15 @@ class MemoryVectors:
         return self._revision
 
     def upsert(self, ids: Sequence[str], vectors: Vectors) -> None:
-        """As `VectorIndex.upsert`. Raises ValueError for another shape."""
+        """Add or replace vectors.
+
+        Raises:
+            ValueError: The shape of the array is not (number of ids, dimensions).
+        """
         if vectors.shape != (len(ids), self._dimensions):
-            raise ValueError(f"Vectors of shape {(len(ids), self._dimensions)} are needed, not {vectors.shape}.")
+            raise ValueError(
+                f"The vectors must have the shape {(len(ids), self._dimensions)}, but have {vectors.shape}."
+            )
         self._rows.update(zip(ids, vectors, strict=True))
         self._changed()
 
@@ -42,7 +48,7 @@ class MemoryVectors:
         nearest = np.arange(len(names))
         if k < len(names):
             kth = np.partition(similarity, len(names) - k)[len(names) - k]
-            nearest = np.flatnonzero(similarity >= kth)  # with all that tie with the last, so that the order is stable
+            nearest = np.flatnonzero(similarity >= kth)  # includes all ties with the k-th, so that the order is stable
         order = nearest[np.argsort(-similarity[nearest], kind="stable")][:k]
         return [(names[at], float(similarity[at])) for at in order]
 

@@ -1,7 +1,7 @@
-"""`VectorMirror`: keeps the vectors of a `StoredIndex` in a store of vectors, such as Chroma, beside the searches.
+"""`VectorMirror`: copies the vectors of a `StoredIndex` to a vector store, such as Chroma.
 
-Searches compare a request with the index's own copy of the vectors, so no search opens the store of vectors: one that
-is locked, slow or damaged holds up nothing and hides nothing. It is written here, in a thread that nobody waits for.
+Searches use the index's own copy of the vectors and never open the vector store. Therefore a store that is locked, slow
+or damaged neither delays a search nor changes its results. The copy is made in a background thread.
 """
 
 import logging
@@ -19,10 +19,16 @@ log = logging.getLogger(__name__)
 
 
 class VectorMirror:
-    """Threads may share it."""
+    """Keeps a vector store equal to an index. Thread-safe."""
 
     def __init__(self, index: StoredIndex, collection: Callable[[], VectorIndex], embedder: str) -> None:
-        """collection: opens the store of vectors, which takes seconds. embedder: the name of what made the vectors."""
+        """Create a mirror.
+
+        Args:
+            index: The index that has the vectors.
+            collection: Opens the vector store, which takes seconds.
+            embedder: The name of the embedder that made the vectors.
+        """
         self._index = index
         self._open = collection
         self._embedder = embedder
@@ -31,13 +37,18 @@ class VectorMirror:
         self._synced: tuple[str, int] | None = None
 
     def stop(self) -> None:
-        """Make `sync` return after the batch it is at."""
+        """Make `sync` return after its current batch."""
         self._stopped.set()
 
     def sync(self) -> tuple[int, int]:
-        """Write the vectors that are missing and delete those of nobody; how many of each.
+        """Write missing vectors and delete those without a document.
 
-        Raises ConfigError, StoreBusy when the store of vectors cannot be used.
+        Returns:
+            The number of vectors written, and the number deleted.
+
+        Raises:
+            ConfigError: The vector store is unusable.
+            StoreBusy: Another process is using the vector store.
         """
         with self._lock:
             collection = self._open()
@@ -47,7 +58,7 @@ class VectorMirror:
             wanted, present = self._index.vector_names(), collection.ids()
             missing = {name: document for name, document in wanted.items() if name not in present}
             if missing:
-                collection.made_by = None  # a part is not the whole, whoever asks after a kill
+                collection.made_by = None  # after a kill, the collection must not pass as complete
             added = 0
             documents = list(dict.fromkeys(missing.values()))
             for start in range(0, len(documents), BATCH):
@@ -56,15 +67,15 @@ class VectorMirror:
                 names, vectors = self._index.vectors_of(documents[start : start + BATCH])
                 collection.upsert(names, vectors)
                 added += len(names)
-            left_over = sorted(present - wanted.keys())
-            collection.delete(left_over)
+            stale = sorted(present - wanted.keys())
+            collection.delete(stale)
             if collection.made_by != self._embedder:
                 collection.made_by = self._embedder
             self._synced = (state[0], collection.revision)
-            return added, len(left_over)
+            return added, len(stale)
 
     def rebuild(self) -> None:
-        """Make the store of vectors anew."""
+        """Clear the vector store and write all vectors again."""
         with self._lock:
             collection = self._open()
             collection.made_by = None
@@ -73,7 +84,7 @@ class VectorMirror:
         self.sync()
 
     def sync_in_background(self) -> None:
-        """Start `sync` in a thread that does not keep the process from ending; a failure is only logged."""
+        """Start `sync` in a daemon thread. A failure is logged, since searches do not need the vector store."""
         if not self._lock.locked():
             threading.Thread(target=self._try, name="knackbox-vectors", daemon=True).start()
 
@@ -81,4 +92,8 @@ class VectorMirror:
         try:
             self.sync()
         except (ConfigError, StoreBusy, OSError) as error:
-            log.warning("The vectors could not be written yet; searches do not need them: %s", error)
+            log.warning(
+                "The vectors could not be copied to the vector store; searches work without it, and the next change "
+                "tries again: %s",
+                error,
+            )

@@ -1,8 +1,8 @@
-"""Which exact names a request contains.
+"""Finds the exact names of tools in a request.
 
-A name such as `word_count` is meant wherever it stands. One that is an ordinary word (`add`, `record`) is meant when
-the request says so: it is all of it, or quoted, or called ("use add", "the add tool", "add(1, 2)"). Otherwise "add milk
-to my list" would be answered by adding numbers.
+A name such as `word_count` counts wherever it occurs. A name that is an ordinary word (`add`, `record`) counts only if
+it is the whole request, is quoted, or is used as a name ("use add", "the add tool", "add(1, 2)"). Otherwise "add milk
+to my list" would find a tool that adds numbers.
 """
 
 import re
@@ -19,7 +19,7 @@ _CALLED = re.compile(
 
 
 def names_in(request: str) -> set[str]:
-    """Words of a request that can be names and are meant as such, as they are spelled."""
+    """Return the words of a request that are used as names, in their original spelling."""
     words = set(_NAME.findall(request))
     ordinary = {word for word in words if _ORDINARY.fullmatch(word)}
     if len(words) <= 1:
@@ -29,5 +29,5 @@ def names_in(request: str) -> set[str]:
 
 
 def folded(name: str) -> str:
-    """A name without what people get wrong about it: case, and `-` for `_`."""
+    """Return a name in lower case with `_` for `-`, so that common misspellings are equal."""
     return name.casefold().replace("-", "_")

@@ -1,20 +1,28 @@
-"""`Ranked`: one result of a search. Imported wherever results are read, so it imports no numpy."""
+"""`Ranked`: one result of a search. Modules that only read results import it, so it does not import numpy."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-Weigh = Callable[[Sequence[str]], Mapping[str, float]]  # factors from 0 to 1 by document id; 1 where none is given
+from engine.retrieval.fit import FitEvidence
+
+Weigh = Callable[[Sequence[str]], Mapping[str, float]]  # returns factors from 0 to 1 by document id; the default is 1
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """One result.
+    """One result of a search. All fields except `score` are comparable between queries.
 
-    score: 0 to 1 relative to this query's best, times the document's weight; 1 more when the query names it, 2 more
-    when it does so letter by letter. similarity: cosine of the query with its nearest vector, 0 when it was not among
-    the nearest. bm25: 0 when no word matched. covered: share of the query's words that it speaks of, in these or like
-    ones. fit: from 0 to 1, how likely it is that it is of use at all (`engine.retrieval.fit`), 1 when named. All but
-    `score` are comparable from query to query.
+    Attributes:
+        id: Id of the document.
+        score: 0 to 1 relative to the best result of this query, times the factor of the document; plus 1 if the query
+            contains its name, or plus 2 if it contains the exact spelling.
+        similarity: Cosine of the query and the document's nearest vector; 0 if it was not among the nearest.
+        bm25: BM25 score; 0 if no word matched.
+        covered: Share of the query's words for which the document has the same or a similar word, from 0 to 1.
+        fit: Probability that the document is useful, from 0 to 1 (`FitEvidence.probability`); 1 if named.
+        named: Whether the query contains its name.
+        learned: Score of the learned ranking, from 0 to 1 for the best candidate; 0 without a model.
+        evidence: What `fit` was calculated from; None if the result was not ranked by an index.
     """
 
     id: str
@@ -24,3 +32,5 @@ class Ranked:
     covered: float = 0.0
     fit: float = 0.0
     named: bool = False
+    evidence: FitEvidence | None = None
+    learned: float = 0.0

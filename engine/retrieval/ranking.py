@@ -1,26 +1,56 @@
-"""The order of candidates: their figures combined, the names that a request contains first."""
+"""Orders the candidates of a search by their combined figures, with the evidence of how well each fits the request."""
 
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from engine.retrieval.fit import fit
-from engine.retrieval.fusion import combine, fuse
+from engine.retrieval.background import Usual
+from engine.retrieval.fit import FitEvidence
+from engine.retrieval.fusion import Floats, add_clauses, combine, fuse
 from engine.retrieval.ranked import Ranked, Weigh
 from engine.retrieval.word_match import Matched
 
-MOST_TERMS = 48  # of a request, the rarest: a longer one is a document, and must not take longer than a turn may
+MOST_TERMS = 48  # only the rarest terms of a request are used, so that a very long request stays fast
+
+
+@dataclass(frozen=True, slots=True)
+class ClauseFigures:
+    """The figures of the candidates for one clause of a request, in the order of `Figures.ids`.
+
+    Attributes:
+        bm25: BM25 scores.
+        near: Cosine similarities.
+        matched: Result of the word-by-word comparison.
+    """
+
+    bm25: Floats
+    near: Floats
+    matched: Matched
+
+    @property
+    def scores(self) -> Floats:
+        return combine(self.bm25, self.near, self.matched.covered, self.matched.meant)
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What is known of the candidates of one request.
+    """The figures of the candidates for one request.
 
-    ids: the candidates. sparse: their BM25 scores, where a word matched. dense: their cosine similarities, where they
-    are among the nearest. named: 2 for one whose name the request contains letter by letter, 1 for one alike. matched:
-    of each candidate, in the order of `ids`.
+    Attributes:
+        ids: The candidates.
+        sparse: BM25 scores of those that share a word with the request.
+        dense: Cosine similarities of those that are among the nearest.
+        named: 2 for a candidate whose exact name is in the request, 1 if the spelling differs in case or `-` for `_`.
+        matched: Result of the word-by-word comparison, in the order of `ids`.
+        request: `FitEvidence.request`.
+        chat: `FitEvidence.chat`.
+        usual: The greatest cosines of lines of small talk in the same index.
+        clauses: The figures for each clause; empty if the request has only one.
+        learned: Scores of the learned ranking in the order of `ids`; None without a model.
+        weight: Weight of the learned ranking, from 0 to 1.
     """
 
     ids: Sequence[str]
@@ -28,32 +58,53 @@ class Figures:
     dense: Mapping[str, float]
     named: Mapping[str, int]
     matched: Matched
+    request: float
+    chat: float
+    usual: Usual
+    clauses: Sequence[ClauseFigures] = ()
+    learned: npt.NDArray[np.float32] | None = None
+    weight: float = 0.0
 
 
 def rarest_of(weights: Mapping[str, float]) -> list[str]:
-    """The terms that count most, `MOST_TERMS` of them at most."""
+    """Return at most `MOST_TERMS` terms, those with the greatest weights."""
     return sorted(weights, key=lambda term: (-weights[term], term))[:MOST_TERMS]
 
 
 def candidates(
     sparse: Mapping[str, float], dense: Mapping[str, float], named: Mapping[str, int], count: int, dense_weight: float
 ) -> list[str]:
-    """The ids of the `count` best of both lists fused, and of all that are named."""
+    """Return the ids of the `count` best documents of both lists, fused, and of all named documents."""
     fused = fuse(sparse, dense, dense_weight)
     best = heapq.nsmallest(count, fused, key=lambda id_: (-fused[id_], id_))
     return list(dict.fromkeys([*best, *sorted(named)]))
 
 
 def ranking(figures: Figures, k: int, weigh: Weigh | None = None) -> list[Ranked]:
-    """The k best candidates, best first. weigh: asked for the factors of their scores, such as success rates."""
+    """Return the `k` best candidates, best first. `weigh`: returns factors for their scores, such as success rates."""
     ids, sparse, dense, named, matched = figures.ids, figures.sparse, figures.dense, figures.named, figures.matched
-    farthest = min(dense.values(), default=0.0)  # one that is not among the nearest is no nearer than the last
+    farthest = min(dense.values(), default=0.0)  # an upper bound for candidates that are not among the nearest
     bm25 = np.array([sparse.get(id_, 0.0) for id_ in ids], dtype=np.float32)
     near = np.array([dense.get(id_, farthest) for id_ in ids], dtype=np.float32)
-    scores = combine(bm25, near, matched.covered, matched.meant).tolist()
+    whole = combine(bm25, near, matched.covered, matched.meant)
+    combined = add_clauses(whole, [clause.scores for clause in figures.clauses])
+    learned = _of_best(figures.learned) if figures.learned is not None else None
+    if learned is not None:
+        combined = (1 - figures.weight) * _of_best(combined) + figures.weight * learned
+    scores = combined.tolist()
     factors = weigh(ids) if weigh is not None else {}
     final = [score * factors.get(id_, 1.0) + named.get(id_, 0) for id_, score in zip(ids, scores, strict=True)]
     best = heapq.nsmallest(k, range(len(ids)), key=lambda at: (-final[at], ids[at]))
+    evidence = {
+        at: FitEvidence(
+            float(bm25[at]),
+            figures.request,
+            figures.usual.deviation(float(near[at])),
+            float(matched.meant[at]),
+            figures.chat,
+        )
+        for at in best
+    }
     return [
         Ranked(
             id_ := ids[at],
@@ -61,8 +112,17 @@ def ranking(figures: Figures, k: int, weigh: Weigh | None = None) -> list[Ranked
             similarity=dense.get(id_, 0.0),
             bm25=sparse.get(id_, 0.0),
             covered=float(matched.covered[at]),
-            fit=1.0 if id_ in named else fit(near[at], matched.covered[at], matched.meant[at]),
+            fit=1.0 if id_ in named else evidence[at].probability,
             named=id_ in named,
+            evidence=evidence[at],
+            learned=float(learned[at]) if learned is not None else 0.0,
         )
         for at in best
     ]
+
+
+def _of_best(scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Divide scores by the best one. Negative scores become 0."""
+    best = float(scores.max(initial=0.0))
+    positive: npt.NDArray[np.float32] = np.maximum(scores, 0)
+    return positive / np.float32(best) if best > 0 else positive

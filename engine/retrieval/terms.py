@@ -1,14 +1,14 @@
-"""Text into search terms: words and parts of names, without stop words, stemmed."""
+"""Splits text into search terms: stemmed words and parts of names, without stop words."""
 
 import re
 from collections.abc import Iterator
 
 import Stemmer
 
-# The words of English requests that tell no tool from another: the classic list of 33 of Lucene's EnglishAnalyzer,
-# and the pronouns, auxiliaries and courtesies of somebody asking for something.
+# Words of English requests that do not distinguish tools: the 33 stop words of Lucene's EnglishAnalyzer, and the
+# pronouns, auxiliary verbs and polite phrases that are common in requests.
 STOP_WORDS = frozenset(
-    # One word a line would hide the list. The rule points at its first line:
+    # Split from a string, because a list would have one word per line. Ruff reports the string's first line:
     "a an and are as at be but by for if in into is it no not of on or such that the their then "  # noqa: SIM905
     "there these they this to was will with "
     "i me my we us our you your he she him her his its them who what which where when why how "
@@ -18,23 +18,23 @@ STOP_WORDS = frozenset(
 WORD = re.compile(r"\w+")
 # Boundaries inside a name: snake_case, camelCase, HTTPServer.
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_+")
-NUMBER_WEIGHT = 0.3  # a number in a request is an argument's value as a rule, and no tool is called after it
+NUMBER_WEIGHT = 0.3  # a number in a request is usually the value of an argument, and tools are not named after it
 
 
 class Terms:
-    """Splits and stems. Not for two threads at once: the stemmer keeps a cache."""
+    """Splits and stems text. Not thread-safe, since the stemmer has a cache."""
 
     def __init__(self, language: str = "english") -> None:
-        """language: one of PyStemmer's (Snowball) algorithms."""
+        """Create a splitter. `language`: the name of one of PyStemmer's (Snowball) algorithms."""
         self._stemmer = Stemmer.Stemmer(language)
 
     def of(self, text: str) -> list[str]:
-        """The terms of a text in order, repeated as often as they occur."""
+        """Return the terms of a text in order, including repetitions."""
         stems: list[str] = self._stemmer.stemWords(list(_words(text)))
         return stems
 
     def with_words(self, text: str) -> dict[str, str]:
-        """Each term once, in order, with the first word it was the stem of."""
+        """Return each term once, in order, with the first word that was stemmed to it."""
         words = list(_words(text))
         found: dict[str, str] = {}
         for stem, word in zip(self._stemmer.stemWords(words), words, strict=True):
@@ -43,12 +43,12 @@ class Terms:
 
 
 def weight_of(term: str) -> float:
-    """How much a term of a request counts, before its rarity."""
+    """Return the weight of a term of a request, before multiplication by its rarity."""
     return NUMBER_WEIGHT if term[0].isdigit() else 1.0
 
 
 def spelled_out(name: str) -> str:
-    """A name as words: ``math.hypotOf_two`` is "math hypot Of two"."""
+    """Return a name as separate words: ``math.hypotOf_two`` becomes "math hypot Of two"."""
     return " ".join(part for word in WORD.findall(name) for part in CAMEL.split(word) if part)
 
 

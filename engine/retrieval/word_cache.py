@@ -1,4 +1,4 @@
-"""`WordCache`: the words of an index that were met lately, as arrays."""
+"""`WordCache`: recently used words of an index, as arrays."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,9 +11,9 @@ MOST_WORDS = 20_000  # 20 MB of vectors
 
 
 class WordCache:
-    """The words of an index that were met lately: the number of the term of each, and its vector.
+    """Caches recently used words of an index: for the id of each word, the id of its term and its vector.
 
-    The number of a word always stands for the same word.
+    A word's id must always denote the same word.
     """
 
     def __init__(self, dimensions: int) -> None:
@@ -25,7 +25,7 @@ class WordCache:
         self._at.clear()
 
     def missing(self, numbers: Sequence[int]) -> list[int]:
-        """Those that have to be added before `of` is asked for them all. Makes room for them."""
+        """Make room for `numbers`, and return those that must be passed to `add` before `of` is called."""
         missing = [number for number in numbers if number not in self._at]
         if len(self._at) + len(missing) > MOST_WORDS:
             self.clear()
@@ -38,13 +38,13 @@ class WordCache:
         return missing
 
     def add(self, words: Iterable[tuple[int, int, bytes]]) -> None:
-        """words: number, number of the term, and vector of each."""
+        """Add words. `words`: for each word, its id, the id of its term, and its vector."""
         for number, term, vector in words:
             at = self._at.setdefault(number, len(self._at))
             self._terms[at] = term
             self._vectors[at] = np.frombuffer(vector, dtype=np.float32)
 
     def of(self, numbers: Sequence[int]) -> tuple[npt.NDArray[np.int64], Vectors]:
-        """The numbers of the terms, shape (n,), and the vectors, shape (n, dimensions), of words that were added."""
+        """Return the terms, shape (n,), and the vectors, shape (n, dimensions), of words that are in the cache."""
         at = [self._at[number] for number in numbers]
         return self._terms[at], self._vectors[at]

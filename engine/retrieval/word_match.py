@@ -1,8 +1,9 @@
-"""`WordMatch`: how well two texts match word by word, where a word may also match another of like meaning.
+"""`WordMatch`: measures how well two texts match word by word, where words of similar meaning match partly.
 
-A mean of word vectors forgets which words it was made of, and BM25 knows only equal ones. Here each word looks for its
-nearest on the other side (late interaction, after Khattab and Zaharia, "ColBERT", 2020, with static word vectors in
-place of a model's), weighted by its rarity. That takes some time for each document, so it is for a few candidates.
+A mean of word vectors loses the individual words, and BM25 matches only equal words. Here, each word is matched to the
+most similar word of the other text, weighted by its rarity (late interaction, after Khattab and Zaharia, "ColBERT",
+2020, with static word vectors instead of contextual ones). Each comparison takes some time, so only the candidates of a
+search are compared.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from engine.retrieval.bm25 import rarity
 from engine.retrieval.interned import Interned
-from engine.retrieval.rarity import rarity
 from engine.retrieval.terms import Terms
 from engine.stores.embedder import Embedder
 
-FLOOR = 0.3  # words less alike than this have nothing to do with each other; a random pair of WordLlama's is below .2
+FLOOR = 0.3  # words with a lower cosine are unrelated; random pairs of WordLlama's vectors are below 0.2
 TINY = 1e-6
 
 Ints = npt.NDArray[np.integer]
@@ -25,10 +26,10 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """One number from 0 to 1 for each document, weighted by the rarity of words, and comparable from query to query.
+    """Two numbers from 0 to 1 for each document, weighted by the rarity of words and comparable between queries.
 
-    covered: the share of the request that it speaks of. meant: the share of its head (its name and what it is) that the
-    request speaks of.
+    `covered`: the share of the request's words that match the document. `meant`: the share of the words in the
+    document's head (its name and description) that match the request.
     """
 
     covered: Floats
@@ -36,65 +37,69 @@ class Matched:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """The words of some documents by number, one document after the other, those of its head first.
+class WordLists:
+    """The words of several documents, as ids in one concatenated list. Each document starts with the words of its head.
 
-    once: each number once. back: the place in `once` of each word. lengths: words of each document. heads: how many of
-    them are its head's.
+    `distinct`: each id once. `positions`: for each word of the concatenated list, its index in `distinct`.
+    `lengths`: the number of words of each document. `heads`: the number of words in the head of each document.
     """
 
-    once: Ints
-    back: Ints
+    distinct: Ints
+    positions: Ints
     lengths: Ints
     heads: Ints
 
     @classmethod
-    def of(cls, documents: Sequence[tuple[Ints, int]]) -> "Held":
-        """documents: the numbers of the words of each, and how many of them are its head's."""
-        every = [numbers for numbers, _ in documents]
-        once, back = np.unique(np.concatenate(every or [np.zeros(0, dtype=np.uint32)]), return_inverse=True)
-        lengths = np.array([len(numbers) for numbers in every], dtype=np.int64)
-        return cls(once, back, lengths, np.array([head for _, head in documents], dtype=np.int64))
+    def of(cls, documents: Sequence[tuple[Ints, int]]) -> "WordLists":
+        """Concatenate the words of `documents`: for each, the ids of its words and the size of its head."""
+        lists = [numbers for numbers, _ in documents]
+        distinct, positions = np.unique(np.concatenate(lists or [np.zeros(0, dtype=np.uint32)]), return_inverse=True)
+        lengths = np.array([len(numbers) for numbers in lists], dtype=np.int64)
+        return cls(distinct, positions, lengths, np.array([head for _, head in documents], dtype=np.int64))
 
 
-def compare(alike: Floats, asked: Floats, rare: Floats, held: Held) -> Matched:
-    """How a request matches documents word by word.
+def compare(similarity: Floats, weights: Floats, rare: Floats, words: WordLists) -> Matched:
+    """Compare a request with documents word by word.
 
-    alike: from 0 to 1, of each word of the request (row) and each of `held.once` (column). asked: weights of the
-    request's words. rare: rarity of each of `held.once`.
+    Args:
+        similarity: The similarity, from 0 to 1, of each word of the request (row) to each word of `words.distinct`
+            (column).
+        weights: Weights of the words of the request.
+        rare: The rarity of each word of `words.distinct`.
+        words: The words of the documents.
     """
-    lengths = held.lengths
+    lengths = words.lengths
     covered, meant = np.zeros(len(lengths), dtype=np.float32), np.zeros(len(lengths), dtype=np.float32)
-    filled = lengths > 0  # reduceat gives an empty part its neighbour's value
-    if not len(asked) or not filled.any():
+    filled = lengths > 0  # for an empty slice, reduceat returns the element after it
+    if not len(weights) or not filled.any():
         return Matched(covered, meant)
     starts = np.cumsum(lengths) - lengths
-    head = np.arange(len(held.back)) - np.repeat(starts, lengths) < np.repeat(held.heads, lengths)
-    each_word = np.maximum.reduceat(alike[:, held.back], starts[filled], axis=1)
-    covered[filled] = asked @ each_word / max(float(asked.sum()), TINY)
-    weight = rare[held.back] * head
-    of_head = np.add.reduceat(alike.max(axis=0)[held.back] * weight, starts[filled])
-    meant[filled] = of_head / np.maximum(np.add.reduceat(weight, starts[filled]), TINY)
+    in_head = np.arange(len(words.positions)) - np.repeat(starts, lengths) < np.repeat(words.heads, lengths)
+    best = np.maximum.reduceat(similarity[:, words.positions], starts[filled], axis=1)
+    covered[filled] = weights @ best / max(float(weights.sum()), TINY)
+    head_weights = rare[words.positions] * in_head
+    matched_head = np.add.reduceat(similarity.max(axis=0)[words.positions] * head_weights, starts[filled])
+    meant[filled] = matched_head / np.maximum(np.add.reduceat(head_weights, starts[filled]), TINY)
     return Matched(covered, meant)
 
 
-def alikeness(asked: Floats, held: Floats) -> Floats:
-    """How alike words are by their vectors: the square of the cosine, 0 below `FLOOR`."""
-    cosine = asked @ held.T
-    alike: Floats = np.where(cosine > FLOOR, cosine * cosine, np.float32(0))
-    return alike
+def word_similarity(ours: Floats, theirs: Floats) -> Floats:
+    """Return the similarity of each pair of word vectors: the square of the cosine, and 0 below `FLOOR`."""
+    cosine = ours @ theirs.T
+    similarity: Floats = np.where(cosine > FLOOR, cosine * cosine, np.float32(0))
+    return similarity
 
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The words of one document by number, those of the head first, one of each term."""
+    """The ids of the words of one document, one for each term. The first `head` words are those of its head."""
 
     numbers: Ints
     head: int
 
 
 class WordMatch:
-    """Documents by id. Not for several threads at once; `HybridIndex` sees to that."""
+    """Compares requests with documents. Not thread-safe; `HybridIndex` holds a lock while it uses it."""
 
     def __init__(self, embedder: Embedder, terms: Terms) -> None:
         self._embedder = embedder
@@ -102,14 +107,15 @@ class WordMatch:
         self._terms = Interned()
         self._words = Interned()
         self._vectors = np.zeros((0, embedder.dimensions), dtype=np.float32)  # by number of the word
-        self._term_of = np.zeros(0, dtype=np.uint32)  # the same
+        self._term_of = np.zeros(0, dtype=np.uint32)  # by number of the word
         self._documents: dict[str, _Words] = {}
 
     def add(self, document_id: str, head: str, rest: str) -> None:
-        """Put a document in, in place of one of the same id."""
+        """Add a document, or replace the one with the same id."""
         self.remove(document_id)
         of_head = self._splitter.with_words(head)
-        ordered = of_head | self._splitter.with_words(rest) | of_head  # the head's come first, and its words count
+        # Terms of the head come first. Where a term occurs in both, the word of the head is used.
+        ordered = of_head | self._splitter.with_words(rest) | of_head
         terms, _ = self._terms.hold(ordered)
         words, new = self._words.hold(ordered.values())
         self._make_room()
@@ -120,36 +126,42 @@ class WordMatch:
         self._documents[document_id] = _Words(words, len(of_head))
 
     def remove(self, document_id: str) -> None:
-        """Take a document out; one that is not there is fine."""
+        """Remove a document if it is known."""
         known = self._documents.pop(document_id, None)
         if known is not None:
             self._terms.release(self._term_of[known.numbers])
             self._words.release(known.numbers)
 
     def match(self, words: Mapping[str, str], weights: Mapping[str, float], ids: Sequence[str]) -> Matched:
-        """How the request, given as terms with their words and weights, matches each of these documents."""
-        documents = [self._documents[id_] for id_ in ids]
-        held = Held.of([(each.numbers, each.head) for each in documents])
-        asked = np.array([weights[term] for term in words], dtype=np.float32)
-        return compare(self._alike(words, held.once), asked, self._rarity(held.once), held)
+        """Compare a request with documents.
 
-    def _alike(self, words: Mapping[str, str], held: Ints) -> Floats:
-        """How alike each word of the request is to each held one: 1 for one term, else the square of the cosine."""
+        Args:
+            words: The request, as terms with their words.
+            weights: Weights of the terms.
+            ids: The documents.
+        """
+        documents = [self._documents[id_] for id_ in ids]
+        lists = WordLists.of([(each.numbers, each.head) for each in documents])
+        row_weights = np.array([weights[term] for term in words], dtype=np.float32)
+        return compare(self._similarity(words, lists.distinct), row_weights, self._rarity(lists.distinct), lists)
+
+    def _similarity(self, words: Mapping[str, str], numbers: Ints) -> Floats:
+        """Return the similarity of each word of the request to each word of `numbers`; 1 if both have the same term."""
         known = [self._words.get(word) for word in words.values()]
-        asked = np.zeros((len(known), self._embedder.dimensions), dtype=np.float32)
+        vectors = np.zeros((len(known), self._embedder.dimensions), dtype=np.float32)
         for row, number in enumerate(known):
             if number is not None:
-                asked[row] = self._vectors[number]
-        strange = [(row, word) for row, word in enumerate(words.values()) if known[row] is None]
-        if strange:
-            asked[[row for row, _ in strange]] = self._embedder.embed([word for _, word in strange])
-        alike = alikeness(asked, self._vectors[held])
-        terms = self._term_of[held]
+                vectors[row] = self._vectors[number]
+        unknown = [(row, word) for row, word in enumerate(words.values()) if known[row] is None]
+        if unknown:
+            vectors[[row for row, _ in unknown]] = self._embedder.embed([word for _, word in unknown])
+        similarity = word_similarity(vectors, self._vectors[numbers])
+        terms = self._term_of[numbers]
         for row, term in enumerate(words):
             term_number = self._terms.get(term)
             if term_number is not None:
-                alike[row, terms == term_number] = 1.0
-        return alike
+                similarity[row, terms == term_number] = 1.0
+        return similarity
 
     def _rarity(self, words: Ints) -> Floats:
         holders = self._terms.holders(self._term_of[words])

@@ -1,0 +1,161 @@
+"""`SentenceReranker`: reorders the best results of a search by the similarity of whole sentences.
+
+A transformer takes about 10 ms for each text, so it does not search: it compares the request with the texts of the best
+results only. Their vectors are made in a background thread and kept. Until the model is loaded, results stay as they
+are; a result whose texts have no vectors yet keeps its relative score.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from engine.contract.failure import ConfigError
+from engine.retrieval.clauses import clauses_of
+from engine.retrieval.fusion import Floats
+from engine.retrieval.ranked import Ranked
+from engine.retrieval.terms import Terms
+from engine.stores.embedder import Embedder, Vectors
+from engine.stores.vector_cache import VectorCache
+
+RERANKED = 50  # number of results that are compared
+# The weight of the sentences depends on the number of terms in the request: a short one has few words to match.
+SHORT, LONG = 6, 16
+MOST_WEIGHT, LEAST_WEIGHT = 0.65, 0.2
+
+log = logging.getLogger(__name__)
+
+
+class SentenceReranker:
+    """Reranks the results of searches. Thread-safe. Call `close` once."""
+
+    def __init__(self, load: Callable[[], Embedder], cache: VectorCache) -> None:
+        """Create a reranker. The model is not loaded yet.
+
+        Args:
+            load: Loads the model; called once, in a thread.
+            cache: Keeps the vectors of documents.
+        """
+        self._load = load
+        self._cache = cache
+        self._lock = threading.Condition()
+        self._wanted: dict[str, None] = {}
+        self._embedder: Embedder | None = None
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._terms = Terms()
+
+    @property
+    def depth(self) -> int:
+        """How many results of a search are worth reranking."""
+        return RERANKED
+
+    def rerank(
+        self,
+        query: str,
+        results: Sequence[Ranked],
+        texts: Mapping[str, Sequence[str]],
+        factors: Mapping[str, float],
+    ) -> list[Ranked]:
+        """Return the results in their new order. Results whose name is in the request stay first.
+
+        Args:
+            query: The request.
+            results: Results of a search, best first.
+            texts: The texts of each result by id. Only the text nearest to the request counts.
+            factors: Factors by which the scores of the results were multiplied, such as success rates; 1 if missing.
+        """
+        others = [one for one in results if not one.named]
+        embedder = self._ready()
+        known = self._cache.get(text for one in others for text in texts.get(one.id, ()))
+        self._want([text for one in others for text in texts.get(one.id, ()) if text not in known])
+        if embedder is None or not others:
+            return list(results)
+        with self._lock:
+            weight, parts = _weight(len(self._terms.with_words(query))), clauses_of(query, self._terms)
+        vectors = embedder.embed(parts or [query])
+        whole = vectors.mean(axis=0, keepdims=True)  # with clauses, nearly the vector of the whole request
+        relative = _relative(np.concatenate([whole, vectors]) if parts else whole, others, texts, known)
+        best = max((one.score for one in others), default=0.0) or 1.0
+        scored = [
+            replace(one, score=(1 - weight) * one.score / best + weight * meant * factors.get(one.id, 1.0))
+            if meant >= 0
+            else replace(one, score=one.score / best)
+            for one, meant in zip(others, relative.tolist(), strict=True)
+        ]
+        return [*(one for one in results if one.named), *sorted(scored, key=lambda one: (-one.score, one.id))]
+
+    def wait(self, deadline_s: float) -> bool:
+        """Wait until the model is loaded and all requested vectors are made; return whether that happened in time."""
+        with self._lock:
+            return self._lock.wait_for(lambda: self._embedder is not None and not self._wanted, deadline_s)
+
+    def close(self) -> None:
+        """Stop the background thread, and close the cache."""
+        with self._lock:
+            self._closed = True
+            self._lock.notify_all()
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+        self._cache.close()
+
+    def _ready(self) -> Embedder | None:
+        """Return the model if it is loaded. The first call starts to load it."""
+        with self._lock:
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(target=self._work, name="knackbox-sentences", daemon=True)
+                self._thread.start()
+            return self._embedder
+
+    def _want(self, texts: Sequence[str]) -> None:
+        with self._lock:
+            self._wanted.update(dict.fromkeys(texts))
+            self._lock.notify_all()
+
+    def _work(self) -> None:
+        """Load the model, then make the vectors of the texts that searches needed."""
+        try:
+            embedder = self._load()
+        except ConfigError as error:
+            log.warning("Searches go on without the sentence encoder: %s", error)
+            return
+        with self._lock:
+            self._embedder = embedder
+            self._lock.notify_all()
+        while True:
+            with self._lock:
+                self._lock.wait_for(lambda: self._closed or self._wanted)
+                if self._closed:
+                    return
+                text = next(iter(self._wanted))
+            self._cache.put({text: embedder.embed([text])[0]})
+            with self._lock:
+                self._wanted.pop(text, None)
+                self._lock.notify_all()
+
+
+def _weight(terms: int) -> float:
+    """Return the weight of the sentences for a request with this number of terms."""
+    return float(np.interp(terms, (SHORT, LONG), (MOST_WEIGHT, LEAST_WEIGHT)))
+
+
+def _relative(
+    vectors: Vectors, results: Sequence[Ranked], texts: Mapping[str, Sequence[str]], known: Mapping[str, Vectors]
+) -> Floats:
+    """Return the similarity of each result relative to the best one; -1 for a result without vectors.
+
+    `vectors`: the vector of the whole request, then those of its clauses if it has several. Half of the
+    similarity then comes from the clause that a result matches best.
+    """
+    similarity = np.full((len(vectors), len(results)), -1.0, dtype=np.float32)
+    for at, one in enumerate(results):
+        own = [known[text] for text in texts.get(one.id, ()) if text in known]
+        if own:
+            similarity[:, at] = np.maximum((vectors @ np.stack(own).T).max(axis=1), 0)
+    best = similarity.max(axis=1, keepdims=True)
+    relative = np.where(similarity >= 0, similarity / np.where(best > 0, best, 1), -1)
+    combined: Floats = relative[0] if len(vectors) == 1 else (relative[0] + relative[1:].max(axis=0)) / 2
+    return combined
