@@ -8,9 +8,9 @@ class Finish(StrEnum):
     """Why a run ended."""
 
     ANSWER = "answer"
-    ABORTED = "aborted"  # the model said `abort_attempt`
+    ABORTED = "aborted"  # the model called `abort_attempt`
     REPEATED = "repeated"  # the model made the same refused call again and again
-    TURNS = "turns"  # this and the next three: that budget is used up
+    TURNS = "turns"  # this value and the next three name the budget that is used up
     TOOL_CALLS = "tool_calls"
     TOKENS = "tokens"
     WALL = "wall"
@@ -38,7 +38,7 @@ class Budget:
 
 @dataclass(slots=True)
 class Spent:
-    """What one run has spent so far."""
+    """The part of the budget that one run has spent."""
 
     turns: int = 0
     tool_calls: int = 0
@@ -47,7 +47,7 @@ class Spent:
     def last_turn(self, budget: Budget) -> Finish | None:
         """Return the budget that makes the next turn the last one, if any. The last turn may not call tools.
 
-        It is reserved for a summary of what was achieved, so that the summary does not exceed the budget.
+        The last turn is reserved for a summary of what was achieved, so that the summary does not exceed the budget.
         """
         if self.tool_calls >= budget.tool_calls:
             return Finish.TOOL_CALLS
@@ -56,7 +56,7 @@ class Spent:
         return None
 
     def used_up(self, budget: Budget) -> Finish | None:
-        """Return the budget that forbids another turn, if any."""
+        """Return the exhausted budget that rules out another turn, if any."""
         if self.turns >= budget.turns:
             return Finish.TURNS
         if self.tokens >= budget.tokens:

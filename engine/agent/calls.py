@@ -1,4 +1,4 @@
-"""Dispatches the tool calls of one response. Each gets a result, even when the turn is cancelled (CALL-1)."""
+"""Dispatches the tool calls of one model response. Each call gets a result, even if the turn is cancelled (CALL-1)."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from engine.formats.names import ProviderNames
 
 
 class CallRound:
-    """The calls of one response. `outcomes` always has a result for each of them."""
+    """The calls of one model response. `outcomes` always has a result for each call."""
 
     def __init__(
         self, parts: Sequence[ToolCallPart], allowed: int, why_not: str, specs: Sequence[ToolSpec] = ()
@@ -29,7 +29,7 @@ class CallRound:
         Args:
             parts: The calls of the response.
             allowed: How many of them may run.
-            why_not: The error of those beyond `allowed`.
+            why_not: The error to report for the calls beyond `allowed`.
             specs: The tools that were offered to the model.
         """
         self._parts = parts
@@ -39,7 +39,7 @@ class CallRound:
         self._allowed = allowed
         self._why_not = why_not
         self._results: dict[int, ToolResult] = {}
-        self.skip_rest = ""  # the control tool that prevents the calls that have not started
+        self.skip_rest = ""  # the control tool because of which the remaining calls are not started
 
     @property
     def outcomes(self) -> list[CallFinished]:
@@ -133,9 +133,9 @@ def cancelled(call: ToolCall, took_ms: float) -> ToolResult:
 
 
 def control_signal(tool: str, result: ToolResult) -> tuple[str, str]:
-    """Return ``(signal, reason)`` of a control tool (TOOL-11), or empty strings.
+    """Return the ``(signal, reason)`` that a control tool sent (TOOL-11), or empty strings if it sent none.
 
-    Only the tool with the name of the signal can send it, so that no output of a skill can control the loop.
+    A signal is accepted only from the tool of the same name, so that no output of a skill can control the loop.
     """
     value: Any = result.output
     if not result.success or not isinstance(value, dict) or tool not in {"replan", "abort_attempt"}:
@@ -147,7 +147,7 @@ def control_signal(tool: str, result: ToolResult) -> tuple[str, str]:
 
 
 def fatal_reason(outcomes: Sequence[CallFinished]) -> str:
-    """Describe the FATAL failures among these calls, for which the strategy cannot succeed (LOOP-7). "" without any."""
+    """Describe the FATAL failures among these calls, or return "". They mean that the strategy must change (LOOP-7)."""
     fatal = [
         f"{outcome.call.name} cannot succeed ({outcome.result.failure.reason})"
         for outcome in outcomes

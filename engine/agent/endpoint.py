@@ -1,4 +1,4 @@
-"""`ModelEndpoint`: the name and the server of a model. It loads no client."""
+"""`ModelEndpoint`: the name and the server of a model. Importing this module loads no model client."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -8,12 +8,12 @@ Provider = Literal["openai", "anthropic", "google"]
 
 @dataclass(frozen=True, slots=True)
 class ModelEndpoint:
-    """The name and the server of a model. `openai` with a `base_url` is any OpenAI-compatible server.
+    """The name and the server of a model. `openai` with a `base_url` means any OpenAI-compatible server.
 
     Attributes:
-        api_key: None uses the environment variable of the provider, which is never sent to another `base_url`.
+        api_key: If None, the key in the provider's environment variable is used, but never sent to another `base_url`.
         timeout_s: Time limit of one request, in seconds.
-        native_tools: False for a model without native tool calls. Its tools are described, and called, in text.
+        native_tools: False for a model without native tool calls. Tools are then described and called in text.
     """
 
     provider: Provider

@@ -9,7 +9,7 @@ from engine.contract.result import ToolCall, ToolResult
 
 @dataclass(frozen=True, slots=True)
 class TurnStarted:
-    """A request is about to be sent to the model. `tools`: the names on the list of this turn, in order."""
+    """A request is about to be sent to the model. `tools`: the names of the tools listed in this turn, in order."""
 
     number: int
     query: str
@@ -54,13 +54,13 @@ Event = TurnStarted | TextPiece | CallStarted | CallProgress | CallFinished | Re
 OnEvent = Callable[[Event], None]
 
 
-def nobody_watches(event: Event) -> None:
+def ignore_event(event: Event) -> None:
     """Ignore the event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How a run ended. `answer`: the answer of the model, or a summary of what was achieved."""
+    """The report at the end of a run. `answer`: the answer of the model, or a summary of what was achieved."""
 
     finish: Finish
     answer: str

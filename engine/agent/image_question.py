@@ -1,6 +1,6 @@
 """Asks a vision model about images.
 
-Importing this module takes seconds, like `engine.agent.model`; `engine.agent.vision` imports it at the first question.
+Importing this module takes seconds, like `engine.agent.model`; `engine.agent.vision` imports it for the first question.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ async def ask(endpoint: ModelEndpoint, prompt: str, images: list[tuple[bytes, st
     """Return the answer of the model as text.
 
     Raises:
-        ToolFailure: The model failed, or gave no answer.
+        ToolFailure: The model failed, or returned no answer.
     """
     question = await asyncio.to_thread(_question, prompt, images)
     try:
@@ -27,12 +27,12 @@ async def ask(endpoint: ModelEndpoint, prompt: str, images: list[tuple[bytes, st
     except ModelError as error:
         raise provider_failure(f"The vision model failed: {error}", error, "vision_model") from error
     if not response.text:
-        raise ToolFailure(f"The vision model {endpoint} gave no answer. Ask differently.", reason="no_answer")
+        raise ToolFailure(f"The vision model {endpoint} returned no answer. Rephrase the question.", reason="no_answer")
     return response.text
 
 
 def _client(endpoint: ModelEndpoint) -> ModelClient:
-    asyncio.run(anyio.lowlevel.checkpoint())  # loads anyio's backend, which the first connection would do in the loop
+    asyncio.run(anyio.lowlevel.checkpoint())  # load anyio's backend here, not in the event loop at the first connection
     return ModelClient(endpoint, repeats=False)
 
 

@@ -1,4 +1,4 @@
-"""`OpenAIImages`: an OpenAI-compatible image endpoint, as the port `engine.contract.context.ImageClient`.
+"""`OpenAIImages` implements `engine.contract.context.ImageClient` with an OpenAI-compatible image endpoint.
 
 Source: https://platform.openai.com/docs/api-reference/images/create. Servers differ in what they accept: the
 `gpt-image` models take `output_format` and always answer in base64; others take `response_format`.
@@ -29,7 +29,7 @@ class OpenAIImages:
     """Generates images with one model. It keeps no connection open between images."""
 
     def __init__(self, endpoint: ModelEndpoint, sizes: tuple[str, ...] = ()) -> None:
-        """Use the given sizes, or those known for the name of the model."""
+        """Create the client. sizes: the accepted sizes; () for those known for a model of this name."""
         self._endpoint = endpoint
         self._sizes = sizes or sizes_of(endpoint.name)
 
@@ -43,7 +43,7 @@ class OpenAIImages:
         Raises:
             ToolFailure: The model failed, or returned no PNG.
         """
-        # A second of imports, and certificates that are read from disk: not in the event loop.
+        # This imports for a second and reads certificates from disk, so it must not run in the event loop.
         client = await asyncio.to_thread(_client, self._endpoint)
         from openai import OpenAIError  # noqa: PLC0415 -- loaded above
 
@@ -63,10 +63,10 @@ def _client(endpoint: ModelEndpoint) -> "AsyncOpenAI":
     import anyio.lowlevel  # noqa: PLC0415 -- with the next
     from openai import AsyncOpenAI  # noqa: PLC0415 -- takes a second
 
-    asyncio.run(anyio.lowlevel.checkpoint())  # loads anyio's backend, which the first connection would do in the loop
-    # A local server may need no key, and must not receive that of OPENAI_API_KEY.
+    asyncio.run(anyio.lowlevel.checkpoint())  # load anyio's backend here, not in the event loop at the first connection
+    # A local server may need no key, and must not receive the key in OPENAI_API_KEY.
     key = endpoint.api_key or ("no-key-configured" if endpoint.base_url else None)
-    # The recovery of the engine retries.
+    # The client does not retry, because the engine's recovery does.
     return AsyncOpenAI(base_url=endpoint.base_url, api_key=key, timeout=endpoint.timeout_s, max_retries=0)
 
 
@@ -77,7 +77,7 @@ def could_not_draw(where: str, error: Exception) -> ToolFailure:
 
 
 def sizes_of(model: str) -> tuple[str, ...]:
-    """Return the sizes that an OpenAI model accepts. For an unknown model, those of the newest."""
+    """Return the sizes that an OpenAI model accepts. For an unknown model, return those of the newest model."""
     return next((sizes for prefix, sizes in _SIZES.items() if model.startswith(prefix)), _NEWEST)
 
 

@@ -1,4 +1,4 @@
-"""The autonomous loop: list the tools, ask the model, dispatch its calls, feed the results back, until an answer.
+"""The autonomous loop: list the tools, ask the model, run its calls and feed the results back, until it answers.
 
 Importing this module loads the model client, which takes seconds.
 """
@@ -19,14 +19,14 @@ from pydantic_ai.messages import (
 from engine.agent import instructions
 from engine.agent.budget import Budget, Finish, Spent
 from engine.agent.calls import CallRound, control_signal, fatal_reason
-from engine.agent.events import CallFinished, OnEvent, Replanned, Report, TextPiece, TurnStarted, nobody_watches
+from engine.agent.events import CallFinished, OnEvent, Replanned, Report, TextPiece, TurnStarted, ignore_event
 from engine.agent.host import ToolHost
 from engine.agent.model import ModelClient, ModelError
 from engine.agent.refused_calls import MOST, RefusedCalls
 from engine.contract.spec import Origin, ToolSpec
 from engine.contract.turn import Turn
 
-CHARACTERS_PER_TOKEN = 4  # only for servers that report no usage; the usual rule of thumb for English
+CHARACTERS_PER_TOKEN = 4  # the usual rule of thumb for English, for servers that report no usage
 
 
 class Conversation:
@@ -39,7 +39,7 @@ class Conversation:
         *,
         turn: Turn | None = None,
         budget: Budget | None = None,
-        on_event: OnEvent = nobody_watches,
+        on_event: OnEvent = ignore_event,
         system: str = instructions.SYSTEM,
         stream: bool = True,
     ) -> None:
@@ -83,7 +83,7 @@ class Conversation:
 
 
 class LoopRun:
-    """The work on one message."""
+    """Works on one message until the model answers or the budget is used up."""
 
     def __init__(self, conversation: Conversation, message: str) -> None:
         self._talk = conversation
@@ -131,7 +131,7 @@ class LoopRun:
     async def _dispatch(
         self, calls: Sequence[ToolCallPart], turn: Turn, specs: Sequence[ToolSpec], last: Finish | None
     ) -> None:
-        """Run the calls and add their results to the history, even if this is cancelled."""
+        """Run the calls and add their results to the history, even if this method is cancelled."""
         over = last or (Finish.TOKENS if self._spent.tokens >= self._budget.tokens else None)
         left = self._budget.tool_calls - self._spent.tool_calls if over is None else 0
         why_not = f"Not run: the budget of {self._budget.describe(over or Finish.TOOL_CALLS)} is used up."
@@ -176,7 +176,7 @@ class LoopRun:
         return None
 
     def _turn(self) -> Turn:
-        """Return the next turn. Tools are retrieved for the message of the user and the latest text of the model."""
+        """Return the next turn. Its query: the user's message, the model's latest text and the acquired tools used."""
         base = self._talk._turn  # noqa: SLF001 -- a run is a part of its conversation
         used = " ".join(dict.fromkeys(self._names))
         query = "\n".join(part for part in (self._message, self._said, used) if part)
@@ -192,7 +192,7 @@ class LoopRun:
         done = [one for one in self._finished if one.result.success]
         failed = len(self._finished) - len(done)
         effects = [effect for one in done for effect in one.result.side_effects]
-        lines = [f"Reached: {len(done)} of {len(done) + failed} tool calls succeeded."] if self._finished else []
+        lines = [f"{len(done)} of {len(done) + failed} tool calls succeeded."] if self._finished else []
         lines += [f"What they changed: {', '.join(effects)}."] if effects else []
         lines += [f"The model's last words: {self._said}"] if self._said else []
         return "\n".join(lines)

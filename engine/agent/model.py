@@ -1,6 +1,6 @@
 """`ModelClient`: sends requests to a model through pydantic-ai's low-level interface.
 
-Importing this module takes seconds (pydantic_ai and a provider's own client), so import it when a model is needed.
+Importing this module takes seconds (pydantic_ai and a provider's own client), so import it only when a model is needed.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,6 +30,8 @@ from engine.formats.names import ProviderNames
 
 OnText = Callable[[str], None]
 
+_NO_KEY = "none"  # clients require a key, even for a server that does not
+
 
 class ModelError(Exception):
     """A request to the model failed. The message names the model and a remedy."""
@@ -39,14 +41,14 @@ class ModelClient:
     """An open client of a model. The client library retries transient failures (429, 5xx, lost connections)."""
 
     def __init__(self, endpoint: ModelEndpoint, *, repeats: bool = True) -> None:
-        """Make a client. `repeats`: whether it retries; False if the caller does."""
+        """Create a client. `repeats`: whether the client library retries requests; False if the caller retries them."""
         self.endpoint = endpoint
         self._http = create_async_httpx2_client()
         self._http.event_hooks = {**self._http.event_hooks, "response": [self._note_type]}
         self._answered_with = ""
         self._model = build(endpoint, self._http)
         client: Any = getattr(self._model, "client", None)
-        if not repeats and hasattr(client, "max_retries"):  # of OpenAI's and Anthropic's clients
+        if not repeats and hasattr(client, "max_retries"):  # OpenAI's and Anthropic's clients have it
             client.max_retries = 0
         self._stack = AsyncExitStack()
 
@@ -66,10 +68,17 @@ class ModelClient:
         may_call: bool = True,
         on_text: OnText | None = None,
     ) -> ModelResponse:
-        """One request; the whole response. Raises ModelError.
+        """Make one request and return the whole response.
 
-        may_call: with False the tools stay described, since a history with calls needs that, but must not be called.
-        on_text: text as it arrives; without it nothing is streamed.
+        Args:
+            messages: The history.
+            tools: The tools to describe.
+            may_call: With False the tools are still described, because a history with calls requires it, but the model
+                must not call them.
+            on_text: Called with text as it arrives. None disables streaming.
+
+        Raises:
+            ModelError: The request failed.
         """
         names = ProviderNames(tool.name for tool in tools)
         definitions = [definition(tool, names) for tool in tools]
@@ -109,10 +118,10 @@ class ModelClient:
                 )
             return await self._stream(messages, settings, parameters, on_text)
         except (AgentRunError, UserError) as error:
-            raise ModelError(f"{self.endpoint} could not be asked: {self._cause(error)}. {remedy(error)}") from error
+            raise ModelError(f"The request to {self.endpoint} failed: {self._cause(error)}. {remedy(error)}") from error
 
     async def _note_type(self, response: httpx2.Response) -> None:
-        """Keep the media type of a successful response that cannot come from a model server."""
+        """Remember the media type of a successful response if it is not a type that model servers send."""
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         speaks = kind.endswith(("json", "event-stream", "jsonl"))
         self._answered_with = kind if response.is_success and kind and not speaks else ""
@@ -147,9 +156,10 @@ class ModelClient:
 
 
 def definition(tool: ToolSpec, names: ProviderNames) -> ToolDefinition:
-    """A tool as the client library describes it, which knows the dialects of the providers' schemas itself.
+    """Convert a tool for the client library, which adapts the schema to each provider.
 
-    Not strict: that would make optional arguments required. Calls come back under the provider's names.
+    The definition is not strict, since strict mode would make optional arguments required. The model calls the
+    tool by its provider name.
     """
     return ToolDefinition(
         name=names.to_provider(tool.name),
@@ -160,7 +170,11 @@ def definition(tool: ToolSpec, names: ProviderNames) -> ToolDefinition:
 
 
 def build(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model:
-    """The library's model for an endpoint, which sends its requests by `http`. Raises ConfigError without a key."""
+    """Return the library's model for an endpoint. It sends its requests with `http`.
+
+    Raises:
+        ConfigError: The provider's client is not installed, or the key is missing.
+    """
     try:
         match endpoint.provider:
             case "anthropic":
@@ -169,7 +183,7 @@ def build(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model:
                 return build_google(endpoint, http)
             case _:
                 return build_openai(endpoint, http)
-    except ImportError as error:  # an extra of pydantic-ai, which says which
+    except ImportError as error:  # an extra of pydantic-ai is missing
         raise ConfigError(
             f"model: the client of {endpoint.provider} is not installed. pip install 'knackbox[{endpoint.provider}]'."
         ) from error
@@ -196,7 +210,7 @@ def build_anthropic(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model:
     from pydantic_ai.models.anthropic import AnthropicModel  # noqa: PLC0415 -- each provider's client takes a second
     from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415 -- same
 
-    provider = AnthropicProvider(api_key=endpoint.api_key, base_url=endpoint.base_url, http_client=http)
+    provider = AnthropicProvider(api_key=_key(endpoint), base_url=endpoint.base_url, http_client=http)
     return AnthropicModel(endpoint.name, provider=provider)
 
 
@@ -204,8 +218,13 @@ def build_google(endpoint: ModelEndpoint, http: httpx2.AsyncClient) -> Model:
     from pydantic_ai.models.google import GoogleModel  # noqa: PLC0415 -- each provider's client takes a second
     from pydantic_ai.providers.google import GoogleProvider  # noqa: PLC0415 -- same
 
-    provider = GoogleProvider(api_key=endpoint.api_key, base_url=endpoint.base_url, http_client=http)
+    provider = GoogleProvider(api_key=_key(endpoint), base_url=endpoint.base_url, http_client=http)
     return GoogleModel(endpoint.name, provider=provider)
+
+
+def _key(endpoint: ModelEndpoint) -> str | None:
+    """Return the key to send. With None, the client uses the key in the environment, which is for the provider only."""
+    return endpoint.api_key or (_NO_KEY if endpoint.base_url else None)
 
 
 def one_line(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""`provider_failure` classifies an error of a model provider for the tool that called it."""
+"""`provider_failure` classifies an error of a model provider for the tool that called the provider."""
 
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -7,7 +7,7 @@ from engine.contract.failure import FailureClass, ToolFailure
 from engine.recovery.classify import FailureFacts, classify
 from engine.recovery.http_facts import retry_after_of, status_of
 
-# Status codes of a provider that has not begun the work, so the call may be retried.
+# Status codes with which a provider reports that it has not begun the work, so the call may be retried.
 _NOT_BEGUN = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 _CORRECTABLE = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY})
 
@@ -15,9 +15,9 @@ _CORRECTABLE = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_
 def provider_failure(text: str, error: BaseException, reason: str) -> ToolFailure:
     """Return the failure to raise for `error`.
 
-    It is RETRYABLE if the error may be transient (429, 5xx, a lost connection, a time-out), with the delay that the
-    provider asked for; DIAGNOSTIC if the request can be corrected; else FATAL with `reason`, because the provider
-    denies access or is misconfigured.
+    If the error may be transient (429, 5xx, a lost connection, a time-out), the failure is RETRYABLE, with the delay
+    that the provider requested. If the request can be corrected, it is DIAGNOSTIC. Otherwise the provider denies access
+    or is misconfigured, and the failure is FATAL. In the last two cases it has the given `reason`.
     """
     chain = _chain(error)
     status = next((code for each in chain if (code := status_of(each)) is not None), None)

@@ -7,11 +7,11 @@ from engine.contract.canonical import digest
 from engine.contract.failure import REFUSED, FailureClass
 from engine.contract.spec import ToolSpec
 
-MOST = 3  # refusals of one call, after which the run ends
+MOST = 3  # the run ends after this many refusals of one call
 
 
 class RefusedCalls:
-    """The refused calls of one run, by tool and arguments.
+    """Counts the refused calls of one run, by tool and arguments.
 
     RETRYABLE refusals and calls that the loop skipped do not count. A successful call that may have changed something
     resets all counts.
@@ -21,7 +21,7 @@ class RefusedCalls:
         self._times: Counter[str] = Counter()
 
     def note(self, finished: CallFinished, spec: ToolSpec | None) -> bool:
-        """Count a call, and return whether it is the third refusal of the same call."""
+        """Count the call if it was refused, and return whether this is the third refusal of the same call."""
         result = finished.result
         if result.success:
             if spec is not None and not spec.annotations.read_only and spec.name != "replan":

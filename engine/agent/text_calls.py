@@ -48,7 +48,10 @@ def as_text(messages: Sequence[ModelMessage], tools: Sequence[ToolDefinition]) -
 
 
 def with_calls(response: ModelResponse) -> ModelResponse:
-    """Return the response with the calls in its text. An unreadable call is kept, so that it gets a result."""
+    """Return the response with the calls in its text as structured calls.
+
+    An unreadable call is kept, so that it gets a result.
+    """
     parts: list[ModelResponsePart] = []
     for part in response.parts:
         if not isinstance(part, TextPart):
@@ -73,10 +76,10 @@ def _part(call: TextCall) -> ToolCallPart:
 
 
 def _request(message: ModelRequest) -> ModelRequest:
-    return replace(message, parts=list(_said(message.parts)))
+    return replace(message, parts=list(_results_as_text(message.parts)))
 
 
-def _said(parts: Iterable[ModelRequestPart]) -> Iterable[ModelRequestPart]:
+def _results_as_text(parts: Iterable[ModelRequestPart]) -> Iterable[ModelRequestPart]:
     for part in parts:
         if isinstance(part, ToolReturnPart):
             yield UserPromptPart(f"<tool_result name={json.dumps(part.tool_name)}>\n{part.content}\n</tool_result>")

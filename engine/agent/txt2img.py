@@ -1,6 +1,6 @@
-"""`Txt2ImgImages`: a local Stable Diffusion server with the `txt2img` protocol, as an `ImageClient`.
+"""`Txt2ImgImages`: an `ImageClient` for local Stable Diffusion servers with the `txt2img` protocol.
 
-Source: https://github.com/AUTOMATIC1111/stable-diffusion-webui/wiki/API. Forge, SD.Next and others implement it, too.
+Source: https://github.com/AUTOMATIC1111/stable-diffusion-webui/wiki/API. Forge, SD.Next and others implement it.
 """
 
 import base64
@@ -10,7 +10,8 @@ from typing import Any
 from engine.agent.images import could_not_draw, png_of
 from engine.contract.failure import FailureClass, ToolFailure
 
-# What SDXL was trained on: Podell et al., "SDXL", 2023, appendix I. Others come out cropped or doubled.
+# The sizes that SDXL was trained on: Podell et al., "SDXL", 2023, appendix I. At other
+# sizes, images are cropped or repeat their subject.
 SDXL_SIZES = (
     "1024x1024",
     "1152x896",
@@ -22,7 +23,7 @@ SDXL_SIZES = (
     "1536x640",
     "640x1536",
 )
-MOST_BYTES = 64 << 20  # of an answer: one picture in base64, and what it was made with
+MOST_BYTES = 64 << 20  # limit for a response: one image in base64, and the parameters that it was generated with
 
 
 class Txt2ImgImages:
@@ -37,13 +38,13 @@ class Txt2ImgImages:
         sizes: tuple[str, ...] = (),
         timeout_s: float = 120.0,
     ) -> None:
-        """Describe the server.
+        """Create the client. It connects only when it generates an image.
 
         Args:
             base_url: The URL of the server.
-            model: A checkpoint of the server. "": the one that is loaded.
-            api_key: ``user:password`` for basic authentication, else a bearer token.
-            sizes: The accepted sizes. (): those of SDXL.
+            model: A checkpoint of the server; "" for the one that is loaded.
+            api_key: Either ``user:password`` for basic authentication, or a bearer token.
+            sizes: The accepted sizes; () for those of SDXL.
             timeout_s: Time limit of one request, in seconds.
         """
         self._url = f"{base_url.rstrip('/')}/sdapi/v1/txt2img"
@@ -109,4 +110,4 @@ def _first_image(body: bytes) -> str | None:
         first = images[0]
     except (ValueError, KeyError, IndexError, TypeError, RecursionError):
         return None
-    return first.rpartition(",")[2] if isinstance(first, str) else None  # some send it as a data URL
+    return first.rpartition(",")[2] if isinstance(first, str) else None  # some servers send a data URL

@@ -16,9 +16,9 @@ class ModelVision:
         """Answer `prompt` about the images, given as (bytes, media type).
 
         Raises:
-            ToolFailure: The model failed, or gave no answer.
+            ToolFailure: The model failed, or returned no answer.
         """
-        # A second of imports, and a client whose certificates are read from disk: not in the event loop.
+        # This imports for a second and reads certificates from disk, so it must not run in the event loop.
         asking = await asyncio.to_thread(importlib.import_module, "engine.agent.image_question")
         answer: str = await asking.ask(self._endpoint, prompt, images)
         return answer

@@ -28,10 +28,11 @@ from engine.dispatch.parts import Parts
 from engine.dispatch.pipeline import Pipeline
 from engine.policy.access import Access
 from engine.policy.allow_lists import AllowLists
-from engine.policy.annotation_log import AnnotationLog
 from engine.policy.approval import ApprovalGuard
+from engine.policy.forms import PersonForms
 from engine.policy.gate import Gate
 from engine.policy.rate_limits import RateLimits
+from engine.policy.risk import AnnotationLog
 from engine.recovery.breaker import Breakers
 from engine.recovery.budget import RetryBudget
 from engine.recovery.fallback import FallbackChains, shipped_chains
@@ -42,9 +43,9 @@ from engine.registry.registries import Registries
 from engine.registry.registry import Registry
 from engine.registry.updates import RegistryUpdates
 from engine.remote.modules import Modules
-from engine.stores.call_log import CallLog
+from engine.stores.call_journal import CallJournal
+from engine.stores.call_views import AuditView
 from engine.stores.event_log import EventLog
-from engine.stores.failure_log import FailureLog
 from engine.stores.key_ledger import KeyLedger
 from engine.stores.workspace import FolderWorkspace
 from engine.turn.assembly import Assembly
@@ -54,9 +55,9 @@ from sandbox.contract import Sandbox, SandboxError
 
 T = TypeVar("T")
 
-SANDBOX = "sandbox"  # requirements that tools may name in `requires`
+SANDBOX = "sandbox"  # this and the next: requirements that tools may name in `requires`
 IMAGE_CLIENT = "image_client"
-VISION = "vision"  # a feature
+VISION = "vision"  # a feature of a turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,7 @@ class Components:
     agents: FileAgents
     trail: AuditTrail
     pipeline: Pipeline
-    failures: FailureLog
-    calls: CallLog
+    journal: CallJournal
     events: EventLog
     chains: FallbackChains
     modules: Modules
@@ -119,7 +119,7 @@ async def compose(
         sources: Tool sources in addition to those of the packs.
         sandbox: Replaces the configured sandbox. The caller closes it.
         packs: Whether installed packs are opened.
-        people: The gate and the approver that decide before a call runs.
+        people: The gate and the approver that decide before a call runs, and who fills in forms.
 
     Raises:
         ConfigError: A component cannot be opened as configured.
@@ -130,8 +130,7 @@ async def compose(
     search = SearchParts(home.vectors, records)
     stack.callback(search.close)
     kept = settings.retention
-    failures = await asyncio.to_thread(FailureLog, records)
-    calls = await asyncio.to_thread(lambda: CallLog(records, kept=kept.calls))
+    journal = await asyncio.to_thread(lambda: CallJournal(records, kept=kept.calls))
     events = await asyncio.to_thread(
         lambda: EventLog(lasting, clock, kept=kept.events, subscriber_days=kept.subscriber_days)
     )
@@ -162,35 +161,41 @@ async def compose(
     await watch.begin()
     requirements = requirements_met(sandbox=watch.usable, images=bool(images))
     assembly = Assembly(
-        requirements, disabled=lambda: registry.disabled, look_again=later_requirements(watch, bool(images))
+        requirements,
+        disabled=lambda: registries.tools.disabled,
+        look_again=None if watch.final else later_requirements(watch, bool(images)),
     )
     discovery = Discovery(lambda: registry.sources, assembly, search.embedder)
     people, policy = people or People(), settings.policy
     approval = ApprovalGuard(people.approver, policy.approval, expires_s=policy.approval_expires_s)
-    provides: dict[type, Any] = {**opened.provides, Discovery: discovery, ApprovalGuard: approval}
+    provides: dict[type, Any] = {
+        **opened.provides,
+        Discovery: discovery,
+        ApprovalGuard: approval,
+        PersonForms: PersonForms(people.filler),
+    }
     binder = ContextBinder(box, workspace, clock, vision, images, provides, opened.ports)
     budget = RetryBudget()
     limits = await asyncio.to_thread(RateLimits, records, clock)
-    trail = AuditTrail(calls, events)
+    trail = AuditTrail(journal, events)
     stack.push_async_callback(trail.aclose)
-    agents = FileAgents(registries.agents, clock)
+    agents = FileAgents(registries.agents)
     guards: list[Guard] = [Repeats(clock), Breakers(clock), limits, budget, trail]
-    guards += asked_before(settings, people, approval)
+    guards += asking_guards(settings, people, approval)
     parts = Parts(
         registry,
         binder,
         clock,
         chains=chains,
-        failures=failures,
         offered=LookUp(assembly, lambda: registry.sources),
         access_guards=(agents, AnnotationLog(), registries.tools, Access()),
         guards=guards,
         keyed=KeyedCalls(await asyncio.to_thread(KeyLedger, records, databases.lock, clock)),
-        observers=(trail.observe,),
+        recorder=trail,
         retrier=Retrier(budget=budget),
     )
     pipeline = Pipeline(parts)
-    provides |= {InnerCalls: InnerCalls(registry.find, pipeline), CallLog: calls}
+    provides |= {InnerCalls: InnerCalls(registry.find, pipeline), AuditView: journal.audit}
     stack.push_async_callback(pipeline.aclose)
     return Components(
         services=services,
@@ -199,8 +204,7 @@ async def compose(
         agents=agents,
         trail=trail,
         pipeline=pipeline,
-        failures=failures,
-        calls=calls,
+        journal=journal,
         events=events,
         chains=chains,
         modules=modules,
@@ -212,12 +216,12 @@ async def compose(
 
 
 def requirements_met(*, sandbox: bool, images: bool) -> frozenset[str]:
-    """Return the available requirements that tools may name in `requires`."""
+    """Return the requirements that are available, by the names that tools use in `requires`."""
     return frozenset(name for name, there in {SANDBOX: sandbox, IMAGE_CLIENT: images}.items() if there)
 
 
 def later_requirements(watch: SandboxWatch, images: bool) -> Callable[[], Awaitable[frozenset[str]] | None]:
-    """Return a function that checks the requirements before each list. It returns None if they cannot have changed."""
+    """Return a function that checks the requirements again for a new list, or returns None if no check is due."""
 
     async def after(looking: Awaitable[bool]) -> frozenset[str]:
         return requirements_met(sandbox=await looking, images=images)
@@ -229,8 +233,8 @@ def later_requirements(watch: SandboxWatch, images: bool) -> Callable[[], Awaita
     return look_again
 
 
-def asked_before(settings: Settings, people: People, approval: ApprovalGuard) -> list[Guard]:
-    """Return the guards that ask somebody. Approval comes last, so that nothing happens between consent and run."""
+def asking_guards(settings: Settings, people: People, approval: ApprovalGuard) -> list[Guard]:
+    """Return the guards that consult the gate and the approver. Approval is last: the call runs right after it."""
     asking: list[Guard] = []
     if people.gate is not None:
         asking.append(Gate(people.gate, on_gate_failure=settings.policy.on_gate_failure))

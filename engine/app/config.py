@@ -2,7 +2,8 @@
 
 An environment variable names a field by its path: `KNACKBOX_MODEL_BASE_URL` is `base_url` of `[model]`. Items of a list
 are separated by commas (`KNACKBOX_EGRESS_ALLOW=a.example:443,b.example:443`); an empty variable is an empty list. An
-unknown field or an invalid value raises a `ConfigError` whose single line names the place, the field and the remedy.
+unknown field or an invalid value raises a `ConfigError`. Its one-line message contains the place, the field and a
+remedy.
 """
 
 import difflib
@@ -20,9 +21,8 @@ from engine.app.settings import Settings
 from engine.contract.failure import ConfigError
 
 SECRET = re.compile(r"api_key|tokens|redis_url|\.env|\.headers")  # fields whose values are never printed
-FREE_TABLES = frozenset(
-    {"packs", "mcp_servers", "image_gen_clients"}
-)  # of tables by name: no variable can name what is in them
+# Tables of tables. No environment variable can name a field in them.
+FREE_TABLES = frozenset({"packs", "mcp_servers", "image_gen_clients"})
 
 
 def load_settings(home: Home, environ: Mapping[str, str], overrides: Mapping[str, Any] | None = None) -> Settings:
@@ -54,7 +54,7 @@ def load_settings(home: Home, environ: Mapping[str, str], overrides: Mapping[str
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Parse a TOML file. A missing file gives an empty dict.
+    """Parse a TOML file. Return an empty dict if the file does not exist.
 
     Raises:
         ConfigError: The file cannot be read, or is not valid TOML.
@@ -64,13 +64,13 @@ def read_toml(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}. Correct the line, or move the file away.") from error
+        raise ConfigError(f"{path}: not valid TOML: {error}. Fix the file, or move it out of the way.") from error
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror or error}). Check its permissions.") from error
 
 
 def flatten(table: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield the leaves of nested tables as (path, value). A table below `packs` stays whole, as the pack defines it."""
+    """Yield the leaves of nested tables as (path, value). A table inside `[packs.NAME]` is yielded as one value."""
     for key, value in table.items():
         path = (*prefix, key)
         if isinstance(value, Mapping) and (len(path) == 1 or path[0] == "packs") and len(path) <= 2:  # noqa: PLR2004 -- packs.<name>
@@ -83,20 +83,20 @@ def from_environment(environ: Mapping[str, str]) -> Iterator[tuple[tuple[str, ..
     """Yield the `KNACKBOX_*` variables as (path, value).
 
     Raises:
-        ConfigError: A variable names no setting.
+        ConfigError: A variable does not name a setting.
     """
     known = {PREFIX + "_".join(path).upper(): path for path in field_paths()}
     for variable, value in environ.items():
         if not variable.startswith(PREFIX) or variable == HOME_VARIABLE:
             continue
         if variable not in known:
-            raise ConfigError(f"environment: {variable} names no setting. {nearest(variable, known)}")
+            raise ConfigError(f"environment: {variable} is not a setting. {nearest(variable, known)}")
         path = known[variable]
         yield path, [part for part in value.split(",") if part.strip()] if is_list(path) else value
 
 
 def is_list(path: tuple[str, ...]) -> bool:
-    """Return whether the field takes a list."""
+    """Return whether the value of the field is a list."""
     section: type[BaseModel] = Settings
     for name in path[:-1]:
         inner = section.model_fields[name].annotation
@@ -129,7 +129,7 @@ def explain(error: ValidationError, origin: Mapping[tuple[str, ...], str], defau
     """Describe the first error in one line: its place, the field, the given value and what is expected."""
     first = error.errors(include_url=False)[0]
     path = tuple(str(part) for part in first["loc"])
-    # The origin of a missing field is a path above it; that of a list item, a path below it.
+    # The recorded path may be above the path of the error (for a list item) or below it (for a whole table).
     places = [place for known, place in origin.items() if known[: len(path)] == path[: len(known)]]
     place = places[0] if places else default
     field = ".".join(path)

@@ -1,11 +1,11 @@
-"""Opens a conversation with the configured chat model over an open engine. Importing this module takes seconds."""
+"""Opens a conversation in which the configured chat model uses an open engine. Importing this module takes seconds."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from engine.agent import instructions
 from engine.agent.budget import Budget
-from engine.agent.events import OnEvent, nobody_watches
+from engine.agent.events import OnEvent, ignore_event
 from engine.agent.loop import Conversation
 from engine.agent.model import ModelClient
 from engine.app.engine import Engine
@@ -19,7 +19,7 @@ async def open_conversation(
     *,
     turn: Turn | None = None,
     agent: str | None = None,
-    on_event: OnEvent = nobody_watches,
+    on_event: OnEvent = ignore_event,
     stream: bool = True,
 ) -> AsyncIterator[Conversation]:
     """Open a conversation with the configured model.
@@ -27,7 +27,8 @@ async def open_conversation(
     Args:
         engine: Lists and runs the tools.
         turn: The user, agent and features of every turn.
-        agent: The id of a registered agent. It bounds every turn, and its default prompt is added to the instructions.
+        agent: The id of a registered agent. Its limits apply to every turn, and its default prompt is added to the
+            instructions.
         on_event: Receives the events of each run.
         stream: Whether text is sent to `on_event` as it arrives.
 

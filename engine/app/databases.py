@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -11,7 +11,8 @@ from engine.app.home import Home
 from engine.app.settings import BackupSettings
 from engine.contract.context import Clock
 from engine.contract.failure import ConfigError
-from engine.stores.backups import Backups, BackupStopped
+from engine.stores import journal_upgrade
+from engine.stores.backups import Backup, Backups, BackupStopped
 from engine.stores.engine_lock import EngineLock
 from engine.stores.locks import StoreBusy
 from engine.stores.records import Records
@@ -19,14 +20,14 @@ from engine.stores.sqlite_file import Contents
 
 RECORDS = Contents(
     held="the log of calls and failures, the statistics of skills, rate limits, idempotency keys, notes and tokens",
-    kept="skills (their folders are the truth), events, registered tools, settings and the workspace",
+    kept="skills (they are stored in their folders), events, registered tools, settings and the workspace",
 )
 EVENTS = Contents(
     held="undelivered events, dead letters, and the position of each subscriber",
     kept="skills, the records, registered tools, settings and the workspace",
 )
-_CHECK_S = 3600.0  # interval of the checks whether a backup is due
-_GRACE_S = 5.0  # longest time that closing waits for a backup
+_CHECK_S = 3600.0  # interval between checks whether a backup is due
+_GRACE_S = 5.0  # the longest time that closing waits for a running backup
 
 log = logging.getLogger(__name__)
 
@@ -37,8 +38,8 @@ class Databases:
 
     Attributes:
         lock: Tells other processes that this engine is running.
-        records: Rows whose latest commits may be lost in a power failure.
-        lasting: Rows whose commits all survive a power failure, such as the event log.
+        records: The database in which the latest commits may be lost in a power failure.
+        lasting: The database in which every commit survives a power failure. It holds the event log.
     """
 
     lock: EngineLock
@@ -52,15 +53,17 @@ async def open_databases(home: Home, settings: BackupSettings, clock: Clock, sta
     Raises:
         ConfigError: A database is missing, damaged or unusable.
     """
-    lock = await asyncio.to_thread(
-        EngineLock, home.engines
-    )  # first, so that no other process restores a backup meanwhile
+    # This is first, so that no other process can restore a backup while the databases are being opened.
+    lock = await asyncio.to_thread(EngineLock, home.engines)
     stack.callback(lock.close)
     records = await asyncio.to_thread(Records.open, home.records_url, contents=RECORDS)
     stack.callback(records.close)
     lasting = await asyncio.to_thread(Records.open, home.events_url, power_cuts=True, contents=EVENTS)
     stack.callback(lasting.close)
-    await stack.enter_async_context(taking_backups(backups_of(home, settings, clock)))
+    backups = backups_of(home, settings, clock)
+    if await asyncio.to_thread(journal_upgrade.due, records):
+        await _take(backups.take_before_upgrade)
+    await stack.enter_async_context(taking_backups(backups))
     return Databases(lock, records, lasting)
 
 
@@ -84,12 +87,17 @@ async def taking_backups(backups: Backups) -> AsyncIterator[None]:
         await task
 
 
+async def _take(take: Callable[[], Backup | None]) -> None:
+    try:
+        await asyncio.to_thread(take)
+    except (ConfigError, StoreBusy, OSError) as error:
+        log.warning("No backup was taken: %s", error)
+
+
 async def _take_when_due(backups: Backups, closing: asyncio.Event) -> None:
     while not closing.is_set():
         try:
-            await asyncio.to_thread(backups.take_if_due)
-        except (ConfigError, StoreBusy, OSError) as error:
-            log.warning("No backup was taken: %s", error)
+            await _take(backups.take_if_due)
         except BackupStopped:
             return
         try:

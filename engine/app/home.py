@@ -9,7 +9,7 @@ import platformdirs
 from engine.contract.failure import ConfigError
 
 HOME_VARIABLE = "KNACKBOX_HOME"
-PREFIX = "KNACKBOX_"  # of environment variables with settings
+PREFIX = "KNACKBOX_"  # prefix of the environment variables that hold settings
 PRIVATE = 0o700
 
 
@@ -68,6 +68,11 @@ class Home:
         return self.root / "skill_index.db"
 
     @property
+    def sentence_vectors(self) -> Path:
+        """Vectors of the optional sentence encoder. They are computed again if the file is missing."""
+        return self.root / "sentence_vectors.db"
+
+    @property
     def skills(self) -> Path:
         return self.root / "acquired_skills"
 
@@ -98,12 +103,12 @@ class Home:
 
     @property
     def registries(self) -> Path:
-        """Registered tools, prompts and agents, their snapshots, and the key that signs these."""
+        """Registered tools, prompts and agents, their snapshots, and the key that signs the snapshots."""
         return self.root / "registries"
 
     @property
     def fallback_chains(self) -> Path:
-        """Fallback chains of the user. Without this file, the built-in chains are used."""
+        """The operator's fallback chains. Without this file, the built-in chains are used."""
         return self.root / "fallback_chains.yaml"
 
     @property

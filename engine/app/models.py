@@ -31,7 +31,7 @@ def vision_of(settings: Settings) -> ModelVision | None:
 
 
 def images_of(settings: Settings) -> dict[str, ImageClient]:
-    """Return the image clients by name, with that of `[image]` first.
+    """Return the image clients by name, with the client of `[image]` first.
 
     Raises:
         ConfigError: The provider of a client is not supported.

@@ -13,7 +13,7 @@ from engine.contract.spec import PermissionLevel
 
 
 def _table(given: Any) -> Any:
-    """Parse `name=value,name=value` from an environment variable. Other values are left to pydantic."""
+    """Parse `name=value,name=value` from an environment variable. Return any other value unchanged."""
     if not isinstance(given, str):
         return given
     pairs = [part.partition("=") for part in given.split(",") if part.strip()]
@@ -32,8 +32,8 @@ def _http_url(url: str) -> str:
         raise ValueError(f"{url!r} is not an http or https URL")
     if "@" in urlsplit(url).netloc:  # every request is logged with its URL
         raise ValueError(
-            "a user or password in a URL would be logged; take it out, and give a token in module_tokens "
-            "(an MCP server takes headers)"
+            "a user or password in a URL would be logged; remove it, and set a token in module_tokens instead "
+            "(for an MCP server, set headers)"
         )
     return url
 
@@ -48,7 +48,7 @@ class ModuleSettings(Section):
     Attributes:
         module_services: The URL of each module, by name.
         module_tokens: Bearer tokens of the modules that require one.
-        slow_modules: Modules and MCP servers that get `tool_execution_timeout` instead of `module_timeout`.
+        slow_modules: Modules and MCP servers to which `tool_execution_timeout` applies instead of `module_timeout`.
         trusted_modules: Modules whose annotations (read-only, idempotent, not destructive) are trusted.
         module_timeout: Time limit of a call, in seconds.
         tool_execution_timeout: Time limit of a call to a slow module, in seconds.
@@ -71,17 +71,17 @@ class ModuleSettings(Section):
     def _tokens_have_modules(self) -> Self:
         for name in self.module_tokens:
             if name not in self.module_services:
-                raise ValueError(f"module_tokens names {name}, and module_services does not")
+                raise ValueError(f"module_tokens names {name}, which module_services does not contain")
         for name in self.trusted_modules:
             if name not in self.module_services:
-                raise ValueError(f"trusted_modules names {name}, and module_services does not")
+                raise ValueError(f"trusted_modules names {name}, which module_services does not contain")
         return self
 
 
 class McpServerSettings(Section):
     """An MCP server whose tools are offered as `name.tool` (MOD-6): a command or a streamable HTTP URL.
 
-    The command runs outside the sandbox, with `env` and the few variables that every program needs.
+    The command runs outside the sandbox, with the variables in `env` and the few that every program needs.
 
     Attributes:
         trusted: Whether its annotations (read-only, idempotent, not destructive) are trusted.
@@ -100,5 +100,5 @@ class McpServerSettings(Section):
     @model_validator(mode="after")
     def _one_place(self) -> Self:
         if bool(self.command) == (self.url is not None):
-            raise ValueError("an MCP server takes either a command or a url")
+            raise ValueError("an MCP server needs either a command or a url, and not both")
         return self

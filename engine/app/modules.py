@@ -1,4 +1,4 @@
-"""Makes one tool source of the configured modules, without contacting or starting any of them."""
+"""Combines the configured modules into one tool source, without contacting or starting any of them."""
 
 import ssl
 from collections.abc import Mapping
@@ -11,8 +11,6 @@ from engine.app.services import Services
 from engine.app.settings import Settings
 from engine.contract.context import Clock
 from engine.contract.failure import ConfigError
-from engine.contract.turn import Turn
-from engine.policy.access import user_rank
 from engine.registry.updates import TOOLS_GENERATION, RegistryUpdates
 from engine.remote.cache import FileCache, ManifestCache
 from engine.remote.module import RemoteModule
@@ -95,13 +93,6 @@ def cache_of(services: Services) -> ManifestCache:
 def publish_changes(updates: RegistryUpdates, module: str, tools: Mapping[str, str]) -> None:
     """Publish how the tools of a module have changed since the last publication."""
     updates.reconcile(f"module:{module}", "tools", tools)
-
-
-def modules_of_guest(turn: Turn, settings: ModuleSettings) -> frozenset[str] | None:
-    """Return the modules of a turn. A guest without a persona gets the configured ones (MOD-4)."""
-    if turn.modules is None and user_rank(turn.permission) == 0:
-        return frozenset(settings.default_guest_modules)
-    return turn.modules
 
 
 def revealed(secrets: Mapping[str, SecretStr]) -> dict[str, str]:

@@ -22,7 +22,7 @@ OpenPack = Callable[[Services], Awaitable[Pack]]
 
 @dataclass(slots=True)
 class OpenedPacks:
-    """The registry, services and ports of the packs that are open so far."""
+    """The registry, services and ports of the packs that have been opened."""
 
     registry: Registry = field(default_factory=lambda: Registry(()))
     provides: dict[type, Any] = field(default_factory=dict)
@@ -74,7 +74,7 @@ async def open_packs(opened: OpenedPacks, services: Services, stack: AsyncExitSt
             await opened.add(await open_foreign(point, services), stack)
         except Exception as error:  # noqa: BLE001 -- third-party code may raise anything
             log.warning(
-                "The pack %s (%s) is left out: %s: %s. Repair or uninstall it.",
+                "The pack %s (%s) is skipped: %s: %s. Repair or uninstall it.",
                 point.name,
                 point.value,
                 type(error).__name__,

@@ -1,4 +1,4 @@
-"""Finds packs, commands and sandboxes by entry points, those of Knackbox as well as third-party ones."""
+"""Finds packs, commands and sandboxes through entry points, both Knackbox's own and third-party ones."""
 
 import tomllib
 from collections.abc import Sequence
@@ -13,9 +13,10 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def find(group: str) -> Sequence[EntryPoint]:
-    """Return the entry points of a group by name, with those of Knackbox first, so that no pack can replace them.
+    """Return the entry points of a group, those of Knackbox first, each part sorted by name.
 
-    In a checkout that is not installed, those of Knackbox are read from its pyproject.toml.
+    A third-party entry point is ignored if Knackbox has one of the same name, so that no pack can replace it. In a
+    checkout that is not installed, Knackbox's entry points are read from its pyproject.toml.
     """
     ours = own(group)
     names = {point.name for point in ours}
@@ -24,7 +25,7 @@ def find(group: str) -> Sequence[EntryPoint]:
 
 
 def named(group: str, name: str) -> EntryPoint | None:
-    """Return the entry point of this name. Those of Knackbox are found without scanning all installed packages."""
+    """Return the entry point with this name, if any. Those of Knackbox are found without scanning every package."""
     ours = {point.name: point for point in own(group)}
     if name in ours:
         return ours[name]

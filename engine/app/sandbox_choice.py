@@ -1,6 +1,6 @@
-"""`chosen_sandbox` reads only the sandbox from the configuration, for commands that need nothing else.
+"""`chosen_sandbox` reads the sandbox and its settings, for commands that need nothing else.
 
-Without a configuration, the settings are not imported: building their models takes a tenth of a second.
+If there is no configuration, `engine.app.settings` is not imported, because that takes a tenth of a second.
 """
 
 import os
@@ -28,6 +28,6 @@ def chosen_sandbox(home: Home, environ: Mapping[str, str]) -> tuple[str, Sandbox
 
 
 def is_configured(home: Home, environ: Mapping[str, str]) -> bool:
-    """Return whether `load_settings` would read anything, valid or not."""
+    """Return whether there is a file or variable for `load_settings` to read, valid or not."""
     variables = (name for name in environ if name.startswith(PREFIX) and name != HOME_VARIABLE)
     return os.path.lexists(home.config) or any(variables)

@@ -33,7 +33,7 @@ _log = logging.getLogger("knackbox.sandbox")
 
 
 def sandbox_settings(home: Home, settings: "Settings") -> SandboxSettings:
-    """Return the settings that a backend gets when it opens."""
+    """Return the settings that a backend receives when it opens."""
     return SandboxSettings(
         cache=home.cache,
         environments_bytes=settings.environments.cap_bytes,
@@ -48,7 +48,7 @@ def sandbox_settings(home: Home, settings: "Settings") -> SandboxSettings:
 async def open_sandbox(name: str, settings: SandboxSettings) -> Sandbox:
     """Open the backend of this name.
 
-    Missing protections are not checked here: the backend refuses to run and names them (BOX-2).
+    Missing protections are not reported here: the backend refuses to run a job and names them (BOX-2).
 
     Raises:
         ConfigError: There is no such backend, or it cannot be loaded.
@@ -84,9 +84,9 @@ def unsafe_sandbox() -> Sandbox:
 class SandboxWatch:
     """Monitors whether the sandbox is usable. If it is not, tools that need it are not listed.
 
-    A backend that depends on a service has a method `ready`, which raises SandboxError while the service is down. It is
-    called when the engine opens, and repeatedly until it succeeds, since the service may start later. Calls of unlisted
-    tools by name still reach the backend, which refuses them.
+    A backend that depends on a service has a method `ready`, which raises SandboxError while the service is down.
+    `ready` is called when the engine opens, and repeatedly until it succeeds, since the service may start later. Calls
+    of unlisted tools by name still reach the backend, which refuses them.
     """
 
     def __init__(self, box: Sandbox, clock: Clock) -> None:
@@ -96,25 +96,30 @@ class SandboxWatch:
         self._asked_s = clock.monotonic()
         self._asking: asyncio.Task[None] | None = None
 
+    @property
+    def final(self) -> bool:
+        """Whether `usable` cannot change any more."""
+        return self.usable or self._ready is None
+
     async def begin(self) -> None:
-        """Check for the first time, and log why the sandbox cannot be used."""
+        """Check for the first time. If the sandbox cannot be used, log why."""
         if error := await self._ask():
             _log.warning(
-                "Tools that need the sandbox are not listed: %s %s Once it can be used they are: it is asked again, at "
-                "most every %g s.",
+                "Tools that need the sandbox are not listed: %s %s They will be listed once it can be used; this is "
+                "checked again at most every %g s.",
                 error.message,
                 error.remedy,
                 LOOK_AGAIN_S,
             )
 
     def look_again(self) -> Awaitable[bool] | None:
-        """Check again if it is due. Called before each list of tools is built.
+        """Start another check if one is due. Called before each list of tools is built.
 
         Returns:
-            None if no check is due; else an awaitable of whether the sandbox is usable. It waits at most `WAIT_S`, so
-            that a slow backend does not delay the list; a later list gets the result.
+            None if no check is due. Otherwise an awaitable that returns whether the sandbox is usable. It waits at most
+            `WAIT_S` seconds for the check, so that a slow backend does not delay the list.
         """
-        if self.usable or self._ready is None or self._clock.monotonic() - self._asked_s < LOOK_AGAIN_S:
+        if self.final or self._clock.monotonic() - self._asked_s < LOOK_AGAIN_S:
             return None
         self._asked_s = self._clock.monotonic()
         if self._asking is None or self._asking.done():

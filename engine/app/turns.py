@@ -1,30 +1,59 @@
-"""`Turns` limits the turns that callers request to what the configuration allows."""
+"""`Turns`: creates every turn of an engine for the request of a caller. Nothing else adds to the rights of a turn."""
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import get_args
 
-from engine.app.modules import modules_of_guest
+from engine.app.module_settings import ModuleSettings
 from engine.app.settings import Settings
+from engine.contract.agent import AgentSpec
 from engine.contract.allowed import Allowed
+from engine.contract.spaces import narrowed
+from engine.contract.spec import PermissionLevel, ToolSpec
 from engine.contract.turn import Turn
+from engine.dispatch.bind import BoundTool
 from engine.policy.access import tighter
 from engine.policy.allow_lists import AllowLists
 from engine.registry.file_agents import FileAgents
-from engine.turn.agent_turn import turn_of
+from engine.turn.active_list import ActiveList
 
 NOTHING = Allowed()  # selects no tool
+_ABOVE_GUEST = frozenset(get_args(PermissionLevel)) - {"guest"}
+
+
+@dataclass(frozen=True, slots=True)
+class TurnTools:
+    """The tools of one turn.
+
+    Unlisted tools, such as deferred ones and those found by discovery, are called in this turn with
+    `Engine.call(name, arguments, turn)`.
+
+    Attributes:
+        listed: The tools, and what was omitted and why.
+        tools: For each tool by name, ``await f(**arguments) -> ToolResult``, bound to the turn.
+    """
+
+    turn: Turn
+    listed: ActiveList
+    tools: Mapping[str, BoundTool]
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The specs for the model, in order."""
+        return tuple(tool.spec for tool in self.listed.tools)
 
 
 class Turns:
-    """Limits requested turns to what the configuration of an engine allows."""
+    """Creates the turns of one engine."""
 
     def __init__(
         self, settings: Settings, features: frozenset[str], allow_lists: AllowLists, agents: FileAgents
     ) -> None:
-        """Make the limits of an engine.
+        """Prepare the parts that all turns have in common.
 
         Args:
             settings: The configuration.
-            features: What the configured model clients support.
+            features: The features that the configured model clients support.
             allow_lists: The allow-lists.
             agents: The registered agents.
         """
@@ -34,48 +63,79 @@ class Turns:
         self._usual = Turn(features=features, band=settings.policy.band)
         self._widest = settings.access.allow_list
 
-    async def bounded(self, turn: Turn | None) -> Turn:
-        """Return the turn with the features of the model clients and the limits of the configuration.
+    async def create(self, requested: Turn | None = None, *, query: str | None = None, user: str = "") -> Turn:
+        """Return the turn for a request, with the features of the model clients and within the limits that apply.
 
-        The turn of a registered agent offers only what the agent may call, and has its caps. That of a disabled agent
-        offers nothing; a guard refuses its calls with the reason.
+        The turn of a registered agent offers only what the agent may call, and has the agent's caps. The turn of a
+        disabled agent offers nothing, and a guard refuses its calls with the reason.
+
+        Args:
+            requested: The turn as requested by the caller. Its own limits still apply.
+            query: The latest message; it replaces the query of the requested turn.
+            user: The user of the turn; it replaces the user of the requested turn.
         """
         if self._agents.due():
             await self._agents.refresh()
-        return self._bounded(turn)
-
-    def _bounded(self, turn: Turn | None) -> Turn:
+        turn = self._usual if requested is None else requested
+        if query is not None or (user and user != turn.user):
+            turn = replace(turn, query=turn.query if query is None else query, user=user or turn.user)
+        agent = self._agents.known.get(turn.agent)
+        if agent is not None:
+            turn = turn_of(agent, turn)
+        elif turn.agent in self._agents.refused:
+            turn = replace(turn, allowed=NOTHING, use_tool_search_flow=False)
+        modules = modules_of(turn, self._settings.modules)
         features, band = self._usual.features, self._usual.band
-        if turn is None:
-            turn = self._usual
-        turn = self._of_agent(turn)
-        modules = modules_of_guest(turn, self._settings.modules)
-        if modules is not turn.modules:
-            turn = replace(turn, modules=modules)
-        if not self._widest and features <= turn.features and (band == "GREEN" or turn is self._usual):
+        if modules is turn.modules and not self._widest and features <= turn.features and band in ("GREEN", turn.band):
             return turn
         ceiling = self.allow_list(self._widest) if self._widest else None
-        allowed = ceiling if turn.allowed is None else turn.allowed.within(ceiling)
-        return replace(turn, features=turn.features | features, band=tighter(band, turn.band), allowed=allowed)
-
-    def _of_agent(self, turn: Turn) -> Turn:
-        agent = self._agents.find(turn.agent)
-        if agent is not None:
-            return turn_of(agent, turn)
-        if self._agents.refused(turn.agent):
-            return replace(turn, allowed=NOTHING, use_tool_search_flow=False)
-        return turn
+        return replace(
+            turn,
+            modules=modules,
+            features=turn.features | features,
+            band=tighter(band, turn.band),
+            allowed=ceiling if turn.allowed is None else turn.allowed.within(ceiling),
+        )
 
     def allow_list(self, name: str, *, local_mode: bool | None = None, embedding_ok: bool = True) -> Allowed:
-        """Return what an allow-list permits now.
+        """Return the tools that an allow-list currently permits.
 
         Args:
             name: The name of the list.
-            local_mode: Whether local mode applies. None: as configured.
-            embedding_ok: Whether to include what the list adds when embeddings may be used.
+            local_mode: Whether local mode applies. None uses the configured value.
+            embedding_ok: Whether to include the tools that the list adds when embeddings may be used.
 
         Raises:
-            ConfigError: There is no list of this name.
+            ConfigError: There is no list with this name.
         """
         local = self._settings.access.local_mode if local_mode is None else local_mode
         return self._allow_lists.resolve_allow_list(name, local_mode=local, embedding_ok=embedding_ok)
+
+
+def modules_of(turn: Turn, settings: ModuleSettings) -> frozenset[str] | None:
+    """Return the modules of a turn; None for all. A guest without a persona may use the configured ones (MOD-4)."""
+    if turn.modules is None and turn.permission not in _ABOVE_GUEST:
+        return frozenset(settings.default_guest_modules)
+    return turn.modules
+
+
+def turn_of(agent: AgentSpec, turn: Turn | None = None) -> Turn:
+    """Return the turn with this agent's id, caps, allowed tools, memory spaces and band.
+
+    Args:
+        agent: The agent.
+        turn: The turn to narrow. Its own lists of tools and spaces still apply, and the stricter band wins.
+    """
+    base = turn or Turn()
+    allowed = base.allowed
+    if agent.allowed_tools is not None:
+        own = Allowed.of(agent.allowed_tools)
+        allowed = own if allowed is None else allowed.within(own)
+    return replace(
+        base,
+        agent=agent.spec_id,
+        caps=frozenset(agent.caps),
+        allowed=allowed,
+        band=tighter(base.band, agent.policy_overrides.band_floor),
+        memory_spaces=narrowed(base.memory_spaces, agent.memory_spaces),
+    )

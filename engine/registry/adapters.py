@@ -2,7 +2,7 @@
 
 An adapter is engine code: it runs in this process, not in a box. Therefore it is imported only from modules that the
 operator configured, never from a folder that agents write to, and only when it is first called. An edited adapter
-replaces the one in use after its new source could be imported in a box.
+replaces the one in use only after its new source has been imported successfully in a box.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from engine.registry.static import RegistryError
 from engine.registry.trial_import import TrialImport
 
 PATIENCE_S = 5.0
-IMPORT_SHARE = 0.9  # of a tool's deadline, so that a caller whose import times out learns that nothing was run
+IMPORT_SHARE = 0.9  # share of a tool's deadline; the rest allows time to report that nothing was run
 
 
 class AdapterError(RegistryError):
@@ -38,7 +38,11 @@ class AdapterError(RegistryError):
 
 @dataclass(frozen=True, slots=True)
 class _LoadedModule:
-    """A loaded module. stamp: of the file it was loaded from. seen: of the file at the last attempt to load it."""
+    """A loaded module.
+
+    stamp: the size and modification time of the module's file when it was loaded.
+    seen: the same at the last attempt to load it.
+    """
 
     module: ModuleType
     file: Path | None
@@ -47,12 +51,15 @@ class _LoadedModule:
 
 
 class Adapters:
-    """The adapters of one engine."""
+    """Imports, caches and reloads the adapters of one engine."""
 
     def __init__(self, prefixes: Iterable[str], forbidden: Iterable[Path], trial: TrialImport) -> None:
-        """Create the adapters.
+        """Import nothing yet.
 
-        prefixes: modules that may contain adapters. forbidden: folders from which nothing is imported.
+        Args:
+            prefixes: Modules that, with their submodules, may contain adapters.
+            forbidden: Folders from which nothing is imported.
+            trial: Imports an edited adapter in a box before it is imported here.
         """
         self._prefixes = tuple(prefixes)
         self._forbidden = tuple(folder.resolve() for folder in forbidden)
@@ -70,7 +77,7 @@ class Adapters:
         """Import the spec's `adapter_path`. Blocks.
 
         Raises:
-            AdapterError: It cannot be imported. The next call tries again.
+            AdapterError: The adapter cannot be imported. The next call of `resolve` tries again.
         """
         with self._alone():
             known = self.known(spec)
@@ -83,12 +90,12 @@ class Adapters:
                 tool = as_tool(spec, getattr(module, attribute))
             except AttributeError:
                 raise AdapterError(f"{name} has no {attribute!r}; correct adapter_path of {spec.id}.") from None
-            # The spec is stored with its tool, so that its id() cannot be reused for another object.
+            # The spec is stored with its tool, so that the spec's id() cannot be reused for another object.
             self._tools[id(spec)] = (spec, tool)
             return tool
 
     def forget(self, specs: Iterable[ToolSpec]) -> None:
-        """Drop the tools of all other specs."""
+        """Drop the tools of all specs except these."""
         kept = {id(spec) for spec in specs}
         for key in [key for key in list(self._tools) if key not in kept]:
             self._tools.pop(key, None)
@@ -97,7 +104,7 @@ class Adapters:
         """Check that the operator allowed the module.
 
         Raises:
-            AdapterError: It is not below an allowed module.
+            AdapterError: The module is not below an allowed one.
         """
         name = path.partition(":")[0]
         if not any(name == prefix or name.startswith(f"{prefix}.") for prefix in self._prefixes):
@@ -120,7 +127,7 @@ class Adapters:
             again: Also retry files that failed and have not changed since.
 
         Returns:
-            By module, why it was not reloaded; "" on success.
+            The reason why each edited module was not reloaded, by module name; "" on success.
         """
         outcome = {}
         for name, loaded in list(self._modules.items()):
@@ -142,7 +149,7 @@ class Adapters:
         return ""
 
     def _swap(self, name: str, loaded: _LoadedModule, source: bytes, stamp: tuple[int, int] | None) -> None:
-        """Replace the module with one made from the new source. Nothing changes if that raises."""
+        """Replace the module with one made from the new source. If the source raises, nothing changes."""
         spec = loaded.module.__spec__
         assert spec is not None  # noqa: S101 -- for the type checker; it has been imported
         with self._alone():
@@ -156,7 +163,7 @@ class Adapters:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Allow one import at a time. Callers give up if another one hangs, so that threads do not pile up."""
+        """Allow one import at a time. Callers give up if another import hangs, so that threads do not pile up."""
         if not self._lock.acquire(timeout=PATIENCE_S):
             raise AdapterError("The import of another adapter has not ended yet. Try again later.")
         try:
@@ -224,7 +231,7 @@ class AdapterTool:
 
 
 def _guarded(name: str, work: Callable[[], Any]) -> Any:
-    """Return the value of `work()`. Any exception of an import becomes an AdapterError of one line."""
+    """Return the value of `work()`, which imports code. Any exception becomes an AdapterError of one line."""
     try:
         return work()
     except (Exception, SystemExit) as error:

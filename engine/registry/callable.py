@@ -29,7 +29,7 @@ class CallableTool:
 
 @dataclass(frozen=True, slots=True)
 class BlockingCallableTool:
-    """A tool that runs a sync function. Dispatch uses its worker threads; `run` on its own uses a daemon thread."""
+    """A tool that runs a sync function. Dispatch uses a worker thread; a direct call of `run` uses a daemon thread."""
 
     spec: ToolSpec
     function: Callable[..., Any]
@@ -67,7 +67,7 @@ def as_tool(spec: ToolSpec, target: Any) -> Tool:
     A function takes the arguments by name, after an optional first parameter called `ctx`.
 
     Raises:
-        RegistryError: It is neither, or does not accept the parameters of the spec.
+        RegistryError: The target is neither a tool nor a function, or it does not accept the parameters of the spec.
     """
     if isinstance(target, Tool):
         _agree(spec, *_asked_by(target.spec.parameters))
@@ -99,7 +99,11 @@ def _asked_by(schema: Mapping[str, Any]) -> tuple[set[str] | None, set[str]]:
 
 
 def _agree(spec: ToolSpec, taken: set[str] | None, required: set[str]) -> None:
-    """Check a signature against the spec. taken: all accepted names, None for any. required: the required ones."""
+    """Check a signature against the spec.
+
+    taken: the accepted names; None if every name is accepted.
+    required: the required names.
+    """
     offered = set(spec.parameters.get("properties", {}))
     unknown = sorted(offered - taken) if taken is not None else []
     if unknown:

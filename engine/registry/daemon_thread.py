@@ -1,7 +1,8 @@
 """`in_daemon_thread`: runs an operator's blocking code in a thread that does not keep the process alive.
 
 Asyncio joins its default pool at exit, so one import or call that hangs would make the process hang, too. Dispatch has
-bounded worker threads; this module serves what happens before: the import of an adapter, and a first call.
+its own bounded worker threads. This module is for blocking code that runs outside them: the import of an adapter, and
+the call that triggers it.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ T = TypeVar("T")
 async def in_daemon_thread(work: Callable[[], T]) -> T:
     """Return the value of `work()`, run with a copy of the current context variables. Its exceptions propagate.
 
-    If the waiter is cancelled, the thread continues and its result is dropped.
+    If the waiting task is cancelled, the thread continues and its result is dropped.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -35,7 +36,7 @@ async def in_daemon_thread(work: Callable[[], T]) -> T:
         error: BaseException | None = None
         try:
             value = inside.run(work)
-        except StopIteration as stop:  # a future cannot hold it
+        except StopIteration as stop:  # a future cannot raise StopIteration
             error = RuntimeError(f"StopIteration: {stop.value}")
         except BaseException as raised:  # noqa: BLE001 -- passed to the waiter, including SystemExit
             error = raised

@@ -12,7 +12,7 @@ from typing import Any, NotRequired, Protocol, cast, get_args, get_origin, get_t
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 from pydantic_core import to_jsonable_python
-from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
+from typing_extensions import TypedDict  # before Python 3.12, pydantic needs this one instead of `typing`'s
 
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import FailureClass, ToolFailure
@@ -30,7 +30,7 @@ Function = Callable[..., Any]
 
 @runtime_checkable
 class BlockingTool(Protocol):
-    """A tool that blocks. Dispatch runs it in its worker threads; `run` on its own uses a daemon thread."""
+    """A tool that blocks. Dispatch runs it in its worker threads; a direct call of `run` uses a daemon thread."""
 
     @property
     def spec(self) -> ToolSpec: ...
@@ -50,7 +50,11 @@ class FunctionTool:
     arguments: TypeAdapter[dict[str, Any]]
 
     def run(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Coroutine[Any, Any, Any]:
-        """Raises ToolFailure (DIAGNOSTIC, not started) when an argument does not fit its annotation."""
+        """Run the function.
+
+        Raises:
+            ToolFailure: An argument does not match its annotation (DIAGNOSTIC, not started).
+        """
         typed = _typed(self.spec.name, self.arguments, arguments)
         return self.function(ctx, **typed) if self.takes_context else self.function(**typed)
 
@@ -68,7 +72,11 @@ class BlockingFunctionTool:
         return await in_daemon_thread(partial(self.run_blocking, ctx, arguments))
 
     def run_blocking(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
-        """Raises ToolFailure (DIAGNOSTIC, not started) when an argument does not fit its annotation."""
+        """Run the function.
+
+        Raises:
+            ToolFailure: An argument does not match its annotation (DIAGNOSTIC, not started).
+        """
         typed = _typed(self.spec.name, self.arguments, arguments)
         return self.function(ctx, **typed) if self.takes_context else self.function(**typed)
 
@@ -117,16 +125,14 @@ def tool(
 ) -> _Decorator:
     """Turn a typed function into a tool.
 
-    The first parameter may be a `CallContext`; all others are arguments of the tool. The name is the function's, the
-    description its docstring, and the JSON Schema is derived from annotations and defaults. The output schema is
-    derived
-    from the return annotation; `Produced[T]` is a `Produced` with a value of type T. A sync function always runs in a
-    worker thread, so it may block.
+    The first parameter may be a `CallContext`; all others are arguments of the tool. By default the tool has the name
+    of the function, and its description is the docstring. The JSON Schema is derived from annotations and defaults, the
+    output schema from the return annotation; `Produced[T]` stands for a `Produced` with a value of type T. A sync
+    function always runs in a worker thread, so it may block.
 
     Raises:
-        TypeError: The function cannot be a tool: a parameter without a type, ``*args`` or ``**kwargs``, or no
-            description.
-            Raised when the module is imported.
+        TypeError: The function cannot be a tool, because it has ``*args``, ``**kwargs`` or a parameter without a type,
+            or has no description. Raised when the module is imported.
     """
 
     def build(function: Function) -> FunctionTool | BlockingFunctionTool:
@@ -173,7 +179,7 @@ def _refuse_unusable(spec: ToolSpec) -> None:
         if not _NAME.match(each):
             raise TypeError(f"{each!r} is not a valid tool name: use a letter, then up to 63 letters, digits, _ or -.")
     if not spec.description:
-        raise TypeError(f"Tool {spec.name!r} has no description: give the function a docstring.")
+        raise TypeError(f"Tool {spec.name!r} has no description: add a docstring to the function.")
     if spec.timeout_s <= 0:
         raise TypeError(f"Tool {spec.name!r}: timeout_s must be more than 0 seconds.")
     try:
@@ -210,8 +216,8 @@ def _returns(function: Function) -> dict[str, Any] | None:
 def _adapter(parameters: Mapping[str, inspect.Parameter]) -> TypeAdapter[dict[str, Any]]:
     """Create a validator of the arguments object.
 
-    It is a TypedDict, because that allows every name and yields a plain dict. Absent arguments stay absent, so that the
-    function's defaults are used.
+    It validates a TypedDict, which allows any argument name and yields a plain dict. Absent arguments stay absent, so
+    that the function's defaults are used.
     """
     fields = {
         name: each.annotation if each.default is each.empty else NotRequired[each.annotation]
@@ -235,7 +241,7 @@ def _schema(parameters: Mapping[str, inspect.Parameter], described: Mapping[str,
 
 
 def _without_titles(node: Any, *, names: bool = False) -> Any:
-    """Remove the titles that pydantic adds to every field, which cost tokens. `names`: keys are names; keep all."""
+    """Remove pydantic's titles, which cost tokens. names: the keys of `node` are names, so all of them are kept."""
     if isinstance(node, dict):
         return {
             key: _without_titles(value, names=key in {"properties", "$defs"} and not names)
@@ -256,7 +262,7 @@ def _typed(name: str, adapter: TypeAdapter[dict[str, Any]], arguments: Mapping[s
             for each in error.errors(include_url=False, include_context=False)[:5]
         ]
         raise ToolFailure(
-            f"{name}: the arguments do not fit.\n" + "\n".join(lines),
+            f"{name}: invalid arguments, nothing was run.\n" + "\n".join(lines),
             failure_class=FailureClass.DIAGNOSTIC,
             reason="invalid_arguments",
             may_have_started=False,

@@ -56,7 +56,7 @@ class _Meta(BaseModel):
 
 
 class ToolEnvelope(BaseModel):
-    """A tool as stored on disk. timeout_ms: over all attempts of one call."""
+    """A tool as stored on disk. timeout_ms: the deadline over all attempts of one call, in milliseconds."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -82,7 +82,7 @@ def read_tool(envelope: Mapping[str, Any]) -> ToolSpec:
     """Read the spec from an envelope.
 
     Raises:
-        RegistryError: A field is invalid; names the first one.
+        RegistryError: A field is invalid. The message names the first invalid field.
     """
     meta = envelope.get("meta")
     for part, kind in (("annotations", Annotations), ("tag", Tag)):
@@ -118,7 +118,7 @@ def write_tool(spec: ToolSpec) -> dict[str, Any]:
     """Create the envelope of a spec.
 
     Raises:
-        RegistryError: Its `meta` uses a field's name, or cannot be represented as JSON.
+        RegistryError: The `meta` of the spec has a key that is the name of a field, or cannot be represented as JSON.
     """
     meta: dict[str, Any] = dict(spec.meta)
     clash = sorted(meta.keys() & _Meta.model_fields.keys())
@@ -150,21 +150,29 @@ def write_tool(spec: ToolSpec) -> dict[str, Any]:
 
 
 def read_prompt(envelope: Mapping[str, Any]) -> PromptSpec:
-    """Raises RegistryError."""
+    """Read the prompt of an envelope.
+
+    Raises:
+        RegistryError: A field is invalid.
+    """
     return _read(_PROMPT, _ID_ALONE, PromptSpec, envelope)
 
 
 def read_agent(envelope: Mapping[str, Any]) -> AgentSpec:
-    """Raises RegistryError."""
+    """Read the agent of an envelope.
+
+    Raises:
+        RegistryError: A field is invalid.
+    """
     _refuse_unknown(PolicyOverrides, envelope.get("policy_overrides"), "policy_overrides.")
     return _read(_AGENT, _AGENT_ID_ALONE, AgentSpec, envelope)
 
 
 def plain(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the value as it will be read from the file.
+    """Return the value as it is after it has been written as JSON and read again.
 
     Raises:
-        RegistryError: It has no JSON form.
+        RegistryError: The value has no JSON form.
     """
     try:
         copied: dict[str, Any] = read_json(write_json(value))
@@ -211,10 +219,10 @@ def _check_schema(schema: Mapping[str, Any], place: str = "params_schema", *, of
 
 
 def _explained(error: ValidationError, whole: str = "the entry") -> str:
-    """Describe the first error. whole: the name of the value as a whole. Shows at most one of the given values."""
+    """Describe the first error and quote the value that caused it. whole: the name to use for the entire value."""
     first = error.errors(include_url=False, include_context=False)[0]
     place = ".".join(str(part) for part in first["loc"])[:200] or whole
     given = first["input"]
     shown = f", not {str(given)[:80]!r}" if given is None or isinstance(given, str | int | float) else ""
-    more = f" ({error.error_count() - 1} more wrong)" if error.error_count() > 1 else ""
+    more = f" ({error.error_count() - 1} more errors)" if error.error_count() > 1 else ""
     return f"{place}: {first['msg']}{shown}{more}"

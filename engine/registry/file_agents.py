@@ -1,7 +1,8 @@
-"""`FileAgents`: the registered agents in memory, so that a lookup per call costs little.
+"""`FileAgents`: keeps the registered agents in memory, so that one can be looked up for every call.
 
-A turn names its agent. A registered agent is limited by its entry (`engine.app.turns`). One that is disabled, or whose
-entry cannot be read, may call nothing, because its restrictions are unknown. Unregistered names have no restrictions.
+A turn names its agent. A registered agent is limited by its entry (`engine.app.turns`). An agent that is disabled, or
+whose entry cannot be read, may call nothing, because its restrictions are unknown. Unregistered agents have no
+restrictions.
 """
 
 import asyncio
@@ -9,11 +10,9 @@ import logging
 from collections.abc import Mapping
 
 from engine.contract.agent import AgentSpec
-from engine.contract.context import Clock
 from engine.contract.failure import FailureClass, refusal
 from engine.contract.guard import Guard, GuardRequest
 from engine.registry.file_registry import FileRegistry, View
-from engine.registry.file_tools import LOOK_S
 from engine.registry.static import RegistryError
 from engine.stores.locks import StoreBusy
 
@@ -21,48 +20,34 @@ _log = logging.getLogger("knackbox.registry")
 
 
 class FileAgents(Guard):
-    """A guard that refuses calls of agents that are disabled or unreadable. For one event loop.
+    """A guard that refuses calls of agents that are disabled or unreadable. Use it in one event loop.
 
-    Changes of this process apply at once, those of other processes within `LOOK_S`.
+    Changes made by this process apply at once, those made by other processes within
+    `engine.registry.file_registry.LOOK_S` seconds.
+
+    Attributes:
+        known: The registered agents that may act, by id.
+        refused: The reasons why the other registered agents may not act, by id.
     """
 
-    def __init__(self, registry: FileRegistry[AgentSpec], clock: Clock) -> None:
-        """Create the guard. registry: one that has been read."""
+    def __init__(self, registry: FileRegistry[AgentSpec]) -> None:
+        """Create the guard. registry: the registry of agents, which must already be loaded."""
         self._registry = registry
-        self._clock = clock
-        self._look_at = 0.0
-        self._saves = registry.saves
         self._view: View[AgentSpec] | None = None
-        self._agents: Mapping[str, AgentSpec] = {}
-        self._refused: Mapping[str, str] = {}
+        self.known: Mapping[str, AgentSpec] = {}
+        self.refused: Mapping[str, str] = {}
         self._take_over()
-
-    def find(self, name: str) -> AgentSpec | None:
-        """Return the registered agent of this name; None for unregistered agents and those that may not act."""
-        return self._agents.get(name)
-
-    def refused(self, name: str) -> str:
-        """Return why the agent may not act; "" if it may."""
-        return self._refused.get(name, "")
 
     def due(self) -> bool:
         """Whether the file should be reloaded."""
-        if self._saves != self._registry.saves or self._registry.current is not self._view:
-            return True
-        now = self._clock.monotonic()
-        if now < self._look_at:
-            return False
-        self._look_at = now + LOOK_S
-        return self._registry.stale()
+        return self._registry.due(self._view)
 
     async def refresh(self) -> None:
-        """Reload the file if it changed. If it cannot be read, the known agents stay, and it is tried again later."""
-        saves = self._registry.saves  # before reading, so that concurrent saves are seen next time
+        """Reload the file if it changed. If it cannot be read, keep the known agents and try again later."""
         try:
             await asyncio.to_thread(self._registry.view)
         except (OSError, StoreBusy, RegistryError) as error:
             _log.warning("The registered agents cannot be read; the known ones stay in use. %s", error)
-        self._saves = saves
         self._take_over()
 
     def admit(self, request: GuardRequest) -> None:
@@ -71,12 +56,12 @@ class FileAgents(Guard):
         Raises:
             ToolFailure: The agent may not act (FATAL).
         """
-        why = self._refused.get(request.turn.agent)
+        why = self.refused.get(request.turn.agent)
         if why is not None:
             raise refusal(f"{why} Nothing was run.", "agent_refused", FailureClass.FATAL)
 
     def _take_over(self) -> None:
-        """Apply the newest version that any thread has read, so that a slow reader cannot restore an older one."""
+        """Apply the newest version that any thread has read, so that a slow reader cannot bring back an older one."""
         view = self._view = self._registry.current
         if view is None:
             return
@@ -87,6 +72,6 @@ class FileAgents(Guard):
         }
         for name, since in view.disabled.items():
             remedy = f"`knackbox registry enable {name} --kind agent` enables it."
-            refused[name] = f"The agent {name} is disabled since {since}. {remedy}"
-        self._agents = {name: agent for name, agent in view.items.items() if name not in refused}
-        self._refused = refused
+            refused[name] = f"The agent {name} has been disabled since {since}. {remedy}"
+        self.known = {name: agent for name, agent in view.items.items() if name not in refused}
+        self.refused = refused

@@ -2,11 +2,12 @@
 
 The file is the source of truth: ``{"items": {id: envelope}, "disabled": {id: when}}``. A writer holds a lock between
 processes, replaces the file atomically, and publishes the changes before it releases the lock. Readers need no lock. A
-file that is not JSON of that form is set aside unchanged under a name with the time. An invalid entry is skipped and
-stays in the file; it does not affect others.
+file that is not JSON of that form is renamed, with the time in its new name, and otherwise kept unchanged. An invalid
+entry is skipped and stays in the file; it does not affect others.
 """
 
 import logging
+import math
 import os
 import secrets
 import threading
@@ -26,7 +27,8 @@ from engine.stores.locks import FileLock
 
 T = TypeVar("T")
 
-KEEPER = "files"  # the keeper's name in RegistryUpdates
+KEEPER = "files"  # the name under which these registries publish to RegistryUpdates
+LOOK_S = 0.2  # interval of checks for changes by other processes; a check takes microseconds
 MOST_BYTES = 16 << 20
 _ASIDE = ".corrupt-"
 _OFF = "off:"
@@ -35,7 +37,10 @@ _log = logging.getLogger("knackbox.registry")
 
 @dataclass(frozen=True, slots=True)
 class RegistryDocument:
-    """The content of a registry's file. disabled: id -> since when; also ids of tools that are not in the file."""
+    """The content of a registry's file.
+
+    disabled: the time at which each disabled id was disabled. It may contain ids of tools that are not in the file.
+    """
 
     items: Mapping[str, Any] = field(default_factory=dict)
     disabled: Mapping[str, str] = field(default_factory=dict)
@@ -44,20 +49,20 @@ class RegistryDocument:
         """Return the JSON that `parse` reads.
 
         Raises:
-            JsonError: It has no JSON form.
+            JsonError: The document has no JSON form.
         """
         return write_json({"items": dict(self.items), "disabled": dict(self.disabled)}).encode("utf-8")
 
     @property
     def states(self) -> dict[str, str]:
-        """Return the states that `RegistryUpdates` compares, of every item and every disabled id."""
+        """The state of every item and every disabled id, for comparison by `RegistryUpdates`."""
         states = {name: f"on:{digest(envelope)}" for name, envelope in self.items.items()}
         return states | {name: _OFF + states.get(name, "on:").removeprefix("on:") for name in self.disabled}
 
 
 @dataclass(frozen=True, slots=True)
 class LoadProblem:
-    """An entry that could not be loaded: its id, or "" for the file, and why."""
+    """An entry that could not be loaded, and why. Its id is "" if the problem concerns the whole file."""
 
     file: Path
     item_id: str
@@ -69,7 +74,7 @@ class LoadProblem:
 
 @dataclass(frozen=True, slots=True)
 class View(Generic[T]):
-    """A registry at one moment: the valid items sorted by id, what is disabled, and the problems."""
+    """A registry at one moment: the valid items sorted by id, the disabled ids, and the problems."""
 
     items: Mapping[str, T]
     disabled: Mapping[str, str]
@@ -77,11 +82,15 @@ class View(Generic[T]):
 
 
 class Corrupt(RegistryError):
-    """A registry's file that cannot be parsed."""
+    """The file of a registry cannot be parsed."""
 
 
 class FileRegistry(Generic[T]):
-    """One registry. Methods block, except `stale`. Thread-safe."""
+    """One registry. Methods block, except `due`. Thread-safe.
+
+    Attributes:
+        current: The view that was read last.
+    """
 
     def __init__(
         self,
@@ -94,9 +103,17 @@ class FileRegistry(Generic[T]):
         claims: Callable[[T], Iterable[str]] = lambda item: (),  # noqa: ARG005 -- claims nothing
         lost_are_disabled: bool = False,
     ) -> None:
-        """read: the item in an envelope; raises RegistryError. claims: the names that only one item may have.
+        """Create the registry.
 
-        lost_are_disabled: of a damaged file; for items that restrict somebody, who would be free without them.
+        Args:
+            subject: The kind of the items.
+            folder: The folder with the file.
+            read: Converts an envelope to an item. It raises RegistryError if the envelope is invalid.
+            updates: Publishes the changes.
+            clock: The source of time.
+            claims: Returns the names that an item claims, which no other item may have.
+            lost_are_disabled: Disable the items that are lost when the file is damaged. Meant for items that contain
+                restrictions, because the restrictions are lost with them.
         """
         self.subject: Subject = subject
         self.path = folder / f"{subject}.json"
@@ -107,23 +124,28 @@ class FileRegistry(Generic[T]):
         self._clock = clock
         self._lock = FileLock(folder / f".{subject}.lock")
         self._loading = threading.Lock()
-        self._view: View[T] | None = None
         self._stamp: tuple[int, ...] | None = None
-        self.saves = 0  # writes by this process, which its readers use to notice changes without reading the file
+        self._look_at = -math.inf
+        self.current: View[T] | None = None
 
-    @property
-    def current(self) -> View[T] | None:
-        """Return the view that was read last."""
-        return self._view
+    def due(self, view: View[T] | None, *, at_once: bool = False) -> bool:
+        """Whether `view` is outdated. Takes microseconds.
 
-    def stale(self) -> bool:
-        """Whether the file has changed since it was last read. Takes microseconds."""
-        return self._view is None or self._stamp != _stamp_of(self.path)
+        The file is checked if this process has changed it, or if the last check was at least `LOOK_S` seconds ago.
+        at_once: check it in any case.
+        """
+        if view is not self.current:
+            return True
+        now = self._clock.monotonic()
+        if now < self._look_at and not at_once:
+            return False
+        self._look_at = now + LOOK_S
+        return self._stamp != _stamp_of(self.path)
 
     def view(self) -> View[T]:
         """Return the current content."""
         with self._loading:
-            if self._view is None or self._stamp != _stamp_of(self.path):
+            if self.current is None or self._stamp != _stamp_of(self.path):
                 try:
                     document, self._stamp = _load(self.path)
                 except Corrupt:
@@ -134,13 +156,18 @@ class FileRegistry(Generic[T]):
                     problem = LoadProblem(
                         self.path, "", f"it cannot be read ({error.strerror}). Check its permissions."
                     )
-                    known = self._view or View({}, {}, ())
-                    return replace(known, problems=(problem,))  # above all, disabled items stay disabled
-                self._view = self._understood(document)
-            return self._view
+                    known = self.current or View({}, {}, ())
+                    self.current = replace(known, problems=(problem,))  # disabled items stay disabled
+                    return self.current
+                self.current = self._understood(document)
+            return self.current
 
     def document(self) -> RegistryDocument:
-        """Return the file's content, including invalid entries. StoreBusy and OSError propagate."""
+        """Return the file's content, including invalid entries. StoreBusy and OSError propagate.
+
+        Raises:
+            RegistryError: The file cannot be parsed.
+        """
         with self._lock.shared():
             try:
                 return _load(self.path)[0]
@@ -151,12 +178,12 @@ class FileRegistry(Generic[T]):
         """Register or replace an item.
 
         Raises:
-            RegistryError: It is invalid, or its name is taken.
+            RegistryError: The item is invalid, or its name is taken.
         """
         return self.put_all({item_id: envelope})[item_id]
 
     def put_all(self, envelopes: Mapping[str, Mapping[str, Any]]) -> dict[str, T]:
-        """Register or replace all of these items, by id, or none of them.
+        """Register or replace items, given by id: all of them, or none if an error occurs.
 
         Raises:
             RegistryError: An item is invalid, or its name is taken.
@@ -174,7 +201,7 @@ class FileRegistry(Generic[T]):
         return items
 
     def remove(self, item_id: str) -> bool:
-        """Delete an item and its disabled state. False if there is none."""
+        """Delete an item and its disabled state. Return False if there is no such item."""
         with self._changing() as document:
             if item_id not in document.items:
                 return False
@@ -183,7 +210,7 @@ class FileRegistry(Generic[T]):
             return True
 
     def set_disabled(self, item_id: str, disabled: bool) -> bool:
-        """Disable or enable an id, which need not be in the file. False if nothing changed."""
+        """Disable or enable an id, which need not be in the file. Return False if nothing changed."""
         with self._changing() as document:
             if (item_id in document.disabled) == disabled:
                 return False
@@ -202,7 +229,7 @@ class FileRegistry(Generic[T]):
         """Clean up at start: remove leftovers of killed writers, set a corrupt file aside, publish missed changes."""
         with self._changing() as document:
             remove_leftovers(self.path.parent)
-            self._tell(document, ())
+            self._publish(document, ())
 
     @contextmanager
     def _changing(self) -> Iterator[RegistryDocument]:
@@ -219,34 +246,33 @@ class FileRegistry(Generic[T]):
         if len(data) > MOST_BYTES:
             raise RegistryError(f"{self.path}: it would exceed {MOST_BYTES >> 20} MiB. Delete unused entries.")
         write_atomic(self.path, data)
-        self.saves += 1
-        self._tell(document, frozenset(always))
+        self._look_at = -math.inf
+        self._publish(document, frozenset(always))
 
-    def _tell(self, document: RegistryDocument, always: Iterable[str]) -> None:
+    def _publish(self, document: RegistryDocument, always: Iterable[str]) -> None:
         def gone(state: str) -> Happening:
-            return "upsert" if state == _OFF else "delete"  # a tool of another source was enabled
+            return "upsert" if state == _OFF else "delete"  # not in this file: a tool of another source, now enabled
 
         off = document.disabled.keys()
         chosen = frozenset(always)
         self._updates.reconcile(KEEPER, self.subject, document.states, disabled=off, always=chosen, gone=gone)
 
     def _load_or_set_aside(self) -> RegistryDocument:
-        """Load the file while holding the lock. If it is damaged, disabled items are restored from published states."""
+        """Load the file while holding the lock. If it is damaged, restore the disabled ids from published states."""
         try:
             return _load(self.path)[0]
         except Corrupt as error:
             now = self._clock.now()
-            told = self._updates.told(KEEPER, self.subject)
-            off = [name for name, state in told.items() if self._lost_are_disabled or state.startswith(_OFF)]
+            published = self._updates.published_states(KEEPER, self.subject)
+            off = [name for name, state in published.items() if self._lost_are_disabled or state.startswith(_OFF)]
             document = RegistryDocument({}, dict.fromkeys(off, now.isoformat(timespec="seconds")))
             aside = self.path.with_name(f"{self.path.name}{_ASIDE}{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}")
             try:
                 os.link(self.path, aside)
             except OSError:  # a file system without hard links
                 self.path.rename(aside)
-            write_atomic(
-                self.path, document.as_json()
-            )  # atomic with links, so that readers never see disabled items enabled
+            # If links work, the file never disappears, so readers never see a disabled item as enabled.
+            write_atomic(self.path, document.as_json())
             _log.warning("%s: %s. It was moved to %s; repair or remove that file.", self.path, error, aside.name)
             return document
 
@@ -261,7 +287,7 @@ class FileRegistry(Generic[T]):
             try:
                 item = self._fitting(item_id, envelope)
             except RegistryError as error:
-                problems.append(LoadProblem(self.path, item_id, f"left out: {error}"))
+                problems.append(LoadProblem(self.path, item_id, f"skipped: {error}"))
                 continue
             owner = next((claimed[name] for name in self._claims(item) if name in claimed), None)
             if owner is not None:
@@ -273,7 +299,7 @@ class FileRegistry(Generic[T]):
 
     def _fitting(self, item_id: str, envelope: Any) -> T:
         if not isinstance(envelope, dict):
-            raise RegistryError("it is no JSON object")
+            raise RegistryError("it is not a JSON object")
         if envelope.get("spec_id") != item_id:
             raise RegistryError(f"its spec_id is {str(envelope.get('spec_id'))[:80]!r}")
         return self._read_item(envelope)
@@ -283,7 +309,7 @@ def parse(data: bytes) -> RegistryDocument:
     """Parse a registry's file.
 
     Raises:
-        Corrupt: It is not of the expected form.
+        Corrupt: The data does not have the expected form.
     """
     if len(data) > MOST_BYTES:
         raise Corrupt(f"it is larger than {MOST_BYTES >> 20} MiB")
@@ -295,7 +321,7 @@ def parse(data: bytes) -> RegistryDocument:
     if not isinstance(items, dict) or not isinstance(disabled, dict):
         raise Corrupt('it is not of the form {"items": {…}, "disabled": {…}}')
     if not all(isinstance(when, str) for when in disabled.values()):
-        raise Corrupt("disabled does not say since when")
+        raise Corrupt("a value of `disabled` is not a time")
     return RegistryDocument(items, disabled)
 
 

@@ -1,4 +1,7 @@
-"""`FileTools`: a source of the tools in `registries/tools.json`, which stores the disabled tools of all sources."""
+"""`FileTools`: a source of the tools in `registries/tools.json`.
+
+That file also stores which tools of any source are disabled.
+"""
 
 import asyncio
 import logging
@@ -13,42 +16,41 @@ from engine.contract.turn import Turn
 from engine.registry.adapters import AdapterError, Adapters, AdapterTool
 from engine.registry.file_registry import FileRegistry, View
 
-LOOK_S = 0.2  # interval of checks for changes by other processes; a check takes microseconds
-EDITED_S = 1.0  # the same for edited adapters, which takes a check per file
+EDITED_S = 1.0  # seconds between two checks for edited adapters; each check covers every file
 _log = logging.getLogger("knackbox.registry")
 
 
 class FileTools(Guard):
     """A source of the registered tools, and a guard that refuses disabled tools of any source.
 
-    For one event loop. Changes of this process apply at once.
+    Use it in one event loop. Changes made by this process apply at once.
+
+    Attributes:
+        disabled: The time at which each disabled tool was disabled, by id, as known to this process.
     """
 
     name = "registered tools"
+    undotted = True  # the pattern of their names allows no dots
 
     def __init__(self, registry: FileRegistry[ToolSpec], adapters: Adapters, clock: Clock) -> None:
         self.registry = registry
         self.adapters = adapters
         self._clock = clock
-        self._look_at = 0.0
         self._edited_at = 0.0
         self._edited = False
         self._reloading = False
-        self._view: View[ToolSpec] = View({}, {}, ())
+        self._view: View[ToolSpec] | None = None
+        self.disabled: Mapping[str, str] = {}
         self._tools: tuple[AdapterTool, ...] = ()
         self._named: Mapping[str, AdapterTool] = {}
-
-    @property
-    def disabled(self) -> Mapping[str, str]:
-        """Return since when tools are disabled, by id, as known to this process."""
-        return self._view.disabled
 
     def names(self) -> frozenset[str]:
         """Return the names and aliases that are taken, as known to this process."""
         return frozenset(self._named)
 
     async def tools(self, turn: Turn) -> Sequence[Tool]:  # noqa: ARG002 -- of the protocol; all turns have the same tools
-        await self.refresh()
+        if self._due(at_once=True):
+            await self.refresh()
         return self._tools
 
     async def find(self, name: str) -> Tool | None:
@@ -58,7 +60,7 @@ class FileTools(Guard):
         return found and (self.adapters.known(found.spec) or found)
 
     async def refresh(self) -> None:
-        """Reload what changed, including edited adapters."""
+        """Reload the registered tools if their file changed, and the adapters that were edited."""
         view = await asyncio.to_thread(self.registry.view)
         changed = view is not self._view
         if changed:
@@ -67,7 +69,7 @@ class FileTools(Guard):
             await self._reload(again=changed)
 
     async def _reload(self, *, again: bool) -> None:
-        """Reload what changed. again: also retry adapters that failed. Concurrent calls use what is loaded."""
+        """Reload edited adapters. Calls made in the meantime use the old ones. again: also retry those that failed."""
         self._reloading, self._edited = True, False
         try:
             for why in (await self.adapters.reload_edited(again=again)).values():
@@ -92,6 +94,7 @@ class FileTools(Guard):
         self._named = named
         self._tools = tuple(sorted(usable, key=lambda tool: tool.spec.name))
         self._view = view
+        self.disabled = view.disabled
         self.adapters.forget(view.items.values())
 
     def admit(self, request: GuardRequest) -> Awaitable[None] | None:
@@ -102,7 +105,7 @@ class FileTools(Guard):
         """
         if self._due():
             return self._admit_later(request)
-        if self._view.disabled:
+        if self.disabled:
             self._refuse(request.spec)
         return None
 
@@ -111,20 +114,20 @@ class FileTools(Guard):
         self._refuse(request.spec)
 
     def _refuse(self, spec: ToolSpec) -> None:
-        since = self._view.disabled.get(spec.id)
+        since = self.disabled.get(spec.id)
         if since is not None:
             remedy = f"`knackbox registry enable {spec.id}` enables it."
-            text = f"{spec.name} is disabled since {since}. Nothing was run. {remedy}"
+            text = f"{spec.name} has been disabled since {since}. Nothing was run. {remedy}"
             raise refusal(text, "disabled", FailureClass.FATAL)
 
     async def set_disabled(self, spec_id: str, disabled: bool) -> bool:
-        """Disable or enable a tool of any source, for all processes. False if nothing changed."""
+        """Disable or enable a tool of any source, for all processes. Return False if nothing changed."""
         changed = await asyncio.to_thread(self.registry.set_disabled, spec_id, disabled)
         await self.refresh()
         return changed
 
     async def delete(self, name: str) -> bool:
-        """Delete a registered tool. False if none has this name."""
+        """Delete a registered tool. Return False if none has this name."""
         await self.refresh()
         found = self._named.get(name)
         if found is None:
@@ -133,13 +136,9 @@ class FileTools(Guard):
         await self.refresh()
         return deleted
 
-    def _due(self) -> bool:
-        """Whether a check is due and the file or an adapter has changed."""
-        now = self._clock.monotonic()
-        if now < self._look_at:
-            return False
-        self._look_at = now + LOOK_S
-        return self.registry.stale() or self.registry.current is not self._view or self._adapters_edited()
+    def _due(self, *, at_once: bool = False) -> bool:
+        """Whether the file or an adapter has changed. at_once: as for `FileRegistry.due`."""
+        return self.registry.due(self._view, at_once=at_once) or (bool(self._named) and self._adapters_edited())
 
     def _adapters_edited(self) -> bool:
         now = self._clock.monotonic()

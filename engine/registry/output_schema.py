@@ -1,6 +1,6 @@
 """Derives the JSON Schema of a tool's output from the return annotation of its function.
 
-It also runs in a box, for skills (`acquired_skills.jobs.box_files`), so it imports nothing from this project.
+This module also runs in boxes, for skills (`acquired_skills.jobs.box_files`), so it imports nothing from this project.
 """
 
 import json
@@ -9,11 +9,12 @@ from typing import Any, Never, NoReturn
 from pydantic import PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-MOST_CHARACTERS = 16_384  # of one schema, as JSON; a larger one is of no use to readers
+MOST_CHARACTERS = 16_384  # maximum length of one schema as JSON; models do not benefit from larger ones
 
 _SAYS_NOTHING = (Any, object, None, type(None), Never, NoReturn)
-# Omitted: what repeats names, and what is true of the Python value but not of its JSON. Object keys become strings, a
-# set of 1 and "1" becomes a list with duplicates, and pydantic's patterns use look-around, which is not linear in time.
+# Keywords to omit: some repeat names, others hold for the Python value but not for its JSON. Object keys become
+# strings, a set of 1 and "1" becomes a list with duplicates, and pydantic's patterns use look-around, which is not
+# linear in time.
 _LEFT_OUT = frozenset(
     {"title", "default", "examples", "discriminator", "pattern", "uniqueItems", "propertyNames", "patternProperties"}
 )
@@ -38,10 +39,10 @@ class _OutputSchema(GenerateJsonSchema):
 
 
 def output_schema(annotation: Any) -> dict[str, Any] | None:
-    """Return the JSON Schema of values of this type, once they are serialised.
+    """Return the JSON Schema of this type's values in their serialised form.
 
-    None if the annotation says nothing (`Any`, `object`, `None`), if its schema is too large, and for types that JSON
-    Schema cannot describe. Annotations are not enforced, so values must still be checked.
+    Return None if the annotation does not describe the value (`Any`, `object`, `None`), if the schema would be too
+    large, or if JSON Schema cannot describe the type. Annotations are not enforced, so values must still be checked.
     """
     if any(annotation is each for each in _SAYS_NOTHING):
         return None

@@ -1,9 +1,9 @@
 """`Provenance`: a signed, hash-chained log of who took or restored which snapshot, and when (REG-10).
 
-Each line contains the hash of the previous line, so none can be changed, removed or moved. A signed head contains the
-number of lines, so none can be cut off the end. The head exists before the first line and as soon as the key does, so a
-missing head has been removed. Only the holder of the key could forge another history. Whoever kept an old head and log
-could restore those: keep snapshots elsewhere as well if that matters.
+Each line contains the hash of the previous line, so no line can be changed, removed or moved unnoticed. A signed head
+contains the number of lines, so none can be cut off the end unnoticed. The head is created together with the key,
+before the first line, so if it is missing, somebody has removed it. Only the holder of the key could forge another
+history. Someone who kept an old head and log could put them back: keep snapshots elsewhere as well if that matters.
 """
 
 import hashlib
@@ -25,7 +25,13 @@ _START = "0" * 64
 
 @dataclass(frozen=True, slots=True)
 class ProvenanceEntry:
-    """One line. n: from 1. ts: UTC, ISO 8601. digest: of the snapshot's file. previous: hash of the previous line."""
+    """One line of the log.
+
+    n: the number of the line, starting at 1.
+    ts: UTC, ISO 8601.
+    digest: the digest of the snapshot's file.
+    previous: the hash of the previous line.
+    """
 
     n: int
     ts: str
@@ -53,7 +59,7 @@ class Provenance:
         """Create the key and the head of an empty log.
 
         Raises:
-            RegistryError: There are lines, but no key.
+            RegistryError: There is no key although the log has lines.
         """
         if self._key.exists:
             return
@@ -63,7 +69,7 @@ class Provenance:
         self._key.make(lambda sign: self._write_head(0, _START, sign))
 
     def append(self, ts: str, who: str, action: Action, snapshot: str, digest: str) -> ProvenanceEntry:
-        """Append one line, which is on disk when this returns.
+        """Append one line. It is on disk when this method returns.
 
         Raises:
             RegistryError: The log is damaged.
@@ -78,7 +84,7 @@ class Provenance:
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             whole = sum(len(each) + 1 for each in lines)
-            os.ftruncate(descriptor, whole)  # a partial line of a killed writer
+            os.ftruncate(descriptor, whole)  # drops the partial line of a writer that was killed
             os.pwrite(descriptor, line + b"\n", whole)
             os.fsync(descriptor)
         finally:
@@ -91,7 +97,7 @@ class Provenance:
         entries: list[ProvenanceEntry] = []
         previous = _START
         lines = self._lines()
-        if not self._key.exists:  # a head alone may be left by a first writer that was killed
+        if not self._key.exists:  # the first writer may have been killed after writing only the head
             return [], [f"{self.path}: the key of this log is missing. Restore it."] if lines else []
         for n, line in enumerate(lines, 1):
             entry = self._verified(line)
@@ -121,7 +127,7 @@ class Provenance:
         return entry if genuine else None
 
     def _head_problems(self, lines: Sequence[bytes]) -> list[str]:
-        """Check the head. A killed writer may leave it one line behind, never more."""
+        """Check the head. If a writer was killed, the head may be one line behind, never more."""
         try:
             head = json.loads(self._head.read_bytes())
             n, at = int(head["n"]), str(head["hash"])

@@ -29,10 +29,10 @@ Find = Callable[[str], Awaitable[Tool | None]]
 
 
 class Registries:
-    """The three registries. For one event loop. Changes of other processes are visible."""
+    """The registries of one home. Use them in one event loop. Changes made by other processes are visible."""
 
     def __init__(self, folder: Path, updates: RegistryUpdates, clock: Clock, adapters: Adapters, find: Find) -> None:
-        """Create the registries. find: finds a tool by name over all sources, so that no taken name is registered."""
+        """Create the registries. find: finds a tool by name in all sources; used to refuse names that are taken."""
         self.folder = folder
         self._adapters = adapters
         self._find = find
@@ -56,7 +56,7 @@ class Registries:
             _log.warning("%s: skipped. `knackbox registry list` shows why.", ", ".join(left_out)[:500])
 
     async def problems(self) -> list[LoadProblem]:
-        """Return what could not be loaded, and why."""
+        """Return the entries and files that could not be loaded, and why."""
         views = [await asyncio.to_thread(registry.view) for registry in self.files.values()]
         return [problem for view in views for problem in view.problems]
 
@@ -66,7 +66,7 @@ class Registries:
         tool: a spec with an `adapter_path`, or an envelope.
 
         Raises:
-            RegistryError: It is invalid, its adapter is not below an allowed module, or a name is taken.
+            RegistryError: The tool is invalid, its adapter is not below an allowed module, or a name is taken.
         """
         await self.tools.refresh()
         item_id, envelope = await self._envelope("tools", tool)
@@ -78,17 +78,18 @@ class Registries:
         """Register a prompt, or replace the one with its id.
 
         Raises:
-            RegistryError: It is invalid.
+            RegistryError: The prompt is invalid.
         """
         return await asyncio.to_thread(self.prompts.put, *await self._envelope("prompts", prompt))
 
     async def register_agent(self, agent: AgentSpec | Mapping[str, Any]) -> AgentSpec:
         """Register an agent, or replace the one with its id.
 
-        A missing prompt or tool that it names is only logged, because it may be registered later.
+        If the agent refers to a prompt or tool that does not exist, a warning is logged, because the prompt or tool may
+        be registered later.
 
         Raises:
-            RegistryError: It is invalid.
+            RegistryError: The agent is invalid.
         """
         registered = await asyncio.to_thread(self.agents.put, *await self._envelope("agents", agent))
         await self._warn_of_unknown([registered])
@@ -100,7 +101,7 @@ class Registries:
         All are validated before any is written, and each registry is written atomically.
 
         Raises:
-            RegistryError: An entry is invalid; names the entry. Nothing was registered.
+            RegistryError: An entry is invalid. The message names it. Nothing was registered.
         """
         await self.tools.refresh()
         ids: list[str] = []
@@ -115,7 +116,7 @@ class Registries:
                 raise RegistryError(f"{where}duplicate id. Nothing was registered.")
             wanted[subject][item_id] = envelope
             ids.append(item_id)
-        # Tools first: only they can fail here, because of a name taken in the file, and then nothing is written.
+        # Tools first: only they can still fail, if a name is taken in the file, and nothing has been written by then.
         for subject, envelopes in wanted.items():
             if envelopes:
                 await asyncio.to_thread(self.files[subject].put_all, envelopes)
@@ -157,15 +158,23 @@ class Registries:
                     _log.warning("%s: there is no tool with the id or name %s yet.", agent.spec_id, name[:100])
 
     async def prompt(self, spec_id: str) -> PromptSpec:
-        """Raises RegistryError when there is none of this id, or it is disabled."""
+        """Return a prompt.
+
+        Raises:
+            RegistryError: The prompt does not exist, or is disabled.
+        """
         return await asyncio.to_thread(_enabled, self.prompts, spec_id)
 
     async def agent(self, spec_id: str) -> AgentSpec:
-        """Raises RegistryError when there is none of this id, or it is disabled."""
+        """Return an agent.
+
+        Raises:
+            RegistryError: The agent does not exist, or is disabled.
+        """
         return await asyncio.to_thread(_enabled, self.agents, spec_id)
 
     async def instructions(self, agent: str) -> str:
-        """Return an agent's default prompt, without values for its variables; "" without one.
+        """Return the text of an agent's default prompt, without values for its variables; "" if it has no prompt.
 
         Raises:
             RegistryError: The agent or the prompt does not exist or is disabled.
@@ -174,13 +183,21 @@ class Registries:
         return (await self.prompt(prompt_id)).render({}) if prompt_id else ""
 
     async def health(self) -> dict[str, str]:
-        """Resolve every registered tool, and return by id why its adapter cannot be used; "" if it can."""
+        """Resolve the adapter of every registered tool.
+
+        Returns:
+            The reason why each adapter cannot be used, by tool id; "" if it can be used.
+        """
         await self.tools.refresh()
         specs = (await asyncio.to_thread(self.tools.registry.view)).items
         return {spec_id: await in_daemon_thread(partial(self._broken, spec)) for spec_id, spec in specs.items()}
 
     async def reload_adapters(self) -> dict[str, str]:
-        """Reload edited adapters, and return by module why the old one stays; "" if the new one is in use."""
+        """Reload edited adapters.
+
+        Returns:
+            The reason why the old version of each edited module stays in use, by module name; "" if it was replaced.
+        """
         return await self._adapters.reload_edited()
 
     def _broken(self, spec: ToolSpec) -> str:
@@ -196,7 +213,7 @@ def _names(spec: ToolSpec) -> tuple[str, ...]:
 
 
 def _claims(spec: ToolSpec) -> tuple[str, ...]:
-    """Return the names a tool claims, and the prefix of its tag with the colon, which no name contains."""
+    """Return the names that a tool claims, and its tag's prefix with a colon, which cannot occur in a name."""
     return (*_names(spec), *([f"{spec.tag.tag_prefix}:"] if spec.tag is not None else ()))
 
 
@@ -204,7 +221,7 @@ def _enabled(registry: FileRegistry[Any], spec_id: str) -> Any:
     view = registry.view()
     kind = registry.subject.removesuffix("s")
     if spec_id in view.disabled:
-        raise RegistryError(f"The {kind} {spec_id} is disabled since {view.disabled[spec_id]}. Enable it first.")
+        raise RegistryError(f"The {kind} {spec_id} has been disabled since {view.disabled[spec_id]}. Enable it first.")
     if spec_id not in view.items:
         why = next((problem.reason for problem in view.problems if problem.item_id == spec_id), "")
         known = ", ".join(list(view.items)[:20]) or "none"

@@ -1,7 +1,7 @@
-"""`Registry`: finds all tools by name, over all sources. `engine.turn` decides what a turn offers.
+"""`Registry`: finds tools by name in all sources. `engine.turn` decides what a turn offers.
 
-It changes in three ways while it is open: tools are registered in this process (`register`), sources change (skills,
-modules, the file of registered tools), and tools of any source are disabled and enabled.
+The registry changes in three ways while it is open: tools are registered in this process (`register`), sources change
+(skills, modules, the file of registered tools), and tools of any source are disabled and enabled.
 """
 
 import asyncio
@@ -26,15 +26,15 @@ Execute = Callable[[str, Mapping[str, Any], Any], Awaitable[ToolResult]]
 
 
 class Switches(Protocol):
-    """Stores which tools are disabled. `engine.registry.file_tools.FileTools` stores it in the home."""
+    """Stores which tools are disabled. `engine.registry.file_tools.FileTools` stores them in the home."""
 
     @property
     def disabled(self) -> Mapping[str, str]:
-        """Return since when tools are disabled, by id."""
+        """The time at which each disabled tool was disabled, by id."""
         ...
 
     async def set_disabled(self, spec_id: str, disabled: bool) -> bool:
-        """Disable or enable a tool. False if nothing changed."""
+        """Disable or enable a tool. Return False if nothing changed."""
         ...
 
 
@@ -53,21 +53,33 @@ class MemorySwitches:
 
 
 @runtime_checkable
+class Undotted(Protocol):
+    """A dynamic source whose tools have no dots in their names. It is not searched for a name with a dot."""
+
+    undotted: bool
+
+
+@runtime_checkable
 class Owning(Protocol):
-    """A dynamic source whose tools are put there by an operator, so that nothing acquired may take their names."""
+    """A source whose tools an operator configured. Acquired tools may not take the names of its tools."""
 
     def names(self) -> frozenset[str]: ...
 
     async def delete(self, name: str) -> bool:
-        """Delete a tool, by name or alias. False if there is none."""
+        """Delete a tool, by name or alias. Return False if there is no such tool."""
         ...
 
 
 class Registry:
-    """Looks tools up over several sources.
+    """Looks up tools in several sources.
 
-    A static tool takes precedence over one of the same name from a dynamic source (skills, remote modules), so nothing
-    acquired can shadow it.
+    A static tool takes precedence over one of the same name from a dynamic source (skills, remote modules), so no
+    acquired tool can shadow it.
+
+    Attributes:
+        sources: All sources, static ones first.
+        static: The static tools by every name and alias. Do not modify it; it changes when a tool is registered or
+            deleted.
 
     Raises:
         RegistryError: Two static sources claim the same name or alias, or two sources have the same name.
@@ -81,19 +93,26 @@ class Registry:
         updates: RegistryUpdates | None = None,
         problems: Sequence[str] = (),
     ) -> None:
-        """Create the registry. updates: publishes changes. problems: what was skipped when it was populated."""
+        """Create the registry.
+
+        Args:
+            sources: The sources.
+            switches: Stores which tools are disabled; by default in memory.
+            updates: Publishes changes.
+            problems: Describe what was skipped when the sources were created.
+        """
         self.problems = tuple(problems)
         # Static sources first, as in `find`, so that lists contain the tool that is called.
-        self._sources = tuple(sorted(sources, key=lambda source: not isinstance(source, StaticSource)))
+        self.sources = tuple(sorted(sources, key=lambda source: not isinstance(source, StaticSource)))
         self._switches: Switches = switches or MemorySwitches()
         self._updates = updates
         self._registered = StaticSource(REGISTERED, ())
         self._execute: Execute | None = None
-        self._static: dict[str, Tool] = {}
+        self.static: dict[str, Tool] = {}
         self._changing: list[ToolSource] = []
         owner: dict[str, str] = {}
         seen: set[str] = set()
-        for source in self._sources:
+        for source in self.sources:
             if source.name in seen:
                 raise RegistryError(f"Two tool sources have the name {source.name!r}; rename or remove one.")
             seen.add(source.name)
@@ -107,40 +126,33 @@ class Registry:
                         "rename one tool, or remove the alias or one source."
                     )
                 owner[called] = source.name
-                self._static[called] = tool
+                self.static[called] = tool
+        self._dotted = [source for source in self._changing if not isinstance(source, Undotted)]
 
     def joined(self, sources: Sequence[ToolSource]) -> "Registry":
-        """Return a registry that includes these sources. Call it before anything is registered."""
-        return Registry((*self._sources, *sources), switches=self._switches, updates=self._updates)
-
-    @property
-    def sources(self) -> tuple[ToolSource, ...]:
-        return (*self._sources, self._registered) if self._registered.entries else self._sources
+        """Return a registry that includes these sources. Call it before any tool is registered."""
+        return Registry((*self.sources, *sources), switches=self._switches, updates=self._updates)
 
     @property
     def disabled(self) -> Mapping[str, str]:
-        """Return since when tools are disabled, by id."""
+        """The time at which each disabled tool was disabled, by id."""
         return self._switches.disabled
 
     def static_names(self) -> frozenset[str]:
-        """Return the names and aliases of all static and registered tools, which nothing acquired may take."""
+        """Return the names and aliases of all static and registered tools, which no acquired tool may take."""
         owned = (source.names() for source in self._changing if isinstance(source, Owning))
-        return frozenset(self._static).union(*owned)
+        return frozenset(self.static).union(*owned)
 
     def static_specs(self) -> dict[str, ToolSpec]:
         """Return the static tools by primary name, sorted."""
-        return {called: tool.spec for called, tool in sorted(self._static.items()) if called == tool.spec.name}
-
-    def find_static(self, name: str) -> Tool | None:
-        """Return the static tool of this name or alias."""
-        return self._static.get(name)
+        return {called: tool.spec for called, tool in sorted(self.static.items()) if called == tool.spec.name}
 
     async def find(self, name: str) -> Tool | None:
-        """Return the tool of exactly this name or alias. Exceptions of sources propagate."""
-        tool = self._static.get(name)
+        """Return the tool with exactly this name or alias. Exceptions of sources propagate."""
+        tool = self.static.get(name)
         if tool is not None:
             return tool
-        for source in self._changing:
+        for source in self._dotted if "." in name else self._changing:
             tool = await source.find(name)
             if tool is not None:
                 return tool
@@ -150,7 +162,7 @@ class Registry:
         """Return the tool, even if it is disabled.
 
         Raises:
-            ToolNotFound: There is none; names the nearest ones.
+            ToolNotFound: There is no such tool. The message names the nearest ones.
         """
         tool = await self.find(name)
         if tool is None:
@@ -159,10 +171,10 @@ class Registry:
         return tool
 
     async def get_metadata(self, name: str) -> ToolSpec:
-        """Return the spec of a tool, by name or alias, else by id.
+        """Return the spec of the tool with this name or alias, or else with this id.
 
         Raises:
-            ToolNotFound: There is none.
+            ToolNotFound: There is no such tool.
         """
         tool = await self.find(name)
         if tool is not None:
@@ -173,7 +185,7 @@ class Registry:
         return (await self.get(name)).spec
 
     async def all_primary_names(self) -> list[str]:
-        """Return the names of all tools without aliases, sorted."""
+        """Return the primary names of all tools, sorted. Aliases are not included."""
         return [tool.spec.name for tool in await self.all_tools(include_disabled=True)]
 
     async def register(self, tool: Tool) -> None:
@@ -194,14 +206,14 @@ class Registry:
             for each in await self.all_tools(include_disabled=True):
                 if each.spec.tag is not None and each.spec.tag.tag_prefix == tool.spec.tag.tag_prefix:
                     raise RegistryError(
-                        f"{tool.spec.name} cannot be registered: its tag's prefix {tool.spec.tag.tag_prefix!r} is that "
-                        f"of {each.spec.name!r}. Choose another."
+                        f"{tool.spec.name} cannot be registered: its tag prefix {tool.spec.tag.tag_prefix!r} is "
+                        f"already used by {each.spec.name!r}. Choose another."
                     )
         self._set_registered([*self._own(), tool])
-        await self._tell("upsert", tool.spec.id)
+        await self._publish("upsert", tool.spec.id)
 
     async def disable(self, name: str) -> bool:
-        """Disable a tool of any source. False if it is disabled already.
+        """Disable a tool of any source. Return False if it is already disabled.
 
         Raises:
             ToolNotFound: There is no such tool.
@@ -209,7 +221,13 @@ class Registry:
         return await self._switches.set_disabled((await self.get(name)).spec.id, disabled=True)
 
     async def enable(self, name: str) -> bool:
-        """Enable a tool, by name, or by id even if the tool no longer exists. False if it is not disabled."""
+        """Enable a tool. Return False if it is not disabled.
+
+        name: the name of the tool, or its id. With its id, a tool can be enabled even if it no longer exists.
+
+        Raises:
+            ToolNotFound: There is no such tool.
+        """
         spec_id = name if name in self.disabled else (await self.get(name)).spec.id
         return await self._switches.set_disabled(spec_id, disabled=False)
 
@@ -218,13 +236,13 @@ class Registry:
 
         Raises:
             ToolNotFound: There is no such tool.
-            RegistryError: It belongs to a source.
+            RegistryError: The tool cannot be deleted, because it belongs to a source.
         """
         tool = await self.get(name)
         if self._registered.entries.get(name) is not None:
             self._set_registered([each for each in self._own() if each is not tool])
             await self._switches.set_disabled(tool.spec.id, disabled=False)
-            await self._tell("delete", tool.spec.id)
+            await self._publish("delete", tool.spec.id)
             return
         for source in self._changing:
             if isinstance(source, Owning) and await source.delete(name):
@@ -234,10 +252,10 @@ class Registry:
     async def all_tools(self, turn: Turn | None = None, *, include_disabled: bool = False) -> list[Tool]:
         """Return all tools of all sources, sorted by name. On a name clash the first source wins, static ones first."""
         asked = turn or Turn()
-        found = {tool.spec.name: tool for tool in self._static.values()}
+        found = {tool.spec.name: tool for tool in self.static.values()}
         for source in self._changing:
             for tool in await source.tools(asked):
-                if tool.spec.name not in self._static:
+                if tool.spec.name not in self.static:
                     found.setdefault(tool.spec.name, tool)
         off = () if include_disabled else self.disabled
         return [found[name] for name in sorted(found) if found[name].spec.id not in off]
@@ -252,9 +270,9 @@ class Registry:
     ) -> list[str]:
         """Return the most similar names or aliases, best first. Sources that fail are skipped.
 
-        turn: the turn that asks. may_know: whether it may learn of a tool.
+        turn: the turn whose tools are considered. may_know: returns whether the caller may learn of a tool.
         """
-        names = {called for called, tool in self._static.items() if may_know(tool.spec)}
+        names = {called for called, tool in self.static.items() if may_know(tool.spec)}
         for source in self._changing:
             try:
                 tools = [tool for tool in await source.tools(turn or Turn()) if may_know(tool.spec)]
@@ -265,19 +283,18 @@ class Registry:
         return await asyncio.to_thread(nearest, name, names, limit)
 
     def execute_through(self, execute: Execute) -> None:
-        """Make `execute` run its calls through this function, which applies every check."""
+        """Make `Registry.execute` run its calls through this function, which applies every check."""
         self._execute = execute
 
     async def execute(self, name: str, arguments: Mapping[str, Any], ctx: Any = None) -> Any:
         """Run a tool.
 
         In an engine, the call passes limits, the evaluation gate and every other check, as with `Engine.call`, and the
-        `ToolResult` is returned. ctx: on whose behalf, as a `Turn`, a `ToolContext`, or the `CallContext` of a calling
-        tool.
+        `ToolResult` is returned. `ctx` determines the turn of the call: a `Turn`, a `ToolContext`, or the
+        `CallContext` of a calling tool.
 
-        In a registry without an engine, the tool runs without any check. ctx is passed to the tool, its value is
-        returned, and
-        its exceptions propagate.
+        In a registry without an engine, the tool runs without any check. `ctx` is passed to the tool, the tool's value
+        is returned, and its exceptions propagate.
 
         Raises:
             ToolNotFound: There is no such tool.
@@ -297,10 +314,12 @@ class Registry:
     def _set_registered(self, tools: Sequence[Tool]) -> None:
         made = StaticSource(REGISTERED, tools)
         for called in self._registered.entries:
-            del self._static[called]
+            del self.static[called]
+        others = tuple(source for source in self.sources if source is not self._registered)
+        self.sources = (*others, made) if made.entries else others
         self._registered = made
-        self._static.update(made.entries)
+        self.static.update(made.entries)
 
-    async def _tell(self, event: Happening, item_id: str) -> None:
+    async def _publish(self, event: Happening, item_id: str) -> None:
         if self._updates is not None:
-            await asyncio.to_thread(self._updates.tell, "tools", event, item_id)
+            await asyncio.to_thread(self._updates.publish, "tools", event, item_id)

@@ -16,7 +16,7 @@ Sign = Callable[[bytes], str]
 
 
 def verifies(public: str, signature: str, data: bytes) -> bool:
-    """Whether the key with this public half signed exactly these bytes. Both in hexadecimal."""
+    """Whether the signature of these bytes was made with this key. Key and signature are in hexadecimal."""
     try:
         Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).verify(bytes.fromhex(signature), data)
     except (InvalidSignature, ValueError):
@@ -35,16 +35,16 @@ class SigningKey:
         return self._path.exists()
 
     def make(self, first: Callable[[Sign], None]) -> None:
-        """Create the key if there is none. Callers must hold the lock of what is signed.
+        """Create the key if there is none. Callers must hold the lock that protects the signed data.
 
-        first: writes what the new key signs first. The key is put in place only after that, so that it never exists
-            without.
+        first: called before the key file is created, with a function that signs with the new key. It writes the files
+            that must exist before the key does.
         """
         if self.exists:
             return
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         staged = self._path.with_name(f"{self._path.name}.new")
-        staged.unlink(missing_ok=True)  # left by a writer that was killed here
+        staged.unlink(missing_ok=True)  # left over if an earlier writer was killed at this point
         key = Ed25519PrivateKey.generate()
         descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
         try:

@@ -22,7 +22,7 @@ _ID = re.compile(r"^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{12}$")
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The result of a restore. before: the snapshot of the previous state, taken first."""
+    """The result of a restore. before: the snapshot of the previous state, which was taken first."""
 
     snapshot: str
     before: str
@@ -49,7 +49,7 @@ class Snapshots:
         return self._log.read()[0]
 
     def verify(self) -> list[str]:
-        """Return every altered line and snapshot; empty if all is well."""
+        """Return a message for each altered line or snapshot; an empty list if there is none."""
         if not self._log.exists and not self._folder.exists():
             return []
         with self._lock.shared():
@@ -74,9 +74,8 @@ class Snapshots:
     def restore(self, snapshot: str, who: str) -> Restored:
         """Restore the registries. Each file is replaced atomically, and its differences are published.
 
-        The current state is saved as a snapshot first. If the process is killed in between, only some files are
-        restored:
-        restore again.
+        The current state is saved as a snapshot first. If the process is killed during the restore, possibly only some
+        files have been restored. In that case, restore again.
 
         Raises:
             RegistryError: The snapshot is not in the log, or has been altered.
@@ -104,7 +103,7 @@ class Snapshots:
         remove_leftovers(self._folder)
         digest = hashlib.sha256(data).hexdigest()
         snapshot = f"{self._clock.now():%Y%m%dT%H%M%SZ}-{digest[:12]}"
-        write_atomic(self._folder / f"{snapshot}.json", data)  # equal content in the same second gives the same file
+        write_atomic(self._folder / f"{snapshot}.json", data)  # equal content in one second: same name
         return self._log.append(self._now(), who, "snapshot", snapshot, digest)
 
     def _load(self, snapshot: str, digest: str) -> dict[Subject, RegistryDocument]:
@@ -129,7 +128,7 @@ def _encoded(registry: FileRegistry[Any]) -> str:
     """Return a registry's file as JSON.
 
     Raises:
-        RegistryError: It cannot be read.
+        RegistryError: The file cannot be parsed.
     """
     document = registry.document()
     return json.dumps({"items": dict(document.items), "disabled": dict(document.disabled)}, indent=2, sort_keys=True)

@@ -11,7 +11,7 @@ from engine.formats.tags import TagError, TagRegistry
 
 
 class RegistryError(ConfigError):
-    """Something cannot be registered, for example because of a name clash. Nothing of it was registered."""
+    """Something cannot be registered, for example because of a name clash. No part of it was registered."""
 
 
 class UnknownEntry(RegistryError, UnknownName):
@@ -19,10 +19,10 @@ class UnknownEntry(RegistryError, UnknownName):
 
 
 class StaticSource:
-    """Tools that never change, sorted by name.
+    """A source with tools that never change, sorted by name.
 
     Raises:
-        RegistryError: Two of them share a name or an alias.
+        RegistryError: Two of the tools share a name or an alias.
     """
 
     def __init__(self, name: str, tools: Iterable[Tool]) -> None:
@@ -45,7 +45,7 @@ class StaticSource:
 
     @property
     def entries(self) -> Mapping[str, Tool]:
-        """Return the tools by every name and alias."""
+        """The tools, by every name and alias."""
         return MappingProxyType(self._entries)
 
     async def tools(self, turn: Turn) -> Sequence[Tool]:  # noqa: ARG002 - of the protocol
@@ -59,7 +59,7 @@ def check_tag(spec: ToolSpec) -> None:
     """Check that a tag is valid. An invalid one would break the parsing of every answer.
 
     Raises:
-        RegistryError: It is invalid.
+        RegistryError: The tag is invalid.
     """
     try:
         TagRegistry([spec])

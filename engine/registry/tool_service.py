@@ -15,7 +15,7 @@ _log = logging.getLogger("knackbox.registry")
 
 
 class ToolService(Protocol):
-    """Tool definitions, and callables by name.
+    """A service that provides tool definitions, and callables by name.
 
     definitions: specs, or objects in the format of model providers: ``{"name", "description", "parameters"}`` (or
     ``"input_schema"``), optionally inside ``{"type": "function", "function": {…}}``.
@@ -29,7 +29,7 @@ class ToolService(Protocol):
 
 @dataclass(slots=True)
 class _Report:
-    """Raises problems if strict, else collects them."""
+    """Collects problems; if strict, raises the first one."""
 
     strict: bool
     problems: list[str]
@@ -37,19 +37,18 @@ class _Report:
     def note(self, problem: str) -> None:
         if self.strict:
             raise RegistryError(problem)
-        _log.warning("%s It was left out.", problem)
+        _log.warning("%s It was skipped.", problem)
         self.problems.append(problem)
 
 
 def build_registry_from_tool_service(
     tool_service: ToolService, strict: bool = False, name: str = "service"
 ) -> Registry:
-    """Create a registry with one static source, called `name`, with every definition that has a callable.
+    """Create a registry with one static source, called `name`, of all definitions that have a callable.
 
     strict: raise RegistryError for the first definition without a callable, callable without a definition, or pair that
     does not match. Otherwise these are skipped, logged, and listed in `Registry.problems`. Duplicate names are always
-    an
-    error.
+    an error.
     """
     report = _Report(strict, [])
     callables = dict(tool_service.callables())

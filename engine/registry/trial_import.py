@@ -8,10 +8,10 @@ from engine.registry.static import RegistryError
 from sandbox.contract import Job, Limits, Sandbox, SandboxError
 
 MOST_BYTES = 16 << 20
-_HOUSE = Path(__file__).resolve().parents[2]  # where our packages are
+_ROOT = Path(__file__).resolve().parents[2]  # the folder that contains our packages
 _OURS = ("engine", "sandbox")
 _LIMITS = Limits(wall_s=20.0, cpu_s=20.0)
-# The box's worker has already imported parts of `sandbox`, from elsewhere.
+# The box's worker has already imported parts of `sandbox` from another folder, so these are unloaded first.
 _CODE = """
 import importlib, sys
 for each in [name for name in sys.modules if name.split(".")[0] in {ours}]:
@@ -21,7 +21,7 @@ importlib.import_module({name!r})
 
 
 class TrialImport:
-    """Imports modules in boxes that contain the installed packages, our own code and the adapter's package."""
+    """Imports modules in boxes that contain the installed packages, Knackbox's code and the adapter's package."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
@@ -29,10 +29,10 @@ class TrialImport:
     async def run(self, name: str, file: Path, source: bytes) -> None:
         """Import the module `name` with this source in a box.
 
-        file: the module's location, so that its siblings are found.
+        file: the module's location, from which its sibling modules are found.
 
         Raises:
-            RegistryError: The import fails; says why.
+            RegistryError: The import fails. The message says why.
         """
         files = await asyncio.to_thread(_files, name, file, source)
         code = _CODE.format(ours=set(_OURS), name=name)
@@ -46,14 +46,14 @@ class TrialImport:
 
 
 def _files(name: str, file: Path, source: bytes) -> Mapping[str, bytes]:
-    """Return the Python files of the adapter's package, with the new source, and our own."""
+    """Return the Python files of the adapter's package, with the new source, and those of Knackbox."""
     parts = name.split(".")
     is_package = file.name == "__init__.py"
     module = Path(*parts, "__init__.py") if is_package else Path(*parts[:-1], f"{parts[-1]}.py")
     root = file.parents[len(module.parts) - 1]
     files: dict[str, bytes] = {}
     total = len(source)
-    for base, top in [(root, parts[0]), *((_HOUSE, each) for each in _OURS)]:
+    for base, top in [(root, parts[0]), *((_ROOT, each) for each in _OURS)]:
         for path in sorted((base / top).rglob("*.py")):
             total += path.stat().st_size
             if total > MOST_BYTES:

@@ -1,8 +1,8 @@
 """`RegistryUpdates`: publishes what was registered, changed, disabled or deleted to all processes on a home (REG-8).
 
-A keeper of tools, prompts or agents first writes its source of truth (a file, a folder, a row) and then publishes. If
-it is killed in between, it reconciles at its next start (`reconcile`), which publishes what was missed. So an event may
-be late, but is never lost.
+A keeper is a component that stores tools, prompts or agents. It first writes its source of truth (a file, a folder, a
+row) and then publishes the change. If it is killed in between, it calls `reconcile` at its next start, which publishes
+the missed changes. So an event may be late, but is never lost.
 """
 
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
@@ -17,7 +17,7 @@ from engine.stores.event_log import EventLog
 from engine.stores.records import Records
 
 REGISTRY_UPDATED = "REGISTRY_UPDATED"
-TOOLS_GENERATION = "tools"  # a generation in the records that changes whenever the set of tools does
+TOOLS_GENERATION = "tools"  # names a generation in the records, which changes whenever the set of tools does
 
 _AT_ONCE = 500  # items in one query
 
@@ -25,8 +25,8 @@ Subject = Literal["tools", "prompts", "agents"]
 Happening = Literal["upsert", "disable", "delete"]
 
 _SCHEMA = MetaData()
-_TOLD = Table(
-    "registry_told",
+_STATES = Table(
+    "registry_told",  # the table's name in existing databases
     _SCHEMA,
     Column("keeper", String(100), primary_key=True),
     Column("subject", String(20), primary_key=True),
@@ -38,9 +38,10 @@ _TOLD = Table(
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """One change. state: of the item now, such as a digest, for keepers that reconcile; "" forgets it.
+    """One change.
 
-    space_id: None for the space of the home.
+    space_id: the space of the item; None for the space of the home.
+    state: the new state of the item, such as its digest, for keepers that reconcile; "" removes the stored state.
     """
 
     subject: Subject
@@ -62,12 +63,14 @@ class RegistryUpdates:
         *,
         space_id: str = DEFAULT_SPACE,
     ) -> None:
-        """Create the updates.
+        """Create the publisher, and its table if necessary.
 
         Args:
-            lasting: The records that contain the event log.
-            records: The records whose generation of tools is bumped.
-            space_id: The space of the home, such as ``shared:household``; the default of changes without a space.
+            events: The event log.
+            lasting: The database that contains the event log.
+            records: The database whose generation of tools is increased with each change.
+            clock: The source of time.
+            space_id: The space of the home, such as ``shared:household``; used for changes without a space.
         """
         self.space_id = space_id
         self._events = events
@@ -76,14 +79,14 @@ class RegistryUpdates:
         self._clock = clock
         lasting.create(_SCHEMA)
 
-    def tell(self, subject: Subject, event: Happening, item_id: str, space_id: str | None = None) -> int:
+    def publish(self, subject: Subject, event: Happening, item_id: str, space_id: str | None = None) -> int:
         """Publish one change that no keeper reconciles, and return its offset. Do not call it inside a transaction."""
-        return self.tell_all([Update(subject, event, item_id, space_id)])[0]
+        return self.publish_all([Update(subject, event, item_id, space_id)])[0]
 
-    def tell_all(self, updates: Iterable[Update], *, keeper: str = "") -> list[int]:
+    def publish_all(self, updates: Iterable[Update], *, keeper: str = "") -> list[int]:
         """Publish several changes atomically, and return the offsets of their events.
 
-        keeper: the keeper that will reconcile them, such as ``"skills"``; none for changes that are not reconciled.
+        keeper: the keeper that will reconcile them, such as ``"skills"``; "" for changes that are not reconciled.
         """
         listed = list(updates)
         if not listed:
@@ -107,19 +110,19 @@ class RegistryUpdates:
         among: Collection[str] | None = None,
         gone: Callable[[str], Happening] = lambda state: "delete",  # noqa: ARG005 -- regardless of the state
     ) -> list[Update]:
-        """Publish how a keeper's truth differs from what it published so far, and return the updates.
+        """Publish every difference between a keeper's source of truth and what it published before.
 
-        Nobody else may change the truth meanwhile.
+        Returns the updates. Nobody may change the source of truth while this runs.
 
         Args:
             keeper: The keeper.
             truth: The state of every existing item, by id.
             disabled: The items that are disabled.
-            always: Items to publish even if unchanged; for a disabled one, that it was written and that it is disabled.
-            among: Restricts the comparison to these items, if all others are known to be published.
-            gone: Returns what happened to an item that no longer exists, by its last state.
+            always: Items to publish even if unchanged. A disabled item is published twice, as written and as disabled.
+            among: The only items to compare, for a keeper that knows that all others are published.
+            gone: Returns what happened to an item that no longer exists, given its last state.
         """
-        known = self.told(keeper, subject, space_id, among)
+        known = self.published_states(keeper, subject, space_id, among)
         changed: list[Update] = []
         for name, state in sorted(truth.items()):
             if name in always or (name not in disabled and known.get(name) != state):
@@ -127,37 +130,42 @@ class RegistryUpdates:
             if name in disabled and (name in always or known.get(name) != state):
                 changed.append(Update(subject, "disable", name, space_id, state))
         missing = sorted(known.keys() - truth.keys())
-        told = [*changed, *(Update(subject, gone(known[name]), name, space_id) for name in missing)]
+        differences = [*changed, *(Update(subject, gone(known[name]), name, space_id) for name in missing)]
         if space_id is None and among is None:
-            told += self._elsewhere(keeper, subject)
-        self.tell_all(told, keeper=keeper)
-        return told
+            differences += self._elsewhere(keeper, subject)
+        self.publish_all(differences, keeper=keeper)
+        return differences
 
     def leave_other_spaces(self, keeper: str, subject: Subject) -> None:
-        """Publish that this keeper has nothing left in the home's previous space, if it was in another one."""
+        """If the home was in other spaces before, publish the deletion of this keeper's items there."""
         gone = self._elsewhere(keeper, subject)
         for start in range(0, len(gone), _AT_ONCE):
-            self.tell_all(gone[start : start + _AT_ONCE], keeper=keeper)
+            self.publish_all(gone[start : start + _AT_ONCE], keeper=keeper)
 
-    def told(
+    def published_states(
         self, keeper: str, subject: Subject, space_id: str | None = None, among: Collection[str] | None = None
     ) -> dict[str, str]:
-        """Return the state of every item, or of the given ones, as this keeper last published it, by id."""
+        """Return the states that this keeper last published, by item id.
+
+        among: the ids of the items; None for all items of the space.
+        """
         space = self.space_id if space_id is None else space_id
-        mine = (_TOLD.c.keeper == keeper) & (_TOLD.c.subject == subject) & (_TOLD.c.space_id == space)
-        query = select(_TOLD.c.item_id, _TOLD.c.state)
+        mine = (_STATES.c.keeper == keeper) & (_STATES.c.subject == subject) & (_STATES.c.space_id == space)
+        query = select(_STATES.c.item_id, _STATES.c.state)
         with self._lasting.read() as connection:
             if among is None:
                 return {row.item_id: row.state for row in connection.execute(query.where(mine))}
             some = list(among)
             parts = [some[start : start + _AT_ONCE] for start in range(0, len(some), _AT_ONCE)]
-            within = [query.where(mine & _TOLD.c.item_id.in_(part)) for part in parts]
+            within = [query.where(mine & _STATES.c.item_id.in_(part)) for part in parts]
             return {row.item_id: row.state for each in within for row in connection.execute(each)}
 
     def _elsewhere(self, keeper: str, subject: Subject) -> list[Update]:
-        """Return deletions of what this keeper published for other spaces than the home's."""
-        other = (_TOLD.c.keeper == keeper) & (_TOLD.c.subject == subject) & (_TOLD.c.space_id != self.space_id)
-        query = select(_TOLD.c.space_id, _TOLD.c.item_id).where(other).order_by(_TOLD.c.space_id, _TOLD.c.item_id)
+        """Return the deletion of each item that this keeper published for a space other than the home's."""
+        other = (_STATES.c.keeper == keeper) & (_STATES.c.subject == subject) & (_STATES.c.space_id != self.space_id)
+        query = (
+            select(_STATES.c.space_id, _STATES.c.item_id).where(other).order_by(_STATES.c.space_id, _STATES.c.item_id)
+        )
         with self._lasting.read() as connection:
             return [Update(subject, "delete", row.item_id, row.space_id) for row in connection.execute(query)]
 
@@ -167,12 +175,12 @@ class RegistryUpdates:
             space = self.space_id if each.space_id is None else each.space_id
             key = {"keeper": keeper, "subject": each.subject, "space_id": space, "item_id": each.item_id}
             rows[each.subject, space, each.item_id] = {**key, "state": each.state}
-        same = (_TOLD.c[name] == bindparam(f"of_{name}") for name in ("keeper", "subject", "space_id", "item_id"))
+        same = (_STATES.c[name] == bindparam(f"of_{name}") for name in ("keeper", "subject", "space_id", "item_id"))
         keys = [{f"of_{name}": value for name, value in row.items() if name != "state"} for row in rows.values()]
-        connection.execute(delete(_TOLD).where(*same), keys)
+        connection.execute(delete(_STATES).where(*same), keys)
         kept = [row for row in rows.values() if row["state"]]
         if kept:
-            connection.execute(insert(_TOLD), kept)
+            connection.execute(insert(_STATES), kept)
 
     def _payload(self, update: Update) -> dict[str, Any]:
         return {

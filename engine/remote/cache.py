@@ -1,6 +1,6 @@
-"""`ManifestCache`: stores manifests between starts (MOD-3), as they were sent, with time and source, until they expire.
+"""`ManifestCache`: keeps manifests across restarts (MOD-3), as received, with time and source, until they expire.
 
-Cached manifests are validated like fetched ones, so that write access to the cache gains nothing.
+Cached manifests are validated like fetched ones, so that an attacker gains nothing from write access to the cache.
 """
 
 import asyncio
@@ -8,7 +8,7 @@ import json
 import logging
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,10 +19,9 @@ from engine.stores.atomic import remove_leftovers, write_atomic
 
 TTL_S = 3600.0
 MOST_BYTES = 4 << 20
-MOST_DEPTH = 72  # the deepest accepted schema, within a listing
-_SKEW = timedelta(seconds=60)  # allowed clock difference; a manifest from further in the future is not accepted
+MOST_DEPTH = 72  # nesting of a whole manifest, which contains schemas of the maximum depth
 _YEARS = range(2000, 2201)  # other years cannot be correct, and date arithmetic would overflow
-ANY_IDENTITY = ""  # of a manifest that another program stored in a shared cache under the module's name
+ANY_IDENTITY = ""  # the identity of a manifest that another program stored in a shared cache
 _log = logging.getLogger("knackbox.modules")
 
 
@@ -36,21 +35,21 @@ class _Stored(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Cached:
-    """A cached manifest. identity: of its module, or ANY_IDENTITY if that is not recorded. fetched_at: UTC."""
+    """A cached manifest.
+
+    identity: the identity of its module, or `ANY_IDENTITY` if it was not recorded.
+    fetched_at: the time at which it was fetched, in UTC.
+    """
 
     identity: str
     fetched_at: datetime
     manifest: Any
 
-    def fresh(self, now: datetime, ttl_s: float) -> bool:
-        """Whether the manifest has not expired."""
-        return -_SKEW.total_seconds() <= (now - self.fetched_at).total_seconds() < ttl_s
-
     def encoded(self) -> bytes:
         """Encode the manifest.
 
         Raises:
-            ValueError: `decoded` would refuse it.
+            ValueError: `decoded` would refuse the result.
         """
         stored = {"identity": self.identity, "fetched_at": self.fetched_at.isoformat(), "manifest": self.manifest}
         try:
@@ -65,7 +64,7 @@ class Cached:
         """Decode a manifest.
 
         Raises:
-            ValueError: It is invalid.
+            ValueError: The manifest is invalid.
         """
         if len(data) > MOST_BYTES:
             raise ValueError(f"it is larger than {MOST_BYTES >> 20} MiB")
@@ -80,7 +79,7 @@ class Cached:
 
 
 class ManifestCache(Protocol):
-    """Stores manifests. Methods never raise: if the cache fails, that is logged, and modules are asked more often."""
+    """Stores manifests. Methods never raise: a failure of the cache is logged, and only causes more requests."""
 
     async def load(self, name: str) -> Cached | None: ...
 

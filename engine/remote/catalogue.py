@@ -1,22 +1,36 @@
-"""`Catalogue`: the current state of each module: its tools, their age, and whether it answered last."""
+"""`Catalogue`: the current state of each module: its tools, their age, and whether it answered the last request."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from engine.contract.canonical import digest
-from engine.contract.context import Clock
+from engine.contract.context import CallContext, Clock
 from engine.contract.failure import FailureClass, ToolFailure, refusal
+from engine.contract.spec import ToolSpec
 from engine.remote.cache import ANY_IDENTITY, Cached
-from engine.remote.module import Offer, RemoteModule, RemoteTool, log
+from engine.remote.module import Offer, RemoteModule, log
 from engine.remote.states import ModuleState
 
-ASK_AGAIN_S = 30.0  # after a failure, before a turn or a call asks again
+ASK_AGAIN_S = 30.0  # seconds after a failure during which turns and calls do not contact the module
+_SKEW_S = 60.0  # allowed clock difference; a manifest dated further in the future is not accepted
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteTool:
+    """A tool of a module."""
+
+    spec: ToolSpec
+    module: RemoteModule
+
+    async def run(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
+        return await self.module.run(self.spec, ctx, arguments)
 
 
 @dataclass(slots=True)
-class _CatalogueEntry:
-    """The state of one module. cached: the manifest of its tools; None before the first one and after it expired."""
+class CatalogueEntry:
+    """The state of one module. cached: its last manifest; None if there has been none or it has expired."""
 
     module: RemoteModule
     cached: Cached | None = None
@@ -30,51 +44,43 @@ class _CatalogueEntry:
 
 
 class Catalogue:
-    """One entry per module. For one event loop; no method waits."""
+    """Holds the state of every configured module. Use it in one event loop. No method waits."""
 
     def __init__(self, modules: Sequence[RemoteModule], clock: Clock, ttl_s: float) -> None:
-        self._entries = {each.name: _CatalogueEntry(each) for each in sorted(modules, key=lambda each: each.name)}
+        self._entries = {each.name: CatalogueEntry(each) for each in sorted(modules, key=lambda each: each.name)}
+        self.names = tuple(self._entries)
         self._clock = clock
         self._ttl_s = ttl_s
         self._all: tuple[RemoteTool, ...] | None = None
 
-    @property
-    def names(self) -> list[str]:
-        return list(self._entries)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._entries
+    def entry(self, name: str) -> CatalogueEntry | None:
+        """Return the entry of a configured module, after dropping an expired manifest; None for any other name."""
+        entry = self._entries.get(name)
+        if entry is not None and entry.cached is not None and not self._fresh(entry.cached):
+            entry.cached, entry.tools, self._all = None, {}, None
+        return entry
 
     def module(self, name: str) -> RemoteModule:
         return self._entries[name].module
 
-    def known(self, name: str) -> bool:
-        """Whether there is a valid manifest. An expired one is dropped."""
-        entry = self._entries[name]
-        if entry.cached is not None and not entry.cached.fresh(self._clock.now(), self._ttl_s):
-            entry.cached, entry.tools, self._all = None, {}, None
-        return entry.cached is not None
-
     def due(self, name: str) -> bool:
-        """Whether the module should be asked before its tools are needed."""
-        failed_at = self._entries[name].failed_at
-        lately = failed_at is not None and self._clock.monotonic() - failed_at < ASK_AGAIN_S
-        return not self.known(name) and not lately
+        """Whether to ask the module for its manifest before its tools are used."""
+        entry = self.entry(name)
+        if entry is None or entry.cached is not None:
+            return False
+        return entry.failed_at is None or self._clock.monotonic() - entry.failed_at >= ASK_AGAIN_S
 
     def tools(self) -> tuple[RemoteTool, ...]:
         """Return the tools of every module with a valid manifest, by name."""
         for name in self._entries:
-            self.known(name)
+            self.entry(name)  # drops an expired manifest
         if self._all is None:
             found = [tool for entry in self._entries.values() for tool in entry.tools.values()]
             self._all = tuple(sorted(found, key=lambda tool: tool.spec.name))
         return self._all
 
-    def tool(self, module: str, name: str) -> RemoteTool | None:
-        return self._entries[module].tools.get(name) if self.known(module) else None
-
     def refusal(self, name: str) -> ToolFailure:
-        """Return the failure of calls to this module. A denial is FATAL, everything else may be transient."""
+        """Return the failure for calls to this module. A denial is FATAL; any other failure may be transient."""
         entry = self._entries[name]
         if entry.denied:
             text = f"The module {name} cannot be used: {entry.error}. Nothing was run."
@@ -84,15 +90,15 @@ class Catalogue:
         return refusal(text, "module_unreachable", FailureClass.RETRYABLE)
 
     def newer(self, name: str, cached: Cached) -> bool:
-        """Whether a cached manifest is newer than what is known."""
+        """Whether a cached manifest is valid and newer than the known one."""
         entry = self._entries[name]
-        ours = cached.identity in {ANY_IDENTITY, entry.module.identity} and cached.fresh(self._clock.now(), self._ttl_s)
+        ours = cached.identity in {ANY_IDENTITY, entry.module.identity} and self._fresh(cached)
         return ours and (entry.cached is None or entry.cached.fetched_at < cached.fetched_at)
 
     def adopt(self, name: str, cached: Cached, offer: Offer, *, answered: bool) -> None:
-        """Apply a manifest. answered: it came from the module itself.
+        """Apply a manifest. answered: whether it came from the module itself rather than the cache.
 
-        Unchanged tools keep their objects, so that nothing is compiled again for them.
+        Unchanged tools keep their objects, so that their schemas are not compiled again.
         """
         entry = self._entries[name]
         old = entry.tools
@@ -112,15 +118,16 @@ class Catalogue:
         entry.failed_at = self._clock.monotonic()
 
     def truth(self, name: str) -> dict[str, str]:
-        """Return every tool of a module with a digest, to detect changes."""
-        tools = self._entries[name].tools if self.known(name) else {}
-        return {called: digest(_told(tool)) for called, tool in tools.items()}
+        """Return the digest of each tool of a module, by name, to detect changes."""
+        entry = self.entry(name)
+        tools = {} if entry is None else entry.tools
+        return {called: digest(_published_fields(tool)) for called, tool in tools.items()}
 
     def states(self) -> list[ModuleState]:
         return [self.state(name) for name in self._entries]
 
     def state(self, name: str) -> ModuleState:
-        known = self.known(name)
+        self.entry(name)  # drops an expired manifest
         entry = self._entries[name]
         return ModuleState(
             name=name,
@@ -130,15 +137,19 @@ class Catalogue:
             tools=tuple(sorted(entry.tools)),
             reachable=entry.reachable,
             error=entry.error,
-            refreshed_at=_iso(entry.cached.fetched_at) if known and entry.cached is not None else "",
-            left_out=entry.left_out if known else (),
+            refreshed_at=_iso(entry.cached.fetched_at) if entry.cached is not None else "",
+            left_out=entry.left_out if entry.cached is not None else (),
         )
+
+    def _fresh(self, cached: Cached) -> bool:
+        """Whether a manifest has not expired."""
+        return -_SKEW_S <= (self._clock.now() - cached.fetched_at).total_seconds() < self._ttl_s
 
 
 def _iso(moment: datetime) -> str:
     return moment.isoformat(timespec="seconds")
 
 
-def _told(tool: RemoteTool) -> list[object]:
+def _published_fields(tool: RemoteTool) -> list[object]:
     spec = tool.spec
     return [spec.description, spec.parameters, spec.required_permission, repr(spec.annotations), spec.replay_safe]

@@ -1,7 +1,7 @@
 """`HttpModule`: a module that speaks HTTP (MOD-1): `GET {url}/manifest`, `POST {url}/execute`.
 
-Requests are direct: no proxy from the environment, no redirects, no cookies. Retries are made elsewhere (MOD-4), so
-errors are raised in a form that `engine.recovery` can classify.
+Requests are direct: no proxy from the environment, no redirects, no cookies. Retries are left to `engine.recovery`
+(MOD-4), so errors are raised in a form that it can classify.
 """
 
 import asyncio
@@ -26,11 +26,12 @@ from engine.remote.text import clean, first_of, one_line
 
 MANIFEST_BYTES = 1 << 20
 ANSWER_BYTES = 8 << 20
-ERROR_BYTES = 2_000  # of the body of an error response
+ERROR_BYTES = 2_000  # the most that is read of an error response's body
 CONNECT_S = 10.0
 DENIED = frozenset({401, 403, 407})
-# The call's deadline is so much later than ours, so that whoever waits reads our text and not the pipeline's. It is
-# also the wait asked for after a time-out, which makes a repeat that has no time left not begin.
+# The call's deadline is this much later than that of the request, so that the caller gets our message and not the
+# pipeline's. It is also the wait before a retry after a time-out, so that a retry without enough time left is not
+# started.
 GRACE_S = 0.5
 _CHUNK = 64 * 1024
 
@@ -65,9 +66,13 @@ class HttpModule:
     ) -> None:
         """Create the module.
 
-        timeout_s: of one call. token: sent as a bearer token. tls: one context for many modules, since creating one
-            takes tens
-        of milliseconds. trusted: believe what it says its tools change.
+        Args:
+            name: The name of the module in the configuration.
+            url: The URL below which ``manifest`` and ``execute`` are found.
+            timeout_s: The deadline of one call, in seconds.
+            token: Sent as a bearer token.
+            tls: A TLS context for all modules to share, since creating one takes tens of milliseconds.
+            trusted: Whether to believe what the module says about the effects of its tools.
         """
         self._trusted = trusted
         self._name = name
@@ -80,7 +85,7 @@ class HttpModule:
             timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
             headers={
                 "accept": "application/json",
-                "accept-encoding": "identity",  # limits apply to what is read; compressed bodies could expand
+                "accept-encoding": "identity",  # size limits apply to the bytes as received
                 **({"authorization": f"Bearer {token}"} if token else {}),
             },
         )
@@ -103,30 +108,25 @@ class HttpModule:
         return digest(["http", self._name, self._url])
 
     async def fetch(self) -> Any:
-        """Fetch the manifest as it was sent. httpx.HTTPError and ToolFailure (access denied) propagate.
+        """Fetch the manifest, unchanged. httpx.HTTPError and ToolFailure (access denied) propagate.
 
         Raises:
             ManifestError: The status is not 200, or the body is not a manifest.
         """
-        async with self._client.stream("GET", f"{self._url}/manifest") as response:
-            if response.status_code in DENIED:
-                raise not_let_in(self._name, response.status_code, "token")
-            try:
-                await refuse_failure(response)
-            except httpx.HTTPStatusError as error:
-                raise ManifestError(str(error)) from error
-            if response.status_code != HTTPStatus.OK:
-                raise ManifestError(f"Module returned status {response.status_code}, and a manifest comes with 200")
-            try:
-                return parse(await read(response, MANIFEST_BYTES))
-            except (TooLarge, ValueError) as error:
-                raise ManifestError(f"the manifest cannot be read: {error}") from error
+        try:
+            return await self._exchange("GET", "manifest", MANIFEST_BYTES, only=HTTPStatus.OK)
+        except httpx.HTTPStatusError as error:
+            if error.response.status_code in DENIED:
+                raise not_let_in(self._name, error.response.status_code, "token") from error
+            raise ManifestError(str(error)) from error
+        except (TooLarge, ValueError) as error:
+            raise ManifestError(f"the manifest cannot be read: {error}") from error
 
     def read(self, manifest: Any) -> Offer:
         return read_manifest(self._name, manifest, timeout_s=self._timeout_s + GRACE_S, trusted=self._trusted)
 
     async def run(self, spec: ToolSpec, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
-        """Make one attempt.
+        """Call the tool once.
 
         Raises:
             ToolFailure: The module reports a failure.
@@ -135,7 +135,8 @@ class HttpModule:
         asked = {"tool_name": spec.name, "arguments": dict(arguments), "user_id": ctx.turn.user}
         try:
             async with asyncio.timeout(self._timeout_s):
-                answer = await self._execute(asked)
+                found = await self._exchange("POST", "execute", ANSWER_BYTES, json.dumps(asked).encode())
+            answer = ExecuteResponse.model_validate(found)
         except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout) as error:
             raise ToolFailure(
                 timed_out(self._timeout_s),
@@ -156,6 +157,8 @@ class HttpModule:
             raise failed(said, failure_class, reason, may_have_started=False) from error
         except httpx.TransportError as error:
             raise failed(error, FailureClass.RETRYABLE, "unreachable") from error
+        except ValidationError as error:
+            raise failed(_unusable(error), FailureClass.DIAGNOSTIC, "bad_response") from error
         except (TooLarge, ValueError) as error:
             raise failed(error, FailureClass.DIAGNOSTIC, "bad_response") from error
         if answer.tool_name != spec.name:
@@ -170,18 +173,31 @@ class HttpModule:
     async def aclose(self) -> None:
         await self._client.aclose()
 
-    async def _execute(self, asked: Mapping[str, Any]) -> ExecuteResponse:
-        body = json.dumps(asked).encode()
-        headers = {"content-type": "application/json"}
-        async with self._client.stream("POST", f"{self._url}/execute", content=body, headers=headers) as response:
-            await refuse_failure(response)
-            found = parse(await read(response, ANSWER_BYTES))
+    async def _exchange(
+        self, method: str, path: str, limit: int, body: bytes | None = None, *, only: HTTPStatus | None = None
+    ) -> Any:
+        """Make one request, and return the JSON of its response.
+
+        Raises:
+            httpx.HTTPStatusError: The status is not `only`, or not 2xx if `only` is not given.
+            TooLarge: The body is larger than `limit` bytes.
+            ValueError: The body is not strict JSON.
+        """
+        headers = {} if body is None else {"content-type": "application/json"}
+        async with self._client.stream(method, f"{self._url}/{path}", content=body, headers=headers) as response:
+            if not response.is_success or only not in {None, response.status_code}:
+                raise await _status_error(response)
+            data = await read(response, limit)
         try:
-            return ExecuteResponse.model_validate(found)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(str(part) for part in first["loc"]) or "the whole"
-            raise ValueError(one_line(f"the answer cannot be used: {place}: {first['msg']}")) from error
+            return read_json(data)
+        except JsonError as error:
+            raise ValueError(f"the body is not JSON: {one_line(str(error), 120)}") from error
+
+
+def _unusable(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(str(part) for part in first["loc"]) or "the body"
+    return one_line(f"the answer cannot be used: {place}: {first['msg']}")
 
 
 def failed(
@@ -193,7 +209,7 @@ def failed(
 
 
 def not_let_in(module: str, status: int, by: str) -> ToolFailure:
-    """Return the failure of a denied request. by: the setting that the operator must correct."""
+    """Return the failure of a denied request. by: which setting the operator should check."""
     text = f"the module {module} denied access (status {status}); check its {by} in the configuration"
     return refusal(text, "denied", FailureClass.FATAL)
 
@@ -204,30 +220,24 @@ class Unavailable(httpx.HTTPStatusError):
     most_repeats = 1
 
 
-async def refuse_failure(response: httpx.Response) -> None:
-    """Check the status.
-
-    Raises:
-        httpx.HTTPStatusError: It is not 2xx. Redirects are errors, because a module is where it is configured.
-    """
-    if response.is_success:
-        return
+async def _status_error(response: httpx.Response) -> httpx.HTTPStatusError:
+    """Return the error for a response with an unexpected status. Redirects are errors, because none is followed."""
     try:
         said = clean((await read(response, ERROR_BYTES, cut=True)).decode("utf-8", "replace"), ERROR_BYTES)
     except (httpx.HTTPError, TooLarge):
         said = ""
     if response.is_redirect:
-        said = "a redirect, which is not followed; configure the URL it leads to if that is the module"
+        said = "a redirect, which is not followed; if its target is the module, configure that URL"
     text = f"Module returned status {response.status_code}: {said or response.reason_phrase}"
     kind = Unavailable if response.status_code == HTTPStatus.SERVICE_UNAVAILABLE else httpx.HTTPStatusError
-    raise kind(text, request=response.request, response=response)
+    return kind(text, request=response.request, response=response)
 
 
 async def read(response: httpx.Response, limit: int, *, cut: bool = False) -> bytes:
-    """Return the body, up to `limit` bytes.
+    """Return the body, at most `limit` bytes of it.
 
     Raises:
-        TooLarge: It is larger, and must not be cut.
+        TooLarge: The body is larger, and `cut` is false.
     """
     if response.headers.get("content-encoding", "identity").lower() not in {"", "identity"}:
         raise TooLarge("the body is compressed, which was not requested")
@@ -239,15 +249,3 @@ async def read(response: httpx.Response, limit: int, *, cut: bool = False) -> by
                 return bytes(body[:limit])
             raise TooLarge(f"the body is larger than {limit:,} bytes")
     return bytes(body)
-
-
-def parse(body: bytes) -> Any:
-    """Parse an answer.
-
-    Raises:
-        ValueError: It is not strict JSON.
-    """
-    try:
-        return read_json(body)
-    except JsonError as error:
-        raise ValueError(f"the body is not JSON: {one_line(str(error), 120)}") from error

@@ -1,7 +1,7 @@
 """The manifest of an HTTP module (MOD-1), and its conversion to tools.
 
-A manifest with a wrong name is refused completely, because nothing else in it can be trusted. A tool with an unusable
-schema is skipped.
+A manifest that names a different module is refused completely, because nothing else in it can be trusted. A tool with
+an unusable schema is skipped.
 """
 
 import re
@@ -18,19 +18,19 @@ MOST_TOOLS = 256
 MOST_PARAMETERS = 64
 MOST_CHOICES = 256
 DESCRIPTION = 4_000  # characters of a tool's description; longer ones are cut
-SHORT = 1_000  # of a module's or a parameter's
+SHORT = 1_000  # characters of the description of a module or a parameter
 _TOOL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 _LEVELS: dict[str, PermissionLevel] = {"guest": "guest", "user": "user", "admin": "admin", "owner": "owner"}
 
-# The names that MCP servers use, for modules modelled on those.
+# MCP's names of the hints, also accepted from HTTP modules that are modelled on MCP servers.
 _MCP_HINTS = {"read_only": "readOnlyHint", "destructive": "destructiveHint", "idempotent": "idempotentHint"}
 
 Scalar = str | int | float | bool | None
 
 
 class _ManifestModel(BaseModel):
-    """The base of all parts. Unknown fields are ignored: newer modules may have more."""
+    """The base class of all parts of a manifest. Unknown fields are ignored, because newer modules may have more."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
 
@@ -94,13 +94,13 @@ def read_manifest(module: str, answer: Any, *, timeout_s: float, trusted: bool =
     trusted: believe its hints that a tool is read-only, idempotent or not destructive.
 
     Raises:
-        ManifestError: It is invalid.
+        ManifestError: The manifest is invalid.
     """
     try:
         manifest = Manifest.model_validate(answer)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the whole"
+        place = ".".join(str(part) for part in first["loc"]) or "the body"
         raise ManifestError(one_line(f"the manifest is invalid: {place}: {first['msg']}")) from error
     if manifest.module_name != module:
         said = one_line(manifest.module_name, 64)
@@ -129,7 +129,7 @@ def _refuse_wrong_names(module: str, names: list[str]) -> None:
 
 
 def _annotations(tool: ManifestTool, *, trusted: bool) -> Annotations:
-    """Derive annotations. For an untrusted module the worst is assumed; `requires_confirmation` is always believed."""
+    """Derive annotations. For an untrusted module, assume the worst. `requires_confirmation` is always believed."""
     confirm = tool.says("requires_confirmation") is True
     if not trusted:
         return Annotations(destructive=True, requires_confirmation=confirm)

@@ -19,17 +19,17 @@ from engine.contract.failure import FailureClass, refusal
 from engine.remote.module import log
 from engine.remote.text import first_of
 
-START_S = 60.0  # for a server to start and complete the handshake; waiters may give up sooner
+START_S = 60.0  # time for a server to start and complete the handshake; callers may stop waiting sooner
 HEALTHY_S = 30.0  # a connection that lasted this long counts as healthy
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 60.0
 
-# Opens the streams to the server. Called with a callback that reports their end.
+# Opens the streams to the server. Its argument is a callback that it calls when the streams end.
 OpenStreams = Callable[[Callable[[], None]], AbstractAsyncContextManager[Any]]
 
 
 class McpConnection:
-    """One connection. For one event loop."""
+    """A connection to one MCP server. Use it in one event loop."""
 
     def __init__(self, name: str, streams: OpenStreams, clock: Clock, changed: Callable[[], None]) -> None:
         """Create the connection. changed: called when the server announces that its tools changed."""
@@ -40,7 +40,7 @@ class McpConnection:
         self._holder: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[Client] | None = None
         self._over = asyncio.Event()
-        self._short_lives = 0  # consecutive
+        self._short_lives = 0  # consecutive connections that ended before `HEALTHY_S`
         self._not_before = 0.0
         self._closed = False
 
@@ -53,13 +53,13 @@ class McpConnection:
         if self._closed:
             raise refusal(f"The module {self._name} is closed; nothing was run.", "closed", FailureClass.FATAL)
         if self._holder is not None and self._over.is_set():
-            await asyncio.wait([self._holder])  # it must be closed and recorded before a new one starts
+            await asyncio.wait([self._holder])  # the old connection must be closed and recorded before a new one starts
         if self._holder is None or self._holder.done():
             self._start()
         ready = self._ready
         assert ready is not None  # noqa: S101 -- for the type checker; it has just been started
         try:
-            return await asyncio.shield(ready)  # waiters may give up; the server continues to start
+            return await asyncio.shield(ready)  # callers may stop waiting while the server continues to start
         except Exception as error:
             # Details are in the log, because callers must not learn commands, paths and addresses.
             text = f"The module {self._name} does not answer. Nothing was run."
@@ -83,7 +83,7 @@ class McpConnection:
         self._over = asyncio.Event()
         self._ready = ready = asyncio.get_running_loop().create_future()
         self._holder = asyncio.create_task(self._hold(ready, self._over))
-        ready.add_done_callback(lambda future: future.cancelled() or future.exception())  # there may be no waiter
+        ready.add_done_callback(lambda future: future.cancelled() or future.exception())  # nobody may be waiting for it
 
     async def _hold(self, ready: "asyncio.Future[Client]", over: asyncio.Event) -> None:
         """Connect, hold the connection until it ends, and record how long it lasted."""
@@ -112,7 +112,7 @@ class McpConnection:
             ready.set_exception(error)
 
     def _account(self, lived_s: float) -> None:
-        """Record a connection's end. After consecutive short-lived ones, each start waits twice as long."""
+        """Record a connection's end. Each further short-lived connection doubles the wait before the next start."""
         self._short_lives = 0 if lived_s >= HEALTHY_S else self._short_lives + 1
         if self._short_lives > 1 and not self._closed:
             wait = min(FIRST_WAIT_S * 2 ** (self._short_lives - 2), LONGEST_WAIT_S)
@@ -123,7 +123,7 @@ class McpConnection:
             self._changed()
 
     async def _listen(self, client: Client, stack: contextlib.AsyncExitStack) -> None:
-        """Subscribe to notifications (MCP 2026-07-28). Servers without notifications are left alone."""
+        """Subscribe to notifications (MCP 2026-07-28). Does nothing for servers without notifications."""
         tools = client.server_capabilities.tools
         if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or tools is None or not tools.list_changed:
             return

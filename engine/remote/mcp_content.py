@@ -40,13 +40,13 @@ Block = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResou
 
 
 def produced(module: str, result: CallToolResult, workspace: Workspace) -> Any:
-    """Return the value and the message of an answer. Blocks, because files are written. OSError propagates."""
+    """Return an answer's value, with its text as the message. Blocks, because it writes files. OSError propagates."""
     files: list[str] = []
     lines = [_line(module, block, workspace, files) for block in result.content]
     text = "\n".join(line for line in lines if line)
     value = result.structured_content if result.structured_content is not None else text
     if not text:
-        return value  # its text is derived from it
+        return value  # the message is then derived from the value
     return Produced(value, text, tuple(f"created:{path}" for path in files))
 
 

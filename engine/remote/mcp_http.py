@@ -9,13 +9,13 @@ from mcp.client.streamable_http import streamable_http_client
 from engine.remote.mcp_process import MOST_LINE
 
 CONNECT_S = 10.0
-STREAM_S = 3600.0  # of silence on an event stream; calls have their own deadline
+STREAM_S = 3600.0  # the longest silence on an event stream; calls have their own deadline
 
 
 class Bounded(httpx2.AsyncHTTPTransport):
-    """Aborts a body that is larger than a message may be. The SDK limits the events of an event stream.
+    """Aborts a response whose body exceeds the size limit of a message. The SDK limits the events of event streams.
 
-    status: of the last response, 0 before the first one; the SDK does not expose it on failure.
+    status: the status of the last response, 0 before the first one. The SDK does not expose it on failure.
     """
 
     status = 0
@@ -47,7 +47,7 @@ class _Counted(httpx2.AsyncByteStream):
 
 @asynccontextmanager
 async def http_streams(url: str, headers: Mapping[str, str], transport: Bounded) -> AsyncIterator[object]:
-    """Open the SDK's streams to the server at `url`, ignoring proxies of the environment."""
+    """Open the SDK's streams to the server at `url`, ignoring proxies set in the environment."""
     timeout = httpx2.Timeout(CONNECT_S, read=STREAM_S)
     sent = {"accept-encoding": "identity", **headers}
     client = httpx2.AsyncClient(transport=transport, headers=sent, timeout=timeout, trust_env=False)

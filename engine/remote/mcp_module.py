@@ -44,7 +44,9 @@ _PASSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 class McpServer:
     """The configuration of an MCP server: a command, or a URL with headers.
 
-    trusted: believe its hints (`engine.remote.mcp_tools`). permission: required of users for its tools.
+    trusted: believe its hints (`engine.remote.mcp_tools`).
+    permission: the permission that users of its tools need.
+    timeout_s: the deadline of one call, in seconds.
     """
 
     command: Command | None = None
@@ -87,7 +89,7 @@ class McpModule:
         return digest(["mcp", self._name, *place])
 
     async def fetch(self) -> Any:
-        """Fetch all pages of its list of tools. ToolFailure and MCPError propagate.
+        """Fetch all pages of the server's list of tools. ToolFailure and MCPError propagate.
 
         Raises:
             ManifestError: The list is invalid or too large.
@@ -124,7 +126,7 @@ class McpModule:
         )
 
     async def run(self, spec: ToolSpec, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
-        """Make one attempt. A cancellation is forwarded to the server.
+        """Call the tool once. A cancellation is forwarded to the server.
 
         Raises:
             ToolFailure: The call failed.
@@ -133,15 +135,16 @@ class McpModule:
         asked = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=dict(arguments)))
         started = False
 
-        async def told(progress: float, total: float | None, message: str | None) -> None:
+        async def report(progress: float, total: float | None, message: str | None) -> None:
             ctx.progress(one_line(message or ""), min(max(progress / total, 0.0), 1.0) if total else None)
 
         try:
             async with asyncio.timeout(self._server.timeout_s):
                 client = await self._client()
                 started = True
-                # Not `call_tool`, which validates against the server's output schema, whose patterns may hang.
-                result = await client.session.send_request(asked, _ANSWER, progress_callback=told)
+                # `call_tool` is not used, because it validates the result against the server's output schema, and
+                # matching a pattern of that schema may take forever.
+                result = await client.session.send_request(asked, _ANSWER, progress_callback=report)
         except TimeoutError as error:
             raise ToolFailure(
                 timed_out(self._server.timeout_s),
@@ -169,7 +172,11 @@ class McpModule:
         await self._connection.aclose()
 
     async def _client(self) -> Client:
-        """Raises ToolFailure, nothing started."""
+        """Return the client of the open connection.
+
+        Raises:
+            ToolFailure: There is no connection (not started).
+        """
         try:
             return await self._connection.client()
         except ToolFailure as error:
@@ -194,7 +201,7 @@ class McpModule:
         return gone
 
     def _failure(self, error: MCPError) -> ToolFailure:
-        """Return the failure. Over HTTP the SDK hides the status, so the last one seen by our transport is used."""
+        """Return the failure for an error. The SDK hides the HTTP status, so the last one our transport saw is used."""
         status = self._http.status if self._http is not None else 0
         if self._drop_if_gone(error):
             # A server that does not know the session has not processed the call.

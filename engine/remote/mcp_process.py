@@ -1,7 +1,7 @@
 """Runs an MCP server as a process that speaks on stdin and stdout, as a transport for the SDK's client.
 
-The SDK's `stdio_client` buffers lines of any length and leaves stderr to a file; here both are bounded. The program is
-configured by the operator, so it runs unboxed, with an environment of its own that does not contain our keys.
+The SDK's `stdio_client` buffers lines of any length and leaves stderr to a file; here both are limited. The program is
+configured by the operator, so it runs outside a box, with environment variables that do not include Knackbox's keys.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from engine.remote.text import one_line
 
 MOST_LINE = 16 << 20  # bytes of one message
 MOST_LOGGED = 200  # stderr lines logged per process; the rest is read and dropped
-GRACE_S = 2.0  # to exit after its stdin is closed, and again after SIGTERM
+GRACE_S = 2.0  # time to exit after stdin is closed, and again after each signal
 POLL_S = 0.01
 PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR")
 
@@ -45,10 +45,12 @@ class Command:
 
 @asynccontextmanager
 async def process_streams(name: str, command: Command, ended: Callable[[], None]) -> AsyncIterator[Streams]:
-    """Start the program; on exit, end it and its process group. ended: called if it ends earlier.
+    """Start the program, and end it and its process group on exit from the context.
+
+    ended: called if the program ends earlier.
 
     Raises:
-        OSError: It cannot be started.
+        OSError: The program cannot be started.
     """
     process = await asyncio.create_subprocess_exec(
         command.command,
@@ -86,7 +88,7 @@ async def _receive(
     to_us: MemoryObjectSendStream[SessionMessage | Exception],
     ended: Callable[[], None],
 ) -> None:
-    """Read one message per line. The end of this ends the connection."""
+    """Read one message per line. The connection ends when this function returns."""
     assert process.stdout is not None  # noqa: S101 -- for the type checker: it is a pipe
     with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         async with to_us:
@@ -108,7 +110,7 @@ def _parsed(name: str, line: bytes) -> SessionMessage | Exception:
 
 async def _send(process: asyncio.subprocess.Process, from_us: MemoryObjectReceiveStream[SessionMessage]) -> None:
     assert process.stdin is not None  # noqa: S101 -- for the type checker: it is a pipe
-    with contextlib.suppress(OSError):  # it has ended; the receiver notices that, too
+    with contextlib.suppress(OSError):  # the process has ended, which `_receive` notices as well
         async for each in from_us:
             process.stdin.write(each.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
             await process.stdin.drain()
@@ -135,13 +137,13 @@ async def _end(process: asyncio.subprocess.Process) -> None:
             _signal(process, number)
     if not await _exited(process):
         log.warning("The process %d of an MCP server did not end after SIGKILL.", process.pid)
-    _signal(process, signal.SIGKILL)  # processes that it started and left
+    _signal(process, signal.SIGKILL)  # ends processes that it started and left running
     # Processes outside the group may hold the pipes open, and no public API closes our ends.
     process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
 
 
 async def _exited(process: asyncio.subprocess.Process) -> bool:
-    """Whether it exits within the grace period. `process.wait` would also wait for everyone who holds its pipes."""
+    """Whether the process exits within `GRACE_S` seconds. `process.wait` would also wait for holders of its pipes."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(GRACE_S):
             while process.returncode is None:  # noqa: ASYNC110 -- there is no event for it

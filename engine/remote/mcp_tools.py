@@ -1,7 +1,7 @@
 """Converts the list of an MCP server to tools (MOD-6).
 
 A server's hints are not verified. They are believed only where they make the engine stricter, since a malicious server
-could call anything harmless; `trusted` is the operator's statement that a server may be believed.
+could describe anything as harmless. With `trusted`, the operator states that a server's hints may be believed.
 """
 
 import re
@@ -17,13 +17,13 @@ from engine.remote.schemas import SchemaError, usable_schema
 from engine.remote.text import clean, one_line
 
 MOST_TOOLS = 256
-LISTING_BYTES = 1 << 20  # of everything kept of one server, as JSON; well below the cache's limit
+LISTING_BYTES = 1 << 20  # size of one server's tool list as JSON; well below the limit of the cache
 DESCRIPTION = 4_000
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 class Hints(BaseModel):
-    """The hints of one tool, named as in the protocol; None where the server says nothing."""
+    """The hints of one tool, named as in the protocol. A hint that the server does not send is None."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
@@ -32,7 +32,7 @@ class Hints(BaseModel):
     idempotent: Annotated[bool | None, Field(alias="idempotentHint")] = None
 
     def annotations(self, *, trusted: bool) -> Annotations:
-        """Derive annotations. Missing hints, and those of untrusted servers, count as destructive (the default)."""
+        """Derive annotations. A tool counts as destructive if its server is untrusted or sends no hints."""
         if not trusted:
             return Annotations(destructive=True)
         read_only = self.read_only is True
@@ -77,7 +77,7 @@ def listing_of(kept: list[dict[str, Any]], instructions: str | None) -> dict[str
 def _kept(tool: Tool) -> dict[str, Any]:
     hints = {"read_only_hint", "destructive_hint", "idempotent_hint"}
     kept: dict[str, Any] = {
-        "name": tool.name[: 2 * LONGEST_TOOL_NAME],  # a name that is too long stays so, and is rejected later
+        "name": tool.name[: 2 * LONGEST_TOOL_NAME],  # still too long if it was too long, so that it is rejected later
         "description": (tool.description or "")[: 2 * DESCRIPTION],
         "inputSchema": tool.input_schema,
     }

@@ -1,4 +1,4 @@
-"""`RemoteModule`: a remote provider of tools, with any protocol. `Modules` combines them to one source."""
+"""`RemoteModule`: a remote provider of tools, using any protocol. `Modules` combines all modules into one source."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ class ManifestError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The content of a manifest. dropped: names of skipped tools, with the reason."""
+    """The content of a manifest. dropped: the reasons why tools were skipped, by name."""
 
     description: str
     specs: tuple[ToolSpec, ...]
@@ -39,7 +39,7 @@ class RemoteModule(Protocol):
 
     @property
     def where(self) -> str:
-        """Its URL without credentials, or its command, for people."""
+        """Its URL without credentials, or its command, for display to people."""
         ...
 
     @property
@@ -51,7 +51,7 @@ class RemoteModule(Protocol):
         """Fetch its manifest as JSON. Errors of the connection propagate.
 
         Raises:
-            ManifestError: It is not a manifest.
+            ManifestError: The answer is not a manifest.
         """
         ...
 
@@ -59,12 +59,12 @@ class RemoteModule(Protocol):
         """Read a fetched or cached manifest. Blocks for milliseconds.
 
         Raises:
-            ManifestError: It is invalid.
+            ManifestError: The manifest is invalid.
         """
         ...
 
     async def run(self, spec: ToolSpec, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
-        """Call one of its tools, once. Raises exceptions that `engine.recovery` can classify."""
+        """Call one of its tools once. Errors are raised as exceptions that `engine.recovery` can classify."""
         ...
 
     def watch(self, changed: Callable[[], None]) -> None:
@@ -74,22 +74,11 @@ class RemoteModule(Protocol):
     async def aclose(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteTool:
-    """A tool of a module."""
-
-    spec: ToolSpec
-    module: RemoteModule
-
-    async def run(self, ctx: CallContext, arguments: Mapping[str, Any]) -> Any:
-        return await self.module.run(self.spec, ctx, arguments)
-
-
 def split_name(name: str) -> tuple[str, str]:
     """Split a full name at the first dot into module and tool.
 
     Raises:
-        ToolFailure: It is not a full name.
+        ToolFailure: The name is not a full name.
     """
     module, _, tool = name.partition(".")
     if not module or not tool:

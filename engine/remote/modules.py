@@ -1,9 +1,9 @@
 """`Modules`: remote tools as one source (MOD-2, MOD-3). Decides which module is asked for its manifest, and when.
 
-Modules are asked when something needs them. A list of tools waits for modules of which nothing is known, at most
-`PATIENCE_S` from when they were asked; later answers appear in the next list, and subscribers are notified. A call only
-waits for its own module. A module that did not answer is not asked again for a while, and keeps the tools of its last
-manifest.
+Modules are asked when something needs them. A list of tools waits for modules whose tools are not known yet, but at
+most `PATIENCE_S` seconds after they were asked. Later answers appear in the next list, and subscribers are notified.
+A call waits only for its own module. A module that did not answer is not asked again for a while, and keeps the tools
+of its last manifest.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from engine.remote.module import ManifestError, RemoteModule, log, split_name
 from engine.remote.states import ModuleState
 from engine.remote.text import first_of, one_line
 
-DISCOVERY_S = 10.0  # for one module
-PATIENCE_S = 2.0  # of a list
-BURST_S = 0.2  # notifications of a module within this time are combined
+DISCOVERY_S = 10.0  # the deadline for one module's manifest
+PATIENCE_S = 2.0  # the longest wait of a list of tools
+BURST_S = 0.2  # a module's notifications within this time are combined
 
 
 class Modules:
-    """The configured modules. Their tools are named ``module.tool``. For one event loop."""
+    """A source of the tools of all configured modules, named ``module.tool``. Use it in one event loop."""
 
     def __init__(
         self,
@@ -40,9 +40,15 @@ class Modules:
     ) -> None:
         """Create the source.
 
-        changed: called with a module and all its tools, with digests, when these may have changed; it may block.
-        generation: returns a number that changes when a process on this home changed its tools; the cache is then read
-            again.
+        Args:
+            modules: The configured modules.
+            cache: Stores their manifests.
+            clock: The source of time.
+            changed: Called with a module's name and the digests of all its tools when these may have changed. It may
+                block.
+            generation: Returns a number that changes when any process on this home changes its tools. The cache is
+                then read again.
+            ttl_s: How long a manifest is valid, in seconds.
         """
         self._catalogue = Catalogue(modules, clock, ttl_s)
         self._cache = cache
@@ -51,7 +57,7 @@ class Modules:
         self._generation = generation
         self._ttl_s = ttl_s
         self._seen: int | None = None
-        self._told: dict[str, Mapping[str, str]] = {}
+        self._published: dict[str, Mapping[str, str]] = {}
         self._loading = asyncio.Lock()
         self._telling = asyncio.Lock()
         self._asking: dict[str, asyncio.Task[None]] = {}
@@ -76,9 +82,9 @@ class Modules:
         Raises:
             ToolFailure: A name is not configured.
         """
-        asked = self._catalogue.names if names is None else sorted(set(names))
+        asked = list(self._catalogue.names) if names is None else sorted(set(names))
         for name in asked:  # called by operators, who may see what is configured
-            if name not in self._catalogue:
+            if name not in self._catalogue.names:
                 configured = ", ".join(self._catalogue.names[:20]) or "none"
                 raise refusal(f"Unknown module: {one_line(name, 64)}. Configured: {configured}.", "unknown_module")
         await self.load()
@@ -91,7 +97,7 @@ class Modules:
         return await self.refresh()
 
     async def load(self) -> None:
-        """Load the cache, unless that is done and no other process changed anything."""
+        """Load the cache, unless it is already loaded and no process has changed its tools since."""
         if not self._catalogue.names or self._generation() == self._seen:
             return
         async with self._loading:
@@ -112,22 +118,26 @@ class Modules:
         return tools if turn.modules is None else [tool for tool in tools if tool.module.name in turn.modules]
 
     async def find(self, name: str) -> Tool | None:
-        """Return the tool of this full name, or None if its module has none.
+        """Return the tool with this full name, or None if its module has no such tool.
 
         Raises:
-            ToolFailure: There is no such module, or nothing is known of it because it does not answer.
+            ToolFailure: There is no such module, or its tools are unknown because it does not answer.
         """
         if "." not in name or not self._catalogue.names:
             return None
-        module, _ = split_name(name)
-        if module not in self._catalogue:  # callers must not learn what is configured
+        module, _, tool = name.partition(".")
+        if not tool or module not in self._catalogue.names:  # callers must not learn what is configured
+            split_name(name)  # raises if the name is malformed
             raise refusal(f"Unknown module: {one_line(module, 64)}", "unknown_module")
         await self.load()
-        if self._catalogue.due(module):
-            await asyncio.wait([self._ask(module)])
-        if not self._catalogue.known(module):
+        entry = self._catalogue.entry(module)
+        if entry is None or entry.cached is None:
+            if self._catalogue.due(module):
+                await asyncio.wait([self._ask(module)])
+            entry = self._catalogue.entry(module)
+        if entry is None or entry.cached is None:
             raise self._catalogue.refusal(module)
-        return self._catalogue.tool(module, name)
+        return entry.tools.get(name)
 
     async def aclose(self) -> None:
         """Close connections and processes, and cancel pending tasks."""
@@ -144,14 +154,14 @@ class Modules:
         await self._cache.aclose()
 
     async def _wait_a_little(self, names: Sequence[str]) -> None:
-        """Ask these modules, and wait until each has answered or its time since the first request is over."""
+        """Ask these modules, and wait until each has answered or `PATIENCE_S` has passed since the newest request."""
         asked = [self._ask(name) for name in names]
         left = max((self._began[name] + PATIENCE_S for name in names), default=0.0) - asyncio.get_running_loop().time()
         if asked and left > 0:
             await asyncio.wait(asked, timeout=left)
 
     def _ask(self, name: str) -> "asyncio.Task[None]":
-        """Return the running or a new request to a module. Its task never fails, and outlives its waiters."""
+        """Return the task of a module's running or new request. The task never fails, and outlives its waiters."""
         task = self._asking.get(name)
         if task is None:
             task = self._asking[name] = asyncio.create_task(self._fetch(name))
@@ -172,7 +182,7 @@ class Modules:
             self._failed(name, "module_unreachable", f"no manifest within {DISCOVERY_S:g} s")
         except Exception as error:  # noqa: BLE001 -- errors of one module must not affect the others or the turn
             denied = isinstance(error, ToolFailure) and error.failure_class is FailureClass.FATAL
-            # Callers do not learn why a connection failed; the state and the log say it.
+            # Callers do not learn why a connection failed; the reason is in the state and the log.
             why = error.__cause__ if isinstance(error, ToolFailure) and not denied else None
             event = "module_manifest_error" if denied else "module_unreachable"  # a denial is also an answer
             self._failed(name, event, first_of(why or error), denied=denied)
@@ -208,20 +218,20 @@ class Modules:
             await self._tell(name)
 
     async def _tell(self, name: str) -> None:
-        """Publish which tools a module has, if that changed since the last time."""
+        """Publish the tools of a module if they have changed since they were last published."""
         async with self._telling:
             try:
                 truth = self._catalogue.truth(name)
-                if truth == self._told.get(name):
+                if truth == self._published.get(name):
                     return
                 await asyncio.to_thread(self._changed, name, truth)
             except Exception as error:  # noqa: BLE001 -- the tools stay usable when the store is busy
                 log.warning("The changed tools of the module %s could not be published: %s", name, error)
             else:
-                self._told[name] = truth
+                self._published[name] = truth
 
     def _announce(self, name: str) -> None:
-        """Handle a notification that a module's tools changed: ask it, once per burst of notifications."""
+        """Handle a notification that a module's tools changed: ask the module, once per burst of notifications."""
         if name not in self._announced:
             task = self._announced[name] = asyncio.create_task(self._ask_soon(name))
             task.add_done_callback(lambda _: self._announced.pop(name, None))

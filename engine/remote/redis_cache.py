@@ -1,7 +1,8 @@
 """`RedisCache`: manifests in a Redis that several machines share (MOD-3).
 
 The value of `module_manifest:{name}` is the manifest as JSON and nothing else, so that other programs can share the
-cache. The source and time of our own entries are stored in a second key, which is valid only for that very value.
+cache. Knackbox stores the source and time of its own entries under a second key, which is valid only for exactly that
+value.
 """
 
 import hashlib
@@ -25,7 +26,7 @@ class RedisCache:
     """Stores manifests in Redis, which expires them."""
 
     def __init__(self, url: str, clock: Clock, ttl_s: float) -> None:
-        """Create the cache. It connects on first use. ttl_s: the lifetime of a manifest.
+        """Create the cache, which connects on first use. ttl_s: the lifetime of a manifest.
 
         Raises:
             ConfigError: The URL is not a Redis URL.
@@ -35,11 +36,11 @@ class RedisCache:
         try:
             self._redis = redis.Redis.from_url(url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S)
         except ValueError as error:
-            raise ConfigError(f"modules.redis_url: {error}. Give redis://host:port/0, or remove it.") from error
+            raise ConfigError(f"modules.redis_url: {error}. Set it to redis://host:port/0, or remove it.") from error
 
     async def load(self, name: str) -> Cached | None:
         try:
-            # One byte more than the limit, so that oversized values are detected without reading them.
+            # One byte more than the limit, so that oversized values are detected without reading all of them.
             data = _bytes(await self._redis.getrange(_key(name), 0, MOST_BYTES))
             if not data:
                 return None
@@ -54,7 +55,7 @@ class RedisCache:
 
     async def save(self, name: str, cached: Cached, ttl_s: float) -> None:
         try:
-            cached.encoded()  # validates, so that nothing unreadable is stored
+            cached.encoded()  # raises if the manifest could not be read back, so that it is not stored
             data = json.dumps(cached.manifest).encode()
             source = {
                 "identity": cached.identity,
@@ -73,10 +74,10 @@ class RedisCache:
         await self._redis.aclose()
 
     async def _from_others(self, name: str, data: bytes) -> Cached:
-        """Read an entry of another program. Its expiry gives its age; without one it is new.
+        """Read an entry that another program stored. Its age is computed from its expiry; without one, the age is 0.
 
         Raises:
-            ValueError: It is invalid.
+            ValueError: The entry is invalid.
         """
         left_ms = await self._redis.pttl(_key(name))
         age_s = max(self._ttl_s - left_ms / 1000, 0.0) if left_ms >= 0 else 0.0
@@ -85,7 +86,11 @@ class RedisCache:
 
 
 def _from_us(data: bytes, source: bytes) -> Cached | None:
-    """Read an entry with its record; None if the record is missing or belongs to another value."""
+    """Read an entry of our own from its value and its source key.
+
+    Returns:
+        None if the source key is missing, or belongs to another value.
+    """
     try:
         said = read_json(source)
         if said["sha256"] != hashlib.sha256(data).hexdigest():

@@ -1,4 +1,4 @@
-"""Checks that the parameter schema of a remote tool is bounded and compiles as in the pipeline."""
+"""Checks that the parameter schema of a remote tool compiles, and that validating against it takes limited time."""
 
 from typing import Any
 
@@ -15,10 +15,10 @@ class SchemaError(ValueError):
 
 
 def usable_schema(schema: Any) -> dict[str, Any]:
-    """Return the schema as that of an arguments object.
+    """Return the schema, with the type ``object`` if it specifies none.
 
     Raises:
-        SchemaError: It is unusable.
+        SchemaError: The schema is unusable.
     """
     if not isinstance(schema, dict):
         raise SchemaError(f"its parameters are {type(schema).__name__}, not a JSON Schema object")

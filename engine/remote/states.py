@@ -10,10 +10,13 @@ Kind = Literal["http", "mcp"]
 class ModuleState:
     """The state of one configured module.
 
-    where: its URL (without credentials) or its command. tools: full names, sorted. reachable: whether it answered when
-        it
-    was last asked; None if it was not asked yet. error: why not, one line. refreshed_at: when its manifest was fetched,
-    UTC, ISO 8601; "" without one. left_out: skipped tools of the manifest, each with the reason.
+    Attributes:
+        where: Its URL (without credentials) or its command.
+        tools: Full names, sorted.
+        reachable: Whether it answered the last request; None before the first request.
+        error: Why it did not answer, in one line.
+        refreshed_at: The time at which its manifest was fetched, UTC, ISO 8601; "" without a manifest.
+        left_out: Skipped tools of the manifest, each with the reason.
     """
 
     name: str

@@ -1,17 +1,17 @@
-"""Makes foreign text safe to show: limits its length, and removes control and invisible characters."""
+"""Makes text from outside safe to show: limits its length, and removes control and invisible characters."""
 
 
 def clean(text: str, limit: int) -> str:
     """Return at most `limit` characters without control and invisible characters; line ends and tabs stay.
 
-    Invisible are Unicode's format and private-use characters, which could carry text that only a model reads.
+    Unicode's format and private-use characters count as invisible. They could carry text that only a model reads.
     """
     kept = "".join(each for each in text[: 4 * limit] if each.isprintable() or each in "\n\t").strip()
     return kept if len(kept) <= limit else f"{kept[: limit - 1]}…"
 
 
 def first_of(error: BaseException) -> str:
-    """Return an error's text in one line; for an exception group, that of the first one."""
+    """Return an error's text in one line; for an exception group, the text of its first exception."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return one_line(str(error)) or type(error).__name__

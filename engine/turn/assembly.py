@@ -1,31 +1,60 @@
 """`Assembly`: builds the list of every turn of an engine, and caches what has not changed (LIST-7).
 
 Changes are detected by identity: a source that returns the same tuple as before has not changed. Sources that return a
-list, which is mutable, are read every time.
+list, which is mutable, are read every time. Sources that fail or hang are reported and skipped.
 """
 
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import is_
+from operator import attrgetter, is_
+
+from cachetools import LRUCache
 
 from engine.contract.source import NoTools, Tool, ToolSource
+from engine.contract.spec import Origin
 from engine.contract.turn import Turn
 from engine.turn.active_list import (
     ActiveList,
-    ListContext,
-    Offered,
+    SourceFailure,
     append_acquired,
     register_composed_skills,
     reserved_names,
     static_tools,
 )
 from engine.turn.availability import Dropped, Tools, enabled, offerable
-from engine.turn.gather import SOURCE_TIMEOUT_S, Ask, every_tool, gather
+
+_log = logging.getLogger("knackbox.turn")
+
+# Seconds that one source may take. Generous, because the first query to the skills loads their index.
+SOURCE_TIMEOUT_S = 20.0
 
 _SPLITS = 64  # cached answers of sources
-_BASES = 8  # cached sets of static tools: with and without discovery tools, and changes while an engine runs
-_TURNS = 64  # kinds of turn: users, agents, bands
+_BASES = 8  # cached sets of static tools: with or without discovery tools, and before or after sources changed
+_TURNS = 64  # cached kinds of turn; a kind is a turn without its query (user, agent, band and so on)
+
+Ask = Callable[[ToolSource, Turn], Awaitable[Sequence[Tool]]]
+_name = attrgetter("name")
+_tool_name = attrgetter("spec.name")
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """The tools that the sources offer, by origin, sorted by name. Those of the same name keep their sources' order."""
+
+    static: Tools = ()
+    acquired: Tools = ()
+    composed: Tools = ()
+
+    @classmethod
+    def of(cls, tools: Iterable[Tool]) -> "Offered":
+        by_origin: dict[Origin, list[Tool]] = {origin: [] for origin in Origin}
+        for tool in tools:
+            by_origin[tool.spec.origin].append(tool)
+        for each in by_origin.values():
+            each.sort(key=_tool_name)
+        return cls(*(tuple(by_origin[origin]) for origin in (Origin.STATIC, Origin.ACQUIRED, Origin.COMPOSED)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,27 +67,23 @@ class _ListPart:
 
 @dataclass(slots=True)
 class _Base:
-    """The static tools of one set of answers. by_turn: what each kind of turn, without its query, is offered of them.
+    """The static tools of one set of answers. It keeps the answers alive, so that no id() used as a key is reused.
 
-    skills: the skills that each kind of turn was last offered beside them. Objects that are compared by identity are
-        kept
-    alive, so that their id() is not reused.
+    Attributes:
+        by_turn: The static tools offered to each kind of turn (the turn without its query).
+        skills: The skills that were last offered to each kind of turn, and the answers they were made from.
     """
 
     answers: tuple[Tools, ...]
     tools: Tools
     doubled: tuple[Dropped, ...]
     reserved: frozenset[str]
-    by_turn: OrderedDict[Turn, _ListPart] = field(default_factory=OrderedDict)
-    skills: OrderedDict[Turn, tuple[tuple[Tools, ...], _ListPart]] = field(default_factory=OrderedDict)
-
-
-def nothing_changed() -> None:
-    """Do nothing. For an assembly whose requirements do not change."""
+    by_turn: LRUCache[Turn, _ListPart] = field(default_factory=lambda: LRUCache(_TURNS))
+    skills: LRUCache[Turn, tuple[tuple[Tools, ...], _ListPart]] = field(default_factory=lambda: LRUCache(_TURNS))
 
 
 class Assembly:
-    """Builds the lists of an engine. For one event loop."""
+    """Builds the active lists of an engine. Use it in one event loop."""
 
     def __init__(
         self,
@@ -66,43 +91,69 @@ class Assembly:
         *,
         timeout_s: float = SOURCE_TIMEOUT_S,
         disabled: Callable[[], Mapping[str, str]] = dict,
-        look_again: Callable[[], Awaitable[frozenset[str]] | None] = nothing_changed,
+        look_again: Callable[[], Awaitable[frozenset[str]] | None] | None = None,
     ) -> None:
         """Create the assembly.
 
-        configured: requirements that are met (`ToolSpec.requires`). timeout_s: for each source to answer.
-        disabled: returns since when tools are disabled, by id; called for each list, after the sources have answered.
-        look_again: called before each list; None if the met requirements cannot change.
+        Args:
+            configured: Requirements that are met (`ToolSpec.requires`).
+            timeout_s: Seconds within which each source must answer.
+            disabled: Returns the time at which each disabled tool was disabled, by id. Called for each list, after the
+                sources have answered.
+            look_again: Called before each list. It returns the requirements that are met now, or None if they have not
+                changed. Pass None if they never change.
         """
         self._configured = configured
         self._timeout_s = timeout_s
         self._disabled = disabled
         self._look_again = look_again
-        self._splits: OrderedDict[int, tuple[Sequence[Tool], Offered]] = OrderedDict()
-        self._bases: OrderedDict[tuple[int, ...], _Base] = OrderedDict()
+        self._splits: LRUCache[int, tuple[Sequence[Tool], Offered]] = LRUCache(_SPLITS)
+        self._bases: LRUCache[tuple[int, ...], _Base] = LRUCache(_BASES)
 
-    async def active_list(self, sources: Sequence[ToolSource], turn: Turn, ask: Ask = every_tool) -> ActiveList:
+    async def active_list(self, sources: Sequence[ToolSource], turn: Turn, ask: Ask | None = None) -> ActiveList:
         """Return the tools of a turn, and what was omitted and why. Never raises because of a source.
 
-        The sources see the turn, so that the source of acquired skills returns those that match the query.
-        ask: gets the tools of one source, for callers that want only some of them.
+        All sources are asked concurrently. They see the turn, so that the source of acquired skills returns those that
+        match the query.
+
+        Args:
+            sources: The sources.
+            turn: The turn.
+            ask: Called to get the tools of a source, for callers that want only some of its tools. With None, all
+                tools of every source are used.
         """
-        if (looking := self._look_again()) is not None:
+        if self._look_again is not None and (looking := self._look_again()) is not None:
             self._configure(await looking)
-        gathered = await gather(sources, turn, ask=ask, timeout_s=self._timeout_s)
-        parts = [self._split(answer) for answer in gathered.answers]
+        replies = await asyncio.gather(*(self._reply(source, turn, ask) for source in sources))
+        answers = [reply for reply in replies if not isinstance(reply, SourceFailure)]
+        parts = [self._split(answer) for answer in answers]
         base = self._base(tuple(part.static for part in parts))
         kind = replace(turn, query=None)
         static = self._static(base, kind)
         skills = self._skills(base, [part.acquired for part in parts], [part.composed for part in parts], kind)
-        tools, off = enabled((*static.tools, *skills.tools), self._disabled())
-        none = [Dropped(answer.what, answer.why) for answer in gathered.answers if isinstance(answer, NoTools)]
-        dropped = [*base.doubled, *static.dropped, *skills.dropped, *off, *none]
-        dropped.sort(key=_dropped_name)
-        return ActiveList(tools, tuple(dropped), gathered.failed)
+        tools = (*static.tools, *skills.tools)
+        dropped = [*base.doubled, *static.dropped, *skills.dropped]
+        if disabled := self._disabled():
+            tools, off = enabled(tools, disabled)
+            dropped += off
+        dropped += [Dropped(answer.what, answer.why) for answer in answers if isinstance(answer, NoTools)]
+        dropped.sort(key=_name)
+        return ActiveList(tools, tuple(dropped), tuple(reply for reply in replies if isinstance(reply, SourceFailure)))
+
+    async def _reply(self, source: ToolSource, turn: Turn, ask: Ask | None) -> Sequence[Tool] | SourceFailure:
+        """Ask one source."""
+        deadline = asyncio.timeout(self._timeout_s)
+        try:
+            async with deadline:
+                return await (source.tools(turn) if ask is None else ask(source, turn))
+        except Exception as error:  # noqa: BLE001 - sources are foreign code and must not make the turn fail
+            late = f"no answer within {self._timeout_s:g} s"
+            reason = late if deadline.expired() else f"{type(error).__name__}: {error}"
+            _log.warning("Tool source %r returned no tools in this turn: %s", source.name, reason)
+            return SourceFailure(source.name, reason)
 
     def _configure(self, configured: frozenset[str]) -> None:
-        """Set the met requirements, and clear the caches."""
+        """Set which requirements are met, and clear the caches."""
         if configured != self._configured:
             self._configured = configured
             self._bases.clear()
@@ -111,58 +162,45 @@ class Assembly:
         """Split an answer by origin."""
         if type(answer) is not tuple:
             return Offered.of(answer)
-        known = self._splits.get(id(answer))
-        if known is None:
-            known = self._splits[id(answer)] = (answer, Offered.of(answer))
-            if len(self._splits) > _SPLITS:
-                self._splits.popitem(last=False)
-        else:
-            self._splits.move_to_end(id(answer))
-        return known[1]
+        try:
+            return self._splits[id(answer)][1]
+        except KeyError:
+            split = Offered.of(answer)
+            self._splits[id(answer)] = (answer, split)
+            return split
 
     def _base(self, answers: tuple[Tools, ...]) -> _Base:
         """Return the static tools of all sources."""
         key = tuple(map(id, answers))
-        base = self._bases.get(key)
-        if base is None:
+        try:
+            return self._bases[key]
+        except KeyError:
             offered = _joined(answers)
             tools, doubled = static_tools(offered)
-            base = _Base(answers, tuple(tools), tuple(doubled), reserved_names(offered))
-            self._bases[key] = base
-            if len(self._bases) > _BASES:
-                self._bases.popitem(last=False)
-        else:
-            self._bases.move_to_end(key)
-        return base
+            base = self._bases[key] = _Base(answers, tuple(tools), tuple(doubled), reserved_names(offered))
+            return base
 
     def _static(self, base: _Base, kind: Turn) -> _ListPart:
         """Return the static tools that this kind of turn is offered."""
-        part = base.by_turn.get(kind)
-        if part is None:
+        try:
+            return base.by_turn[kind]
+        except KeyError:
             tools, dropped = offerable(base.tools, kind, self._configured)
             part = base.by_turn[kind] = _ListPart(tuple(tools), tuple(dropped))
-            if len(base.by_turn) > _TURNS:
-                base.by_turn.popitem(last=False)
-        else:
-            base.by_turn.move_to_end(kind)
-        return part
+            return part
 
     def _skills(self, base: _Base, acquired: Sequence[Tools], composed: Sequence[Tools], kind: Turn) -> _ListPart:
         """Return the skills that this kind of turn is offered. The last answer for each kind is cached."""
         offered = (*acquired, *composed)
         known = base.skills.get(kind)
         if known is not None and len(known[0]) == len(offered) and all(map(is_, known[0], offered)):
-            base.skills.move_to_end(kind)
             return known[1]
-        # Static tools cannot clash with them, because their names are reserved.
-        context = ListContext(Offered(acquired=_joined(acquired), composed=_joined(composed)), base.reserved)
-        tools, shadowing = append_acquired((), context)
-        tools, unusable = register_composed_skills(tools, context)
+        # Skills cannot clash with static tools, whose names are reserved.
+        tools, shadowing = append_acquired((), _joined(acquired), base.reserved)
+        tools, unusable = register_composed_skills(tools, _joined(composed), base.reserved)
         kept, refused = offerable(tools, kind, self._configured)
         part = _ListPart(tuple(kept), (*shadowing, *unusable, *refused))
         base.skills[kind] = (offered, part)
-        if len(base.skills) > _TURNS:
-            base.skills.popitem(last=False)
         return part
 
 
@@ -184,11 +222,3 @@ def _joined(parts: Sequence[Tools]) -> Tools:
     if len(filled) < 2:  # noqa: PLR2004 -- nothing to join
         return filled[0] if filled else ()
     return tuple(sorted((tool for part in filled for tool in part), key=_tool_name))
-
-
-def _tool_name(tool: Tool) -> str:
-    return tool.spec.name
-
-
-def _dropped_name(each: Dropped) -> str:
-    return each.name

@@ -1,4 +1,4 @@
-"""Decides which tools a turn is offered, and why not the others. Each stage checks each tool.
+"""Decides which tools a turn is offered, and why the others are not. Each tool is checked in stages.
 
 A stage depends only on the tool's spec, the turn (never its query) and the configuration, so that its result can be
 cached for unchanged tools (`engine.turn.assembly`).
@@ -20,7 +20,7 @@ Stage = Callable[[ToolSpec, Turn, frozenset[str]], str]
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A tool that exists and is not offered this turn, and why; shown by ``knackbox tools --why``."""
+    """A tool that exists but is not offered this turn, and why. Shown by ``knackbox tools --why``."""
 
     name: str
     reason: str
@@ -45,17 +45,17 @@ def permitted(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> str:  #
 
 
 def deferred(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> str:  # noqa: ARG001 -- a stage's
-    """Omit deferred tools if the turn requests that. They can still be called and discovered."""
+    """Return why a deferred tool is omitted; "" if it is not. Omitted tools can still be called and discovered."""
     return "deferred, found by discovery" if spec.defer_loading and not turn.include_deferred_tools else ""
 
 
 def by_search_alone(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> str:  # noqa: ARG001 -- a stage's
-    """Omit all but the discovery tools if the turn requests that. The others stay callable and discoverable."""
+    """Return why a turn with the tool search flow omits the tool; "" if it does not. The tool can still be called."""
     return "found by discovery" if turn.use_tool_search_flow and spec.category != DISCOVERY else ""
 
 
 def enabled(tools: Tools, disabled: Mapping[str, str]) -> tuple[Tools, list[Dropped]]:
-    """Return the tools that are not disabled, in order. disabled: since when, by id."""
+    """Return the tools that are not disabled, in order. disabled: the times at which tools were disabled, by id."""
     if not disabled:
         return tools, []
     kept = tuple(tool for tool in tools if tool.spec.id not in disabled)

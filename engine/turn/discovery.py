@@ -34,13 +34,17 @@ if TYPE_CHECKING:
 SOURCE = "discovery"
 _READS = Annotations(read_only=True, idempotent=True)
 _MOST_FOUND = 50
-_MOST_LOOKED_AT = 1_000  # search results, of which the turn may be allowed none
+_MOST_LOOKED_AT = 1_000  # the most search results to examine; the turn may not be allowed to call any of them
 _PAGE = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A page of tools, with remarks. next: the `after` of the next page. gap: what was not searched."""
+    """A page of tools, or the tools found by a search.
+
+    next: the `after` of the next page; "" if there is none.
+    gap: what was not searched, and why; "" if everything was searched.
+    """
 
     specs: Sequence[ToolSpec]
     next: str = ""
@@ -48,11 +52,10 @@ class Listing:
 
 
 class Discovery:
-    """Finds, looks up and pages through everything that a turn may call.
+    """Finds, looks up and pages through the tools that a turn may call.
 
     Tools of a `PagedSource` are never read all at once: the source searches them. The others are indexed, and the index
-    is
-    updated on each search.
+    is updated on each search.
     """
 
     def __init__(
@@ -61,7 +64,13 @@ class Discovery:
         assembly: Assembly,
         embedder: "Callable[[], Embedder]",
     ) -> None:
-        """Create the discovery. sources: all but its own. embedder: called at the first search, in a thread."""
+        """Create the service.
+
+        Args:
+            sources: Returns all sources except that of the discovery tools.
+            assembly: Builds the lists of tools.
+            embedder: Returns the embedder. Called in a thread at the first search.
+        """
         self._sources = sources
         self._assembly = assembly
         self._embedder = embedder
@@ -84,7 +93,7 @@ class Discovery:
         return Listing([specs[name] for name in best if name in specs], gap="; ".join(found.gaps))
 
     async def page(self, turn: Turn, after: str = "") -> Listing:
-        """Return the next tools, sorted by name. after: `next` of the previous page."""
+        """Return the next page of tools, sorted by name. after: `next` of the previous page."""
         found: list[ToolSpec] = []
         while True:
             page = await tool_page(self._assembly, self._sources(), everything(turn), after, _PAGE)
@@ -101,7 +110,7 @@ class Discovery:
         """Return the spec of a tool.
 
         Raises:
-            ToolFailure: The turn has no such tool; names the nearest.
+            ToolFailure: The turn may not call such a tool. The message suggests similar names.
         """
         spec = (await self.look_up([name], turn)).get(name)
         if spec is None:
@@ -111,7 +120,7 @@ class Discovery:
         return spec
 
     async def _candidates(self, query: str, turn: Turn, limit: int) -> "_Candidates":
-        """Collect up to `limit` results of each paged source, and all tools of the others."""
+        """Collect up to `limit` results of each paged source, and all tools of the other sources."""
         found = _Candidates()
 
         async def ask(source: ToolSource, turn: Turn) -> Sequence[Tool]:
@@ -127,7 +136,7 @@ class Discovery:
         names = {name for ranking in found.rankings for name, _ in ranking}
         for tool_ in listed.tools:
             spec = tool_.spec
-            of_paged = spec.name in names and spec.origin is not Origin.STATIC  # otherwise it shadows one of them
+            of_paged = spec.name in names and spec.origin is not Origin.STATIC  # a static tool shadows a found one
             (found.acquired if of_paged else found.others)[spec.name] = spec
         found.rankings[:] = [[one for one in ranking if one[0] in found.acquired] for ranking in found.rankings]
         return found
@@ -142,11 +151,13 @@ class Discovery:
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """The tools from which a query is answered.
+    """The tools among which a query is searched.
 
-    rankings: the results of each paged source that the turn may call, with their fit. acquired: their specs. others:
-        the
-    specs of all other tools. looked_at: the number of results of each paged source.
+    Attributes:
+        rankings: For each paged source, the results that the turn may call, with their fit.
+        acquired: The specs of these results.
+        others: The specs of all other tools.
+        looked_at: The number of results of each paged source.
     """
 
     rankings: list[list[tuple[str, float]]] = field(default_factory=list)
@@ -173,12 +184,12 @@ def _merged(*ranked: Sequence[tuple[str, float]]) -> list[str]:
 async def search_tools(
     ctx: CallContext, query: str = "", limit: int = 10, after: str = ""
 ) -> Produced[list[dict[str, str]]]:
-    """Find tools by what they do. Gives names and short descriptions, the best first; without a query all of them.
+    """Find tools by what they do. Returns names and short descriptions, best first; without a query, all tools.
 
     Args:
         query: What you want to do, in a few words.
-        limit: How many to give for a query.
-        after: Without a query, where to go on when there are more tools than one answer holds.
+        limit: Maximum number of results of a query.
+        after: Without a query, where to continue when there are more tools than fit in one answer.
     """
     discovery = ctx.need(Discovery)
     if query.strip():
@@ -194,7 +205,7 @@ async def search_tools(
 
 @tool(category=DISCOVERY, annotations=_READS, tier="low")
 async def describe_tool(ctx: CallContext, name: str) -> dict[str, Any]:
-    """Say all about one tool: what it does, which arguments it takes, what it returns, and what a call may change.
+    """Describe one tool: what it does, its arguments, what it returns, and what a call may change.
 
     Args:
         name: The tool's exact name.
@@ -206,7 +217,7 @@ async def describe_tool(ctx: CallContext, name: str) -> dict[str, Any]:
 
 @tool(category=DISCOVERY)
 async def execute_tool(name: str, tool_args: dict[str, Any]) -> None:  # noqa: ARG001 -- the arguments it offers
-    """Call a tool that you found. Its result is the answer.
+    """Call a tool that you found, and return its result.
 
     Args:
         name: The tool's exact name.
@@ -219,7 +230,10 @@ async def execute_tool(name: str, tool_args: dict[str, Any]) -> None:  # noqa: A
 
 @dataclass(frozen=True, slots=True)
 class Redirecting:
-    """A tool whose calls are redirected to another one."""
+    """A tool that redirects its calls to another tool.
+
+    otherwise: runs a call that cannot be redirected.
+    """
 
     spec: ToolSpec
     otherwise: Tool
@@ -237,7 +251,7 @@ class Redirecting:
 
 
 class DiscoverySource(StaticSource):
-    """Offers the three tools, only to turns that use the tool search flow."""
+    """Offers the three discovery tools, but only to turns that use the tool search flow."""
 
     def __init__(self) -> None:
         super().__init__(SOURCE, (search_tools, describe_tool, Redirecting(execute_tool.spec, execute_tool)))

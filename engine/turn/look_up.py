@@ -15,22 +15,24 @@ _OVER = 5  # factor by which more names are looked up than requested, since the 
 
 
 def everything(turn: Turn) -> Turn:
-    """Return the turn with deferred tools and every listed skill."""
+    """Return a copy of the turn whose list includes deferred tools and every listed skill."""
     return replace(turn, query=None, include_deferred_tools=True, use_tool_search_flow=False)
 
 
 @dataclass(frozen=True, slots=True)
 class LookUp:
-    """The tools on a turn's list, by name or alias. sources: called at each look-up.
+    """Looks up the tools on a turn's list, by name or alias.
 
-    In a turn with the tool search flow, these are the tools that search can find.
+    In a turn with the tool search flow, it looks up the tools that a search can find.
+
+    sources: returns the sources. Called for each look-up.
     """
 
     assembly: Assembly
     sources: Callable[[], Sequence[ToolSource]]
 
     async def specs(self, turn: Turn, names: Collection[str]) -> dict[str, ToolSpec]:
-        """Return the listed tools among these names and aliases."""
+        """Return the specs of the listed tools that have one of these names or aliases, by that name."""
 
         async def ask(source: ToolSource, turn: Turn) -> Sequence[Tool]:
             if not isinstance(source, PagedSource) or turn.query:
@@ -63,7 +65,7 @@ def _of(turn: Turn) -> Turn:
 
 
 def _called(listed: ActiveList) -> Iterator[tuple[str, ToolSpec]]:
-    """Return every tool by its name and aliases."""
+    """Yield every name and alias, with the spec of its tool."""
     for tool in listed.tools:
         for name in (*tool.spec.aliases, tool.spec.name):
             yield name, tool.spec

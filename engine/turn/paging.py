@@ -15,7 +15,7 @@ PAGE = 1_000  # default number of acquired tools per page
 
 @dataclass(frozen=True, slots=True)
 class ToolPage:
-    """One page of a list. next: the `after` of the next page; "" on the last page."""
+    """One page of a list. next: the value of `after` for the next page; "" on the last page."""
 
     listed: ActiveList
     next: str = ""
@@ -24,13 +24,15 @@ class ToolPage:
 async def tool_page(
     assembly: Assembly, sources: Sequence[ToolSource], turn: Turn, after: str = "", limit: int = PAGE
 ) -> ToolPage:
-    """Return one page. The first has all tools of ordinary sources; each has the next tools of a `PagedSource`.
+    """Return one page.
 
-    A list that fits on one page is the turn's list. A turn with a query, or with the tool search flow, has one page.
+    The first page contains all tools of ordinary sources. Every page contains the next tools of each `PagedSource`. If
+    there is only one page, it is the turn's whole list. A turn with a query, or with the tool search flow, has only one
+    page.
 
     Args:
         after: `next` of the previous page; "" for the first.
-        limit: Tools of paged sources to read. The page has fewer if the turn may not call some of them.
+        limit: How many tools of paged sources to read. The page contains fewer if the turn may not call some of them.
     """
     if turn.query or turn.use_tool_search_flow:
         return ToolPage(ActiveList(()) if after else await assembly.active_list(sources, turn))
@@ -45,7 +47,7 @@ async def tool_page(
 
     listed = await assembly.active_list(sources, turn, ask)
     there = {tool.spec.name for tools in read.values() for tool in tools}
-    names = set(nsmallest(limit, there))  # beyond these, one source may have names that another has not reached
+    names = set(nsmallest(limit, there))  # later names are for the next page: another source may not have reached them
     more = len(there) > len(names) or any(len(tools) >= limit for tools in read.values())
 
     def is_here(name: str, origin: Origin | None = None) -> bool:
@@ -63,7 +65,7 @@ async def tool_page(
 async def tool_pages(
     assembly: Assembly, sources: Sequence[ToolSource], turn: Turn, limit: int = PAGE
 ) -> AsyncIterator[ActiveList]:
-    """Yield all pages."""
+    """Yield the lists of all pages."""
     after = ""
     while True:
         page = await tool_page(assembly, sources, turn, after, limit)

@@ -1,4 +1,4 @@
-"""`ToolIndex`: searches the tools of one process. Imported at the first search, since it needs numpy."""
+"""`ToolIndex`: searches the tools of one process. Imported only at the first search, because it needs numpy."""
 
 from collections.abc import Sequence
 

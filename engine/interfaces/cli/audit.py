@@ -1,4 +1,4 @@
-"""`knackbox audit`: the calls that were made, by whom, at what risk, and how they ended."""
+"""`knackbox audit`: lists recorded calls with their user, risk and result."""
 
 import json
 from typing import Annotated, Any
@@ -10,9 +10,9 @@ from engine.interfaces.cli.session import with_engine
 from engine.interfaces.cli.shared import Json, emit_json, say, wants_json
 from engine.interfaces.cli.spinner import working
 from engine.interfaces.cli.tables import print_table
-from engine.stores.call_log import STARTED
+from engine.stores.call_rows import STARTED
 
-_SHOWN_CHARACTERS = 200  # of what a tool added to a call
+_SHOWN_CHARACTERS = 200  # limit for the data that a tool added to a call
 app = typer.Typer(pretty_exceptions_enable=False)
 
 
@@ -21,10 +21,10 @@ def audit(
     ctx: typer.Context,
     tool: Annotated[str, typer.Option("--tool", metavar="NAME", help="Only calls of this tool.")] = "",
     failed: Annotated[bool, typer.Option("--failed", help="Only calls that did not succeed.")] = False,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, the newest first.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many calls to show.")] = 20,
     as_json: Json = False,
 ) -> None:
-    """The calls that were made, newest first."""
+    """List recorded calls, newest first."""
 
     async def work(engine: Engine) -> list[dict[str, Any]]:
         return engine.calls.recent(limit, tool=tool, failed=failed)
@@ -35,14 +35,14 @@ def audit(
         emit_json({"calls": rows})
         return
     if not rows:
-        say("no such call is on record." if tool or failed else "no call was made yet.")
+        say("no recorded call matches." if tool or failed else "no calls are recorded yet.")
         return
     print_table(("when", "tool", "who", "risk", "end", "ms", "did", "data"), [cells(row) for row in rows])
 
 
 def cells(row: dict[str, Any]) -> tuple[str, ...]:
-    """A row as people read it."""
-    end = "no result on record" if row["end"] == STARTED else row["end"]
+    """Return the table cells of a call."""
+    end = "no result recorded" if row["end"] == STARTED else row["end"]
     if row["reason"]:
         end = f"{end} ({row['reason']})"
     took = "" if row["duration_ms"] is None else f"{row['duration_ms']:.1f}"
@@ -59,7 +59,7 @@ def cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def shown_data(data: dict[str, Any]) -> str:
-    """What the tool added, as JSON; the beginning of a long one, which `--json` has whole."""
+    """Return the data that a tool added, as JSON. Long data is cut; `--json` shows all of it."""
     if not data:
         return ""
     text = json.dumps(data, ensure_ascii=False)

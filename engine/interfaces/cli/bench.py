@@ -12,17 +12,21 @@ COMMAND = "bench.command"
 
 
 def load(checkout: Path = CHECKOUT) -> typer.Typer:
-    """The commands of `bench/`. Raises ConfigError, saying what to install, when it or what it needs is not there."""
+    """Return the commands of `bench/`.
+
+    Raises:
+        ConfigError: The benchmarks or one of their dependencies are not installed.
+    """
     if not (checkout / "bench" / "command.py").is_file():
         raise ConfigError(
-            "bench: the benchmarks are not in the installed package. In a source checkout: pip install -e '.[bench]', "
-            "then make bench."
+            "bench: the installed package does not contain the benchmarks. In a source checkout, run "
+            "pip install -e '.[bench]', then make bench."
         )
     try:
         app: typer.Typer = import_module(COMMAND).app
     except ModuleNotFoundError as error:
         raise ConfigError(
-            f"bench: {error.name} is not installed. In the checkout: pip install -e '.[bench]', or make setup."
+            f"bench: {error.name} is not installed. In the checkout, run pip install -e '.[bench]' or make setup."
         ) from error
     return app
 

@@ -1,4 +1,4 @@
-"""`knackbox call`: one tool call through the whole pipeline."""
+"""`knackbox call`: calls one tool through the whole pipeline."""
 
 import json
 from dataclasses import asdict
@@ -22,16 +22,16 @@ BAD_INPUT = frozenset({"invalid_arguments", "unknown_tool"})
 @app.command()
 def call(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(help="The tool, as `knackbox tools` shows it.")],
+    name: Annotated[str, typer.Argument(help="The tool's name, as `knackbox tools` shows it.")],
     *,
     args: Annotated[
-        str, typer.Option("--args", metavar="JSON|@FILE", help="Its arguments, one JSON object; @- reads stdin.")
+        str, typer.Option("--args", metavar="JSON|@FILE", help="The arguments as one JSON object; @- reads stdin.")
     ] = "{}",
-    allow_list: Annotated[str, typer.Option("--allow-list", help="As an agent of this allow-list.")] = "",
+    allow_list: Annotated[str, typer.Option("--allow-list", help="Call as an agent with this allow-list.")] = "",
     agent: Agent = None,
     as_json: Json = False,
 ) -> None:
-    """Call one tool. Ends with 1 when the tool failed, with 2 when the name or the arguments are wrong."""
+    """Call one tool. The exit code is 1 if the tool fails, and 2 if the name or the arguments are invalid."""
     arguments = parse_arguments(args)
 
     async def work(engine: Engine) -> ToolResult:
@@ -53,6 +53,7 @@ def call(
 
 
 def exit_code(result: ToolResult) -> Exit:
+    """Return the exit code for a result."""
     if result.success:
         return Exit.OK
     refused = result.failure is not None and result.failure.reason in BAD_INPUT
@@ -60,7 +61,7 @@ def exit_code(result: ToolResult) -> Exit:
 
 
 def parse_arguments(given: str) -> dict[str, Any]:
-    """The object in `--args`. Ends the command when it is not one."""
+    """Return the object in `--args`. End the command if it is invalid."""
     where = "--args"
     text = given
     if given.startswith("@"):

@@ -1,4 +1,4 @@
-"""`knackbox chat`: the autonomous loop with the configured model. The answer goes to stdout, all else to stderr."""
+"""`knackbox chat`: the autonomous loop with the configured model. Only the answer goes to stdout."""
 
 import asyncio
 import json
@@ -23,17 +23,17 @@ from engine.interfaces.cli.shared import Agent, Exit, Json, emit, emit_json, pri
 app = typer.Typer(pretty_exceptions_enable=False)
 
 SHOWN = 160  # characters of arguments and results in one line of the log
-MOST_TOLD = 20  # lines of what one call reports while it runs
+MAX_PROGRESS_LINES = 20  # limit for one call
 
 
 @app.command()
 def chat(
     ctx: typer.Context,
-    message: Annotated[str | None, typer.Argument(help="What to do; without it, a dialogue.")] = None,
+    message: Annotated[str | None, typer.Argument(help="What to do. Without it, a dialogue starts.")] = None,
     agent: Agent = None,
     as_json: Json = False,
 ) -> None:
-    """Let the configured model work with the tools. Ends with 1 when it did not come to an answer."""
+    """Let the configured model work with the tools. The exit code is 1 if there is no answer."""
     json_wanted = wants_json(ctx, as_json)
 
     async def work(engine: Engine) -> Report | None:
@@ -61,8 +61,8 @@ def exit_code(report: Report) -> Exit:
 
 
 async def dialogue(conversation: Conversation, watcher: "Watcher") -> None:
-    """One message after the other until the end of input; Ctrl-C stops the present one."""
-    say("end with Ctrl-D; Ctrl-C stops what is running.")
+    """Run one message after the other until the end of input. Ctrl-C stops the running message."""
+    say("Ctrl-D ends the dialogue; Ctrl-C stops the running message.")
     while True:
         try:
             message = input("> ")  # noqa: ASYNC250 -- nothing else runs between two messages
@@ -82,7 +82,7 @@ async def dialogue(conversation: Conversation, watcher: "Watcher") -> None:
 
 @contextmanager
 def interruptible(task: "asyncio.Future[Any]") -> Iterator[None]:
-    """While inside, Ctrl-C cancels this task and nothing else."""
+    """Make Ctrl-C cancel only this task while the context is active."""
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGINT, task.cancel)
     try:
@@ -92,13 +92,13 @@ def interruptible(task: "asyncio.Future[Any]") -> Iterator[None]:
 
 
 class Watcher:
-    """Shows a run: text on stdout as it streams, calls on stderr."""
+    """Shows the events of a run: streamed text on stdout, calls on stderr."""
 
     def __init__(self, *, stream: bool) -> None:
         self._stream = stream
         self._err = Console(stderr=True, highlight=False)
         self._streamed = ""
-        self._told: dict[str, int] = {}  # how often each running call has reported
+        self._progress_lines: dict[str, int] = {}  # lines printed, by id of the running call
 
     def __call__(self, event: Event) -> None:
         match event:
@@ -111,30 +111,28 @@ class Watcher:
                 given = json.dumps(dict(call.arguments), ensure_ascii=False, default=str)
                 self._err.print(f"[dim]→ {escape(call.name)} {escape(shorten(given))}[/dim]")
             case CallProgress(call, message, fraction):
-                told = self._told[call.id] = self._told.get(call.id, 0) + 1
-                if told <= MOST_TOLD:
+                count = self._progress_lines[call.id] = self._progress_lines.get(call.id, 0) + 1
+                if count <= MAX_PROGRESS_LINES:
                     self._break_line()
                     share = "" if fraction is None else f" {fraction:.0%}"
                     self._err.print(f"[dim]… {escape(printable(shorten(message)))}{share}[/dim]")
             case CallFinished(call, result):
-                self._told.pop(call.id, None)
+                self._progress_lines.pop(call.id, None)
                 mark = "[green]✓[/green]" if result.success else "[red]✗[/red]"
                 took = f"{result.audit.duration_ms:.0f} ms"
                 self._err.print(f"[dim]{mark} {escape(call.name)} {took} {escape(shorten(result.text))}[/dim]")
             case Replanned(reason):
-                self._err.print(f"[dim]⟳ a new plan: {escape(shorten(reason))}[/dim]")
+                self._err.print(f"[dim]⟳ new plan: {escape(shorten(reason))}[/dim]")
 
     def close(self, report: Report) -> None:
-        """End the output of one run; what was not streamed is printed now."""
+        """End the output of one run and print the answer if it was not streamed."""
         if self._stream:
+            self._break_line()
             if not self._streamed.rstrip().endswith(report.answer):
-                self._break_line()
                 emit(report.answer)
-            else:
-                self._break_line()
         self._streamed = ""
         if report.finish is not Finish.ANSWER:
-            say(f"ended without an answer: {report.finish.value}.")
+            say(f"the run ended without an answer: {report.finish.value}.")
 
     def _break_line(self) -> None:
         if self._streamed and not self._streamed.endswith("\n"):

@@ -1,6 +1,6 @@
-"""`knackbox doctor`: every protection and every part, whether it is there, why not, and what to do.
+"""`knackbox doctor`: shows the state of every protection and component, the cause of problems and what to do.
 
-With `--self-check`, the sandbox is put to the test instead of being asked.
+With `--self-check` it tests the sandbox instead of relying on its report.
 """
 
 import asyncio
@@ -28,17 +28,17 @@ app = typer.Typer(pretty_exceptions_enable=False)
 GOOD = frozenset({OK, State.ENFORCED.value})
 COLOURS = {Verdict.HOLDS: "green", Verdict.FAILS: "red", Verdict.SKIPPED: "yellow"}
 SelfCheck = Annotated[
-    bool, typer.Option("--self-check", help="Put the sandbox to the test instead: its contract, and escapes.")
+    bool, typer.Option("--self-check", help="Test the sandbox instead: its contract, and escape attempts.")
 ]
 
 
 @app.command()
 def doctor(ctx: typer.Context, self_check: SelfCheck = False, as_json: Json = False) -> None:
-    """Show what holds on this machine. Ends with 3 when something that is required is missing, or a check fails."""
+    """Show what works on this machine. The exit code is 3 if something required is missing or a check fails."""
     home = Home.locate(options(ctx).home, os.environ)
     sandbox = unsafe_sandbox() if options(ctx).unsafe_no_sandbox else None
     if self_check:
-        raise typer.Exit(int(try_the_box(home, sandbox, as_json=wants_json(ctx, as_json))))
+        raise typer.Exit(int(self_check_command(home, sandbox, as_json=wants_json(ctx, as_json))))
     with working("examining"):
         checks = asyncio.run(examine(home, os.environ, sandbox))
     bad = [check for check in checks if check.bad]
@@ -51,12 +51,12 @@ def doctor(ctx: typer.Context, self_check: SelfCheck = False, as_json: Json = Fa
 
 
 def verdict(checks: list[DoctorCheck]) -> str:
-    """The last line: what is wrong, the most important first."""
+    """Return the last line: what is required but missing, or what deserves attention."""
     bad = ", ".join(check.name for check in checks if check.bad)
     if bad:
         return f"required but missing or broken: {bad}."
-    look = ", ".join(f"{check.name} ({check.state})" for check in checks if check.questionable)
-    return "everything required is there." + (f" Look at: {look}." if look else "")
+    notable = ", ".join(f"{check.name} ({check.state})" for check in checks if check.questionable)
+    return "everything required works." + (f" Check: {notable}." if notable else "")
 
 
 def show(checks: list[DoctorCheck]) -> None:
@@ -68,13 +68,13 @@ def show(checks: list[DoctorCheck]) -> None:
             rows.append((Text(group, style="bold"), "", ""))
         good = check.state in GOOD
         colour = "green" if good else "red" if check.bad else "yellow"
-        told = check.detail if good else " ".join(part for part in (check.detail, check.remedy) if part)
-        rows.append((f"  {check.name}", Text(check.state, style=colour), told))
-    print_table(("what", "state", "detail, and what to do"), rows)
+        detail = check.detail if good else " ".join(part for part in (check.detail, check.remedy) if part)
+        rows.append((f"  {check.name}", Text(check.state, style=colour), detail))
+    print_table(("check", "state", "detail and remedy"), rows)
 
 
-def try_the_box(home: Home, sandbox: Sandbox | None, *, as_json: bool) -> Exit:
-    """The self-check, with its progress on stderr when a person is looking."""
+def self_check_command(home: Home, sandbox: Sandbox | None, *, as_json: bool) -> Exit:
+    """Run the self-check, showing its progress on stderr if that is a terminal."""
     console = Console(stderr=True)
     with console.status("self-check: starting") as status:
         done = Counter[Verdict]()
@@ -107,4 +107,4 @@ def show_findings(findings: list[Finding]) -> None:
             group = finding.group
             rows.append((Text(group, style="bold"), "", ""))
         rows.append((f"  {finding.name}", Text(finding.verdict, style=COLOURS[finding.verdict]), finding.detail))
-    print_table(("check", "verdict", "what was seen"), rows)
+    print_table(("check", "verdict", "observation"), rows)

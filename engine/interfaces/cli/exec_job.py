@@ -1,4 +1,4 @@
-"""What the options of `knackbox exec` say of the job. Each function ends the command when its option makes no sense."""
+"""Converts options of `knackbox exec` to parts of a job. Each function ends the command if its option is invalid."""
 
 import os
 import stat
@@ -17,11 +17,11 @@ STDIN = "-"
 
 
 def code_of(file: str | None, given: str | None) -> str:
-    """The program: the text of `--code`, or of a file, or of stdin."""
+    """Return the program: the value of `--code`, the text of a file, or stdin."""
     if given is not None:
         return given
     if file is None:
-        fail("exec: Missing argument FILE. Name a file, - for stdin, or give the code with -c.", Exit.USAGE)
+        fail("exec: Missing argument FILE. Name a file, use - for stdin, or pass the code with -c.", Exit.USAGE)
     try:
         return read_input(file, "exec").decode()
     except UnicodeDecodeError as error:
@@ -29,25 +29,25 @@ def code_of(file: str | None, given: str | None) -> str:
 
 
 def stdin_of(file: str | None) -> bytes:
-    """What the program reads: all of our stdin when that is a pipe or a file, and the program did not come from it."""
+    """Return all of stdin as the program's input; b"" if stdin contains the program or is neither a pipe nor a file."""
     try:
         kind = os.fstat(sys.stdin.fileno()).st_mode
-    except (OSError, ValueError, AttributeError):  # closed, or nothing of the operating system's
+    except (OSError, ValueError, AttributeError):  # stdin is closed, or is not a real file
         return b""
     if file == STDIN or not (stat.S_ISFIFO(kind) or stat.S_ISREG(kind)):
         return b""
-    with working("reading stdin to its end (< /dev/null gives the code none)"):
+    with working("reading stdin to its end (use < /dev/null for no input)"):
         return sys.stdin.buffer.read()
 
 
 def mount_of(workspace: Path | None, *, copy: bool, read_only: bool) -> Mount | None:
-    """The folder that the box shows at /work."""
+    """Return the folder to mount at /work."""
     if workspace is None:
         if copy or read_only:
-            fail(f"exec: {'--copy' if copy else '--read-only'} says nothing without --workspace.", Exit.USAGE)
+            fail(f"exec: {'--copy' if copy else '--read-only'} needs --workspace.", Exit.USAGE)
         return None
     if copy and read_only:
-        fail("exec: give one of --copy and --read-only.", Exit.USAGE)
+        fail("exec: use either --copy or --read-only, not both.", Exit.USAGE)
     if not workspace.is_dir():
         fail(f"exec: --workspace {workspace} is not a folder. Name one that exists.", Exit.USAGE)
     writes = Writes.COPY if copy else Writes.NO if read_only else Writes.THROUGH
@@ -55,7 +55,7 @@ def mount_of(workspace: Path | None, *, copy: bool, read_only: bool) -> Mount | 
 
 
 def files_of(paths: Sequence[Path]) -> dict[str, bytes]:
-    """Files to place beside the program, by name."""
+    """Return the files to place next to the program, by name."""
     found: dict[str, bytes] = {}
     for path in paths:
         if path.name in found:
@@ -65,7 +65,11 @@ def files_of(paths: Sequence[Path]) -> dict[str, bytes]:
 
 
 def destination(text: str) -> Destination:
-    """A ``HOST:PORT``. Raises typer.BadParameter."""
+    """Parse ``HOST:PORT``.
+
+    Raises:
+        typer.BadParameter: The text has another form.
+    """
     try:
         return canonical_destination(Destination.parse(text.strip()))
     except ValueError as error:

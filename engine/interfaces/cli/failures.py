@@ -1,4 +1,4 @@
-"""`knackbox failures`: what failed lately. UNKNOWN ones are there to be given a class of their own."""
+"""`knackbox failures`: lists recent failures. Those of class UNKNOWN need a classification rule."""
 
 from typing import Annotated, Any
 
@@ -17,11 +17,13 @@ app = typer.Typer(pretty_exceptions_enable=False)
 @app.command()
 def failures(
     ctx: typer.Context,
-    only: Annotated[FailureClass | None, typer.Option("--class", help="Only this class.", case_sensitive=False)] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, the newest first.")] = 20,
+    only: Annotated[
+        FailureClass | None, typer.Option("--class", help="Only failures of this class.", case_sensitive=False)
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many failures to show.")] = 20,
     as_json: Json = False,
 ) -> None:
-    """What failed lately, newest first."""
+    """List recent failures, newest first."""
 
     async def work(engine: Engine) -> list[dict[str, Any]]:
         return engine.failures.recent(limit, only)
@@ -32,7 +34,7 @@ def failures(
         emit_json({"failures": rows})
         return
     if not rows:
-        say("nothing failed.")
+        say("no failures are recorded.")
         return
     print_table(
         ("when", "tool", "class", "reason", "error"),

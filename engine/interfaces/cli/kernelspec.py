@@ -1,4 +1,4 @@
-"""`knackbox kernelspec …`: kernels in boxes for whatever speaks Jupyter, in this environment or for this user."""
+"""`knackbox kernelspec …`: installs kernels in boxes for Jupyter clients, for an environment or a user."""
 
 import sys
 from importlib.util import find_spec
@@ -15,7 +15,7 @@ from sandbox.kernels.kernelspec import Installed, SpecRefused
 from sandbox.kernels.spec import KernelSpec
 
 app = typer.Typer(
-    help="Kernels in boxes for whatever speaks Jupyter: install, list, remove.",
+    help="Kernels in boxes for Jupyter clients: install, list, remove.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -26,45 +26,61 @@ app = typer.Typer(
 def install(
     ctx: typer.Context,
     *,
-    user: Annotated[bool, typer.Option("--user", help="For this user's Jupyter.")] = False,
-    sys_prefix: Annotated[bool, typer.Option("--sys-prefix", help="For the Jupyter of this environment.")] = False,
-    prefix: Annotated[Path | None, typer.Option("--prefix", help="For the Jupyter of the environment at DIR.")] = None,
-    name: Annotated[str, typer.Option("--name", help="How programs name it.")] = kernelspec.NAME,
-    display_name: Annotated[str, typer.Option("--display-name", help="How people see it.")] = kernelspec.DISPLAY_NAME,
-    workspace: Annotated[Path | None, typer.Option("--workspace", help="A folder to show at /work.")] = None,
-    notebook_folder: Annotated[
-        bool, typer.Option("--notebook-folder", help="Show each notebook's own folder at /work.")
+    user: Annotated[bool, typer.Option("--user", help="Install for the current user's Jupyter.")] = False,
+    sys_prefix: Annotated[
+        bool, typer.Option("--sys-prefix", help="Install for the Jupyter of this environment.")
     ] = False,
-    read_only: Annotated[bool, typer.Option("--read-only", help="The folder shown may only be read.")] = False,
-    memory: Annotated[
-        int | None, typer.Option("--memory", parser=kernel_memory, metavar="SIZE", help="Such as 2GiB.")
+    prefix: Annotated[
+        Path | None, typer.Option("--prefix", metavar="DIR", help="Install for the Jupyter of the environment at DIR.")
     ] = None,
-    disk: Annotated[int | None, typer.Option("--disk", parser=size, metavar="SIZE", help="Of the box's files.")] = None,
-    processes: Annotated[int | None, typer.Option("--processes", min=16, help="At once, threads included.")] = None,
-    cpu: Annotated[float | None, typer.Option("--cpu", min=1, metavar="SECONDS", help="Over all cells.")] = None,
-    lifetime: Annotated[float | None, typer.Option("--lifetime", min=1, metavar="SECONDS", help="Of a kernel.")] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Also what is not Knackbox's, of that name.")] = False,
+    name: Annotated[str, typer.Option("--name", help="The name that programs use.")] = kernelspec.NAME,
+    display_name: Annotated[
+        str, typer.Option("--display-name", help="The name that people see.")
+    ] = kernelspec.DISPLAY_NAME,
+    workspace: Annotated[Path | None, typer.Option("--workspace", help="A folder to mount at /work.")] = None,
+    notebook_folder: Annotated[
+        bool, typer.Option("--notebook-folder", help="Mount each notebook's own folder at /work.")
+    ] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Mount the folder read-only.")] = False,
+    memory: Annotated[
+        int | None, typer.Option("--memory", parser=kernel_memory, metavar="SIZE", help="Memory limit, such as 2GiB.")
+    ] = None,
+    disk: Annotated[
+        int | None, typer.Option("--disk", parser=size, metavar="SIZE", help="Size limit of the files in the box.")
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option("--processes", min=16, help="Maximum number of processes and threads.")
+    ] = None,
+    cpu: Annotated[
+        float | None, typer.Option("--cpu", min=1, metavar="SECONDS", help="CPU time limit over all cells.")
+    ] = None,
+    lifetime: Annotated[
+        float | None, typer.Option("--lifetime", min=1, metavar="SECONDS", help="Maximum lifetime of a kernel.")
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace an existing kernelspec even if Knackbox did not install it.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Let Jupyter find kernels in boxes. Again with other options changes it.
+    """Install a kernelspec, so that Jupyter finds kernels in boxes. Run this again to change the options.
 
-    Without a place it is for the Jupyter of this environment, or of this user where there is no environment: one that
-    has no Knackbox beside it cannot start the kernel, and does not show it.
+    By default it is installed for the Jupyter of this environment or, outside an environment, for the current user. A
+    Jupyter without Knackbox in its environment cannot start the kernel, and does not show it.
     """
     if find_spec("ipykernel") is None:
         fail(
-            "kernelspec: ipykernel is missing, which runs in the box. "
-            "pip install 'knackbox[kernels]', in the environment Knackbox runs in.",
+            "kernelspec: ipykernel is not installed. "
+            "Run pip install 'knackbox[kernels]' in the environment that Knackbox runs in.",
             Exit.ENVIRONMENT,
         )
     if sum((user, sys_prefix, prefix is not None)) > 1:
-        fail("kernelspec: give one of --user, --sys-prefix and --prefix.", Exit.USAGE)
+        fail("kernelspec: use only one of --user, --sys-prefix and --prefix.", Exit.USAGE)
     if workspace is not None and notebook_folder:
-        fail("kernelspec: give one of --workspace and --notebook-folder.", Exit.USAGE)
+        fail("kernelspec: use either --workspace or --notebook-folder, not both.", Exit.USAGE)
     if workspace is not None and not workspace.is_dir():
-        fail(f"kernelspec: --workspace {workspace} is not a folder.", Exit.USAGE)
+        fail(f"kernelspec: --workspace {workspace} is not a folder. Name one that exists.", Exit.USAGE)
     if read_only and workspace is None and not notebook_folder:
-        fail("kernelspec: --read-only says nothing without --workspace or --notebook-folder.", Exit.USAGE)
+        fail("kernelspec: --read-only needs --workspace or --notebook-folder.", Exit.USAGE)
     wanted = {
         "workspace": str(workspace.resolve()) if workspace is not None else None,
         "notebook_folder": notebook_folder or None,
@@ -88,29 +104,29 @@ def install(
         return
     emit(f"{done.display_name!r} is installed as {done.name}: {done.folder}")
     if not config.keys() & {"workspace", "notebook_folder"}:
-        say("its kernels see none of your files; --workspace DIR or --notebook-folder shows some.")
+        say("its kernels see none of your files. To mount some, use --workspace DIR or --notebook-folder.")
 
 
 @app.command("list")
 def list_(ctx: typer.Context, as_json: Json = False) -> None:
-    """Knackbox's kernelspecs that Jupyter finds here."""
+    """List the kernelspecs of Knackbox that Jupyter finds here."""
     specs = list(kernelspec.found())
     if wants_json(ctx, as_json):
         emit_json([as_object(spec) for spec in specs])
     elif not specs:
-        say("Jupyter finds no kernelspec of Knackbox's here. knackbox kernelspec install makes one.")
+        say("Jupyter finds no kernelspec of Knackbox here. Run knackbox kernelspec install to add one.")
     else:
-        rows = ((spec.name, spec.display_name, shown(spec), memory_of(spec), str(spec.folder)) for spec in specs)
+        rows = ((spec.name, spec.display_name, files_of(spec), memory_of(spec), str(spec.folder)) for spec in specs)
         print_table(("name", "display name", "files", "memory", "folder"), rows)
 
 
 @app.command()
 def remove(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(help="As `knackbox kernelspec list` shows it.")] = kernelspec.NAME,
+    name: Annotated[str, typer.Argument(help="The name, as `knackbox kernelspec list` shows it.")] = kernelspec.NAME,
     as_json: Json = False,
 ) -> None:
-    """Remove a kernelspec of Knackbox's, the first one that Jupyter finds of that name."""
+    """Remove the first kernelspec with this name that Jupyter finds, if it is a kernelspec of Knackbox."""
     try:
         folder = kernelspec.remove(name)
     except SpecRefused as error:
@@ -130,8 +146,8 @@ def as_object(spec: Installed) -> dict[str, Any]:
     }
 
 
-def shown(spec: Installed) -> str:
-    """What of the host's files its kernels see."""
+def files_of(spec: Installed) -> str:
+    """Return a description of the host's files that the kernels can access."""
     where = "the notebook's folder" if spec.config.get("notebook_folder") else str(spec.config.get("workspace", "none"))
     return f"{where}, read-only" if spec.config.get("read_only") else where
 

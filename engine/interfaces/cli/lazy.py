@@ -1,4 +1,4 @@
-"""Commands that are loaded when they are used, so that `knackbox --help` and `knackbox exec` start quickly."""
+"""Commands that are imported only when they run, so that `knackbox --help` and `knackbox exec` start quickly."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ _COMPLETION = frozenset({"install_completion", "show_completion"})
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
-    """One of our commands: the module whose `app` it is, and its line in the help."""
+class OwnCommand:
+    """A command of this package: the module that defines it as `app`, and its line in the help."""
 
     module: str
     help: str
 
 
 class LazyCommand(TyperCommand):
-    """Stands in for a command in the help; becomes the true one when it is invoked."""
+    """A placeholder that shows a command in the help and loads the real command when it is invoked."""
 
     def __init__(self, name: str, help_line: str, load: Callable[[], Any]) -> None:
         super().__init__(name=name, help=help_line, short_help=help_line, rich_markup_mode=None)
@@ -34,14 +34,16 @@ class LazyCommand(TyperCommand):
         return self._load().make_context(info_name, args, parent=parent, **extra)
 
 
-def load_own(name: str, own: Own) -> Any:
-    return made(import_module(own.module).app, name)
+def load_own(name: str, own: OwnCommand) -> Any:
+    """Import a command of this package."""
+    return command_of(import_module(own.module).app, name)
 
 
-def made(app: typer.Typer, name: str) -> Any:
-    """The command of an app, under this name. Help is plain text: rich would take longer to load than the command.
+def command_of(app: typer.Typer, name: str) -> Any:
+    """Return the command of a Typer app, renamed to `name`.
 
-    Options to install shell completion are left out: there is none for `knackbox`.
+    Its help is plain text, because loading rich would take longer than loading the command. The options that install
+    shell completion are removed, because `knackbox` does not have shell completion.
     """
     app.rich_markup_mode = None
     command = typer.main.get_command(app)
@@ -51,29 +53,33 @@ def made(app: typer.Typer, name: str) -> Any:
 
 
 def load_plugin(point: EntryPoint) -> Any:
-    """The command of an entry point. Raises ConfigError when the pack that brings it is broken."""
+    """Import the command of an entry point.
+
+    Raises:
+        ConfigError: The pack that provides the command is broken.
+    """
     try:
         found = point.load()
     except Exception as error:
         raise ConfigError(
             f"the command {point.name} ({point.value}) cannot be loaded: {type(error).__name__}: {error}. "
-            "Repair or uninstall the pack that brings it."
+            "Repair or uninstall the pack that provides it."
         ) from error
     if not isinstance(found, typer.Typer):
         raise ConfigError(f"the command {point.name} ({point.value}) is not a typer.Typer. Repair the pack.")
-    return made(found, point.name)
+    return command_of(found, point.name)
 
 
 class LazyGroup(TyperGroup):
-    """A group of our commands, then those of packs."""
+    """A command group that lists the commands of this package, followed by those of packs."""
 
-    own: Mapping[str, Own] = {}
+    own: Mapping[str, OwnCommand] = {}
 
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 -- the interface's
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 -- required by the base class
         plugins = [point.name for point in find(COMMANDS) if point.name not in self.own]
         return [*self.own, *plugins]
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 -- the interface's
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 -- required by the base class
         own = self.own.get(cmd_name)
         if own is not None:
             return LazyCommand(cmd_name, own.help, lambda: load_own(cmd_name, own))

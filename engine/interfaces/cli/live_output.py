@@ -1,4 +1,4 @@
-"""`LiveOutput`: the output of code in a box on stdout and stderr while it runs."""
+"""`LiveOutput`: forwards the output of code in a box to stdout and stderr while it runs."""
 
 import asyncio
 import codecs
@@ -10,9 +10,10 @@ from sandbox.contract import Stream
 
 
 class LiveOutput:
-    """Passes output on as it comes, exactly so into a file or a pipe; a terminal gets escape sequences as text.
+    """Forwards output as it arrives: unchanged to a file or a pipe; to a terminal with escape sequences shown as text.
 
-    Ends the run, by cancelling the task it was made in, when the reader is gone, as with `| head`.
+    When the reader of the output exits, as with `| head`, the task that created this object is cancelled to end the
+    run.
     """
 
     def __init__(self) -> None:
@@ -30,7 +31,7 @@ class LiveOutput:
         self._write(stream, data if decoder is None else visible(decoder.decode(data)).encode())
 
     def finish(self) -> None:
-        """Show what is left of a character that never became whole."""
+        """Show the bytes of an incomplete character at the end of the output."""
         for stream, decoder in self._decoders.items():
             self._write(stream, visible(decoder.decode(b"", final=True)).encode())
 

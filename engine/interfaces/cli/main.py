@@ -1,6 +1,6 @@
-"""`knackbox`: the command line. Exit codes: `engine.interfaces.cli.shared.Exit`.
+"""`knackbox`: the command line. Its exit codes are in `engine.interfaces.cli.shared.Exit`.
 
-The global options may stand before or after the command. Errors are one line on stderr with a remedy.
+Global options are accepted before and after the command. Errors are one line on stderr with a remedy.
 """
 
 import difflib
@@ -15,31 +15,35 @@ import typer
 from typer.exceptions import TyperException
 
 from engine.contract.failure import ConfigError, UnknownName
-from engine.interfaces.cli.lazy import LazyGroup, Own
+from engine.interfaces.cli.lazy import LazyGroup, OwnCommand
 from engine.interfaces.cli.shared import Exit, Options, log_to_stderr, say
 from engine.stores.locks import StoreBusy
 from sandbox.contract import SandboxError
 
 OWN = {
-    "exec": Own("engine.interfaces.cli.run_code", "Run code in a fresh box."),
-    "run": Own("engine.interfaces.cli.notebook", "Run a notebook in a box, cell by cell."),
-    "call": Own("engine.interfaces.cli.call", "Call one tool."),
-    "tools": Own("engine.interfaces.cli.tools", "The tools of this turn, and why others are not among them."),
-    "chat": Own("engine.interfaces.cli.chat", "Talk to the configured model, which uses the tools."),
-    "audit": Own("engine.interfaces.cli.audit", "The calls that were made, and how they ended."),
-    "registry": Own("engine.interfaces.cli.registry", "Registered tools, prompts and agents; their snapshots."),
-    "failures": Own("engine.interfaces.cli.failures", "What failed lately, and how it was classified."),
-    "restore": Own("engine.interfaces.cli.restore", "Backups of the databases, and the way back to one."),
-    "kernelspec": Own("engine.interfaces.cli.kernelspec", "Kernels in boxes for JupyterLab and others."),
-    "modules": Own("engine.interfaces.cli.modules", "Tools that live elsewhere: HTTP modules and MCP servers."),
-    "doctor": Own("engine.interfaces.cli.doctor", "Which protections hold here, and what else is missing."),
-    "mcp": Own("engine.interfaces.cli.mcp", "Serve the tools over MCP on stdin and stdout."),
-    "serve": Own("engine.interfaces.cli.serve", "Serve the tools over HTTP, and keep the tokens for it."),
-    "bench": Own("engine.interfaces.cli.bench", "How fast it is, beside its peers; from a source checkout."),
-    "demo": Own("engine.interfaces.demo.command", "Teach, find, call, fail well, forget: the whole job on real data."),
+    "exec": OwnCommand("engine.interfaces.cli.run_code", "Run code in a fresh box."),
+    "run": OwnCommand("engine.interfaces.cli.notebook", "Run a notebook in a box, cell by cell."),
+    "call": OwnCommand("engine.interfaces.cli.call", "Call one tool."),
+    "tools": OwnCommand("engine.interfaces.cli.tools", "List the tools of a turn, and why others are left out."),
+    "chat": OwnCommand("engine.interfaces.cli.chat", "Talk to the configured model, which uses the tools."),
+    "audit": OwnCommand("engine.interfaces.cli.audit", "List recorded calls and how they ended."),
+    "registry": OwnCommand("engine.interfaces.cli.registry", "Register tools, prompts and agents, and take snapshots."),
+    "failures": OwnCommand("engine.interfaces.cli.failures", "List recent failures and how they were classified."),
+    "restore": OwnCommand("engine.interfaces.cli.restore", "List backups of the databases, or restore one."),
+    "kernelspec": OwnCommand(
+        "engine.interfaces.cli.kernelspec", "Kernels in boxes for JupyterLab and other Jupyter clients."
+    ),
+    "modules": OwnCommand("engine.interfaces.cli.modules", "Remote tools: HTTP modules and MCP servers."),
+    "doctor": OwnCommand("engine.interfaces.cli.doctor", "Show which protections work here, and what is missing."),
+    "mcp": OwnCommand("engine.interfaces.cli.mcp", "Serve the tools over MCP on stdin and stdout."),
+    "serve": OwnCommand("engine.interfaces.cli.serve", "Serve the tools over HTTP, and manage its tokens."),
+    "bench": OwnCommand("engine.interfaces.cli.bench", "Run the benchmarks of a source checkout."),
+    "demo": OwnCommand(
+        "engine.interfaces.cli.demo", "Learn, find and call skills on real data, and recover from failures."
+    ),
 }
-# Objects made between two collections of the youngest generation. Most of what is imported stays, so that looking for
-# garbage after every 700 objects (Python's default) only makes the start slower: by an eighth of its CPU time.
+# Allocations between two collections of the youngest generation. Most imported objects are never freed, so collecting
+# after every 700 allocations (Python's default) only slows the start down, by an eighth of its CPU time.
 GC_THRESHOLD = 50_000
 GLOBAL_FLAGS = frozenset({"--unsafe-no-sandbox"})
 GLOBAL_VALUES = frozenset({"--home"})
@@ -74,11 +78,11 @@ def show_version(wanted: bool) -> None:
 @app.callback()
 def globals_(
     ctx: typer.Context,
-    home: Annotated[Path | None, typer.Option("--home", help="Where data lives; else $KNACKBOX_HOME.")] = None,
+    home: Annotated[Path | None, typer.Option("--home", help="The home folder; by default $KNACKBOX_HOME.")] = None,
     unsafe_no_sandbox: Annotated[
-        bool, typer.Option("--unsafe-no-sandbox", help="Run code WITHOUT isolation. Said again on every call.")
+        bool, typer.Option("--unsafe-no-sandbox", help="Run code WITHOUT isolation. Every call warns about it.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON on stdout, where a command has it.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout, if the command supports it.")] = False,
     _version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=show_version, is_eager=True)
     ] = False,
@@ -87,9 +91,9 @@ def globals_(
 
 
 def hoist(arguments: Sequence[str]) -> list[str]:
-    """Move the global options before the command, wherever a person put them. What follows ``--`` stays.
+    """Move the global options before the command, except after ``--``.
 
-    A value that belongs to another option is never taken for one of ours, since none of ours can be a value.
+    The value of another option is never mistaken for a global option, since a value cannot look like a global option.
     """
     front: list[str] = []
     rest: list[str] = []
@@ -110,7 +114,7 @@ def hoist(arguments: Sequence[str]) -> list[str]:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line; the exit code."""
+    """Run one command line and return its exit code."""
     log_to_stderr()
     try:
         code = app(args=hoist(arguments), prog_name="knackbox", standalone_mode=False)
@@ -132,7 +136,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def suggestion(message: str) -> str:
-    """The nearest command, when the message is about one that does not exist."""
+    """Suggest the closest command if the message is about an unknown command."""
     if not message.startswith("No such command"):
         return ""
     near = difflib.get_close_matches(message.split("'")[1], list(OWN), n=1)

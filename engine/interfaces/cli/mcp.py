@@ -1,4 +1,4 @@
-"""`knackbox mcp`: the engine as an MCP server on stdin and stdout. Nothing but the protocol goes to stdout."""
+"""`knackbox mcp`: serves the engine over MCP on stdin and stdout. Only protocol messages go to stdout."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -20,23 +20,28 @@ app = typer.Typer(pretty_exceptions_enable=False)
 def mcp(
     ctx: typer.Context,
     *,
-    allow_list: Annotated[str, typer.Option("--allow-list", help="As an agent of this allow-list.")] = "",
+    allow_list: Annotated[
+        str, typer.Option("--allow-list", help="Serve the tools of an agent with this allow-list.")
+    ] = "",
     agent: Agent = None,
 ) -> None:
-    """Serve the tools over MCP (stdio) until the client closes the connection, or a signal asks to stop."""
+    """Serve the tools over MCP (stdio) until the client closes the connection or a signal stops the server."""
     home, settings = settings_of(ctx)
     unsafe = options(ctx).unsafe_no_sandbox
 
     @asynccontextmanager
     async def open_handler(clients: Clients) -> AsyncIterator[McpHandler]:
-        configured = await asyncio.to_thread(_load)
-        async with configured(clients, home, settings, allow_list=allow_list, agent=agent, unsafe=unsafe) as handler:
+        configured_handler = await asyncio.to_thread(_import_handler)
+        async with configured_handler(
+            clients, home, settings, allow_list=allow_list, agent=agent, unsafe=unsafe
+        ) as handler:
             yield handler
 
     asyncio.run(serve_stdio(open_handler))
 
 
-def _load() -> Callable[..., AbstractAsyncContextManager[McpHandler]]:
-    from engine.interfaces.mcp.configured import configured_handler  # noqa: PLC0415 -- `initialize` does not wait for an engine
+def _import_handler() -> Callable[..., AbstractAsyncContextManager[McpHandler]]:
+    # Imported late, so that `initialize` is answered without waiting for the imports of an engine.
+    from engine.interfaces.mcp.engine_handler import configured_handler  # noqa: PLC0415
 
     return configured_handler

@@ -1,4 +1,4 @@
-"""`knackbox modules …`: tools that live elsewhere: what is known of them, ask them again, what is wrong with them."""
+"""`knackbox modules …`: lists, refreshes and checks remote modules."""
 
 from typing import Annotated
 
@@ -14,18 +14,18 @@ from engine.interfaces.cli.tables import print_table
 from engine.remote.states import ModuleState
 
 app = typer.Typer(
-    help="Tools that live elsewhere: HTTP modules and MCP servers.",
+    help="Remote tools: HTTP modules and MCP servers.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 
-Names = Annotated[list[str] | None, typer.Argument(help="Modules; all of them when none is named.")]
+Names = Annotated[list[str] | None, typer.Argument(help="Modules; by default all.")]
 
 
 @app.command("list")
 def list_(ctx: typer.Context, as_json: Json = False) -> None:
-    """What is known of every configured module. Nobody is asked."""
+    """List what is known about every configured module, without contacting them."""
 
     async def work(engine: Engine) -> list[ModuleState]:
         await engine.modules.load()
@@ -37,16 +37,16 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
 
 @app.command()
 def refresh(ctx: typer.Context, names: Names = None, as_json: Json = False) -> None:
-    """Ask modules what they offer now. Ends with 1 when one did not answer, or not as it should."""
-    states = asked(ctx, names)
+    """Fetch the tools of modules again. The exit code is 1 if one does not answer or its answer is invalid."""
+    states = refreshed(ctx, names)
     show(states, as_json=wants_json(ctx, as_json))
     raise typer.Exit(int(Exit.OK if all(state.reachable for state in states) else Exit.FAILED))
 
 
 @app.command()
 def check(ctx: typer.Context, names: Names = None, as_json: Json = False) -> None:
-    """As refresh, and name the tools that had to be left out, with the reason. Ends with 1 when anything is wrong."""
-    states = asked(ctx, names)
+    """Refresh modules and list the tools that were left out and why. The exit code is 1 if there is any problem."""
+    states = refreshed(ctx, names)
     as_one = wants_json(ctx, as_json)
     show(states, as_json=as_one)
     left_out = [each for state in states for each in state.left_out]
@@ -57,14 +57,14 @@ def check(ctx: typer.Context, names: Names = None, as_json: Json = False) -> Non
     raise typer.Exit(int(Exit.OK if sound else Exit.FAILED))
 
 
-def asked(ctx: typer.Context, names: list[str] | None) -> list[ModuleState]:
-    """The states of the modules, just asked. Ends the command when one is not configured."""
+def refreshed(ctx: typer.Context, names: list[str] | None) -> list[ModuleState]:
+    """Refresh modules and return their states. End the command if one is not configured."""
 
     async def work(engine: Engine) -> list[ModuleState]:
         return await engine.modules.refresh(names or None)
 
     try:
-        with working("asking the modules"):
+        with working("contacting the modules"):
             return with_engine(ctx, work)
     except ToolFailure as error:
         fail(str(error), Exit.USAGE)
@@ -75,19 +75,19 @@ def show(states: list[ModuleState], *, as_json: bool) -> None:
         emit_json({"modules": [state.as_dict() for state in states]})
         return
     if not states:
-        say("no modules are configured: see module_services in [modules], and [mcp_servers], of config.toml.")
+        say("no modules are configured. Set module_services in [modules], or [mcp_servers], in config.toml.")
         return
-    headings = ("module", "kind", "where", "tools", "state", "manifest of")
+    headings = ("module", "kind", "where", "tools", "state", "refreshed at")
     print_table(
         headings,
         [
-            (state.name, state.kind, state.where, str(len(state.tools)), answered(state), state.refreshed_at[:19])
+            (state.name, state.kind, state.where, str(len(state.tools)), reachability(state), state.refreshed_at[:19])
             for state in states
         ],
     )
 
 
-def answered(state: ModuleState) -> Text:
+def reachability(state: ModuleState) -> Text:
     if state.reachable is None:
-        return Text("not asked yet")
+        return Text("not contacted yet")
     return Text("answers", style="green") if state.reachable else Text(state.error, style="red")

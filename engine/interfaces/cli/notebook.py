@@ -1,4 +1,4 @@
-"""`knackbox run`: a notebook in a boxed kernel, its outputs as text as they come. Needs no home, store or model."""
+"""`knackbox run`: runs a notebook in a kernel in a box and shows its outputs as text. Needs no home, store or model."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ from engine.interfaces.cli.shared import Exit, Json, emit_json, fail, options, r
 from engine.interfaces.cli.sizes import kernel_memory
 from engine.stores.atomic import write_atomic
 
-BACKENDS = ("namespace", "docker")  # whose boxes can be kernels
+BACKENDS = ("namespace", "docker")  # sandbox backends that support kernels
 TIMEOUT_S = 600.0
 
 app = typer.Typer(pretty_exceptions_enable=False)
@@ -23,35 +23,38 @@ app = typer.Typer(pretty_exceptions_enable=False)
 @app.command()
 def run(
     ctx: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="NOTEBOOK.ipynb", help="The notebook; in Python.")],
+    file: Annotated[Path, typer.Argument(metavar="NOTEBOOK.ipynb", help="The notebook. Its language must be Python.")],
     *,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it there as it was executed.")] = None,
-    in_place: Annotated[bool, typer.Option("--in-place", help="Write it over itself as it was executed.")] = False,
-    allow_errors: Annotated[bool, typer.Option("--allow-errors", help="Go on after a cell that failed.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the executed notebook to this file.")
+    ] = None,
+    in_place: Annotated[bool, typer.Option("--in-place", help="Overwrite the notebook with the executed one.")] = False,
+    allow_errors: Annotated[bool, typer.Option("--allow-errors", help="Continue after a failed cell.")] = False,
     timeout: Annotated[
-        float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="Wall time one cell may take.")
+        float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="Wall time limit of one cell.")
     ] = TIMEOUT_S,
-    workspace: Annotated[Path | None, typer.Option("--workspace", help="A folder to show at /work.")] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="The workspace may only be read.")] = False,
+    workspace: Annotated[Path | None, typer.Option("--workspace", help="A folder to mount at /work.")] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Mount the workspace read-only.")] = False,
     memory: Annotated[
-        int | None, typer.Option("--memory", parser=kernel_memory, metavar="SIZE", help="Such as 2GiB.")
+        int | None, typer.Option("--memory", parser=kernel_memory, metavar="SIZE", help="Memory limit, such as 2GiB.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Run a notebook in a box: no network, no files but the workspace's, nothing else kept.
+    """Run a notebook in a box without network access. It can use only the workspace, and only the workspace is kept.
 
-    The first cell that fails ends it with 1, and what was executed is written all the same. A cell with the tag
-    raises-exception may fail. With --json the last line of stdout is one object, and the outputs are in the file alone.
+    The run stops at the first cell that fails, with exit code 1, but the executed cells are still written. A cell with
+    the tag raises-exception may fail. With --json, stdout contains one JSON object and no outputs of cells.
     """
     target = writable(file, output, in_place=in_place)
     data = read_input(str(file), "run")
-    box = box_options(workspace, memory, read_only=read_only) | walls(ctx)
+    box = box_options(workspace, memory, read_only=read_only) | backend_options(ctx)
     try:
-        # Not at the top: what is behind it is an extra, and takes longer to import than the rest of the command line.
+        # Not imported at the top: it needs an extra, and takes longer to import than the rest of the command line.
         from sandbox.kernels import notebook as notebooks  # noqa: PLC0415
     except ImportError as error:
         fail(
-            f"run: {error.name} is missing. pip install 'knackbox[kernels]', in the environment Knackbox runs in.",
+            f"run: {error.name} is not installed. "
+            "Run pip install 'knackbox[kernels]' in the environment that Knackbox runs in.",
             Exit.ENVIRONMENT,
         )
     try:
@@ -88,43 +91,43 @@ def run(
         at = "the kernel" if ran.cell is None else f"cell {cells.index(ran.cell) + 1} of {len(cells)}"
         remark(at, ran.why, shown=workspace is not None)
     if target is not None and not ran.writable:
-        say(f"{target} is not written: the kernel sent outputs that no notebook can hold.")
+        say(f"{target} was not written: the kernel sent outputs that a notebook cannot contain.")
     raise typer.Exit(int(Exit.OK if ran.ending == "ok" and ran.writable else Exit.FAILED))
 
 
 def writable(file: Path, output: Path | None, *, in_place: bool) -> Path | None:
-    """Where the executed notebook goes. Ends the command, before anything has run, when it cannot be written there."""
+    """Return the file for the executed notebook. End the command, before anything runs, if it cannot be written."""
     if output is not None and in_place:
-        fail("run: give one of --output and --in-place.", Exit.USAGE)
+        fail("run: use either --output or --in-place, not both.", Exit.USAGE)
     if not file.is_file():
-        fail(f"run: {file} is {'a folder' if file.is_dir() else 'not there'}. Name a notebook.", Exit.USAGE)
+        fail(f"run: {file} {'is a folder' if file.is_dir() else 'does not exist'}. Name a notebook.", Exit.USAGE)
     target = file.resolve() if in_place else output
     if target is not None and (target.is_dir() or not os.access(target.parent, os.W_OK | os.X_OK)):
-        fail(f"run: {target} cannot be written. Name a file in a folder that is there and yours.", Exit.USAGE)
+        fail(f"run: {target} cannot be written. Name a file in an existing, writable folder.", Exit.USAGE)
     return target
 
 
 def box_options(workspace: Path | None, memory: int | None, *, read_only: bool) -> dict[str, Any]:
-    """What the kernel's provisioner is told. Ends the command when it makes no sense."""
+    """Return the options of the kernel's box. End the command if they are invalid."""
     if workspace is None and read_only:
-        fail("run: --read-only says nothing without --workspace.", Exit.USAGE)
+        fail("run: --read-only needs --workspace.", Exit.USAGE)
     if workspace is not None and not workspace.is_dir():
-        fail(f"run: --workspace {workspace} is not a folder. Name one that is there.", Exit.USAGE)
+        fail(f"run: --workspace {workspace} is not a folder. Name one that exists.", Exit.USAGE)
     box: dict[str, Any] = {"memory_bytes": memory} if memory is not None else {}
     if workspace is not None:
         box |= {"workspace": str(workspace.resolve()), "read_only": read_only}
     return box
 
 
-def walls(ctx: typer.Context) -> dict[str, Any]:
-    """What the provisioner is told of the configured sandbox. Never another one than was asked for."""
+def backend_options(ctx: typer.Context) -> dict[str, Any]:
+    """Return the options of the configured sandbox backend. End the command if it does not support kernels."""
     if options(ctx).unsafe_no_sandbox:
-        fail("run: a notebook runs in a box only. Leave --unsafe-no-sandbox out.", Exit.USAGE)
+        fail("run: notebooks only run in a box. Remove --unsafe-no-sandbox.", Exit.USAGE)
     _, settings = settings_of(ctx)
     if settings.sandbox not in BACKENDS:
         fail(
-            f"run: kernels are not offered by the sandbox {settings.sandbox!r}. "
-            f"For this run: KNACKBOX_SANDBOX={BACKENDS[0]} knackbox run …",
+            f"run: the sandbox {settings.sandbox!r} does not support kernels. "
+            f"Use another one for this run: KNACKBOX_SANDBOX={BACKENDS[0]} knackbox run …",
             Exit.ENVIRONMENT,
         )
     if settings.sandbox != "docker":
@@ -134,19 +137,20 @@ def walls(ctx: typer.Context) -> dict[str, Any]:
 
 
 def write(target: Path, data: bytes) -> None:
-    """The executed notebook, wholly or not at all."""
+    """Write the executed notebook atomically. End the command if that fails."""
     try:
         write_atomic(target, data)
     except OSError as error:
         fail(
-            f"run: {target} cannot be written ({error.strerror or error}). What was executed is lost.", Exit.ENVIRONMENT
+            f"run: {target} cannot be written ({error.strerror or error}). The executed notebook is lost.",
+            Exit.ENVIRONMENT,
         )
 
 
 def remark(at: str, why: str, *, shown: bool) -> None:
-    """Why it stopped, on stderr; and where the reason may be ours, what to do."""
+    """Print why the run stopped and, for a likely limitation of the box, what to do."""
     say(f"{at} ended the run: {why}")
     if why.startswith("FileNotFoundError") and not shown:
-        say("a box has none of your files; --workspace DIR shows it a folder.")
+        say("a box has none of your files. To mount a folder, use --workspace DIR.")
     if why.startswith("ModuleNotFoundError"):
-        say("in a box there are the packages of the environment that Knackbox runs in.")
+        say("a box has only the packages of the environment that Knackbox runs in.")

@@ -1,4 +1,4 @@
-"""What a person sees of a running notebook: its outputs as text, and a bar while a cell says nothing."""
+"""`NotebookScreen`: shows the outputs of a running notebook as text, and a progress bar while a cell prints nothing."""
 
 import asyncio
 import re
@@ -12,25 +12,31 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from engine.interfaces.cli.spinner import SPINNER_AFTER_S
 
-# Control characters, but for colours and those that text is made with: they could write what was never printed.
+# Control characters except colours, tab, line feed and carriage return. They could display text that was never printed.
 _CONTROLS = re.compile(r"(\x1b\[[0-9;:]*m)|[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 
 
 class NotebookScreen:
-    """stdout and stderr as the notebook's own; results and displays go to stdout, tracebacks to stderr.
+    """Prints outputs: results and displays to stdout, tracebacks to stderr, and streams to the stream of the same name.
 
-    cells: the indices of those that will run. Belongs to the event loop in which the notebook runs.
+    It belongs to the event loop in which the notebook runs.
     """
 
     def __init__(self, cells: Sequence[int], *, shows: bool) -> None:
+        """Prepare the screen without printing.
+
+        Args:
+            cells: The indices of the cells that will run.
+            shows: Whether outputs are printed.
+        """
         self._cells = cells
         self._shows = shows
         console = Console(stderr=True)
         columns = (TextColumn("cell"), MofNCompleteColumn(), BarColumn(), TimeElapsedColumn())
         self._bar = Progress(*columns, console=console, transient=True)
         self._task = self._bar.add_task("", total=len(cells))
-        self._seen = console.is_terminal
+        self._is_terminal = console.is_terminal
         self._timer: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> Self:
@@ -42,12 +48,20 @@ class NotebookScreen:
         self._hide()
 
     def cell(self, index: int) -> None:
-        """That cell begins."""
+        """Report that a cell starts."""
         self._bar.update(self._task, completed=self._cells.index(index) + 1)
         self._show_soon()
 
     def output(self, kind: str, text: str) -> None:
-        """An output of it. kind: stdout, stderr, result, display or error. Raises OSError when nobody reads it."""
+        """Print an output of the running cell.
+
+        Args:
+            kind: stdout, stderr, result, display or error.
+            text: The output.
+
+        Raises:
+            OSError: The reader of the stream has exited.
+        """
         if not self._shows:
             return
         self._hide()
@@ -56,11 +70,11 @@ class NotebookScreen:
         target = sys.stderr if kind in {"stderr", "error"} else sys.stdout
         target.buffer.write(_presentable(text, target, colours=kind != "error").encode("utf-8", "replace"))
         target.buffer.flush()
-        if text.endswith("\n"):  # else the bar would be written into the line
+        if text.endswith("\n"):  # otherwise the progress bar would appear within the line
             self._show_soon()
 
     def _show_soon(self) -> None:
-        if self._seen and self._timer is None:
+        if self._is_terminal and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(SPINNER_AFTER_S, self._bar.start)
 
     def _hide(self) -> None:
@@ -71,7 +85,10 @@ class NotebookScreen:
 
 
 def _presentable(text: str, target: TextIO, *, colours: bool) -> str:
-    """As it is for a program; for a terminal without what would take it over. colours: kept in any case."""
+    """Return the text to write: without dangerous control characters for a terminal, otherwise unchanged.
+
+    Without `colours`, colour codes are removed from text that does not go to a terminal.
+    """
     if target.isatty():
         return _CONTROLS.sub(r"\1", text)
     return text if colours else _COLOURS.sub("", text)

@@ -1,4 +1,4 @@
-"""What can be registered, as the command line names, recognises and shows it."""
+"""The kinds of registry items on the command line: their names, how they are recognised, and what a list shows."""
 
 from dataclasses import fields
 from enum import StrEnum
@@ -17,7 +17,7 @@ _SUBJECTS: dict[str, Subject] = {"tool": "tools", "prompt": "prompts", "agent": 
 
 
 class RegistryKind(StrEnum):
-    """What is registered, as the command line names it."""
+    """The kind of a registry item, as the command line names it."""
 
     TOOL = "tool"
     PROMPT = "prompt"
@@ -25,7 +25,7 @@ class RegistryKind(StrEnum):
 
     @property
     def subject(self) -> Subject:
-        """What the registries call them."""
+        """The name of the kind in the registries."""
         return _SUBJECTS[self.value]
 
 
@@ -37,16 +37,20 @@ _FIELDS: dict[RegistryKind, frozenset[str]] = {
 
 
 def kind_of(envelope: dict[str, Any]) -> RegistryKind:
-    """By the fields that only one kind has. Raises RegistryError where those of none, or of several, are there."""
+    """Return the kind of an envelope, recognised by fields that no other kind has.
+
+    Raises:
+        RegistryError: The envelope has no field that identifies its kind, or has fields of several kinds.
+    """
     kinds = []
     for kind, own in _FIELDS.items():
         others = frozenset[str]().union(*(known for other, known in _FIELDS.items() if other is not kind))
         if envelope.keys() & (own - others):
             kinds.append(kind)
     if len(kinds) != 1:
-        said = "has fields of several kinds" if kinds else "has no field that says of what kind it is"
-        what = str(envelope.get("spec_id"))[:100]
-        raise RegistryError(f"{what} {said}. Say --kind tool, prompt or agent. Nothing was registered.")
+        problem = "has fields of several kinds" if kinds else "has no field that identifies its kind"
+        item = str(envelope.get("spec_id"))[:100]
+        raise RegistryError(f"{item} {problem}. Add --kind tool, prompt or agent. Nothing was registered.")
     return kinds[0]
 
 
@@ -62,6 +66,6 @@ def summary_fields(item: ToolSpec | PromptSpec | AgentSpec) -> dict[str, str]:
 
 
 def shorten(text: str) -> str:
-    """One line of what may be many."""
+    """Return text as one short line."""
     line = printable(" ".join(text.split()))
     return line if len(line) <= SHOWN else line[: SHOWN - 1] + "…"

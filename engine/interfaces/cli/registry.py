@@ -1,4 +1,4 @@
-"""`knackbox registry …`: what an operator registers, and its snapshots."""
+"""`knackbox registry …`: registers tools, prompts and agents, and takes and restores snapshots."""
 
 import asyncio
 import getpass
@@ -21,7 +21,7 @@ from engine.registry.static import RegistryError
 T = TypeVar("T")
 
 app = typer.Typer(
-    help="Registered tools, prompts and agents; their snapshots.",
+    help="Register tools, prompts and agents, and take snapshots.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -29,12 +29,12 @@ app = typer.Typer(
 
 
 Name = Annotated[str, typer.Argument(help="The name of a tool, or the id of a prompt or agent.")]
-OfKind = Annotated[RegistryKind, typer.Option("--kind", help="Of what.")]
+OfKind = Annotated[RegistryKind, typer.Option("--kind", help="The kind of the item.")]
 
 
 @app.command("list")
 def list_(ctx: typer.Context, as_json: Json = False) -> None:
-    """What is registered, what is disabled, and what could not be loaded."""
+    """List what is registered, what is disabled, and what could not be loaded."""
 
     async def work(engine: Engine) -> dict[str, Any]:
         shown: dict[str, Any] = {}
@@ -48,7 +48,7 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
         shown["problems"] = [str(problem) for problem in await engine.registries.problems()]
         return shown
 
-    found = _done(ctx, work, "reading")
+    found = _with_registries(ctx, work, "reading")
     if wants_json(ctx, as_json):
         emit_json(found)
         return
@@ -68,7 +68,7 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
     disabled = found["disabled_tools"].items()
     rows += [("tool", name, "", "", "", f"disabled since {at}") for name, at in disabled if name not in registered]
     if rows:
-        print_table(("what", "id", "name", "version", "about", "state"), rows)
+        print_table(("kind", "id", "name", "version", "description", "state"), rows)
     else:
         say("nothing is registered.")
     for problem in found["problems"]:
@@ -79,17 +79,20 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
 def register(
     ctx: typer.Context,
     file: Annotated[str, typer.Argument(metavar="FILE", help="One JSON object, or a list; - reads stdin.")],
-    kind: Annotated[RegistryKind | None, typer.Option("--kind", help="Of what; else as its fields say.")] = None,
+    kind: Annotated[
+        RegistryKind | None,
+        typer.Option("--kind", help="The kind of the items; by default recognised by their fields."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Register tools, prompts or agents, or replace those of the same ids. When one does not fit, none."""
+    """Register tools, prompts or agents, replacing those with the same ids. If one is invalid, none is registered."""
     try:
         given = read_json(read_input(file, "register"))
     except JsonError as error:
         fail(f"{file}: not valid JSON: {error}.", Exit.USAGE)
     envelopes = given if isinstance(given, list) else [given]
     if not envelopes or not all(isinstance(each, dict) for each in envelopes):
-        fail(f"{file}: it must be one JSON object, or a list of at least one.", Exit.USAGE)
+        fail(f"{file}: must be one JSON object or a non-empty list of objects.", Exit.USAGE)
     try:
         entries = [(kind or kind_of(each), each) for each in envelopes]
     except RegistryError as error:
@@ -99,7 +102,7 @@ def register(
         ids = await engine.registries.register_all([(each.subject, envelope) for each, envelope in entries])
         return [{"kind": each.value, "id": item_id} for (each, _), item_id in zip(entries, ids, strict=True)]
 
-    done = _done(ctx, work, "registering")
+    done = _with_registries(ctx, work, "registering")
     if wants_json(ctx, as_json):
         emit_json({"registered": done})
         return
@@ -109,13 +112,13 @@ def register(
 
 @app.command()
 def disable(ctx: typer.Context, name: Name, kind: OfKind = RegistryKind.TOOL, as_json: Json = False) -> None:
-    """Keep it, and neither offer nor use it. Built-in tools, skills and modules can be disabled, too."""
+    """Keep an item but neither offer nor use it. Built-in tools, skills and tools of modules can be disabled too."""
     _switch(ctx, name, kind, disabled=True, as_json=as_json)
 
 
 @app.command()
 def enable(ctx: typer.Context, name: Name, kind: OfKind = RegistryKind.TOOL, as_json: Json = False) -> None:
-    """Undo disable."""
+    """Enable a disabled item again."""
     _switch(ctx, name, kind, disabled=False, as_json=as_json)
 
 
@@ -129,13 +132,13 @@ def _switch(ctx: typer.Context, name: str, kind: RegistryKind, *, disabled: bool
             raise RegistryError(f"There is no {kind} {name!r}.")
         return await asyncio.to_thread(registry.set_disabled, name, disabled)
 
-    changed = _done(ctx, work, "writing")
-    _say_done(ctx, name, "disabled" if disabled else "enabled", changed=changed, as_json=as_json)
+    changed = _with_registries(ctx, work, "writing")
+    _report(ctx, name, "disabled" if disabled else "enabled", changed=changed, as_json=as_json)
 
 
 @app.command()
 def delete(ctx: typer.Context, name: Name, kind: OfKind = RegistryKind.TOOL, as_json: Json = False) -> None:
-    """Delete what was registered."""
+    """Delete a registered item."""
 
     async def work(engine: Engine) -> bool:
         if kind is RegistryKind.TOOL:
@@ -144,18 +147,18 @@ def delete(ctx: typer.Context, name: Name, kind: OfKind = RegistryKind.TOOL, as_
             raise RegistryError(f"There is no {kind} {name!r}.")
         return True
 
-    _say_done(ctx, name, "deleted", changed=_done(ctx, work, "writing"), as_json=as_json)
+    _report(ctx, name, "deleted", changed=_with_registries(ctx, work, "writing"), as_json=as_json)
 
 
 @app.command()
 def health(ctx: typer.Context, as_json: Json = False) -> None:
-    """Import every adapter. Ends with 1 when one cannot be used, or an entry could not be loaded."""
+    """Import every adapter. The exit code is 1 if an adapter is unusable or an entry could not be loaded."""
 
     async def work(engine: Engine) -> tuple[dict[str, str], list[str]]:
         problems = [str(problem) for problem in await engine.registries.problems()]
         return await engine.registries.health(), problems
 
-    tools, problems = _done(ctx, work, "importing")
+    tools, problems = _with_registries(ctx, work, "importing")
     good = not problems and not any(tools.values())
     if wants_json(ctx, as_json):
         emit_json({"ok": good, "tools": tools, "problems": problems})
@@ -171,12 +174,12 @@ def health(ctx: typer.Context, as_json: Json = False) -> None:
 
 @app.command()
 def snapshot(ctx: typer.Context, as_json: Json = False) -> None:
-    """Write down and sign all three registries as they are."""
+    """Take a signed snapshot of all three registries."""
 
     async def work(engine: Engine) -> dict[str, Any]:
         return asdict(await asyncio.to_thread(engine.registries.snapshots.take, getpass.getuser()))
 
-    taken = _done(ctx, work, "writing")
+    taken = _with_registries(ctx, work, "writing")
     if wants_json(ctx, as_json):
         emit_json(taken)
     else:
@@ -185,60 +188,61 @@ def snapshot(ctx: typer.Context, as_json: Json = False) -> None:
 
 @app.command()
 def snapshots(ctx: typer.Context, as_json: Json = False) -> None:
-    """Every snapshot and restore on the log, oldest first."""
+    """List every snapshot and restore in the log, oldest first."""
 
     async def work(engine: Engine) -> list[dict[str, Any]]:
         return [asdict(each) for each in await asyncio.to_thread(engine.registries.snapshots.entries)]
 
-    entries = _done(ctx, work, "reading")
+    entries = _with_registries(ctx, work, "reading")
     if wants_json(ctx, as_json):
         emit_json({"entries": entries})
         return
     if not entries:
-        say("no snapshot was taken yet.")
+        say("no snapshots have been taken yet.")
         return
     rows = [(each["ts"][:19], each["who"], each["action"], each["snapshot"]) for each in entries]
-    print_table(("when", "who", "what", "snapshot"), rows)
+    print_table(("when", "who", "action", "snapshot"), rows)
 
 
 @app.command()
 def verify(ctx: typer.Context, as_json: Json = False) -> None:
-    """Check every snapshot and the log. Ends with 1 when anything is not as it was written."""
+    """Verify every snapshot and the log. The exit code is 1 if anything was changed after it was written."""
 
     async def work(engine: Engine) -> list[str]:
         return await asyncio.to_thread(engine.registries.snapshots.verify)
 
-    problems = _done(ctx, work, "checking")
+    problems = _with_registries(ctx, work, "checking")
     if wants_json(ctx, as_json):
         emit_json({"ok": not problems, "problems": problems})
     for problem in problems:
         say(problem)
     if not problems:
-        say("all snapshots and the log are as they were written.")
+        say("all snapshots and the log are unchanged.")
     raise typer.Exit(int(Exit.FAILED if problems else Exit.OK))
 
 
 @app.command()
 def restore(
     ctx: typer.Context,
-    snapshot: Annotated[str, typer.Argument(metavar="SNAPSHOT", help="As `knackbox registry snapshots` shows it.")],
+    snapshot: Annotated[
+        str, typer.Argument(metavar="SNAPSHOT", help="The snapshot, as `knackbox registry snapshots` shows it.")
+    ],
     as_json: Json = False,
 ) -> None:
-    """Bring the registries back as they were. What is there is taken as a snapshot first."""
+    """Restore the registries from a snapshot. A snapshot of the current registries is taken first."""
 
     async def work(engine: Engine) -> dict[str, str]:
         return asdict(await asyncio.to_thread(engine.registries.snapshots.restore, snapshot, getpass.getuser()))
 
-    done = _done(ctx, work, "restoring")
+    done = _with_registries(ctx, work, "restoring")
     if wants_json(ctx, as_json):
         emit_json(done)
     else:
-        emit(f"restored {done['snapshot']}; what was there is {done['before']}")
+        emit(f"restored {done['snapshot']}; the previous state is {done['before']}")
 
 
-def _done(ctx: typer.Context, work: Callable[[Engine], Coroutine[Any, Any, T]], label: str) -> T:
-    """The work in an engine. Ends the command when what is asked for does not fit, or is not there."""
-
+def _with_registries(ctx: typer.Context, work: Callable[[Engine], Coroutine[Any, Any, T]], label: str) -> T:
+    """Run the work with an engine. End the command if an item is invalid or does not exist."""
     try:
         with working(label):
             return with_engine(ctx, work)
@@ -246,8 +250,8 @@ def _done(ctx: typer.Context, work: Callable[[Engine], Coroutine[Any, Any, T]], 
         fail(str(error), Exit.USAGE)
 
 
-def _say_done(ctx: typer.Context, name: str, done: str, *, changed: bool, as_json: bool) -> None:
+def _report(ctx: typer.Context, name: str, state: str, *, changed: bool, as_json: bool) -> None:
     if wants_json(ctx, as_json):
-        emit_json({"name": name, "state": done, "changed": changed})
+        emit_json({"name": name, "state": state, "changed": changed})
     else:
-        emit(f"{name} is {done}" if changed else f"{name} was {done} already")
+        emit(f"{name} is {state}" if changed else f"{name} was already {state}")

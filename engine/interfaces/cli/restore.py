@@ -1,4 +1,4 @@
-"""`knackbox restore`: the backups of the records and the event log, and the way back to one."""
+"""`knackbox restore`: lists backups of the records and the event log, and restores one."""
 
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +17,7 @@ from engine.stores.clock import SystemClock
 from engine.stores.engine_lock import EngineLock
 
 LATEST = "latest"
+_NO_BACKUPS = "there are no backups yet. An open engine makes one every day ([backups] in config.toml)."
 
 app = typer.Typer(pretty_exceptions_enable=False)
 
@@ -24,57 +25,60 @@ app = typer.Typer(pretty_exceptions_enable=False)
 @app.command()
 def restore(
     ctx: typer.Context,
-    name: Annotated[str | None, typer.Argument(help="Which backup: a name from the list, or latest.")] = None,
+    name: Annotated[str | None, typer.Argument(help="The backup: a name from the list, or latest.")] = None,
     only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="FILE", help="Only this database, such as records.db.")
+        list[str] | None, typer.Option("--only", metavar="FILE", help="Restore only this database, such as records.db.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the backups of the databases, or go back to one. What it replaces is kept."""
+    """List the backups of the databases, or restore one. The replaced files are kept."""
     home, settings = settings_of(ctx)
     backups = backups_of(home, settings.backups, SystemClock())
     found = backups.all()
     if name is None:
         show(found, as_json=wants_json(ctx, as_json))
         return
-    backup = chosen(found, name)
+    backup = find_backup(found, name)
     unknown = set(only or ()) - backup.sizes.keys()
     if unknown:
-        fail(f"{backup.name} has no {min(unknown)}. It has {', '.join(backup.sizes)}.", Exit.USAGE)
+        fail(f"{backup.name} does not contain {min(unknown)}. It contains {', '.join(backup.sizes)}.", Exit.USAGE)
     with working("restoring"):
-        kept = go_back(home, backups, backup, only or ())
+        kept = restore_files(home, backups, backup, only or ())
     if wants_json(ctx, as_json):
         emit_json({"restored": backup.name, "files": sorted(only or backup.sizes), "replaced_kept_in": str(kept)})
         return
-    say(f"the databases are as they were at {backup.taken:%Y-%m-%d %H:%M:%S} UTC. What they replaced is in {kept}.")
-    say("calls with idempotency keys made since then are forgotten. The skills are as their folders say.")
+    say(f"restored the databases of {backup.taken:%Y-%m-%d %H:%M:%S} UTC. The replaced files are in {kept}.")
+    say("idempotency keys used since that backup are forgotten. Skills are not affected: they are folders.")
 
 
-def go_back(home: Home, backups: Backups, backup: Backup, only: list[str] | tuple[()]) -> Path:
-    """Restore while no engine is open.
+def restore_files(home: Home, backups: Backups, backup: Backup, only: list[str] | tuple[()]) -> Path:
+    """Restore a backup and return the folder with the replaced files.
 
     Raises:
-        ConfigError: an engine is open on this home, the backup is damaged, or the disk is full.
+        ConfigError: An engine is open on this home, the backup is damaged, or the disk is full.
     """
     lock = EngineLock(home.engines)
     try:
         if lock.living_others():
             raise ConfigError(
-                f"{home.root}: an engine is open on this home. End it first: knackbox mcp, serve, chat or a program."
+                f"{home.root}: an engine is open on this home. "
+                "First stop it: knackbox mcp, serve or chat, or another program."
             )
         return backups.restore(backup, only)
     finally:
         lock.close()
 
 
-def chosen(found: list[Backup], name: str) -> Backup:
-    """The backup of this name; ends the command when there is none."""
+def find_backup(found: list[Backup], name: str) -> Backup:
+    """Return the backup with this name. End the command if there is none."""
     if not found:
-        fail("there are no backups yet. An open engine takes one a day: [backups] in config.toml.", Exit.ENVIRONMENT)
+        fail(_NO_BACKUPS, Exit.ENVIRONMENT)
     wanted = next((each for each in found if name in (each.name, LATEST)), None)
     if wanted is not None:
         return wanted
-    return fail(f"there is no backup {name}. knackbox restore lists them; the newest is {found[0].name}.", Exit.USAGE)
+    return fail(
+        f"there is no backup {name}. The newest is {found[0].name}; knackbox restore lists all of them.", Exit.USAGE
+    )
 
 
 def show(found: list[Backup], *, as_json: bool) -> None:
@@ -82,7 +86,7 @@ def show(found: list[Backup], *, as_json: bool) -> None:
         emit_json({"backups": [{"name": each.name, "taken": each.taken.isoformat(), **each.sizes} for each in found]})
         return
     if not found:
-        say("there are no backups yet. An open engine takes one a day: [backups] in config.toml.")
+        say(_NO_BACKUPS)
         return
     print_table(
         ("name", "taken (UTC)", "files"),
@@ -95,4 +99,4 @@ def show(found: list[Backup], *, as_json: bool) -> None:
             for each in found
         ],
     )
-    say(f"knackbox restore {found[0].name} goes back to the newest; no engine may be open then.")
+    say(f"knackbox restore {found[0].name} restores the newest. Close all engines on this home before that.")

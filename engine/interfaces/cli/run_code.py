@@ -1,4 +1,4 @@
-"""`knackbox exec`: run code in one fresh box. Needs no home, store or model."""
+"""`knackbox exec`: runs code in a fresh box. Needs no home, store or model."""
 
 import asyncio
 import errno
@@ -26,46 +26,52 @@ app = typer.Typer(pretty_exceptions_enable=False)
 @app.command()
 def exec_(
     ctx: typer.Context,
-    language: Annotated[Language, typer.Argument(help="What the code is written in.")],
-    file: Annotated[str | None, typer.Argument(metavar="[FILE|-]", help="The code; - reads it from stdin.")] = None,
+    language: Annotated[Language, typer.Argument(help="The language of the code.")],
+    file: Annotated[
+        str | None, typer.Argument(metavar="[FILE|-]", help="The file with the code; - reads it from stdin.")
+    ] = None,
     arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- ARGUMENT...]", help="What the code gets as its arguments.")
+        list[str] | None, typer.Argument(metavar="[-- ARGUMENT...]", help="The arguments of the code.")
     ] = None,
     *,
     code: Annotated[str | None, typer.Option("--code", "-c", help="The code itself, instead of a file.")] = None,
-    workspace: Annotated[Path | None, typer.Option("--workspace", help="A folder to show and change at /work.")] = None,
-    copy: Annotated[bool, typer.Option("--copy", help="Change a copy of the workspace, and list the changes.")] = False,
-    read_only: Annotated[bool, typer.Option("--read-only", help="The workspace may only be read.")] = False,
+    workspace: Annotated[Path | None, typer.Option("--workspace", help="A folder to mount at /work, writable.")] = None,
+    copy: Annotated[bool, typer.Option("--copy", help="Use a copy of the workspace, and list the changes.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Mount the workspace read-only.")] = False,
     files: Annotated[
         list[Path] | None,
-        typer.Option("--file", help="A file to place in the working folder; with a workspace in /tmp/job. Repeat it."),
+        typer.Option(
+            "--file", help="A file to copy to the working folder, or to /tmp/job with --workspace. Repeatable."
+        ),
     ] = None,
     packages: Annotated[
-        list[str] | None, typer.Option("--with", metavar="PACKAGE", help="A Python package it needs. Repeat it.")
+        list[str] | None, typer.Option("--with", metavar="PACKAGE", help="A Python package to install. Repeatable.")
     ] = None,
     allow: Annotated[
         list[Destination] | None,
-        typer.Option("--allow", parser=destination, metavar="HOST:PORT", help="It may connect there. Repeat it."),
+        typer.Option(
+            "--allow", parser=destination, metavar="HOST:PORT", help="Allow connections to this address. Repeatable."
+        ),
     ] = None,
     memory: Annotated[
-        int | None, typer.Option("--memory", parser=size, metavar="SIZE", help="Memory it may use, such as 2GiB.")
+        int | None, typer.Option("--memory", parser=size, metavar="SIZE", help="Memory limit, such as 2GiB.")
     ] = None,
     timeout: Annotated[
-        float, typer.Option("--timeout", min=0.05, metavar="SECONDS", help="Wall time the code may take.")
+        float, typer.Option("--timeout", min=0.05, metavar="SECONDS", help="Wall time limit.")
     ] = Limits().wall_s,
     as_json: Json = False,
 ) -> None:
-    """Run code in a fresh box: no network, no files but those it is given, and nothing is kept.
+    """Run code in a fresh box, without network access and with no files except the given ones.
 
-    The code reads the stdin of this command when that is a pipe or a file. Its output is shown as it comes. Ends with 1
-    when the code failed. With --json the last line of stdout is one object with end, exit_code, signal, stdout, stderr,
-    dropped, value, error, changes and usage.
+    The box is deleted afterwards; only changes to a writable workspace are kept. If stdin is a pipe or a file, the code
+    can read it. Output is shown as it arrives. The exit code is 1 if the code fails. With --json, stdout contains one
+    object with end, exit_code, signal, stdout, stderr, dropped, value, error, changes and usage.
     """
-    if code is not None and file is not None:  # then the first word is an argument of the code
+    if code is not None and file is not None:  # with --code, the first positional argument belongs to the code
         arguments = [file, *(arguments or [])]
         file = None
     if packages and language is not Language.PYTHON:
-        fail(f"exec: --with installs Python packages, which {language.value} cannot use.", Exit.USAGE)
+        fail(f"exec: --with installs Python packages, which {language.value} code cannot use.", Exit.USAGE)
     job = Job(
         language=language,
         code=code_of(file, code),
@@ -79,29 +85,33 @@ def exec_(
     )
     json_wanted = wants_json(ctx, as_json)
     try:
-        with working(f"running {language.value}") if json_wanted else nullcontext():  # else the output is seen
+        with working(f"running {language.value}") if json_wanted else nullcontext():  # otherwise live output is shown
             outcome = asyncio.run(run(ctx, job, live=not json_wanted))
     except UnresolvedRequirements as error:
         fail(f"exec: --with: {error}", Exit.USAGE)
     if json_wanted:
         emit_json(as_object(outcome))
     else:
-        remark(outcome)
+        report(outcome)
     raise typer.Exit(int(Exit.OK if outcome.ok else Exit.FAILED))
 
 
 def limits_of(timeout: float, memory: int | None) -> Limits:
-    """The usual limits, but for these. memory: bytes."""
-    usual = Limits()
+    """Return the default limits with this timeout in seconds and this memory limit in bytes."""
+    defaults = Limits()
     return Limits(
         wall_s=timeout,
-        cpu_s=max(timeout, usual.cpu_s),
-        memory_bytes=usual.memory_bytes if memory is None else memory,
+        cpu_s=max(timeout, defaults.cpu_s),
+        memory_bytes=defaults.memory_bytes if memory is None else memory,
     )
 
 
 async def run(ctx: typer.Context, job: Job, *, live: bool) -> Outcome:
-    """Run the job in the configured sandbox; `live` passes its output on as it comes."""
+    """Run the job in the configured sandbox. With `live`, forward its output as it arrives.
+
+    Raises:
+        BrokenPipeError: The reader of the output has exited.
+    """
     if options(ctx).unsafe_no_sandbox:
         sandbox = unsafe_sandbox()
     else:
@@ -112,7 +122,7 @@ async def run(ctx: typer.Context, job: Job, *, live: bool) -> Outcome:
         outcome = await sandbox.run(job, on_output=output if live else None)
     except asyncio.CancelledError:
         if output.reader_left:
-            raise BrokenPipeError(errno.EPIPE, "nobody reads the output any more") from None
+            raise BrokenPipeError(errno.EPIPE, "the reader of the output is gone") from None
         raise
     finally:
         await sandbox.aclose()
@@ -120,12 +130,12 @@ async def run(ctx: typer.Context, job: Job, *, live: bool) -> Outcome:
     return outcome
 
 
-def remark(outcome: Outcome) -> None:
-    """What the code's own output does not say, on stderr."""
+def report(outcome: Outcome) -> None:
+    """Print how the run ended, its value and its changes to stderr."""
     if outcome.value is not None:
         say(f"value: {json.dumps(outcome.value, ensure_ascii=False, default=str)}")
     for change in outcome.changes:
-        say(f"{change.kind.value} in the copy, and not kept: {json.dumps(change.path, ensure_ascii=False)}")
+        say(f"{change.kind.value} in the discarded copy: {json.dumps(change.path, ensure_ascii=False)}")
     if not outcome.ok:
         detail = f" (exit code {outcome.exit_code})" if outcome.exit_code is not None else ""
         detail = f" (signal {outcome.signal})" if outcome.signal is not None else detail
@@ -133,7 +143,7 @@ def remark(outcome: Outcome) -> None:
 
 
 def as_object(outcome: Outcome) -> dict[str, Any]:
-    """The outcome as JSON. Output that is not UTF-8 is shown with replacement characters."""
+    """Return the outcome as JSON fields. Output that is not UTF-8 has replacement characters."""
     found: dict[str, Any] = {
         "end": outcome.end.value,
         "exit_code": outcome.exit_code,

@@ -1,4 +1,4 @@
-"""`knackbox serve`: the tools over HTTP; `knackbox serve token`: who may use them."""
+"""`knackbox serve`: serves the tools over HTTP. `knackbox serve token`: manages the server's tokens."""
 
 import asyncio
 import sys
@@ -35,9 +35,13 @@ app.add_typer(token_app, name="token")
 @app.callback()
 def serve(
     ctx: typer.Context,
-    host: Annotated[str | None, typer.Option("--host", help="Where to listen; loopback by default.")] = None,
-    port: Annotated[int | None, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = None,
-    allow_remote: Annotated[bool, typer.Option("--allow-remote", help="Listen at more than loopback.")] = False,
+    host: Annotated[str | None, typer.Option("--host", help="The address to listen on; by default loopback.")] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", min=0, max=65535, help="The port to listen on; 0 for any free one.")
+    ] = None,
+    allow_remote: Annotated[
+        bool, typer.Option("--allow-remote", help="Allow an address that is not loopback.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Serve the tools over HTTP until interrupted. Every request needs a token."""
@@ -47,14 +51,14 @@ def serve(
     chosen = settings.http
     if chosen.module_name in {*settings.modules.module_services, *settings.mcp_servers}:
         raise ConfigError(
-            f"{home.config}: http.module_name: there is another module called {chosen.module_name}. Rename one of them."
+            f"{home.config}: http.module_name: another module is also called {chosen.module_name}. Rename one of them."
         )
     where = host or chosen.host
     listening = listen(where, chosen.port if port is None else port, allow_remote=allow_remote or chosen.allow_remote)
     with closing(listening):
-        made = with_tokens(home, lambda tokens: first_token(tokens, chosen, remote=allow_remote))
-        if made:
-            say(f"a first token was made, with the permission user, and is shown this once: {made}")
+        token = with_tokens(home, lambda tokens: first_token(tokens, chosen, remote=allow_remote))
+        if token:
+            say(f"a first token was created, with the permission user. It is shown only this once: {token}")
         names = names_of(listening, where, chosen.hosts)
         sandbox = unsafe_sandbox() if options(ctx).unsafe_no_sandbox else None
         url = url_of(listening)
@@ -78,21 +82,23 @@ def serve(
 @token_app.command("add")
 def add(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(help="What the token is for, such as a program's name.")],
+    name: Annotated[str, typer.Argument(help="The name of the token, such as that of a program.")],
     *,
-    permission: Annotated[PermissionLevel, typer.Option("--permission", help="Of its user.")] = "user",
-    user: Annotated[str, typer.Option("--user", help="Whom it stands for; its name by default.")] = "",
+    permission: Annotated[PermissionLevel, typer.Option("--permission", help="The permission of its user.")] = "user",
+    user: Annotated[str, typer.Option("--user", help="The user of the token; by default its name.")] = "",
     agent: Annotated[
-        str, typer.Option("--agent", help="Which agent of that user; a registered one is bounded by its entry.")
+        str, typer.Option("--agent", help="The agent of the token. A registered agent is limited by its entry.")
     ] = "main",
-    module: Annotated[list[str] | None, typer.Option("--module", help="May reach this module; repeat it.")] = None,
+    module: Annotated[list[str] | None, typer.Option("--module", help="A module it may use. Repeatable.")] = None,
     cap: Annotated[
-        list[str] | None, typer.Option("--cap", help="What its agent holds, unless that is registered; repeat it.")
+        list[str] | None, typer.Option("--cap", help="A cap of its agent, if that is not registered. Repeatable.")
     ] = None,
-    approves: Annotated[bool, typer.Option("--approves", help="May approve calls of its user's other tokens.")] = False,
+    approves: Annotated[
+        bool, typer.Option("--approves", help="It may approve calls of its user's other tokens.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Make a token and print it, once."""
+    """Create a token and print it. It cannot be shown again."""
     caller = Caller(
         name=name,
         user=user or name,
@@ -102,17 +108,17 @@ def add(
         caps=frozenset(cap or ()),
         approves=approves,
     )
-    made = with_tokens(settings_of(ctx)[0], lambda tokens: tokens.add(caller))
+    token = with_tokens(settings_of(ctx)[0], lambda tokens: tokens.add(caller))
     if wants_json(ctx, as_json):
-        emit_json({"name": name, "token": made})
+        emit_json({"name": name, "token": token})
         return
-    emit(made)
-    say(f"this is the token {name}; it cannot be shown again.")
+    emit(token)
+    say(f"created the token {name}. It cannot be shown again.")
 
 
 @token_app.command("list")
 def list_(ctx: typer.Context, as_json: Json = False) -> None:
-    """The tokens by name, without themselves."""
+    """List the tokens by name, without their values."""
     known = with_tokens(settings_of(ctx)[0], lambda tokens: tokens.all())
     if wants_json(ctx, as_json):
         emit_json({"tokens": [as_row(caller) for caller in known]})
@@ -120,31 +126,35 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
         rows = [[str(cell) for cell in as_row(caller).values()] for caller in known]
         print_table(("name", "user", "agent", "permission", "modules", "caps", "approves"), rows)
     else:
-        say("there are no tokens. knackbox serve token add NAME makes one.")
+        say("there are no tokens. Create one with knackbox serve token add NAME.")
 
 
 @token_app.command("remove")
 def remove(ctx: typer.Context, name: Annotated[str, typer.Argument(help="The token's name.")]) -> None:
-    """Refuse a token from now on, also by servers that run."""
+    """Remove a token. Running servers refuse it from now on."""
     if not with_tokens(settings_of(ctx)[0], lambda tokens: tokens.remove(name)):
-        fail(f"there is no token called {name}. knackbox serve token list shows those there are.", Exit.USAGE)
-    say(f"the token {name} is refused from now on.")
+        fail(f"there is no token called {name}. knackbox serve token list shows all tokens.", Exit.USAGE)
+    say(f"removed the token {name}.")
 
 
 def first_token(tokens: Tokens, settings: HttpSettings, *, remote: bool) -> str:
-    """A token, made when there is none yet; else "". Raises ConfigError where nobody should be shown one.
+    """Create and return a token if there is none yet; otherwise return "".
 
-    A person at a terminal alone should: anything else that reads our output may keep it.
+    The token is shown only to a person who starts a loopback server from a terminal, because a program that reads the
+    output might store it.
+
+    Raises:
+        ConfigError: There is no token, and the server is not a loopback server that was started from a terminal.
     """
     if tokens.all():
         return ""
     if remote or settings.allow_remote or not sys.stderr.isatty():
-        raise ConfigError("there is no token yet. Make one with knackbox serve token add NAME, then serve again.")
+        raise ConfigError("there is no token yet. Create one with knackbox serve token add NAME, then serve again.")
     return tokens.add(Caller(FIRST, "local"))
 
 
 def as_row(caller: Caller) -> dict[str, object]:
-    """What is known of a token."""
+    """Return the stored fields of a token."""
     return {
         "name": caller.name,
         "user": caller.user,
@@ -157,7 +167,7 @@ def as_row(caller: Caller) -> dict[str, object]:
 
 
 def with_tokens(home: Home, work: Callable[[Tokens], T]) -> T:
-    """Do something with the tokens of a home. Raises ConfigError."""
+    """Open the tokens of a home and call a function with them."""
     home.create()
     with closing(Records.open(home.records_url, contents=RECORDS)) as records:
         return work(Tokens(records, SystemClock()))

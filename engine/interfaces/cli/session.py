@@ -1,6 +1,6 @@
-"""Opening an engine for one command.
+"""`with_engine`: opens an engine for one command.
 
-A pack's own sub-commands (entry points of the group ``knackbox.commands``, each a ``typer.Typer``) use the same:
+Commands of packs (entry points of the group ``knackbox.commands``, each a ``typer.Typer``) use it too:
 
     @app.command("list")
     def list_(ctx: typer.Context, as_json: Json = False) -> None:
@@ -16,12 +16,11 @@ from typing import Any, TypeVar
 import typer
 
 from engine.app.engine import Engine
-from engine.app.people import People
 from engine.app.sandboxes import unsafe_sandbox
-from engine.interfaces.cli.approve import at_terminal
 from engine.interfaces.cli.settings import settings_of
 from engine.interfaces.cli.shared import options
 from engine.interfaces.cli.spinner import Spinner
+from engine.interfaces.cli.terminal_people import people_at_terminal
 
 T = TypeVar("T")
 
@@ -29,15 +28,22 @@ T = TypeVar("T")
 def with_engine(
     ctx: typer.Context, work: Callable[[Engine], Coroutine[Any, Any, T]], spinner: Spinner | None = None
 ) -> T:
-    """Open an engine as the global options say, do the work, close it. Raises ConfigError and SandboxError.
+    """Open an engine with the global options, run the work and close the engine.
 
-    spinner: one that turns meanwhile, and is still while a person is asked for approval.
+    Args:
+        ctx: The context of the command.
+        work: An async function that uses the engine. Its result is returned.
+        spinner: A spinner to pause while a person is asked something.
+
+    Raises:
+        ConfigError: The configuration is invalid.
+        SandboxError: The sandbox cannot be opened.
     """
 
     async def session() -> T:
         home, settings = settings_of(ctx)
         sandbox = unsafe_sandbox() if options(ctx).unsafe_no_sandbox else None
-        people = People(approver=at_terminal(spinner))
+        people = people_at_terminal(spinner)
         async with Engine.open(home.root, settings=settings, sandbox=sandbox, people=people) as engine:
             return await work(engine)
 

@@ -1,4 +1,4 @@
-"""The home and the settings of one invocation of the command line."""
+"""`settings_of`: the home and the settings of one invocation of the command line."""
 
 import os
 
@@ -11,6 +11,10 @@ from engine.interfaces.cli.shared import options
 
 
 def settings_of(ctx: typer.Context) -> tuple[Home, Settings]:
-    """The home and the settings of this invocation. Raises ConfigError."""
+    """Return the home and the settings of this invocation.
+
+    Raises:
+        ConfigError: The configuration is invalid.
+    """
     home = Home.locate(options(ctx).home, os.environ)
     return home, load_settings(home, os.environ)

@@ -1,26 +1,35 @@
-"""Sizes as people write them on a command line."""
+"""Parsers for sizes on the command line."""
 
 import re
 
 import typer
 
 _SIZE = re.compile(r"(\d+)\s*(|[KMGT](?:i?B)?)", re.IGNORECASE)
-_UNITS = "KMGT"  # powers of 1024, with and without the i: nobody means the other one by `--memory 1GB`
-_LEAST_MEMORY_BYTES = 128 << 20  # below it ipykernel itself does not start
+_UNITS = "KMGT"  # always powers of 1024, since 1GB of memory usually means 1GiB
+_MIN_KERNEL_MEMORY_BYTES = 128 << 20  # ipykernel does not start with less
 
 
 def size(text: str) -> int:
-    """Bytes of ``1GiB``, ``512M`` or ``1000000``. Raises typer.BadParameter."""
+    """Return the bytes of a size such as ``1GiB``, ``512M`` or ``1000000``.
+
+    Raises:
+        typer.BadParameter: The text is not a size.
+    """
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        raise typer.BadParameter(f"{text!r} is no size. Write it like 512MiB or 2GiB")
+        raise typer.BadParameter(f"{text!r} is not a size. Write it like 512MiB or 2GiB")
     unit = match[2][:1].upper()
     return int(match[1]) << (10 * (_UNITS.index(unit) + 1) if unit else 0)
 
 
 def kernel_memory(text: str) -> int:
-    """A size that a kernel starts in. Raises typer.BadParameter."""
-    found = size(text)
-    if found < _LEAST_MEMORY_BYTES:
-        raise typer.BadParameter(f"no kernel starts in {text}. Give {_LEAST_MEMORY_BYTES >> 20}MiB or more")
-    return found
+    """Return the bytes of a memory limit for a kernel.
+
+    Raises:
+        typer.BadParameter: The text is not a size, or no kernel starts with so little memory.
+    """
+    amount = size(text)
+    if amount < _MIN_KERNEL_MEMORY_BYTES:
+        minimum = f"{_MIN_KERNEL_MEMORY_BYTES >> 20}MiB"
+        raise typer.BadParameter(f"{text} is too little memory for a kernel. Use {minimum} or more")
+    return amount

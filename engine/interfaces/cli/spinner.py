@@ -1,45 +1,56 @@
-"""`working`: a spinner on stderr for whatever takes more than a second."""
+"""`working`: a spinner on stderr for work that takes more than a second."""
 
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from engine.interfaces.cli.shared import printable
 
 if TYPE_CHECKING:
-    from rich.status import Status
     from rich.text import Text
 
+S = TypeVar("S", bound="Spinner")
+
 SPINNER_AFTER_S = 1.0
-_TOLD = 100  # characters of what a tool reports
+_MESSAGE_CHARACTERS = 100  # limit for the progress message of a tool
+
+
+class Shown(Protocol):
+    """What shows the work on the terminal. A `rich.status.Status` is one."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def update(self, status: "Text", /) -> None: ...
 
 
 class Spinner:
-    """A sign of life on stderr, from a second on, and not while a person is asked something.
+    """A spinner on stderr that can be paused while a person is asked something.
 
-    It belongs to the thread that made it and to the timer that starts it.
+    It may be used by the thread that created it and by the timer that starts it.
     """
 
     def __init__(self, label: str = "") -> None:
-        """label: what is being done; "" for a spinner that never shows."""
+        """Create a hidden spinner. `label` names the work; a spinner without a label is never shown."""
         self._label = label
         self._line = label
-        self._status: Status | None = None
+        self._status: Shown | None = None
         self._lock = threading.Lock()
         self._due = False
         self._paused = 0
 
     def start(self) -> None:
-        """Show it, unless it is paused."""
+        """Show the spinner, unless it is paused."""
         with self._lock:
             self._due = True
             self._show()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Keep the terminal free."""
+        """Hide the spinner while the context is active."""
         with self._lock:
             self._paused += 1
             self._show()
@@ -51,27 +62,28 @@ class Spinner:
                 self._show()
 
     def tell(self, message: str, fraction: float | None = None) -> None:
-        """Say how far it is, where a person is looking; a `Progress` of a call."""
+        """Show the progress of a call. This method can be passed to the call as its progress callback."""
         share = "" if fraction is None else f" {fraction:.0%}"
-        line = printable(" ".join(message.split())[:_TOLD])
+        line = printable(" ".join(message.split())[:_MESSAGE_CHARACTERS])
         with self._lock:
             self._line = f"{self._label}: {line}{share}" if line else f"{self._label}{share}"
             if self._status is not None:
                 self._status.update(self._text())
 
     def stop(self) -> None:
+        """Hide the spinner."""
         with self._lock:
             self._due = False
             self._show()
 
     def _show(self) -> None:
         if self._label and self._due and not self._paused:
-            self._status = self._status or self._made()
+            self._status = self._status or self._new_status()
             self._status.start()
         elif self._status is not None:
             self._status.stop()
 
-    def _made(self) -> "Status":
+    def _new_status(self) -> "Shown":
         from rich.console import Console  # noqa: PLC0415 -- most commands end before a spinner is due
         from rich.status import Status  # noqa: PLC0415 -- same
 
@@ -85,11 +97,17 @@ class Spinner:
 
 @contextmanager
 def working(label: str) -> Iterator[Spinner]:
-    """A spinner on stderr for anything that takes over a second, when a person is looking."""
+    """Show a spinner on stderr, if that is a terminal, from one second after the start until the context ends."""
+    with shown_later(Spinner(label)) as spinner:
+        yield spinner
+
+
+@contextmanager
+def shown_later(spinner: S) -> Iterator[S]:
+    """Show this spinner or progress bar, if stderr is a terminal, from one second after the start until the end."""
     if not sys.stderr.isatty():
-        yield Spinner()
+        yield spinner
         return
-    spinner = Spinner(label)
     timer = threading.Timer(SPINNER_AFTER_S, spinner.start)
     timer.daemon = True
     timer.start()

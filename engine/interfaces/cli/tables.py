@@ -1,4 +1,4 @@
-"""Tables on stdout."""
+"""`print_table`: prints tables on stdout."""
 
 import os
 import sys
@@ -10,18 +10,19 @@ from rich.text import Text
 
 from engine.interfaces.cli.shared import visible
 
-_WIDE = 100_000  # columns of a table in a pipe or a file: what reads it there wants its cells whole
+_UNLIMITED_WIDTH = 100_000  # columns in a pipe or a file, so that programs read whole cells
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
-    """A table on stdout. Cells are shown as they are, nothing in them is markup; a `Text` brings its own style.
+    """Print a table on stdout. Strings are printed without interpreting markup; a `Text` has its own style.
 
-    It is as wide as the terminal, or as `$COLUMNS` where that is set. In a pipe or a file no cell is folded otherwise.
+    The table is as wide as the terminal, or as `$COLUMNS` if that is set. Otherwise, in a pipe or a file, no cell is
+    folded.
     """
     table = Table(box=None, pad_edge=False)
     for heading in headings:
         table.add_column(heading, overflow="fold")
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else Text(visible(cell)) for cell in row))
-    fits = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()  # then rich finds the width
-    Console(width=None if fits else _WIDE).print(table)
+    fits = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()  # then rich determines the width
+    Console(width=None if fits else _UNLIMITED_WIDTH).print(table)

@@ -1,4 +1,4 @@
-"""`knackbox tools`: what a turn would offer, and with --why what it would not, and for what reason."""
+"""`knackbox tools`: lists the tools of a turn and, with --why, the tools that are left out and the reasons."""
 
 from dataclasses import replace
 from typing import Annotated, Any
@@ -27,19 +27,23 @@ def tools(
     *,
     query: Annotated[
         str | None,
-        typer.Option("--query", "-q", help="A message; of the learned skills only those that fit are shown."),
+        typer.Option("--query", "-q", help="A message. Only learned skills that match it are shown."),
     ] = None,
-    allow_list: Annotated[str, typer.Option("--allow-list", help="Those of an agent with this allow-list.")] = "",
+    allow_list: Annotated[
+        str, typer.Option("--allow-list", help="List the tools of an agent with this allow-list.")
+    ] = "",
     permission: Annotated[
-        PermissionLevel, typer.Option("--permission", help="Those of a user with this permission.")
+        PermissionLevel, typer.Option("--permission", help="List the tools of a user with this permission.")
     ] = "owner",
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many learned skills at most.")] = 100,
-    after: Annotated[str, typer.Option("--after", metavar="NAME", help="Go on after the skill of this name.")] = "",
-    why: Annotated[bool, typer.Option("--why", help="Show also what is left out, and why.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of learned skills.")] = 100,
+    after: Annotated[
+        str, typer.Option("--after", metavar="NAME", help="Continue after the skill with this name.")
+    ] = "",
+    why: Annotated[bool, typer.Option("--why", help="Also show which tools are left out, and why.")] = False,
     agent: Agent = None,
     as_json: Json = False,
 ) -> None:
-    """The tools of a turn, in the order a model gets them."""
+    """List the tools of a turn, in the order in which a model receives them."""
 
     async def work(engine: Engine) -> ToolPage:
         allowed = engine.resolve_allow_list(allow_list) if allow_list else None
@@ -54,11 +58,11 @@ def tools(
     else:
         show(page.listed, why=why)
     if page.next:
-        say(f"{limit} learned skills are shown; `--after {page.next}` shows the next, `--limit` more of them.")
+        say(f"showing {limit} learned skills. Use --after {page.next} for the next ones, or a higher --limit.")
 
 
 def as_object(found: ActiveList, *, why: bool) -> dict[str, Any]:
-    """With `why`, also `dropped` and `failed`: name and reason of each."""
+    """Return the tools as JSON fields. With `why`, add what was dropped or failed, with the reasons."""
     shown: dict[str, Any] = {"tools": [spec_to_json(tool.spec, *SHOWN) for tool in found.tools]}
     if why:
         shown["dropped"] = [{"name": each.name, "reason": each.reason} for each in found.dropped]
@@ -69,11 +73,11 @@ def as_object(found: ActiveList, *, why: bool) -> dict[str, Any]:
 def show(found: ActiveList, *, why: bool) -> None:
     specs = [tool.spec for tool in found.tools]
     rows = [(spec.name, spec.origin.value, spec.category, spec.summary) for spec in specs]
-    print_table(("tool", "origin", "category", "what it does"), rows)
+    print_table(("tool", "origin", "category", "description"), rows)
     if why and found.dropped:
         emit("")
         print_table(("left out", "why"), [(each.name, each.reason) for each in found.dropped])
     elif why:
         say("nothing was left out.")
     for failure in found.failed:
-        say(f"the source {failure.source} gave no tools: {failure.reason}")
+        say(f"the source {failure.source} provided no tools: {failure.reason}")

@@ -1,4 +1,4 @@
-"""`build_app`: the routes over an open engine, behind the edge, with one form of error."""
+"""`build_app` creates the ASGI application: routes of an open engine, protected by `Edge`, with one error format."""
 
 import logging
 from collections.abc import Callable
@@ -12,38 +12,55 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from engine.interfaces.http.answers import HttpProblem, Json
-from engine.interfaces.http.approvals import approval_routes
+from engine.interfaces.http.approval_routes import approval_routes
 from engine.interfaces.http.bodies import Health
-from engine.interfaces.http.calling import call_routes
+from engine.interfaces.http.call_routes import call_routes
 from engine.interfaces.http.docs_page import PATHS, docs_routes
-from engine.interfaces.http.document import DESCRIPTION, SERVERS, TAGS, TOKEN, complete
-from engine.interfaces.http.edge import OPEN_PATHS, BodyLimits, Edge, Names
-from engine.interfaces.http.listing import tool_routes
-from engine.interfaces.http.module import module_routes
+from engine.interfaces.http.edge import OPEN_PATHS, BodyLimits, Edge, HostNames
+from engine.interfaces.http.module_routes import module_routes
+from engine.interfaces.http.openapi import DESCRIPTION, SERVERS, TAGS, TOKEN, complete_document
 from engine.interfaces.http.origins import CrossOrigin
-from engine.interfaces.http.served import Served
+from engine.interfaces.http.responses import AsciiJsonResponse, HttpProblem
+from engine.interfaces.http.route_context import RouteContext
 from engine.interfaces.http.tokens import Caller
+from engine.interfaces.http.tool_routes import tool_routes
 from engine.interfaces.mcp.server import own_version
 
 _log = logging.getLogger("knackbox.http")
-_MOST_SAID = 5  # mistakes of one request
+_MAX_ERRORS = 5  # validation errors listed in one response
 
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """What pages in a browser may do. origins: those whose pages may use the server. docs: show the document there."""
+    """What web pages may do with the server.
+
+    Attributes:
+        origins: Origins whose pages may use the server.
+        docs: Whether the server shows the OpenAPI document at `/docs`.
+    """
 
     origins: frozenset[str] = frozenset()
     docs: bool = False
 
 
 def build_app(
-    served: Served, find: Callable[[str], Caller | None], names: Names, body: BodyLimits, pages: Pages | None = None
+    context: RouteContext,
+    find: Callable[[str], Caller | None],
+    names: HostNames,
+    body: BodyLimits,
+    pages: Pages | None = None,
 ) -> ASGIApp:
-    """The application. The OpenAPI document is at /openapi.json, with a token unless the docs are on.
+    """Return the application. Its OpenAPI document is at /openapi.json and needs a token unless the docs are on.
 
-    find: whose a token is. pages: nothing is allowed to pages without it. Raises ConfigError.
+    Args:
+        context: The parts of the server that the routes use.
+        find: Returns the caller of a token, or None for an invalid token. It may block.
+        names: The accepted values of the Host header.
+        body: Limits of a request body.
+        pages: What web pages may do. By default they may do nothing.
+
+    Raises:
+        ConfigError: The docs are on, but Swagger UI is not installed.
     """
     pages = pages or Pages()
     app = FastAPI(
@@ -60,20 +77,20 @@ def build_app(
     )
     app.include_router(health_route(), tags=["server"])
     parts = {
-        "modules": module_routes(served),
-        "tools": tool_routes(served),
-        "calls": call_routes(served),
-        "approvals": approval_routes(served),
+        "modules": module_routes(context),
+        "tools": tool_routes(context),
+        "calls": call_routes(context),
+        "approvals": approval_routes(context),
     }
     for tag, routes in parts.items():
         app.include_router(routes, tags=[tag], dependencies=[TOKEN])
-    complete(app)
+    complete_document(app)
     if pages.docs:
         app.include_router(docs_routes())
     app.add_exception_handler(HttpProblem, _problem)
-    app.add_exception_handler(HTTPException, _no_route)
-    app.add_exception_handler(RequestValidationError, _not_valid)
-    app.add_exception_handler(Exception, _fault)
+    app.add_exception_handler(HTTPException, _http_exception)
+    app.add_exception_handler(RequestValidationError, _validation_error)
+    app.add_exception_handler(Exception, _server_error)
     open_paths = OPEN_PATHS | PATHS if pages.docs else OPEN_PATHS
     edge = Edge(
         app, find=find, names=names, body=body, origins=pages.origins, open_paths=open_paths, own_pages=pages.docs
@@ -82,42 +99,42 @@ def build_app(
 
 
 def health_route() -> APIRouter:
-    """The one route that needs no token."""
+    """Return the only route that needs no token."""
     routes = APIRouter()
 
     @routes.get("/health", response_model=Health)
     async def health() -> Response:
-        """Whether it runs."""
-        return Json({"status": "ok", "version": own_version()})
+        """Report that the server is running, and its version."""
+        return AsciiJsonResponse({"status": "ok", "version": own_version()})
 
     return routes
 
 
 async def _problem(_: Request, error: Exception) -> Response:
     assert isinstance(error, HttpProblem)  # noqa: S101 -- registered for it
-    return error.answer()
+    return error.response()
 
 
-async def _no_route(request: Request, error: Exception) -> Response:
+async def _http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101
     status = HTTPStatus(error.status_code)
     detail = {
-        HTTPStatus.NOT_FOUND: "There is nothing at this path; /openapi.json tells what there is.",
-        HTTPStatus.METHOD_NOT_ALLOWED: f"{request.method} cannot be used at this path.",
+        HTTPStatus.NOT_FOUND: "There is nothing at this path. /openapi.json lists all paths.",
+        HTTPStatus.METHOD_NOT_ALLOWED: f"This path does not support {request.method}. /openapi.json lists its methods.",
     }.get(status, str(error.detail))
-    return HttpProblem(status, detail, error.headers).answer()
+    return HttpProblem(status, detail, error.headers).response()
 
 
-async def _not_valid(_: Request, error: Exception) -> Response:
-    """Where and what, without what was given."""
+async def _validation_error(_: Request, error: Exception) -> Response:
+    """List where the input is invalid and why, without repeating the input."""
     assert isinstance(error, RequestValidationError)  # noqa: S101
-    found = error.errors()
-    said = [f"{'.'.join(str(step) for step in each['loc'])}: {each['msg']}" for each in found[:_MOST_SAID]]
-    more = f" ({len(found) - _MOST_SAID} more)" if len(found) > _MOST_SAID else ""
-    return HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, "; ".join(said)[:2_000] + more).answer()
+    errors = error.errors()
+    lines = [f"{'.'.join(str(step) for step in each['loc'])}: {each['msg']}" for each in errors[:_MAX_ERRORS]]
+    more = f" ({len(errors) - _MAX_ERRORS} more)" if len(errors) > _MAX_ERRORS else ""
+    return HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, "; ".join(lines)[:2_000] + more).response()
 
 
-async def _fault(_: Request, error: Exception) -> Response:
+async def _server_error(_: Request, error: Exception) -> Response:
     _log.error("The HTTP interface failed on a request.", exc_info=error)
-    text = "The server itself failed on this request; its log says how. Whether the call ran is in the audit."
-    return HttpProblem(HTTPStatus.INTERNAL_SERVER_ERROR, text).answer()
+    text = "The server failed on this request; see its log. The audit shows whether the call ran."
+    return HttpProblem(HTTPStatus.INTERNAL_SERVER_ERROR, text).response()

@@ -1,4 +1,4 @@
-"""What clients may send, and what they get: the models behind the OpenAPI document."""
+"""Models of request and response bodies, from which the OpenAPI document is generated."""
 
 from typing import Annotated, Any, Literal
 
@@ -16,55 +16,57 @@ CallId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 
 
 def _with_example(example: dict[str, Any], extra: Literal["allow", "ignore", "forbid"] = "forbid") -> ConfigDict:
-    """The configuration of a model whose schema shows this example."""
+    """Return the configuration of a model whose schema shows this example."""
     return ConfigDict(extra=extra, json_schema_extra={"examples": [example]})
 
 
-class Closed(BaseModel):
-    """A body in which an unknown field is a mistake worth telling."""
+class StrictBody(BaseModel):
+    """A body that rejects unknown fields."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class ListOptions(Closed):
-    """What a client may say of its turn. Who asks, and what they may, is the token's (`turn_of`)."""
+class ListOptions(StrictBody):
+    """The options of a turn that a client may set. The user and the permissions come from the token (`turn_of`)."""
 
     query: Annotated[str, Field(max_length=2_000)] | None = None
     features: Annotated[list[Feature], Field(max_length=16)] = []
     include_deferred_tools: bool = True
     use_tool_search_flow: bool = False
-    band: Band = Field("GREEN", description="How careful to be; it can only tighten what the server is set to.")
+    band: Band = Field("GREEN", description="The risk band. It can only be stricter than the server's own.")
     format: Format = "spec"
-    after: str = Field("", max_length=400, description="`next` of the page before; nothing for the first page.")
-    limit: int = Field(PAGE, ge=1, le=PAGE, description="Learned skills on a page, at most; a query has one page.")
+    after: str = Field("", max_length=400, description="`next` of the previous page. Empty for the first page.")
+    limit: int = Field(PAGE, ge=1, le=PAGE, description="Maximum number of skills on a page. A query has one page.")
 
     def turn_of(self, caller: Caller) -> Turn:
+        """Return the turn that these options describe for the caller."""
         return Turn(
             query=self.query,
             features=frozenset(self.features),
             include_deferred_tools=self.include_deferred_tools,
             use_tool_search_flow=self.use_tool_search_flow,
             band=self.band,
-            **who(caller),
+            **turn_fields(caller),
         )
 
 
-class CallBody(Closed):
-    """One call. call_id: to cancel it by, unique among the user's running calls."""
+class CallBody(StrictBody):
+    """One call. `call_id` can be used to cancel the call; it must be unique among the user's running calls."""
 
     model_config = _with_example({"name": "execute", "arguments": {"language": "python", "code": "6 * 7"}})
 
     name: Name
     arguments: dict[str, Any] = {}
     call_id: CallId | None = None
-    band: Band = Field("GREEN", description="How careful to be; it can only tighten what the server is set to.")
+    band: Band = Field("GREEN", description="The risk band. It can only be stricter than the server's own.")
 
     def turn_of(self, caller: Caller) -> Turn:
-        return Turn(band=self.band, **who(caller))
+        """Return the turn that the call belongs to."""
+        return Turn(band=self.band, **turn_fields(caller))
 
 
 class ExecuteBody(BaseModel):
-    """A call by the module protocol. user_id: part of the protocol, and ignored: the token says who the user is."""
+    """A call in the module protocol. `user_id` is part of the protocol but ignored: the token determines the user."""
 
     model_config = _with_example(
         {"tool_name": "knackbox.execute", "arguments": {"language": "bash", "code": "echo hi"}}, extra="ignore"
@@ -75,8 +77,8 @@ class ExecuteBody(BaseModel):
     user_id: Any = None
 
 
-class ApprovalBody(Closed):
-    """digest: the one of the waiting call, so that what is approved is what was read."""
+class ApprovalBody(StrictBody):
+    """An answer to a waiting call. `digest` is that of the call as it was read, so that nothing else is approved."""
 
     model_config = _with_example({"approved": True, "digest": "9f86d081884c7d65…", "reason": "the figures are right"})
 
@@ -86,14 +88,14 @@ class ApprovalBody(Closed):
 
 
 class Health(BaseModel):
-    """Nothing else is told without a token."""
+    """The state of the server. Nothing else is available without a token."""
 
     status: Literal["ok"]
     version: str
 
 
 class ExecuteAnswer(BaseModel):
-    """The answer of the module protocol."""
+    """The result of a call in the module protocol."""
 
     model_config = _with_example(
         {"tool_name": "knackbox.execute", "success": True, "result": {"stdout": "hi\n"}, "error": None}, extra="ignore"
@@ -105,8 +107,8 @@ class ExecuteAnswer(BaseModel):
     error: str | None = None
 
 
-class Manifest(BaseModel):
-    """The manifest of the module protocol."""
+class ManifestResponse(BaseModel):
+    """The tools of a module, as the module protocol lists them."""
 
     module_name: str
     description: str
@@ -114,7 +116,7 @@ class Manifest(BaseModel):
 
 
 class Module(BaseModel):
-    """One module: this engine, or one it knows. reachable: null when it was not asked yet."""
+    """This engine or a module that it uses. `reachable` is null until the module is first contacted."""
 
     name: str
     kind: str
@@ -125,13 +127,13 @@ class Module(BaseModel):
 
 
 class ModuleList(BaseModel):
-    """This engine first."""
+    """All modules, this engine first."""
 
     modules: list[Module]
 
 
 class ToolList(BaseModel):
-    """Tools in the format that was asked for. next: what to ask for the following page with; "" for the last."""
+    """Tools in the requested format. `next` is the `after` value of the next page, or "" on the last page."""
 
     format: Format
     tools: list[dict[str, Any]]
@@ -139,7 +141,7 @@ class ToolList(BaseModel):
 
 
 class CallAnswer(BaseModel):
-    """A whole ToolResult, with the id of its call."""
+    """The complete result of a call, with the call's id."""
 
     model_config = _with_example(
         {
@@ -166,13 +168,13 @@ class CallAnswer(BaseModel):
 
 
 class AuditList(BaseModel):
-    """Calls on record, the newest first."""
+    """Recorded calls, the newest first."""
 
     calls: list[dict[str, Any]]
 
 
 class Approval(BaseModel):
-    """A call that waits. digest: what an answer has to bring back."""
+    """A call that waits for approval. The answer must repeat its `digest`."""
 
     id: str
     call_id: str
@@ -188,13 +190,13 @@ class Approval(BaseModel):
 
 
 class ApprovalList(BaseModel):
-    """What waits for the caller's answer."""
+    """The calls that wait for the caller's answer."""
 
     approvals: list[Approval]
 
 
 class ProblemDetails(BaseModel):
-    """An error, by RFC 9457."""
+    """An error as problem details (RFC 9457)."""
 
     model_config = _with_example(
         {
@@ -212,8 +214,8 @@ class ProblemDetails(BaseModel):
     detail: str
 
 
-def who(caller: Caller) -> dict[str, Any]:
-    """The part of a turn that is the token's alone."""
+def turn_fields(caller: Caller) -> dict[str, Any]:
+    """Return the fields of a turn that only the token determines."""
     return {
         "user": caller.user,
         "agent": caller.agent,

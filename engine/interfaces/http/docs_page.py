@@ -1,4 +1,4 @@
-"""`/docs`: the OpenAPI document for people, in Swagger UI served from here. Off unless `docs` of [http] is set."""
+"""`/docs`: the OpenAPI document in Swagger UI, served from this server. Off unless `docs` of [http] is set."""
 
 from collections.abc import Awaitable, Callable
 from importlib.resources import files
@@ -10,7 +10,7 @@ from starlette.responses import Response
 from engine.contract.failure import ConfigError
 
 PATHS = frozenset({"/docs", "/docs/start.js", "/docs/swagger-ui.css", "/docs/swagger-ui-bundle.js", "/openapi.json"})
-_PACKAGE = "fastapi_swagger"  # carries the files of Swagger UI; its code is not used
+_PACKAGE = "fastapi_swagger"  # this package contains the files of Swagger UI; its Python code is not used
 _TYPES = {"swagger-ui.css": "text/css", "swagger-ui-bundle.js": "text/javascript"}
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
@@ -31,9 +31,13 @@ _START = 'SwaggerUIBundle({url: "/openapi.json", dom_id: "#swagger-ui", validato
 
 
 def docs_routes() -> APIRouter:
-    """The page and its files; nothing is loaded from elsewhere. Raises ConfigError when the files are not installed."""
+    """Return the routes of the page and its files. The page loads nothing from other servers.
+
+    Raises:
+        ConfigError: The files of Swagger UI are not installed.
+    """
     if find_spec(_PACKAGE) is None:
-        raise ConfigError("docs of [http] needs Swagger UI: pip install 'knackbox[docs]', or leave docs out.")
+        raise ConfigError("`docs` of [http] needs Swagger UI: pip install 'knackbox[docs]', or remove the setting.")
     resources = files(_PACKAGE) / "resources"
     routes = APIRouter(prefix="/docs", include_in_schema=False)
 

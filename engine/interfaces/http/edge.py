@@ -1,7 +1,7 @@
-"""`Edge`: what every request passes before any route sees it. Whatever is refused here is refused for all routes.
+"""`Edge`: checks every request before a route handles it, so that new routes are protected too.
 
-In order: the Host header (against DNS rebinding), the origin of a page, the token, then the body: its type, its size
-while it is read, the time it takes, and whether it is JSON at all. A route that is added later is behind all of it.
+The checks, in order: the Host header (against DNS rebinding), the Origin header, the token, and then the body: its
+type, its size and duration while it is read, and whether it is valid JSON.
 """
 
 import asyncio
@@ -19,15 +19,15 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from engine.contract.strict_json import JsonError, read_json
-from engine.interfaces.http.answers import HttpProblem
+from engine.interfaces.http.responses import HttpProblem
 from engine.interfaces.http.tokens import Caller
 from engine.interfaces.http.traffic import Traffic, is_call
 from sandbox.nodes import MAX_NODES, too_many_nodes
 
-OPEN_PATHS = frozenset({"/health"})  # need no token, and say nothing
-READ = "json"  # the key in a request's state of its decoded body
-_READ_AT_ONCE = 4_096  # bytes: decoded in the event loop within a fraction of a millisecond
-SEND_S = 30.0  # for a client to take what it is sent
+OPEN_PATHS = frozenset({"/health"})  # these paths need no token and reveal nothing
+DECODED_BODY = "json"  # the key of the decoded body in a request's state
+_DECODE_INLINE_BYTES = 4_096  # bodies up to this size are decoded in the event loop, in under a millisecond
+SEND_TIMEOUT_S = 30.0  # time for a client to receive one part of a response
 _HEADERS = [
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
@@ -36,43 +36,57 @@ _HEADERS = [
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
-    """What a Host header may say. any_address: every numeric address, too, for a server on all of its machine's:
-    an attack by rebinding needs a name."""
+class HostNames:
+    """The accepted values of the Host header.
+
+    Attributes:
+        names: Accepted host names and addresses, without ports.
+        any_address: Accept every numeric address too, for a server that listens on all addresses. That is safe because
+            DNS rebinding needs a name.
+    """
 
     names: frozenset[str]
     any_address: bool = False
 
-    def allow(self, host: str) -> bool:
-        """Whether it is one of ours, whatever its port."""
+    def allows(self, host: str) -> bool:
+        """Return whether a Host header is accepted. Its port does not matter."""
         name = _without_port(host.strip().lower())
         return name in self.names or (self.any_address and is_address(name))
 
 
 @dataclass(frozen=True, slots=True)
 class BodyLimits:
-    """most: bytes. seconds: until all of it must be there."""
+    """Limits of a request body: its size in bytes, and the time in seconds until it must be complete."""
 
-    most: int
-    seconds: float
+    max_bytes: int
+    timeout_s: float
 
 
 class Edge:
-    """ASGI middleware. The route finds who asks in `request.state.caller`."""
+    """ASGI middleware that checks requests. It stores the caller in `request.state.caller`."""
 
     def __init__(
         self,
         app: ASGIApp,
         *,
         find: Callable[[str], Caller | None],
-        names: Names,
+        names: HostNames,
         body: BodyLimits,
         origins: frozenset[str] = frozenset(),
         open_paths: frozenset[str] = OPEN_PATHS,
         own_pages: bool = False,
     ) -> None:
-        """find: whose a token is; it may block. origins: whose pages may use the server, as an Origin header says it.
-        open_paths: need no token. own_pages: there are pages of the server's own, which may use it."""
+        """Wrap an application.
+
+        Args:
+            app: The application behind the edge.
+            find: Returns the caller of a token, or None for an invalid token. It may block.
+            names: The accepted values of the Host header.
+            body: Limits of a request body.
+            origins: Origins whose pages may use the server, as in an Origin header.
+            open_paths: Paths that need no token.
+            own_pages: Whether the server itself serves pages, which may then use it.
+        """
         self._app = app
         self._origins = origins
         self._open_paths = open_paths
@@ -86,39 +100,42 @@ class Edge:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        sending = _guarded(send)
+        sending = _guarded_send(send)
         with contextlib.ExitStack() as inside:
             try:
                 headers = Headers(scope=scope)
-                self._check_where(headers)
+                self._check_host_and_origin(headers)
                 if scope["path"] not in self._open_paths:
-                    caller = scope.setdefault("state", {})["caller"] = await self._who(headers)
+                    caller = scope.setdefault("state", {})["caller"] = await self._authenticate(headers)
                     if is_call(scope):
                         inside.enter_context(self._traffic.call(caller))
-                body = await self._read(headers, receive)
+                body = await self._read_body(headers, receive)
                 if body:
-                    scope.setdefault("state", {})[READ] = await read_off_the_loop(headers, body)
+                    scope.setdefault("state", {})[DECODED_BODY] = await decode_body(headers, body)
             except HttpProblem as problem:
-                problem.headers.setdefault("Connection", "close")  # there may be a body that nobody has read
-                await problem.answer()(scope, receive, sending)
+                problem.headers.setdefault("Connection", "close")  # the body may still be unread
+                await problem.response()(scope, receive, sending)
                 return
-            await self._app(scope, _after(body, receive), sending)
+            await self._app(scope, _replay(body, receive), sending)
 
-    def _check_where(self, headers: Headers) -> None:
+    def _check_host_and_origin(self, headers: Headers) -> None:
         hosts = headers.getlist("host")
-        if len(hosts) != 1 or not self._names.allow(hosts[0]):
+        if len(hosts) != 1 or not self._names.allows(hosts[0]):
             raise HttpProblem(
                 HTTPStatus.MISDIRECTED_REQUEST,
-                "The Host header names no host of this server. Use the address it listens at, or add the name to "
+                "The Host header is not a name of this server. Use the address it listens on, or add the name to "
                 "`hosts` of [http].",
             )
         for origin in headers.getlist("origin"):
-            ours = self._own_pages and origin in {f"http://{hosts[0]}", f"https://{hosts[0]}"}
-            if not ours and origin not in self._origins:
-                text = "Pages of this origin may not use this server; `cors_origins` of [http] names those that may."
-                raise HttpProblem(HTTPStatus.FORBIDDEN, text)
+            same_origin = self._own_pages and origin in {f"http://{hosts[0]}", f"https://{hosts[0]}"}
+            if not same_origin and origin not in self._origins:
+                raise HttpProblem(
+                    HTTPStatus.FORBIDDEN,
+                    "Pages of this origin may not use this server. To allow them, add the origin to `cors_origins` of "
+                    "[http].",
+                )
 
-    async def _who(self, headers: Headers) -> Caller:
+    async def _authenticate(self, headers: Headers) -> Caller:
         given = headers.getlist("authorization")
         kind, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
         caller = None
@@ -127,76 +144,86 @@ class Edge:
         if caller is None:
             raise HttpProblem(
                 HTTPStatus.UNAUTHORIZED,
-                "A valid token is needed: Authorization: Bearer … (knackbox serve token add makes one).",
+                "Send a valid token as Authorization: Bearer …. Create one with knackbox serve token add NAME.",
                 {"WWW-Authenticate": 'Bearer realm="knackbox"'},
             )
         return caller
 
-    async def _read(self, headers: Headers, receive: Receive) -> bytes:
-        """The whole body. b"" when there is none."""
+    async def _read_body(self, headers: Headers, receive: Receive) -> bytes:
+        """Read the whole body. Return b"" if there is none."""
         length = headers.get("content-length", "")
         if not length and "transfer-encoding" not in headers:
             return b""
-        if length.isdigit() and int(length) > self._body.most:
+        if length.isdigit() and int(length) > self._body.max_bytes:
             self._too_large()
         parts: list[bytes] = []
         size = 0
         try:
-            async with asyncio.timeout(self._body.seconds):
+            async with asyncio.timeout(self._body.timeout_s):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise HttpProblem(HTTPStatus.BAD_REQUEST, "The body was cut off.")
+                        raise HttpProblem(HTTPStatus.BAD_REQUEST, "The connection closed before the body was complete.")
                     part = message.get("body", b"")
                     size += len(part)
-                    if size > self._body.most:
+                    if size > self._body.max_bytes:
                         self._too_large()
                     parts.append(part)
                     if not message.get("more_body", False):
                         break
         except TimeoutError:
-            text = f"The body took more than {self._body.seconds:g} s."
+            text = f"The body did not arrive within {self._body.timeout_s:g} s (`body_s` of [http])."
             raise HttpProblem(HTTPStatus.REQUEST_TIMEOUT, text) from None
         return b"".join(parts)
 
     def _too_large(self) -> NoReturn:
-        text = f"The body is larger than {self._body.most:,} bytes (`body_bytes` of [http])."
+        text = f"The body is larger than {self._body.max_bytes:,} bytes (`body_bytes` of [http])."
         raise HttpProblem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
 
 
-class ReadRequest(Request):
-    """A request whose JSON the edge has decoded already."""
+class DecodedRequest(Request):
+    """A request whose body the edge has decoded."""
 
     async def json(self) -> Any:
-        return self.scope["state"][READ] if READ in self.scope.get("state", {}) else await super().json()
+        return (
+            self.scope["state"][DECODED_BODY] if DECODED_BODY in self.scope.get("state", {}) else await super().json()
+        )
 
 
-class ReadRoute(APIRoute):
-    """A route that takes the value the edge decoded, instead of decoding the body again in the event loop."""
+class DecodedRoute(APIRoute):
+    """A route that uses the body decoded by the edge instead of decoding it again in the event loop."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
 
         async def handle_read(request: Request) -> Response:
-            return await handle(ReadRequest(request.scope, request.receive))
+            return await handle(DecodedRequest(request.scope, request.receive))
 
         return handle_read
 
 
-async def read_off_the_loop(headers: Headers, body: bytes) -> Any:
-    """The value of a body. A large one is decoded in a thread. Raises Problem."""
+async def decode_body(headers: Headers, body: bytes) -> Any:
+    """Decode a JSON body, a large one in a thread.
+
+    Raises:
+        HttpProblem: The same as from `decode_json`.
+    """
     content_type = headers.get("content-type", "")
-    if len(body) <= _READ_AT_ONCE:
-        return check_json(content_type, body)
-    return await asyncio.to_thread(check_json, content_type, body)
+    if len(body) <= _DECODE_INLINE_BYTES:
+        return decode_json(content_type, body)
+    return await asyncio.to_thread(decode_json, content_type, body)
 
 
-def check_json(content_type: str, body: bytes) -> Any:
-    """The value. Raises Problem for what is not JSON in UTF-8, plain and small enough for every tool to be given."""
+def decode_json(content_type: str, body: bytes) -> Any:
+    """Decode a JSON body.
+
+    Raises:
+        HttpProblem: 415 for another content type, 413 for too many values, 400 for invalid JSON.
+    """
     if content_type.partition(";")[0].strip().lower() != "application/json":
         raise HttpProblem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Send the body as Content-Type: application/json.")
     if too_many_nodes(body):
-        text = f"The body has over {MAX_NODES:,} lists, objects and elements."
+        text = f"The body has over {MAX_NODES:,} lists, objects and elements. Send fewer."
         raise HttpProblem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
     try:
         return read_json(body)
@@ -205,7 +232,7 @@ def check_json(content_type: str, body: bytes) -> Any:
 
 
 def is_address(text: str) -> bool:
-    """Whether it is a numeric IP address."""
+    """Return whether a text is a numeric IP address."""
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -219,8 +246,8 @@ def _without_port(host: str) -> str:
     return host if host.count(":") > 1 else host.partition(":")[0]
 
 
-def _after(body: bytes, receive: Receive) -> Receive:
-    """`receive` of a request whose body was read already; what comes then is that the client is gone."""
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that delivers the body that was read, then whatever follows it (the disconnect)."""
     unread = [body]
 
     async def received() -> Message:
@@ -231,15 +258,15 @@ def _after(body: bytes, receive: Receive) -> Receive:
     return received
 
 
-def _guarded(send: Send) -> Send:
-    """`send` with our headers, and a limit to how long a client may take nothing."""
+def _guarded_send(send: Send) -> Send:
+    """Return a `send` that adds the security headers and limits how long a client may stop receiving."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            said = [(name.lower(), value) for name, value in message.get("headers", [])]
-            given = {name for name, _ in said}
-            message = {**message, "headers": [*said, *(each for each in _HEADERS if each[0] not in given)]}
-        async with asyncio.timeout(SEND_S):
+            own = [(name.lower(), value) for name, value in message.get("headers", [])]
+            names = {name for name, _ in own}
+            message = {**message, "headers": [*own, *(each for each in _HEADERS if each[0] not in names)]}
+        async with asyncio.timeout(SEND_TIMEOUT_S):
             await send(message)
 
     return sending

@@ -1,28 +1,32 @@
-"""`CrossOrigin`: answers to pages of the origins that the operator allows (CORS). Pages of all others are refused."""
+"""`CrossOrigin`: CORS for the origins that the operator allows. Pages of all other origins are refused."""
 
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from engine.interfaces.http.edge import Names
+from engine.interfaces.http.edge import HostNames
 
 _METHODS = ("GET", "POST", "DELETE")
-_SENT = ("Authorization", "Content-Type")
-_SEEN = ("Retry-After",)  # what a page may read of an answer, besides what every page may
+_ALLOWED_HEADERS = ("Authorization", "Content-Type")
+_EXPOSED_HEADERS = ("Retry-After",)  # besides the headers that every page may read
 
 
 class CrossOrigin:
-    """ASGI middleware around the edge, which sees every request but the preflights that are answered here.
+    """ASGI middleware around the edge. It answers preflight requests and passes all others to the edge.
 
     There are no wildcards and no cookies: a page sends its token itself.
     """
 
-    def __init__(self, edge: ASGIApp, *, origins: frozenset[str], names: Names) -> None:
+    def __init__(self, edge: ASGIApp, *, origins: frozenset[str], names: HostNames) -> None:
         self._edge = edge
         self._origins = origins
         self._names = names
-        self._shared = CORSMiddleware(
-            edge, allow_origins=tuple(origins), allow_methods=_METHODS, allow_headers=_SENT, expose_headers=_SEEN
+        self._cors = CORSMiddleware(
+            edge,
+            allow_origins=tuple(origins),
+            allow_methods=_METHODS,
+            allow_headers=_ALLOWED_HEADERS,
+            expose_headers=_EXPOSED_HEADERS,
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -30,6 +34,6 @@ class CrossOrigin:
         if scope["type"] == "http":
             headers = Headers(scope=scope)
             hosts, origins = headers.getlist("host"), headers.getlist("origin")
-            ours = len(hosts) == 1 and self._names.allow(hosts[0])  # a name that is not ours is for the edge to refuse
-            allowed = ours and len(origins) == 1 and origins[0] in self._origins
-        await (self._shared if allowed else self._edge)(scope, receive, send)
+            host_allowed = len(hosts) == 1 and self._names.allows(hosts[0])  # the edge refuses all other hosts
+            allowed = host_allowed and len(origins) == 1 and origins[0] in self._origins
+        await (self._cors if allowed else self._edge)(scope, receive, send)

@@ -1,6 +1,6 @@
-"""`Tokens`: who may speak to the HTTP interface, and as whom (FACE-3). What is kept of a token is its hash.
+"""`Tokens`: the tokens of the HTTP interface and the callers they belong to (FACE-3). Only hashes of tokens are stored.
 
-A token is 32 random bytes, so that a plain SHA-256 of it cannot be guessed back. It is told once, when it is made.
+A token is 32 random bytes, so a plain SHA-256 of it cannot be reversed by guessing. It is shown once, on creation.
 """
 
 import hashlib
@@ -20,11 +20,11 @@ from engine.contract.failure import ConfigError
 from engine.contract.spec import PermissionLevel
 from engine.stores.records import Records
 
-PREFIX = "knackbox_"  # so that whoever finds one, a scanner of repositories among them, knows what it is
+PREFIX = "knackbox_"  # so that secret scanners recognize a leaked token
 GENERATION = "http_tokens"
 _BYTES = 32
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
-_LONGEST = 200  # characters of a user or an agent, as their columns elsewhere have it
+_MAX_LENGTH = 200  # characters in the name of a user or an agent, as in the columns of other tables
 
 _SCHEMA = MetaData()
 _TOKENS = Table(
@@ -44,11 +44,18 @@ _TOKENS = Table(
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who a token stands for. Nothing in a request can change any of it.
+    """The identity and the permissions of a token. Nothing in a request can change them.
 
-    name: of the token. modules: those its calls may reach; None allows all. caps: what its agent holds.
-    approves: it may answer for calls of its user that wait for a person, never for its own; with the permission admin
-        or owner, for those of all users. sha256: of the token itself, when it was found by one.
+    Attributes:
+        name: The name of the token.
+        user: The user that calls run as.
+        permission: The permission level of the user.
+        agent: The agent that calls run as.
+        modules: Modules whose tools may be called. None allows all.
+        caps: The caps of the agent.
+        approves: Whether the token may approve calls of its user, except its own. With the permission admin or owner it
+            may approve those of all users.
+        sha256: The hash of the token, if the caller was found by its token.
     """
 
     name: str
@@ -62,25 +69,30 @@ class Caller:
 
 
 class Tokens:
-    """In the records, so that every process on one home sees at once what was added or removed. Methods block."""
+    """Tokens in the records, so that every process on one home sees changes at once. Methods block."""
 
     def __init__(self, records: Records, clock: Clock) -> None:
         self._records = records
         self._clock = clock
         self._lock = threading.Lock()
-        self._seen: int | None = None
-        self._known: list[tuple[str, Caller]] = []
+        self._generation: int | None = None
+        self._callers: list[tuple[str, Caller]] = []  # (hash of the token, caller)
         records.create(_SCHEMA)
 
     def add(self, caller: Caller) -> str:
-        """Make a token; it cannot be had again. Raises ConfigError for a name that is taken or cannot be one."""
+        """Create a token for a caller and return it. It cannot be retrieved later.
+
+        Raises:
+            ConfigError: The name is taken or invalid, or the user or agent is invalid.
+        """
         if not _NAME.match(caller.name):
             raise ConfigError(
-                f"{caller.name!r} cannot name a token. Take letters, digits, dots, - and _, 64 at the most."
+                f"{caller.name!r} is not a valid token name. Use up to 64 letters, digits, dots, hyphens and "
+                "underscores, beginning with a letter or digit."
             )
         for what, text in (("user", caller.user), ("agent", caller.agent)):
-            if not text or len(text) > _LONGEST or not text.isprintable():
-                raise ConfigError(f"The {what} of a token takes 1 to {_LONGEST} printable characters.")
+            if not text or len(text) > _MAX_LENGTH or not text.isprintable():
+                raise ConfigError(f"The {what} of a token must have 1 to {_MAX_LENGTH} printable characters.")
         token = PREFIX + secrets.token_urlsafe(_BYTES)
         try:
             with self._records.begin() as connection:
@@ -90,44 +102,46 @@ class Tokens:
                 self._records.bump(GENERATION, connection)
         except IntegrityError:
             raise ConfigError(
-                f"There is a token called {caller.name} already. Take another name, or remove that one first."
+                f"There is already a token called {caller.name}. Choose another name, or remove that token first."
             ) from None
         return token
 
     def remove(self, name: str) -> bool:
-        """From now on it is refused, by servers that run, too. False when there is none of this name."""
+        """Remove a token. Running servers refuse it immediately. Return False if there is no token with this name."""
         with self._records.begin() as connection:
             found = connection.execute(delete(_TOKENS).where(_TOKENS.c.name == name)).rowcount
             self._records.bump(GENERATION, connection)
         return bool(found)
 
     def all(self) -> list[Caller]:
-        """By name."""
+        """Return the callers of all tokens, sorted by name."""
         return [caller for _, caller in self._current()]
 
     def find(self, token: str) -> Caller | None:
-        """Whose token it is; None for one that nobody has."""
+        """Return the caller of a token, or None if the token is invalid."""
         given = _hash(token)
         found = None
-        for kept, caller in self._current():  # all of them, so that the time tells nothing
-            if hmac.compare_digest(given, kept):
+        for stored, caller in self._current():  # always compare all, so that the duration reveals nothing
+            if hmac.compare_digest(given, stored):
                 found = caller
         return found
 
-    def holds(self, caller: Caller) -> bool:
-        """Whether the token by which this caller was found is still there, for the same caller. One that was made anew
-        under its name is another."""
-        return any(kept == caller.sha256 and known == caller for kept, known in self._current())
+    def still_valid(self, caller: Caller) -> bool:
+        """Return whether the token by which this caller was found still exists, unchanged.
+
+        A new token with the same name is a different token.
+        """
+        return any(stored == caller.sha256 and known == caller for stored, known in self._current())
 
     def _current(self) -> list[tuple[str, Caller]]:
         with self._lock:
-            generation = self._records.generation(GENERATION)  # read first: a change after it is seen next time
-            if generation != self._seen:
+            generation = self._records.generation(GENERATION)  # read first, so that a later change is noticed next time
+            if generation != self._generation:
                 with self._records.read() as connection:
                     rows = connection.execute(select(_TOKENS).order_by(_TOKENS.c.name)).mappings().all()
-                self._known = [(row["sha256"], _caller_of(dict(row))) for row in rows]
-                self._seen = generation
-            return self._known
+                self._callers = [(row["sha256"], _caller_of(dict(row))) for row in rows]
+                self._generation = generation
+            return self._callers
 
 
 def _hash(token: str) -> str:

@@ -1,4 +1,4 @@
-"""`tools/list_changed`: said when the event log tells that tools changed, in this process or in another."""
+"""`ToolChanges`: sends `tools/list_changed` when the event log reports that any process changed the tools."""
 
 import anyio
 import anyio.to_thread
@@ -7,14 +7,14 @@ from engine.interfaces.mcp.clients import Clients
 from engine.registry.updates import REGISTRY_UPDATED
 from engine.stores.event_log import EventLog
 
-POLL_S = 0.25  # another process's change is seen within this; looking whether the log grew costs microseconds
+POLL_S = 0.25  # the longest delay until a change by another process is noticed; a check takes microseconds
 _PAGE = 500
 
 
 class ToolChanges:
-    """Reads what is new on the event log, and tells every client when tools are among it.
+    """Reads new events of the event log and notifies every client when one is about tools.
 
-    It needs no place of its own in the log: who connects lists the tools as they are, and hears of what comes after.
+    It does not subscribe to the log: a client lists the tools when it connects, so earlier events do not matter.
     """
 
     def __init__(self, events: EventLog, clients: Clients) -> None:
@@ -24,14 +24,14 @@ class ToolChanges:
         self._reading = anyio.Lock()
 
     async def announce(self) -> None:
-        """Tell the clients, if there is anything new."""
+        """Notify the clients if tools have changed since the last call."""
         async with self._reading:
             if self._events.generation() == self._read_to or not await self._tools_changed():
                 return
         await self._clients.tools_changed()
 
     async def _tools_changed(self) -> bool:
-        """Whether what is new says so; it is read to its end."""
+        """Read all new events. Return whether one reports a change of tools."""
         changed = False
         while found := await anyio.to_thread.run_sync(self._events.read, self._read_to, _PAGE):
             self._read_to = max(self._read_to, found[-1].offset)
@@ -39,7 +39,7 @@ class ToolChanges:
         return changed
 
     async def watch(self) -> None:
-        """Look for changes until cancelled."""
+        """Announce changes until cancelled."""
         while True:
             await anyio.sleep(POLL_S)
             await self.announce()

@@ -1,4 +1,4 @@
-"""The clients of one server, and how they are told that the tools changed."""
+"""`Clients`: notifies the clients of one server that the tools changed."""
 
 import anyio
 from mcp.server.session import ServerSession
@@ -6,19 +6,21 @@ from mcp.server.subscriptions import SubscriptionBus, ToolsListChanged
 
 
 class Clients:
-    """Reaches clients of every protocol version."""
+    """The clients of one server.
+
+    Clients with protocol version 2026-07-28 or later are notified through a bus, older ones through their sessions.
+    """
 
     def __init__(self, bus: SubscriptionBus) -> None:
-        """bus: reaches clients of the 2026-07-28 protocol; older ones are reached through `joined` sessions."""
         self._bus = bus
         self._sessions: list[ServerSession] = []
 
     def joined(self, session: ServerSession) -> None:
-        """A client of an older protocol finished its handshake."""
+        """Add the session of a client of an older protocol that has finished its handshake."""
         self._sessions.append(session)
 
     async def tools_changed(self) -> None:
-        """Tell all of them; one that has left is forgotten."""
+        """Notify all clients, and forget those that have disconnected."""
         await self._bus.publish(ToolsListChanged())
         for session in list(self._sessions):
             try:

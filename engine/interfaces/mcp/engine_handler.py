@@ -1,4 +1,4 @@
-"""`EngineHandler`: an open engine answers what an MCP client asks."""
+"""`EngineHandler`: answers the requests of an MCP client with an open engine."""
 
 import asyncio
 import logging
@@ -19,15 +19,18 @@ from mcp_types import (
 )
 
 from engine.app.engine import Engine
+from engine.app.home import Home
 from engine.app.people import People
+from engine.app.sandboxes import unsafe_sandbox
+from engine.app.settings import Settings
 from engine.contract.result import ToolResult
 from engine.contract.turn import Turn
-from engine.dispatch.large import is_large
-from engine.dispatch.output_check import misfit
+from engine.dispatch.render import is_large
+from engine.dispatch.validate import misfit
 from engine.formats.mcp import result_to_mcp_format, tools_to_mcp_format
-from engine.interfaces.mcp.approve import McpApprover
 from engine.interfaces.mcp.changes import ToolChanges
 from engine.interfaces.mcp.clients import Clients
+from engine.interfaces.mcp.elicitation import McpElicitation
 from engine.interfaces.mcp.files import LinkedFiles
 from engine.interfaces.mcp.opening import Context
 from engine.interfaces.mcp.progress import ProgressRelay
@@ -40,10 +43,17 @@ _log = logging.getLogger(__name__)
 class EngineHandler:
     """Lists and calls the tools of one turn."""
 
-    def __init__(self, engine: Engine, approver: McpApprover, turn: Turn, changes: ToolChanges) -> None:
-        """approver: the one the engine was opened with. turn: that of every call."""
+    def __init__(self, engine: Engine, elicitation: McpElicitation, turn: Turn, changes: ToolChanges) -> None:
+        """Create a handler.
+
+        Args:
+            engine: The open engine.
+            elicitation: Asks the users of clients; the engine was opened with it.
+            turn: The turn of every call.
+            changes: Announces changed tools.
+        """
         self._engine = engine
-        self._approver = approver
+        self._elicitation = elicitation
         self._turn = turn
         self._changes = changes
         self._files = LinkedFiles(FolderWorkspace(engine.settings.workspace or engine.services.home.workspace))
@@ -58,9 +68,9 @@ class EngineHandler:
         async with anyio.create_task_group() as group:
             group.start_soon(relay.forward)
             called = partial(self._engine.call, params.name, params.arguments or {}, self._turn, progress=relay)
-            result = await uninterrupted(self._approver.call(params, context.session, called))
+            result = await uninterrupted(self._elicitation.call(params, context.session, called))
             relay.finish()
-        await self._changes.announce()  # so that news of a skill does not arrive later than the call that made it
+        await self._changes.announce()  # so that a new skill is announced before the call that added it returns
         if isinstance(result, InputRequiredResult):
             return result
         returns = await self._returns(params.name) if result.success else None
@@ -70,12 +80,12 @@ class EngineHandler:
         return answer
 
     async def _returns(self, name: str) -> Mapping[str, Any] | None:
-        """The schema that a client holds this tool's results against."""
-        tool = self._engine.registry.find_static(name)
+        """Return the output schema of a tool, against which clients validate its results."""
+        tool = self._engine.registry.static.get(name)
         try:
             tool = tool or await self._engine.registry.find(name)
-        except Exception:  # noqa: BLE001 -- whatever a source raises; the call has succeeded, and its result counts
-            _log.exception("The output schema of %s could not be looked up.", name)
+        except Exception:  # noqa: BLE001 -- a source may raise anything, but the call has succeeded
+            _log.exception("Looking up the output schema of %s failed.", name)
         return None if tool is None else tool.spec.returns
 
     async def _answer(self, name: str, result: ToolResult, returns: Mapping[str, Any] | None) -> CallToolResult:
@@ -91,20 +101,23 @@ class EngineHandler:
 
 
 def answer_of(name: str, result: ToolResult, returns: Mapping[str, Any] | None) -> CallToolResult:
-    """The result as a client takes it. Structured content that does not fit the output schema makes clients raise, so
-    then it is an error, with the text it would have had."""
+    """Return the result in the format of MCP.
+
+    Clients raise an error for structured content that does not match the output schema. Such a result becomes an error
+    result with the text of the original one.
+    """
     if result.success and returns is not None and (wrong := misfit(result.output, returns)):
-        said = f"{name} ran, but its output does not fit its output schema:\n{wrong}"
-        answer = result_to_mcp_format(replace(result, message=f"{result.text}\n\n{said}".strip(), output=None))
+        problem = f"{name} ran, but its output does not match its output schema:\n{wrong}"
+        answer = result_to_mcp_format(replace(result, message=f"{result.text}\n\n{problem}".strip(), output=None))
         answer.is_error = True
         return answer
     return result_to_mcp_format(result, returns)
 
 
 async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:
-    """Do the work so that a cancellation reaches it once, and is waited for.
+    """Await the work so that it is cancelled only once and can finish its clean-up.
 
-    The SDK's cancel scopes cancel again at every await, which would break off the killing of a box half-way.
+    The SDK's cancel scopes cancel again at every await, which would interrupt the killing of a box.
     """
     task = asyncio.ensure_future(work)
     try:
@@ -116,7 +129,7 @@ async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
-async def usual_turn(_: Engine) -> Turn:
+async def default_turn(_: Engine) -> Turn:
     return Turn()
 
 
@@ -124,18 +137,49 @@ async def usual_turn(_: Engine) -> Turn:
 async def engine_handler(
     clients: Clients,
     open_engine: Callable[[People], AbstractAsyncContextManager[Engine]],
-    turn_of: Callable[[Engine], Awaitable[Turn]] = usual_turn,
+    turn_of: Callable[[Engine], Awaitable[Turn]] = default_turn,
 ) -> AsyncIterator[EngineHandler]:
-    """The handler of an engine that is opened and closed with it. Raises what these raise.
+    """Open an engine and yield its handler.
 
-    clients: are told when tools change. open_engine: is told who approves calls. turn_of: that of every call.
+    Args:
+        clients: The clients to notify of changed tools.
+        open_engine: Opens the engine with the given people to ask. Its exceptions are not caught.
+        turn_of: Returns the turn of every call.
     """
-    approver = McpApprover()
-    async with open_engine(People(approver=approver)) as engine, aclosing(approver):
+    elicitation = McpElicitation()
+    people = People(approver=elicitation, filler=elicitation)
+    async with open_engine(people) as engine, aclosing(elicitation):
         changes = ToolChanges(engine.events, clients)
         watching = asyncio.create_task(changes.watch())
         try:
-            yield EngineHandler(engine, approver, await turn_of(engine), changes)
+            yield EngineHandler(engine, elicitation, await turn_of(engine), changes)
         finally:
             watching.cancel()
             await asyncio.wait([watching])
+
+
+@asynccontextmanager
+async def configured_handler(
+    clients: Clients, home: Home, settings: Settings, *, allow_list: str, agent: str | None, unsafe: bool
+) -> AsyncIterator[EngineHandler]:
+    """Open the engine that the command line requests and yield its handler.
+
+    Args:
+        clients: The clients to notify of changed tools.
+        home: The home of the engine.
+        settings: Its settings.
+        allow_list: The allow-list of every turn; "" for none.
+        agent: The agent of every turn.
+        unsafe: Run code without isolation.
+    """
+
+    async def turn_of(engine: Engine) -> Turn:
+        turn = Turn(allowed=engine.resolve_allow_list(allow_list) if allow_list else None)
+        return await engine.turn_of(agent, turn) if agent else turn
+
+    sandbox = unsafe_sandbox() if unsafe else None
+    opened = engine_handler(
+        clients, lambda people: Engine.open(home.root, settings=settings, sandbox=sandbox, people=people), turn_of
+    )
+    async with opened as handler:
+        yield handler

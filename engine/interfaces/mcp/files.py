@@ -1,7 +1,7 @@
-"""`LinkedFiles`: the files that calls made, for the client: pictures as images, all of them as resources.
+"""`LinkedFiles`: offers a client the files that its calls created, as resources; images are also sent as content.
 
-A client may read what a result has named, and nothing else of the workspace: which tools it has still decides what it
-can see.
+A client can read only files that a result has named, not the rest of the workspace. The tools that it may call
+therefore still determine what it can read.
 """
 
 import base64
@@ -28,45 +28,53 @@ from engine.stores.workspace import FolderWorkspace, WorkspaceError
 
 SCHEME = "knackbox://workspace/"
 CREATED = "created:"
-MOST_LINKS = 20  # of one result
-MOST_KEPT = 1_000  # links a client may still read; the oldest are forgotten
-IMAGE_BYTES = 1 << 20  # of one picture; a larger one is a resource alone
-IMAGES_BYTES = 4 << 20  # of one result's pictures
+MAX_LINKS = 20  # limit for one result
+MAX_READABLE = 1_000  # links that a client can read; the oldest are forgotten
+IMAGE_BYTES = 1 << 20  # limit for one image; a larger one is only a resource
+IMAGES_BYTES = 4 << 20  # limit for all images of one result
 READ_BYTES = 32 << 20
-_PICTURES = BINARY - {"application/pdf"}
+_IMAGE_TYPES = BINARY - {"application/pdf"}
 
 
 class LinkedFiles:
-    """For one client of one workspace. Every method but `listed` reads the disk. From any thread."""
+    """The linked files of one client. Thread-safe; every method except `listed` reads the disk."""
 
     def __init__(self, workspace: FolderWorkspace) -> None:
         self._workspace = workspace
+        # Not a cachetools cache, because `listed` needs the order in which files were named last.
         self._links: OrderedDict[str, Resource] = OrderedDict()
-        self._lock = threading.Lock()  # of the links
+        self._lock = threading.Lock()  # guards the links
 
     def of(self, side_effects: Sequence[str]) -> list[ImageContent | ResourceLink]:
-        """The files that a call created. What is not there any more, or leads out of the workspace, is left out."""
+        """Return links to the files that a call created, and the content of small images.
+
+        Files that no longer exist or are outside the workspace are omitted.
+        """
         found: list[ImageContent | ResourceLink] = []
-        room = IMAGES_BYTES
+        bytes_left = IMAGES_BYTES
         paths = [each.removeprefix(CREATED) for each in side_effects if each.startswith(CREATED)]
-        for path in list(dict.fromkeys(paths))[:MOST_LINKS]:
+        for path in list(dict.fromkeys(paths))[:MAX_LINKS]:
             link = self._link(path)
             if link is None:
                 continue
-            image = self._image(path, link, min(room, IMAGE_BYTES))
+            image = self._image(path, link, min(bytes_left, IMAGE_BYTES))
             if image is not None:
                 found.append(image)
-                room -= link.size or 0
+                bytes_left -= link.size or 0
             found.append(link)
         return found
 
     def listed(self) -> ListResourcesResult:
-        """What may be read, the latest first."""
+        """List the files that may be read, newest first."""
         with self._lock:
             return ListResourcesResult(resources=list(reversed(self._links.values())))
 
     def read(self, uri: str) -> ReadResourceResult:
-        """Raises MCPError for what no result has named, and for what cannot be read any more."""
+        """Read a linked file.
+
+        Raises:
+            MCPError: No result has named the file, or it can no longer be read.
+        """
         with self._lock:
             link = self._links.get(uri)
         if link is None:
@@ -89,14 +97,14 @@ class LinkedFiles:
         with self._lock:
             self._links.pop(uri, None)
             self._links[uri] = Resource(name=path, uri=uri, mime_type=kind, size=entry.size)
-            while len(self._links) > MOST_KEPT:
+            while len(self._links) > MAX_READABLE:
                 self._links.popitem(last=False)
         return ResourceLink(name=path, uri=uri, mime_type=kind, size=entry.size)
 
     def _image(self, path: str, link: ResourceLink, limit: int) -> ImageContent | None:
-        """The picture, when it is one, and small enough."""
+        """Return the file as image content if it is an image of at most `limit` bytes."""
         kind = link.mime_type or ""
-        if kind not in _PICTURES or (link.size or 0) > limit:
+        if kind not in _IMAGE_TYPES or (link.size or 0) > limit:
             return None
         try:
             data = self._workspace.read(path, limit)
@@ -106,7 +114,7 @@ class LinkedFiles:
 
 
 def contents(uri: str, kind: str | None, data: bytes) -> TextResourceContents | BlobResourceContents:
-    """Text where it is UTF-8 without a NUL, else base64."""
+    """Return data as text if it is UTF-8 without NUL bytes, otherwise as base64."""
     try:
         text = data.decode()
     except UnicodeDecodeError:

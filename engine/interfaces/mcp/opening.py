@@ -1,4 +1,4 @@
-"""`Opening`: opens what answers the requests in the background, once a client is there."""
+"""`Opening`: opens the handler of MCP requests in the background, once a client needs it."""
 
 import asyncio
 import logging
@@ -24,45 +24,58 @@ Context = ServerRequestContext[dict[str, object]]
 
 
 class McpHandler(Protocol):
-    """What answers the requests of a client, such as an open engine (`engine.interfaces.mcp.engine_handler`)."""
+    """Answers the requests of a client, for example with an open engine (`engine.interfaces.mcp.engine_handler`)."""
 
     async def list_tools(self, cursor: str = "") -> ListToolsResult:
-        """One page. cursor: `next_cursor` of the page before."""
+        """Return one page of tools. `cursor` is `next_cursor` of the previous page."""
         ...
 
     async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
-        """Call one tool. Never raises for what the tool did."""
+        """Call one tool. A failure of the tool is part of the result, not an exception."""
         ...
 
-    async def list_resources(self) -> ListResourcesResult: ...
+    async def list_resources(self) -> ListResourcesResult:
+        """List the files that the client may read."""
+        ...
 
     async def read_resource(self, uri: str) -> ReadResourceResult:
-        """Raises MCPError for what may not, or cannot, be read."""
+        """Read one file.
+
+        Raises:
+            MCPError: The client may not read the file, or it cannot be read.
+        """
         ...
 
 
 class Opening:
-    """One handler: opened at its first use, closed by the task that opened it. For one event loop."""
+    """A handler that is opened when it is first used. It belongs to one event loop.
+
+    The task that runs `hold` opens and closes the handler.
+    """
 
     def __init__(self, open_handler: Callable[[], AbstractAsyncContextManager[McpHandler]]) -> None:
         self._open_handler = open_handler
         self._begun = False
-        self._told = asyncio.Event()  # to begin, or to finish
+        self._wake = asyncio.Event()  # set by `begin` and `finish`
         self._finished = asyncio.Event()
         self._handler: asyncio.Future[McpHandler] = asyncio.get_running_loop().create_future()
 
     def begin(self) -> None:
-        """Open it now, unless that has begun."""
+        """Start opening the handler, if that has not started."""
         self._begun = True
-        self._told.set()
+        self._wake.set()
 
     def finish(self) -> None:
-        """Let `hold` close the handler and return; one that nobody wanted is not opened."""
+        """Make `hold` close the handler and return. A handler that was not needed is not opened."""
         self._finished.set()
-        self._told.set()
+        self._wake.set()
 
     async def handler(self) -> McpHandler:
-        """The open handler; waits until it is open. Raises MCPError when it could not be opened."""
+        """Return the handler after waiting until it is open.
+
+        Raises:
+            MCPError: The handler could not be opened.
+        """
         self.begin()
         try:
             return await asyncio.shield(self._handler)
@@ -72,11 +85,11 @@ class Opening:
             raise MCPError(INTERNAL_ERROR, " ".join(str(error).split()) or type(error).__name__) from error
 
     async def hold(self) -> None:
-        """Open the handler when it is wanted, and keep it open until `finish`. Raises what opening and closing raise.
+        """Open the handler when it is needed, and keep it open until `finish`.
 
-        When it cannot be opened, every request is answered with the reason until the client leaves.
+        If it cannot be opened, every request is answered with the reason until `finish`; then the exception is raised.
         """
-        await self._told.wait()
+        await self._wake.wait()
         if not self._begun:
             return
         try:
@@ -85,9 +98,9 @@ class Opening:
                 await self._finished.wait()
         except Exception as error:
             if not self._handler.done():
-                if not self._finished.is_set():  # else whoever runs this says so at once
+                if not self._finished.is_set():  # otherwise the caller reports the error at once
                     log.warning("the engine cannot be opened: %s", " ".join(str(error).split()))
                 self._handler.set_exception(error)
-                self._handler.exception()  # retrieved: there may be no request to raise it to
+                self._handler.exception()  # mark the error as retrieved, since there may be no request to raise it in
                 await self._finished.wait()
             raise

@@ -1,36 +1,41 @@
-"""A tool's progress, carried from whatever thread reports it to the client that asked for it."""
+"""`ProgressRelay`: forwards to the client the progress that a tool reports from any thread."""
 
 from collections.abc import Awaitable, Callable
 
 from engine.contract.events import Progress
 from engine.dispatch.stream import EventBuffer
 
-KEPT = 64  # of unsent reports; older ones are dropped, since only the latest says how far it is
-SMALLEST_STEP = 1e-6  # the protocol wants progress that grows with every notification
+MAX_UNSENT = 64  # reports; older ones are dropped, since only the latest ones are of interest
+MIN_STEP = 1e-6  # the protocol requires that progress increases with every notification
 
 Send = Callable[[float, float | None, str | None], Awaitable[None]]
 
 
 class ProgressRelay:
-    """Called by a tool as ``progress(message, fraction)``; `forward` sends it on until `finish`."""
+    """Buffers the progress that a tool reports as ``progress(message, fraction)``. `forward` sends it to the client."""
 
     def __init__(self, send: Send) -> None:
-        """send: progress, total (1.0 when the fraction is known) and message of one notification."""
+        """Create a relay.
+
+        Args:
+            send: Sends a notification with progress, total (1.0 if the fraction is known, otherwise None) and message.
+        """
         self._send = send
-        self._events = EventBuffer(KEPT)
+        self._events = EventBuffer(MAX_UNSENT)
         self._finished = False
         self._reached = 0.0
 
     def __call__(self, message: str = "", fraction: float | None = None) -> None:
-        """From any thread."""
+        """Report progress. It may be called from any thread."""
         self._events(message, fraction)
 
     def finish(self) -> None:
-        """No more reports will come; `forward` ends when what came is sent. On the event loop's thread."""
+        """End `forward` after it has sent all reports. It must be called in the thread of the event loop."""
         self._finished = True
         self._events.stir()
 
     async def forward(self) -> None:
+        """Send reports to the client until `finish` is called and all are sent."""
         while True:
             finished = self._finished
             for event in self._events.take_all():
@@ -42,5 +47,5 @@ class ProgressRelay:
             await self._events.wait()
 
     def _next(self, fraction: float | None) -> float:
-        self._reached = max(self._reached + SMALLEST_STEP, fraction or 0.0)
+        self._reached = max(self._reached + MIN_STEP, fraction or 0.0)
         return self._reached

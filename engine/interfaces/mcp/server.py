@@ -1,6 +1,6 @@
-"""The MCP server: list, call, progress, cancellation, and news of changed tools. Official SDK, stdio.
+"""The MCP server on stdio: lists and calls tools with progress and cancellation, and announces changed tools.
 
-What a client asks first (`initialize`) is answered before an engine is open, or even imported.
+It answers the first request of a client (`initialize`) before an engine is open, or even imported.
 """
 
 import asyncio
@@ -33,15 +33,15 @@ from engine.interfaces.mcp.stdin import StdinLines, stdin_lines
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 INSTRUCTIONS = (
-    "Knackbox runs code in a sandbox and learns tools. What create_skill admits becomes a tool of its own at once; "
-    "list the tools again when told that they changed. A failed call says why and what to do next."
+    "Knackbox runs code in a sandbox and learns tools. A skill that create_skill admits becomes a tool at once; list "
+    "the tools again when you are notified that they changed. A failed call says why and what to do next."
 )
 
 OpenHandler = Callable[[Clients], AbstractAsyncContextManager[McpHandler]]
 
 
 def build_server(open_handler: OpenHandler) -> tuple[Server[dict[str, object]], Opening]:
-    """A server, and the opening of what answers for it, which whoever runs the server has to `hold`."""
+    """Return a server and the `Opening` of its handler. The caller must run `Opening.hold` in a task."""
     bus = InMemorySubscriptionBus()
     clients = Clients(bus)
     opening = Opening(lambda: open_handler(clients))
@@ -78,17 +78,19 @@ def build_server(open_handler: OpenHandler) -> tuple[Server[dict[str, object]], 
 
 
 async def serve_stdio(open_handler: OpenHandler) -> None:
-    """Serve one client on stdin and stdout until it closes them, or until SIGINT or SIGTERM.
+    """Serve one client on stdin and stdout until it disconnects, or until SIGINT or SIGTERM.
 
-    After a signal nothing more is read: running calls are cancelled and the handler is closed, as when the client
-    disconnects. A second signal ends the process at once. Raises what opening and closing the handler raise.
+    After a signal no further requests are read: running calls are cancelled and the handler is closed, as when the
+    client disconnects. A second signal ends the process at once.
 
-    open_handler: opens what answers, once a client is there; it is given the clients to tell of changed tools.
+    Args:
+        open_handler: Opens the handler of requests when a client needs it, given the clients to notify of changed
+            tools. Exceptions raised while the handler opens or closes are raised again at the end.
     """
     try:
         await _serve(open_handler)
     except BaseExceptionGroup as group:
-        # The SDK's task groups wrap what goes through them; one plain error is told better without them.
+        # The SDK's task groups wrap exceptions. A single exception is clearer without the groups.
         error: BaseException = group
         while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
             error = error.exceptions[0]
@@ -96,7 +98,7 @@ async def serve_stdio(open_handler: OpenHandler) -> None:
 
 
 async def _serve(open_handler: OpenHandler) -> None:
-    """The streams are taken first, so that nothing printed while the handler opens can get into the protocol."""
+    """Serve after redirecting the streams, so that output printed while the handler opens stays out of the protocol."""
     with stdin_lines() as lines, _stopped_by_signals(lines.close):
         await _serve_lines(lines, open_handler)
 
@@ -108,7 +110,7 @@ async def _serve_lines(lines: StdinLines, open_handler: OpenHandler) -> None:
         try:
             await server.run(read, write, server.create_initialization_options(NotificationOptions(tools_changed=True)))
             if not lines.closed:
-                opening.begin()  # a client that left without a request learns what is wrong with the configuration
+                opening.begin()  # so that configuration errors are reported even if the client sent no request
         finally:
             opening.finish()
             await asyncio.wait([holding])
@@ -117,7 +119,7 @@ async def _serve_lines(lines: StdinLines, open_handler: OpenHandler) -> None:
 
 @contextmanager
 def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` at the first SIGINT or SIGTERM; the next one has its usual effect."""
+    """Call `stop` at the first SIGINT or SIGTERM. The next one has its default effect."""
     loop = asyncio.get_running_loop()
 
     def restore() -> None:
@@ -137,6 +139,7 @@ def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
 
 
 def own_version() -> str:
+    """Return the version of Knackbox, or "0" if it is not installed."""
     try:
         return version("knackbox")
     except PackageNotFoundError:

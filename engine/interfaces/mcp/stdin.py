@@ -1,4 +1,4 @@
-"""`StdinLines`: the lines of stdin, read in the event loop, so that waiting for the next one can be ended."""
+"""`StdinLines`: reads the lines of stdin in the event loop, so that waiting for the next line can be cancelled."""
 
 import asyncio
 import fcntl
@@ -7,26 +7,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _CHUNK = 1 << 16
-_FIRST_FREE = 3  # a copy of stdin must not land on a standard descriptor
+_FIRST_FREE = 3  # the copy of stdin must not get the number of a standard descriptor
 
 
 class StdinLines:
-    """An asynchronous iterator over the lines of a descriptor, which `close` ends as the end of the file does.
+    """An asynchronous iterator over the lines of a descriptor. `close` ends it as the end of the file does.
 
-    It takes the place of a file that is read in a thread: a thread that waits for a line cannot be stopped, and keeps
-    the process from ending. One line is read ahead at most, so a client is slowed down by the server.
+    It replaces reading a file in a thread, because a thread that waits for a line cannot be stopped and keeps the
+    process from exiting. It reads ahead only a little, so a client cannot send faster than the server reads.
     """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._buffer = bytearray()
-        self._searched = 0  # bytes of the buffer that hold no line end
+        self._searched = 0  # bytes of the buffer known to contain no newline
         self._ended = False
-        self.closed = False  # by `close`, not by the other side
+        self.closed = False  # whether `close` was called; the end of the input does not set it
         self._waiting: asyncio.Future[None] | None = None
 
     def close(self) -> None:
-        """End the iteration, also while it waits. Lines that were not taken yet are dropped."""
+        """End the iteration, even while it waits. Lines that were not yet returned are dropped."""
         self.closed = self._ended = True
         self._buffer.clear()
         self._wake()
@@ -52,9 +52,9 @@ class StdinLines:
     def _read(self) -> None:
         try:
             data = os.read(self._descriptor, _CHUNK)
-        except BlockingIOError:  # somebody else made it non-blocking and took what was there
+        except BlockingIOError:  # another process made the descriptor non-blocking and read the data
             return
-        except OSError:  # such as EIO of a terminal that is gone
+        except OSError:  # such as EIO of a closed terminal
             data = b""
         self._ended = not data
         self._buffer += data
@@ -64,7 +64,7 @@ class StdinLines:
         self._waiting = loop.create_future()
         try:
             loop.add_reader(self._descriptor, self._wake)
-        except PermissionError:  # epoll takes no plain files and not /dev/null; reading these does not wait
+        except PermissionError:  # epoll does not support regular files and /dev/null; reading them never blocks
             return
         try:
             await self._waiting
@@ -78,15 +78,15 @@ class StdinLines:
 
 @contextmanager
 def stdin_lines() -> Iterator[StdinLines]:
-    """The lines of this process's stdin. Meanwhile descriptor 0 is empty, for us and for programs that are started."""
-    wire = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE)
+    """Yield the lines of stdin. Meanwhile descriptor 0 is /dev/null, for this process and those that it starts."""
+    original = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE)
     try:
         empty = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         os.dup2(empty, 0)
         os.close(empty)
         try:
-            yield StdinLines(wire)
+            yield StdinLines(original)
         finally:
-            os.dup2(wire, 0)
+            os.dup2(original, 0)
     finally:
-        os.close(wire)
+        os.close(original)

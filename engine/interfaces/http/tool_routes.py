@@ -1,4 +1,4 @@
-"""Routes of tools: those of a turn in a provider's format, and all about one."""
+"""Routes that list the tools of a turn in a provider's format and describe one tool."""
 
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
@@ -16,36 +16,36 @@ from engine.formats.mcp import tools_to_mcp_format
 from engine.formats.openai import tools_to_openai_format, tools_to_responses_format
 from engine.formats.schema import FormatError
 from engine.formats.spec_json import spec_to_json
-from engine.interfaces.http.answers import HttpProblem, Json
-from engine.interfaces.http.bodies import Format, ListOptions, ToolList, who
-from engine.interfaces.http.edge import ReadRoute
-from engine.interfaces.http.served import Served, Who, problems
+from engine.interfaces.http.bodies import Format, ListOptions, ToolList, turn_fields
+from engine.interfaces.http.edge import DecodedRoute
+from engine.interfaces.http.responses import AsciiJsonResponse, HttpProblem
+from engine.interfaces.http.route_context import CurrentCaller, RouteContext, problems
 
 Specs = Sequence[ToolSpec]
 
 
-def tool_routes(served: Served) -> APIRouter:
-    """What may be called. Each caller is shown what that caller may call."""
-    routes = APIRouter(prefix="/api/tools", route_class=ReadRoute)
+def tool_routes(context: RouteContext) -> APIRouter:
+    """Return the routes. They show each caller only the tools that this caller may call."""
+    routes = APIRouter(prefix="/api/tools", route_class=DecodedRoute)
 
     @routes.get("", response_model=ToolList, responses=problems(422))
-    async def tools(options: Annotated[ListOptions, Query()], caller: Who) -> Response:
-        """The tools of a turn, in an order that stays the same from turn to turn; many skills come in pages."""
-        page = await served.engine.tool_page(options.turn_of(caller), options.after, options.limit)
+    async def tools(options: Annotated[ListOptions, Query()], caller: CurrentCaller) -> Response:
+        """List the tools of a turn. Their order stays the same from turn to turn; many skills are split into pages."""
+        page = await context.engine.tool_page(options.turn_of(caller), options.after, options.limit)
         try:
-            shown = FORMATS[options.format]([tool.spec for tool in page.listed.tools])
+            formatted = FORMATS[options.format]([tool.spec for tool in page.listed.tools])
         except FormatError as error:
             raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
-        return Json({"format": options.format, "tools": shown, "next": page.next})
+        return AsciiJsonResponse({"format": options.format, "tools": formatted, "next": page.next})
 
     @routes.get("/{name}", response_model=dict[str, Any], responses=problems(404, 422))
-    async def tool(name: Annotated[str, Path(max_length=400)], caller: Who) -> Response:
-        """All about one tool that the caller may call."""
+    async def tool(name: Annotated[str, Path(max_length=400)], caller: CurrentCaller) -> Response:
+        """Describe one tool that the caller may call."""
         try:
-            spec = await served.engine.describe_tool(name, Turn(**who(caller)))
+            spec = await context.engine.describe_tool(name, Turn(**turn_fields(caller)))
         except ToolFailure as failure:
             raise HttpProblem(HTTPStatus.NOT_FOUND, str(failure)) from failure
-        return Json(spec_to_json(spec))
+        return AsciiJsonResponse(spec_to_json(spec))
 
     return routes
 

@@ -1,0 +1,56 @@
+"""`ProgressBar`: a bar on stderr for work of which the number of items is known."""
+
+from typing import TYPE_CHECKING
+
+from engine.interfaces.cli.spinner import Shown, Spinner
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+    from rich.text import Text
+
+
+class ProgressBar(Spinner):
+    """Shows how many items are finished, of how many, and how long the others will take."""
+
+    def __init__(self, label: str = "") -> None:
+        """Create a hidden bar. `label` names the work; a bar without a label is never shown."""
+        super().__init__(label)
+        self._bar: _RichBar | None = None
+        self._count = 0, 0
+
+    def count(self, done: int, of: int) -> None:
+        """Show that `done` of `of` items are finished."""
+        with self._lock:
+            self._count = done, of
+            if self._bar is not None:
+                self._bar.count(done, of)
+
+    def _new_status(self) -> Shown:
+        self._bar = _RichBar(self._label)
+        self._bar.count(*self._count)
+        return self._bar
+
+
+class _RichBar:
+    """A `rich.progress.Progress` with one task, as `Spinner` shows it."""
+
+    def __init__(self, label: str) -> None:
+        from rich.console import Console  # noqa: PLC0415 -- most commands end before a bar is due
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415 -- same
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self._progress: Progress = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._task: TaskID = self._progress.add_task(label, total=None)
+
+    def start(self) -> None:
+        self._progress.start()
+
+    def stop(self) -> None:
+        self._progress.stop()
+
+    def update(self, status: "Text", /) -> None:
+        """Show another text before the bar."""
+        self._progress.update(self._task, description=status.plain)
+
+    def count(self, done: int, of: int) -> None:
+        self._progress.update(self._task, completed=done, total=of or None)

@@ -1,0 +1,186 @@
+"""Questions to the user of an MCP client: approvals (ACCESS-8) and forms. The protocol calls them elicitation.
+
+Clients with a protocol before 2026-07-28 receive a request while their call waits. From that version on, servers send
+no requests: the call returns the question, and the client calls again with the answer. Meanwhile the engine's call
+waits.
+The two calls are linked by an unguessable token that can be used once.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Coroutine, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcp.server.session import ServerSession
+from mcp_types import (
+    CallToolRequestParams,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
+    InputRequiredResult,
+)
+
+from engine.contract.result import ToolResult
+from engine.policy.approval import ApprovalAnswer, ApprovalRequest
+from engine.policy.forms import Form
+
+_APPROVAL: dict[str, Any] = {
+    "type": "object",
+    "properties": {"approve": {"type": "boolean", "title": "Run it", "default": False}},
+    "required": ["approve"],
+}
+_QUESTION = "question"
+_SHOWN_CHARACTERS = 2_000  # limit for the arguments
+_MAX_SUSPENDED = 64
+
+
+@dataclass(slots=True)
+class _Elicitation:
+    """The questions of one call, one at a time: the question, and the answer of the client's user."""
+
+    session: ServerSession
+    question: "asyncio.Future[ElicitRequestFormParams]" = field(default_factory=asyncio.Future)
+    answer: "asyncio.Future[ElicitResult]" = field(default_factory=asyncio.Future)
+
+
+@dataclass(slots=True)
+class _SuspendedCall:
+    """A running call, which may wait for the client to call again with an answer."""
+
+    name: str
+    elicitation: _Elicitation
+    task: "asyncio.Task[ToolResult]"
+
+
+_CURRENT: ContextVar[_Elicitation | None] = ContextVar("knackbox_mcp_elicitation", default=None)
+
+
+class McpElicitation:
+    """Asks the user of the client that made the call. It belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._suspended: dict[str, _SuspendedCall] = {}
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Ask the user to approve a call and wait for the answer.
+
+        Raises:
+            PermissionError: The client cannot ask its user, so the call must not run.
+        """
+        return approval_answer(await self._elicit(approval_question(request), _APPROVAL), request.digest)
+
+    async def fill(self, form: Form) -> Mapping[str, str] | None:
+        """Ask the user to fill in a form. Return None if the user declines or cannot be asked."""
+        try:
+            result = await self._elicit(form.message, form_schema(form))
+        except PermissionError:
+            return None
+        if result.action != "accept":
+            return None
+        return {name: text for name, text in (result.content or {}).items() if isinstance(text, str)}
+
+    async def call(
+        self,
+        params: CallToolRequestParams,
+        session: ServerSession,
+        run: Callable[[], Coroutine[Any, Any, ToolResult]],
+    ) -> ToolResult | InputRequiredResult:
+        """Run a call that may have questions to the user.
+
+        Args:
+            params: The request of the client. It may continue a call that was suspended for an answer.
+            session: The session of the client.
+            run: Starts the call of the engine.
+
+        Returns:
+            The result, or the question that the client must answer in another request.
+        """
+        call = self._resume(params)
+        if call is None:
+            call = self._start(params.name, _Elicitation(session), run)
+        else:
+            given = (params.input_responses or {}).get(_QUESTION)
+            answer = given if isinstance(given, ElicitResult) else ElicitResult(action="cancel")
+            call.elicitation.answer.set_result(answer)
+            call.elicitation.question = asyncio.Future()  # the call may have another question
+            call.elicitation.answer = asyncio.Future()
+        try:
+            await asyncio.wait((call.task, call.elicitation.question), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            call.task.cancel()
+            await asyncio.wait((call.task,))
+            raise
+        if call.task.done():
+            return call.task.result()
+        return self._suspend(call)
+
+    async def aclose(self) -> None:
+        """Cancel the calls that still wait for an answer."""
+        tasks = [each.task for each in self._suspended.values()]
+        self._suspended.clear()
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _elicit(self, message: str, schema: dict[str, Any]) -> ElicitResult:
+        """Ask the user. Raises PermissionError if the client cannot do that."""
+        elicitation = _CURRENT.get()
+        if elicitation is None:
+            raise PermissionError("the call did not come from an MCP client")
+        session = elicitation.session
+        if session.client_capabilities is None or session.client_capabilities.elicitation is None:
+            raise PermissionError("the MCP client cannot ask its user (it does not support elicitation)")
+        if session.can_send_request:
+            return await session.elicit_form(message, schema)
+        elicitation.question.set_result(ElicitRequestFormParams(message=message, requested_schema=schema))
+        return await elicitation.answer
+
+    @staticmethod
+    def _start(
+        name: str, elicitation: _Elicitation, run: Callable[[], Coroutine[Any, Any, ToolResult]]
+    ) -> _SuspendedCall:
+        token = _CURRENT.set(elicitation)
+        try:
+            return _SuspendedCall(name, elicitation, asyncio.ensure_future(run()))
+        finally:
+            _CURRENT.reset(token)
+
+    def _resume(self, params: CallToolRequestParams) -> _SuspendedCall | None:
+        """Return the call that waits for this answer, or None if the token is missing or unknown."""
+        call = self._suspended.pop(params.request_state, None) if params.request_state else None
+        if call is None or call.name != params.name or call.task.done():
+            return None
+        return call
+
+    def _suspend(self, call: _SuspendedCall) -> InputRequiredResult:
+        for token in [token for token, each in self._suspended.items() if each.task.done()]:
+            del self._suspended[token]
+        while len(self._suspended) >= _MAX_SUSPENDED:  # the question of a dropped call expires
+            del self._suspended[next(iter(self._suspended))]
+        token = secrets.token_urlsafe(24)
+        self._suspended[token] = call
+        form = ElicitRequest(params=call.elicitation.question.result())
+        return InputRequiredResult(input_requests={_QUESTION: form}, request_state=token)
+
+
+def approval_question(request: ApprovalRequest) -> str:
+    """Return the question that the user reads before approving a call."""
+    return f"Run {request.tool.name}? {request.tool.summary}.\n{request.shown(_SHOWN_CHARACTERS)}"
+
+
+def approval_answer(result: ElicitResult, digest: str) -> ApprovalAnswer:
+    """Convert the user's answer. Only an accepted form with a true `approve` is an approval."""
+    approved = result.action == "accept" and (result.content or {}).get("approve") is True
+    return ApprovalAnswer(approved, digest, "" if approved else "not approved in the client")
+
+
+def form_schema(form: Form) -> dict[str, Any]:
+    """Return a form as the JSON Schema of an elicitation. No field is required."""
+    fields = {
+        each.name: {"type": "string", "title": each.title, "description": each.hint or each.title}
+        for each in form.fields
+    }
+    return {"type": "object", "properties": fields}
