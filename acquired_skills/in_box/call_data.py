@@ -1,9 +1,12 @@
 """In the box: a call and its outcome as data (SKILL-7).
 
-A call has packed ``arguments`` and ``named``, the ``files`` around it, and the ``place`` it was made in if that is a
-subfolder. An answer has ``value`` or ``raised``, or ``lost`` with the reason when neither can be packed; and, only when
-present, ``itself`` (the argument that it returned), ``after`` (arguments that were changed), ``printed``, and ``files``
-as they were then.
+A call has packed ``arguments`` and ``named`` (keyword arguments), the ``files`` in the working folder, and, if it was
+made in a subfolder, that ``place``. An answer has ``value`` or ``raised`` or, if neither can be packed, ``lost`` with
+the reason. It may also have ``itself`` (which argument was returned as the value), ``after`` (all arguments, if the
+call changed any), ``printed``, and ``files`` (after the call, if it changed any).
+
+Instances of the skill's classes in the arguments are numbered in the order in which they are packed. ``after`` and
+``value`` refer to them by these numbers (`acquired_skills.in_box.packing`).
 """
 
 import contextlib
@@ -11,20 +14,22 @@ import io
 import json
 import os
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from acquired_skills.in_box.call_files import TooManyFiles, read_files, write_files
-from acquired_skills.in_box.packing import NotPackable, packed, packed_exception, unpacked
+from acquired_skills.in_box.packing import NotPackable, Packer, packed_exception
+from acquired_skills.in_box.unpacking import Unpacker
 
-MOST_CHARS = 131_072  # of one call or one answer, as JSON
+MOST_CHARS = 131_072  # characters of one call or one answer as JSON
 MOST_PRINTED = 8_192
 
 
 def keep_only(sink: int) -> None:
-    """Close every descriptor of a process except this one and the standard ones, so that its code cannot write to
-    others.
+    """Close every file descriptor of this process except `sink` and the standard streams.
+
+    Code that runs in the process later can then write to no other descriptor.
     """
     os.closerange(3, sink)
     os.closerange(sink + 1, 1 << 12)
@@ -32,24 +37,22 @@ def keep_only(sink: int) -> None:
 
 def call_as_data(
     arguments: tuple[Any, ...], named: Mapping[str, Any], module: str, folder: Path
-) -> dict[str, Any] | None:
-    """Return the call as data; None when it cannot be packed."""
+) -> tuple[dict[str, Any] | None, list[Any]]:
+    """Return the call as data, or None if it cannot be packed, and the instances in its arguments by number."""
+    packer = Packer(module)
     try:
-        call: dict[str, Any] = {
-            "arguments": packed(list(arguments), module),
-            "named": {name: packed(named[name], module) for name in sorted(named)},
-        }
+        call: dict[str, Any] = _pack_arguments(packer, arguments, named)
         around = read_files(folder)
         place = str(Path.cwd().relative_to(folder))
     except (NotPackable, TooManyFiles, OSError):
-        return None
+        return None, []
     except Exception:  # noqa: BLE001 -- an argument's own code may raise anything
-        return None
+        return None, []
     if around:
         call["files"] = around
     if place != ".":
         call["place"] = place
-    return call if len(call_key(call)) <= MOST_CHARS else None
+    return (call if len(call_key(call)) <= MOST_CHARS else None), packer.objects
 
 
 def call_key(call: Mapping[str, Any]) -> str:
@@ -57,38 +60,70 @@ def call_key(call: Mapping[str, Any]) -> str:
     return json.dumps(call, sort_keys=True)
 
 
-def value_as_answer(value: Any, module: str) -> dict[str, Any]:
-    """Return the answer for a returned value."""
-    try:
-        answer = {"value": packed(value, module)}
-        return answer if len(json.dumps(answer)) <= MOST_CHARS else {"lost": "too much to send"}
-    except NotPackable as problem:
-        return {"lost": f"it returned {problem}"}
-    except Exception as problem:  # noqa: BLE001 -- the value's own code may raise anything
-        return {"lost": f"it returned a value that raises {type(problem).__name__} when inspected"}
+class CallEffects:
+    """The changes that a call made to its arguments, determined after the call.
+
+    Attributes:
+        after: the arguments as data, if the call changed any.
+    """
+
+    def __init__(
+        self,
+        call: Mapping[str, Any],
+        objects: Sequence[Any],
+        arguments: Sequence[Any],
+        named: Mapping[str, Any],
+        module: str,
+    ) -> None:
+        """Compare the arguments with their state before the call.
+
+        `call` and `objects` are what `call_as_data` returned then. Raises NotPackable if a changed argument cannot be
+        packed.
+        """
+        self.after: list[Any] | None = None
+        found = _pack_arguments(Packer(module), arguments, named)
+        changed = found["arguments"] != call["arguments"] or found["named"] != call["named"]
+        self._packer = Packer(module, objects, unchanged=not changed)
+        if changed:
+            self.after = [*_pack_arguments(self._packer, arguments, named).values()]
+
+    def value_as_answer(self, value: Any) -> dict[str, Any]:
+        """Return the answer for a returned value."""
+        try:
+            answer: dict[str, Any] = {"value": self._packer.pack(value)}
+            return answer if len(json.dumps(answer)) <= MOST_CHARS else {"lost": "too much to send"}
+        except NotPackable as problem:
+            return {"lost": f"it returned {problem}"}
+        except Exception as problem:  # noqa: BLE001 -- the value's own code may raise anything
+            return {"lost": f"it returned a value that raises {type(problem).__name__} when inspected"}
 
 
 def perform_call(function: Callable[..., Any], call: Mapping[str, Any], module: types.ModuleType, folder: Path) -> Any:
-    """Make the call with the files it was made with, and return its answer."""
+    """Make the call with the same files as when it was recorded, and return its answer."""
     name = module.__name__
-    arguments, named = unpacked(call["arguments"], module), {k: unpacked(v, module) for k, v in call["named"].items()}
+    unpacker = Unpacker(module)
+    try:
+        arguments = unpacker.unpack(call["arguments"])
+        named = {key: unpacker.unpack(each) for key, each in call["named"].items()}
+    except Exception as problem:  # noqa: BLE001 -- the engine varies calls, and not every variation can be restored
+        return {"lost": f"its arguments cannot be restored ({type(problem).__name__})"}
     if folder.exists() and (call.get("files") or any(folder.iterdir())):
         write_files(folder, call.get("files", {}))
     os.chdir(folder / call.get("place", "."))
-    out = io.StringIO()
+    out, value, raised = io.StringIO(), None, None
     try:
         with contextlib.redirect_stdout(out):
             value = function(*arguments, **named)
-        answer = value_as_answer(value, name)
+    except BaseException as problem:  # noqa: BLE001 -- any exception is an answer
+        raised = {"raised": packed_exception(problem, name)}
+    try:
+        effects = CallEffects(call, unpacker.objects, arguments, named, name)
+        answer: dict[str, Any] = effects.value_as_answer(value) if raised is None else raised
         itself = [*(i for i, each in enumerate(arguments) if each is value), *(n for n in named if named[n] is value)]
         if itself and isinstance(value, list | dict | set | bytearray):
             answer["itself"] = itself[0]
-    except BaseException as problem:  # noqa: BLE001 -- any exception is an answer
-        answer = {"raised": packed_exception(problem, name)}
-    try:
-        after = [packed(arguments, name), {key: packed(each, name) for key, each in named.items()}]
-        if after != [call["arguments"], call["named"]]:
-            answer["after"] = after
+        if effects.after is not None:
+            answer["after"] = effects.after
         around = read_files(folder)
         if around != call.get("files", {}):
             answer["files"] = around
@@ -97,3 +132,10 @@ def perform_call(function: Callable[..., Any], call: Mapping[str, Any], module: 
     if out.getvalue():
         answer["printed"] = out.getvalue()[:MOST_PRINTED]
     return answer
+
+
+def _pack_arguments(packer: Packer, arguments: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "arguments": packer.pack(list(arguments)),
+        "named": {name: packer.pack(named[name]) for name in sorted(named)},
+    }

@@ -1,7 +1,6 @@
-"""In the box: the files around a call, which are copied with it from one box to the next.
+"""In the box: reads and writes the files in the working folder of a call, which are copied with it to other boxes.
 
-They are the files of one folder, at the same path in every box, in which the tests run and have their temporary
-folders.
+The working folder has the same path in every box. The tests run in it and have their temporary folders there.
 """
 
 import shutil
@@ -14,11 +13,13 @@ MOST_BYTES = 65_536
 
 
 class TooManyFiles(Exception):
-    """More files, or larger ones, than are copied with a call."""
+    """There are too many files to be copied with a call, or they are too large."""
 
 
 def read_files(folder: Path) -> dict[str, str | None]:
-    """Return the files below a folder by path, as hexadecimal text; None for a folder. Raises TooManyFiles."""
+    """Return the files below a folder by path, with their contents as hexadecimal text, or None for a subfolder. Raises
+    TooManyFiles.
+    """
     found: dict[str, str | None] = {}
     left = MOST_BYTES
     for path in sorted(folder.rglob("*")):
@@ -55,7 +56,7 @@ def write_files(folder: Path, files: dict[str, Any]) -> None:
 
 
 def apply_changes(folder: Path, before: dict[str, Any], after: dict[str, Any]) -> None:
-    """Turn the files `before` into the files `after`."""
+    """Apply the differences between the files `before` and the files `after` to a folder."""
     for name in sorted(before.keys() - after.keys(), reverse=True):
         path = _inside(folder, name)
         if path.is_dir():

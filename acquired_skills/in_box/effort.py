@@ -7,17 +7,24 @@ from dataclasses import dataclass
 class Effort:
     """Limits of one admission; times are wall time in seconds.
 
+    An agreed prediction is a result that the author predicted and the code returned.
+
     Attributes:
-        stub_test_s, test_s, total_s: one test on a stub, one test on the skill, the whole rehearsal.
-        duplicates_s: asking other skills the calls of the tests (SKILL-8), in their own boxes.
+        stub_test_s, test_s, total_s: the limits of one test on a stub, one test on the skill, and the whole rehearsal.
+        duplicates_s: the limit for making the tests' calls with other skills, each in its own box (SKILL-8).
         mutants, mutants_s: how many mutants are made, and the time for all of them.
-        threshold: the share of mutants that the tests must kill (SKILL-6); with 0, none are made.
-        green_runs, green_s: the most runs of the tests on the skill, and the time after which no run is started. Two
-            runs are always made.
-        answers_s: all calls of the tests, made without the tests (SKILL-7).
-        judge_s: all runs of the tests without the skill.
-        similar_calls, similar_calls_s: calls similar to those of the tests, which tell apart mutants that no test
-            kills, and the time for all of them.
+        threshold: the share of mutants that tests and agreed predictions must kill where no questions can be asked
+            (SKILL-6); if it is 0, no mutants are made.
+        enough: the share of killed mutants from which on no questions are asked (GATE-1).
+        calls: the number of different calls whose results the tests and agreed predictions must state at least.
+        green_runs, green_s: the maximum number of runs of the tests on the skill, and the time after which no further
+            run is started. There are always two runs.
+        answers_s: the limit for repeating, outside the tests, every call that they make (SKILL-7).
+        judge_s: the limit for all runs of the tests without the skill.
+        similar_calls, boundary_calls, clock_calls, similar_calls_s: how many calls similar to those of the tests, how
+            many with boundary values, and how many at other times, are made to examine the mutants that no test kills,
+            and the time for all of them.
+        reference_call_s, reference_s: the limit of one call of the reference, and that of all its calls.
     """
 
     stub_test_s: float = 1.0
@@ -27,9 +34,15 @@ class Effort:
     mutants: int = 100
     mutants_s: float = 5.0
     threshold: float = 0.66
+    enough: float = 0.9
+    calls: int = 3
     green_runs: int = 5
     green_s: float = 0.3
     answers_s: float = 20.0
     judge_s: float = 30.0
     similar_calls: int = 40
+    boundary_calls: int = 40
+    clock_calls: int = 20
     similar_calls_s: float = 3.0
+    reference_call_s: float = 0.5
+    reference_s: float = 10.0

@@ -1,51 +1,72 @@
-"""In the box of the tests: a fake module that answers for the skill from a table, without its code (SKILL-7)."""
+"""Runs in the box with a skill's tests: a fake module that stands in for the skill.
+
+It looks up each result in a table and does not contain the skill's code (SKILL-7).
+"""
 
 import ast
+import collections
 import contextlib
 import copy
 import os
+import reprlib
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from acquired_skills.in_box.array_packing import become, is_array_value
 from acquired_skills.in_box.call_data import call_as_data, call_key
 from acquired_skills.in_box.call_files import apply_changes
-from acquired_skills.in_box.packing import NotPackable, unpacked, unpacked_exception
+from acquired_skills.in_box.fixed_clock import FixedClock
+from acquired_skills.in_box.function_forms import Form, presented
+from acquired_skills.in_box.own_classes import fields
+from acquired_skills.in_box.packing import NotPackable, packed
+from acquired_skills.in_box.unpacking import Unpacker, unpacked_exception
 
 
 class UnsupportedAccess(BaseException):
-    """A test used something that the fake does not answer. A BaseException, so that tests do not catch it."""
+    """A test used something that the fake does not provide.
+
+    This is a BaseException, so that an `except Exception` in a test does not catch it.
+    """
 
 
 class FakeSkill:
     """The fake module and its function.
 
     Attributes:
-        table: ``answers`` by the key of the call, and ``otherwise``, the answer to all others. Without ``otherwise``,
-            unanswered calls are collected in `unknown`.
-        missed: whether a call was unanswered.
-        reached: the first use of something that only the real skill has.
+        table: ``answers`` by the key of the call, and ``otherwise``, the answer to all other calls. Without
+            ``otherwise``, unanswered calls are collected in `unknown`.
+        unanswered: whether any call had no answer in the table.
+        reached: describes the first use of something that only the real skill has.
+        running: whether a test is running. While the tests are collected, such a use gives a stand-in, so that only the
+            tests that use it do not count.
     """
 
-    def __init__(self, name: str, declared: str, folder: Path) -> None:
-        """declared: source of the skill's declarations (`acquired_skills.proof.declarations`)."""
+    def __init__(self, name: str, declared: str, folder: Path, clock: FixedClock, form: Form = "function") -> None:
+        """declared: the source of the skill's declarations (`acquired_skills.proof.declarations`). form: how the skill
+        gives its results. clock: a call at a fixed time has an answer of its own.
+        """
         self.table: Mapping[str, Any] = {"answers": {}}
         self.unknown: list[dict[str, Any]] = []
-        self.missed = False
+        self.unanswered = False
         self.reached = ""
+        self.running = False
         self._folder = folder
+        self._clock = clock
         fake = self
 
-        def function(*arguments: Any, **named: Any) -> Any:
+        def answer(*arguments: Any, **named: Any) -> Any:
             __tracebackhide__ = True
             return fake._answer(arguments, named)
+
+        function = presented(answer, form)
 
         class FakeModule(types.ModuleType):
             def __getattr__(self, attribute: str) -> Any:
                 if attribute.startswith("__"):
-                    raise AttributeError(attribute)  # Python itself looks these up
+                    raise AttributeError(attribute)  # Python itself looks up such names
                 return _Absent(fake, attribute)
 
             def __setattr__(self, attribute: str, value: Any) -> None:
@@ -56,10 +77,13 @@ class FakeSkill:
 
         self.module = FakeModule(name)
         vars(self.module)["__file__"] = str(folder.parent / "skill" / f"{name}.py")
+        vars(self.module).update(_helpers(self))
         sys.modules[name] = self.module
         for node in ast.parse(declared).body:
-            with contextlib.suppress(Exception):  # a declaration that needs something missing is left out
+            # A declaration that depends on something missing is omitted.
+            with contextlib.suppress(Exception, UnsupportedAccess):
                 exec(compile(ast.Module([node], []), f"<{name}>", "exec"), vars(self.module))  # noqa: S102 -- the engine chose it
+        self.reached = ""
         function.__name__ = function.__qualname__ = name
         function.__module__ = name
         vars(self.module)[name] = function
@@ -68,22 +92,35 @@ class FakeSkill:
         self.reached = self.reached or attribute
         raise UnsupportedAccess(attribute)
 
+    def stand_in(self, attribute: str) -> Any:
+        """Return an object in place of what the real skill would give while the tests are collected. In a test, this
+        counts as a use.
+        """
+        return self.reach(attribute) if self.running else _Absent(self, attribute)
+
     def _answer(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         __tracebackhide__ = True
-        call = call_as_data(arguments, named, self.module.__name__, self._folder)
+        call, objects = call_as_data(arguments, named, self.module.__name__, self._folder)
+        if call is not None and self._clock.text:
+            call["clock"] = self._clock.text
         answer = None if call is None else self.table["answers"].get(call_key(call))
         if answer is None:
             answer = self.table.get("otherwise")
         if answer is None and call is None:
             self.reach("a call with arguments that are not plain data")
         if answer is None:
-            self.missed = True
+            self.unanswered = True
             self.unknown.append(call or {})
             raise UnsupportedAccess("a call without an answer")
-        return self._given(answer, call or {}, arguments, named)
+        return self._given(answer, call or {}, arguments, named, Unpacker(self.module, objects))
 
     def _given(
-        self, answer: Mapping[str, Any], call: Mapping[str, Any], arguments: tuple[Any, ...], named: Mapping[str, Any]
+        self,
+        answer: Mapping[str, Any],
+        call: Mapping[str, Any],
+        arguments: tuple[Any, ...],
+        named: Mapping[str, Any],
+        unpacker: Unpacker,
     ) -> Any:
         __tracebackhide__ = True
         if "sentinel" in answer:
@@ -93,57 +130,97 @@ class FakeSkill:
         if "ended" in answer:
             raise RuntimeError("the skill ended its process or took too long")
         try:
-            self._spread(answer, call, arguments, named)
+            self._spread(answer, call, arguments, named, unpacker)
             if "itself" in answer:
                 which = answer["itself"]
                 return arguments[which] if isinstance(which, int) else named[which]
             if "raised" not in answer:
-                return unpacked(copy.deepcopy(answer["value"]), self.module)
+                return unpacker.unpack(copy.deepcopy(answer["value"]))
             problem = unpacked_exception(answer["raised"], self.module)
         except NotPackable as reason:
             self.reach(str(reason))
         raise problem
 
     def _spread(
-        self, answer: Mapping[str, Any], call: Mapping[str, Any], arguments: tuple[Any, ...], named: Mapping[str, Any]
+        self,
+        answer: Mapping[str, Any],
+        call: Mapping[str, Any],
+        arguments: tuple[Any, ...],
+        named: Mapping[str, Any],
+        unpacker: Unpacker,
     ) -> None:
-        """Apply the side effects of the skill's call: on its arguments, the files, and the standard output."""
+        """Apply the side effects of the recorded call: changes to its arguments and files, and its standard output."""
         if "printed" in answer:
             sys.stdout.write(answer["printed"])
         if "files" in answer:
             apply_changes(self._folder, call.get("files", {}), answer["files"])
         if "after" in answer:
             for before, after in zip(arguments, answer["after"][0], strict=True):
-                _become(before, unpacked(after, self.module))
+                _become(before, unpacker.unpack(after))
             for name, after in answer["after"][1].items():
-                _become(named[name], unpacked(after, self.module))
+                _become(named[name], unpacker.unpack(after))
 
 
 class _Absent:
-    """A name that only the real skill has. It can be imported but not used."""
+    """A name that only the real skill has, or what is made with it. A test can import it, but not use it."""
 
     def __init__(self, fake: FakeSkill, name: str) -> None:
         vars(self).update(_fake=fake, _name=name)
 
     def __getattr__(self, attribute: str) -> Any:
         if attribute == "__test__" or attribute.startswith(("_pytest", "pytest")):
-            raise AttributeError(attribute)  # pytest checks whether it is a test
-        vars(self)["_fake"].reach(vars(self)["_name"])
+            raise AttributeError(attribute)  # pytest looks up such attributes to check whether the name is a test
+        if not vars(self)["_fake"].running and attribute.startswith("__"):
+            raise AttributeError(attribute)  # likewise Python
+        return self()
 
     def __call__(self, *_: Any, **__: Any) -> Any:
-        vars(self)["_fake"].reach(vars(self)["_name"])
+        return vars(self)["_fake"].stand_in(vars(self)["_name"])
 
-    __iter__ = __len__ = __getitem__ = __contains__ = __bool__ = __eq__ = __lt__ = __gt__ = __add__ = __radd__ = (
-        __call__
-    )
+    def _use(self, *_: Any) -> Any:
+        return vars(self)["_fake"].reach(vars(self)["_name"])
+
+    __getitem__ = __add__ = __radd__ = __call__
+    __iter__ = __len__ = __contains__ = __bool__ = __eq__ = __lt__ = __gt__ = _use
     __hash__ = None  # type: ignore[assignment]
 
 
+def _helpers(fake: FakeSkill) -> dict[str, Any]:
+    """Return the functions to which `acquired_skills.proof.declared_classes` makes a rewritten class refer."""
+
+    def unavailable(name: str) -> Callable[..., Any]:
+        return lambda *_, **__: fake.stand_in(name)
+
+    def same_fields(one: Any, other: Any) -> bool:
+        if type(one) is not type(other):
+            return False
+        name = fake.module.__name__
+        try:
+            return bool(packed(one, name) == packed(other, name))
+        except NotPackable:
+            return one is other
+
+    @reprlib.recursive_repr("…")
+    def shown(one: Any) -> str:
+        return f"{type(one).__name__}({', '.join(f'{name}={each!r}' for name, each in (fields(one) or {}).items())})"
+
+    def hash_of_class(one: Any) -> int:
+        return hash(type(one).__name__)
+
+    return {"__unavailable__": unavailable, "__same_fields__": same_fields, "__shown__": shown,
+            "__hash_of_class__": hash_of_class}  # fmt: skip
+
+
 def _become(before: Any, after: Any) -> None:
-    """Change a mutable argument as the skill changed its own."""
+    """Change a mutable argument in the way that the skill changed it in the recorded call."""
+    if before is after:
+        return
     match before:
         case list() | bytearray():
             before[:] = after
+        case collections.deque():
+            before.clear()
+            before.extend(after)
         case dict():
             if before != after or list(before) != list(after):
                 before.clear()
@@ -151,11 +228,11 @@ def _become(before: Any, after: Any) -> None:
         case set():
             before.clear()
             before.update(after)
-        case _ if hasattr(before, "__dict__") and hasattr(after, "__dict__"):
-            vars(before).update(vars(after))
+        case _ if is_array_value(before):
+            become(before, after)
 
 
 def enter_folder(folder: Path) -> None:
-    """Change to this folder; make it first if it is missing."""
+    """Change the working directory to this folder, creating it if it is missing."""
     folder.mkdir(parents=True, exist_ok=True)
     os.chdir(folder)

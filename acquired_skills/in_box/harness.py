@@ -1,38 +1,45 @@
 """In the box: imports a proposed skill, derives its schema, and rehearses its tests on stubs and on the skill.
 
-`rehearse` only gathers facts. The code that they are about shares its process and can forge them, so they can only
-count against a proposal. What counts for it comes from `acquired_skills.in_box.judge`. The test module sees the skill
-through a switch, so that a fork can replace it by a stub after collection.
+`rehearse` only gathers facts. The proposed code runs in the same process and can forge them, so they can only count
+against the proposal. Evidence in its favour comes from `acquired_skills.in_box.judge`. The test module accesses the
+skill through a switch, so that a fork can replace the skill with a stub after collection.
 """
 
 import importlib
 import random
 import sys
+import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from acquired_skills.in_box.effort import Effort
-from acquired_skills.in_box.runner import MAX_TEXT, OWN, Runner, send, shorten, supervised
+from acquired_skills.in_box.runner import HERE, MAX_TEXT, OWN, Runner, send, shorten, supervised
 from acquired_skills.in_box.skill_arguments import NotDescribable, describe
 from acquired_skills.in_box.switch import StubSwitch
 
 STUBS = ("raises", "none", "sentinel")
+MOST_EXPLAINED = 3  # maximum number of failed tests that are checked for state shared with other tests
+EXPLAIN_S = 2.0  # seconds for these checks
+MOST_OUTSIDE = 3  # paths outside the working folder that are reported
 FAILED = ("failed", "timeout", "exited")
 
 
 def rehearse(name: str, seed: int, effort: dict[str, Any]) -> dict[str, Any]:
-    """Return everything found out about the proposal, as JSON.
+    """Return all facts gathered about the proposal, as JSON.
 
-    Keys besides those of every worker, as far as it got: ``import_error``, ``schema`` or ``schema_error``, and
-    ``returned`` ({unsendable?, typed?, missed, calls, asked}, from the switch and its recorder).
+    Besides the keys of every worker, the result has the following keys, unless the rehearsal ended before they were
+    known: ``import_error``, ``schema`` or ``schema_error``, ``shared_state`` (tests that depend on others),
+    ``left_outside`` (files that the tests left outside of their folder, if one failed), and
+    ``observations`` ({unsendable?, typed?, unrecorded, calls, replay_calls}, from the switch and its recorder).
 
     Args:
-        seed: of the random orders of the tests.
-        effort: the fields of `Effort`.
+        seed: the seed of the random orders of the tests.
+        effort: the values of the fields of `Effort`.
     """
     spend = Effort(**effort)
     deadline = time.monotonic() + spend.total_s
@@ -50,7 +57,7 @@ class Rehearsal(Runner):
     def prepare(self) -> bool:
         function = self._import()
         if function is not None:
-            self.switch = StubSwitch(sys.modules[self.name], self.name, function, OWN)
+            self.switch = StubSwitch(sys.modules[self.name], self.name, function, OWN, self.clock)
         return function is not None
 
     def _import(self) -> Callable[..., Any] | None:
@@ -62,19 +69,14 @@ class Rehearsal(Runner):
             frames = traceback.format_exception(problem)
             send(self.sink, import_error=shorten("".join(frames[:1] + frames[-3:])), done=True)
             return None
-        try:
-            send(self.sink, schema=describe(function))
-        except NotDescribable as problem:
-            send(self.sink, schema_error=shorten(str(problem)))
-        except Exception as problem:  # noqa: BLE001  (annotations are code of the proposal)
-            send(self.sink, schema_error=f"{type(problem).__name__}: {problem}"[:MAX_TEXT])
+        send(self.sink, **_described(function, {}))
         return function
 
     def runs(self, items: list[pytest.Item]) -> None:
         """Run the tests on the stubs, then on the skill.
 
-        Each stub only gets the tests that no stub has failed yet. On the skill the tests run shuffled, twice, and again
-        while that is cheap.
+        Each stub runs only the tests that have not failed on an earlier stub. On the skill, the tests run in random
+        order at least twice, and again while time permits.
         """
         left = [item for item in items if item.nodeid.startswith("skill/")]
         for stub in STUBS:
@@ -82,32 +84,110 @@ class Rehearsal(Runner):
             left = [item for item in left if results.get(item.nodeid, {}).get("outcome") not in FAILED]
             if not left:
                 break
-        began = time.monotonic()
+        began, around = time.monotonic(), _files_outside()
+        passed: list[list[pytest.Item]] = []
         for turn in range(self.effort.green_runs):
             if turn >= 2 and time.monotonic() - began > self.effort.green_s:  # noqa: PLR2004  (twice is the rule)
                 break
-            if not self._green(items, self.first_seed + turn):
+            order = self._shuffled(items, self.first_seed + turn)
+            results = self.run("skill", order, self.effort.test_s)
+            failed = [item for item in order if results.get(item.nodeid, {}).get("outcome") == "failed"]
+            if failed:
+                outside = sorted(_files_outside() - around)[:MOST_OUTSIDE]
+                shared = list(self._shared_state(failed[:MOST_EXPLAINED], order, passed or [items]))
+                send(self.sink, shared_state=shared, left_outside=outside)
+            if failed or len(results) < len(items) or any(one["outcome"] != "passed" for one in results.values()):
                 break
+            passed.append(order)
 
-    def _green(self, items: list[pytest.Item], seed: int) -> bool:
-        """Return whether all tests passed."""
+    def _shuffled(self, items: list[pytest.Item], seed: int) -> list[pytest.Item]:
         self.seed = seed
         shuffled = list(items)
         random.Random(seed).shuffle(shuffled)  # noqa: S311  (an order, not a secret)
-        results = self.run("skill", shuffled, self.effort.test_s)
-        return len(results) == len(items) and all(one["outcome"] == "passed" for one in results.values())
+        return shuffled
+
+    def _shared_state(
+        self, failed: list[pytest.Item], order: list[pytest.Item], others: list[list[pytest.Item]]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield ``test``, ``other`` and ``passes`` for each failed test whose result changes when other tests run
+        before it. ``passes`` is that result, and ``other`` one test that suffices, or "" if it takes several.
+        ``files`` says that the files which the other tests leave make the difference.
+
+        Args:
+            order: the order in which they failed.
+            others: orders in which they passed or may pass.
+        """
+        until = time.monotonic() + EXPLAIN_S
+        for test in failed:
+            alone = self._passes([test])
+            before = [one[: one.index(test)] for one in ([order] if alone else others)]
+            pairs = dict.fromkeys(other for some in before for other in reversed(some))
+            if found := self._other_result([*([other] for other in pairs), *before], test, alone, until):
+                yield found
+                continue
+            self.keeps_files = True
+            for one in others:
+                pairs |= dict.fromkeys(other for other in one if other is not test)
+            found = None if alone else self._other_result([[other] for other in pairs], test, alone, until)
+            self.keeps_files = False
+            if found:
+                yield {**found, "files": True}
+
+    def _other_result(
+        self, before: list[list[pytest.Item]], test: pytest.Item, alone: bool, until: float
+    ) -> dict[str, Any] | None:
+        """Return the first of these lists of tests after which a test has another result than alone."""
+        for some in before:
+            if time.monotonic() > until:
+                return None
+            if some and self._changes(some, test, alone):
+                return {"test": test.nodeid, "other": some[0].nodeid if len(some) == 1 else "", "passes": not alone}
+        return None
+
+    def _changes(self, before: list[pytest.Item], test: pytest.Item, alone: bool) -> bool:
+        """Return whether a test has another result after these tests than alone, twice, so that it is not by chance."""
+        return all(self._passes([*before, test]) != alone and self._passes([test]) == alone for _ in range(2))
+
+    def _passes(self, items: list[pytest.Item]) -> bool:
+        """Return whether the last of these tests passes when they run in this order, in a process of their own."""
+        results: dict[str, dict[str, Any]] = {}
+        self._fork("skill", items, self.effort.stub_test_s, results)
+        return results.get(items[-1].nodeid, {}).get("outcome") == "passed"
 
     def select(self, kind: str) -> None:
         self.switch.select(kind)
 
     def before_test(self, item: pytest.Item) -> None:
         if self.switch.stubbed:
-            item.config.option.tbstyle = "no"  # the text is not used, and takes 20 ms per test
+            item.config.option.tbstyle = "no"  # formatting the traceback takes 20 ms per test, and it is not used
         self.switch.recorder.test = item.nodeid
 
     def final_report(self) -> dict[str, Any]:
         if self.switch.stubbed:
             return {}
-        calls = self.switch.recorder
-        report = {**self.switch.returned, "missed": calls.missed, "calls": calls.calls(), "asked": calls.asked()}
-        return {"returned": {**report, "seed": self.seed}}
+        recorder, hints = self.switch.recorder, self.switch.hints.hints()
+        observations = {
+            **self.switch.observations,
+            "unrecorded": recorder.unrecorded,
+            "calls": recorder.calls(),
+            "replay_calls": recorder.replay_calls(),
+            "seed": self.seed,
+        }
+        described = _described(self.switch.function, hints) if hints else {}
+        return {"observations": observations, **described}
+
+
+def _files_outside() -> set[str]:
+    """Return the paths of the files in the folders where code may leave some, besides the working folder."""
+    folders = {Path.home(), Path(tempfile.gettempdir())}
+    return {str(path) for folder in folders if folder.is_dir() for path in folder.iterdir() if path not in HERE.parents}
+
+
+def _described(function: Callable[..., Any], inferred: dict[str, str]) -> dict[str, Any]:
+    """Return ``schema`` or ``schema_error``."""
+    try:
+        return {"schema": describe(function, inferred)}
+    except NotDescribable as problem:
+        return {"schema_error": shorten(str(problem))}
+    except Exception as problem:  # noqa: BLE001  (annotations are code of the proposal)
+        return {"schema_error": f"{type(problem).__name__}: {problem}"[:MAX_TEXT]}

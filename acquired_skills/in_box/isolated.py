@@ -1,10 +1,10 @@
-"""In the box of one program: its answers to calls, as data (SKILL-6, SKILL-7).
+"""In the box of one program: collects the program's answers to calls, as data (SKILL-6, SKILL-7).
 
-The program is the skill, or a mutant of it. Nothing in the box says which: two of these boxes only differ in the
+The program is the skill, or a mutant of it. Nothing in the box reveals which: two of these boxes differ only in the
 program's file. There are no tests and no pytest here.
 
-One process loads and runs the program. Another, which never loads it, forwards its answers, so that none are lost when
-the program ends its process or hangs.
+One process loads and runs the program. Another process, which never loads the program, collects its answers, so the
+answers collected before the program exits or hangs are kept.
 """
 
 import json
@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from acquired_skills.in_box.call_data import keep_only, perform_call
+from acquired_skills.in_box.fixed_clock import FixedClock
+from acquired_skills.in_box.function_forms import Settled
 
 HERE = Path(__file__).resolve().parents[2]  # the job's folder
 OWN = HERE / "own"
@@ -31,14 +33,14 @@ class CallTimeout(BaseException):
 
 
 def answers(name: str, calls: Sequence[Mapping[str, Any]], *, seconds: float, each_s: float) -> dict[str, Any]:
-    """Run a program on calls.
+    """Make calls to a program and return its answers.
 
     Args:
         seconds: time limit for all calls.
         each_s: time limit for each call, after which `CallTimeout` is raised in it; 0 for none.
 
     Returns:
-        ``answers``: one for each call, `ENDED` for a call without one; None when the program cannot be loaded.
+        ``answers``: one for each call, or `ENDED` for a call that got none; None if the program cannot be loaded.
         ``seconds``: the wall time they took.
     """
     sys.dont_write_bytecode = True
@@ -72,7 +74,7 @@ def _in_fork(
             *lines, pending = (pending + data).split(b"\n")
             found += map(json.loads, lines)
     except ValueError:
-        pass  # the program wrote to the pipe itself; the rest is lost
+        pass  # the program itself wrote to the pipe, so the remaining answers are lost
     finally:
         os.close(source)
         os.kill(child, signal.SIGKILL)
@@ -83,23 +85,28 @@ def _in_fork(
 
 
 def _answer(path: Path, calls: Sequence[Mapping[str, Any]], sink: int, each_s: float) -> None:
+    clock = FixedClock()
+    if any("clock" in call for call in calls):
+        clock.install()  # before the program takes a function out of `time`
     module = _loaded(path)
-    function = getattr(module, module.__name__)
-    random.seed()  # a template's forks share its random state
-    _send(sink, {})  # the program is loaded
+    function = Settled(getattr(module, module.__name__))
+    random.seed()  # all forks of a template start with the same random state
+    _send(sink, {})  # reports that the program is loaded
     signal.signal(signal.SIGALRM, _too_long)
     for call in calls:
         signal.setitimer(signal.ITIMER_REAL, each_s)
         try:
+            if "clock" in call:
+                clock.fix(call["clock"])
             answer = perform_call(function, call, module, OWN)
             signal.setitimer(signal.ITIMER_REAL, 0)
-        except CallTimeout:  # raised while the value was packed
+        except CallTimeout:  # raised outside the function, for instance while the value was packed
             answer = dict(ENDED)
         _send(sink, answer)
 
 
 def _loaded(path: Path) -> types.ModuleType:
-    """Load the program as a module, in the way a call loads a skill (`sandbox.worker`)."""
+    """Load the program as a module, in the same way as an ordinary call loads a skill (`sandbox.worker`)."""
     module = types.ModuleType(path.stem)
     module.__file__ = str(path)
     sys.modules[path.stem] = module

@@ -1,8 +1,8 @@
 """In the box: runs the tests of a skill without the skill, on tables of answers (SKILL-7).
 
-None of the skill's code is here, so it cannot report in place of the tests. The tables come in an order that only the
-engine knows: tables of the skill, of its mutants and of stubs differ in nothing but their answers. So the only thing
-that the tests' code can report about a run is how it reacts to the answers, which is the purpose of a test.
+None of the skill's code is in this box, so it cannot report in place of the tests. The tables come in an order that
+only the engine knows, and tables of the skill, of its mutants and of stubs differ only in their answers. So the tests'
+code can report only how it reacts to the answers, which is the purpose of a test.
 """
 
 import time
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from acquired_skills.in_box.fake_skill import FakeSkill
+from acquired_skills.in_box.function_forms import Form
 from acquired_skills.in_box.runner import HERE, OWN, Runner, supervised
 
 MOST_UNKNOWN = 200
@@ -27,21 +28,23 @@ def judge(
     test_s: float,
     seconds: float,
     unchanged: dict[str, Any],
+    form: Form = "function",
 ) -> dict[str, Any]:
     """Run the tests once for each table.
 
     Args:
-        seed: of the random numbers that the tests draw.
-        tables: ``changes`` (answers by key that differ from `unchanged`), ``otherwise`` (for all other calls),
-            ``first`` (stop at the first test that does not pass).
-        test_s, seconds: time limits of one test and of everything.
+        seed: the seed of the random numbers that the tests draw.
+        tables: each has ``changes`` (the answers, by key, that differ from `unchanged`), ``otherwise`` (the answer to
+            all other calls) and ``first`` (whether to stop at the first test that does not pass).
+        test_s, seconds: the time limits of one test and of all runs together.
+        form: how the skill gives its results.
 
     Returns:
-        One run for each table, named by its number, and ``unknown``: calls without an answer in a table that has no
-        ``otherwise``.
+        One run for each table, with the table's number as its kind, and ``unknown``: the calls that had no answer in a
+        table without ``otherwise``.
     """
     deadline = time.monotonic() + seconds
-    given = JudgeInput(seed, tables, test_s, unchanged)
+    given = JudgeInput(seed, tables, test_s, unchanged, form)
     return supervised(lambda sink: Judge(name, sink, deadline, given), deadline)
 
 
@@ -53,6 +56,7 @@ class JudgeInput:
     tables: Sequence[Mapping[str, Any]]
     test_s: float
     unchanged: Mapping[str, Any]
+    form: Form
 
 
 class Judge(Runner):
@@ -65,7 +69,7 @@ class Judge(Runner):
 
     def prepare(self) -> bool:
         declared = (HERE / "declared.py").read_text()
-        self.fake = FakeSkill(self.name, declared, OWN)
+        self.fake = FakeSkill(self.name, declared, OWN, self.clock, self.given.form)
         return True
 
     def runs(self, items: list[pytest.Item]) -> None:
@@ -80,13 +84,13 @@ class Judge(Runner):
         self.fake.table = {"answers": answers, "otherwise": table.get("otherwise")}
 
     def before_test(self, item: pytest.Item) -> None:
-        item.config.option.tbstyle = "no"  # the text takes 20 ms per test, and there are a hundred runs
-        self.fake.missed, self.fake.reached = False, ""
+        item.config.option.tbstyle = "no"  # formatting tracebacks takes 20 ms per test, and there are a hundred runs
+        self.fake.running, self.fake.unanswered, self.fake.reached = True, False, ""
 
     def annotated(self, result: dict[str, Any]) -> dict[str, Any]:
         if self.fake.reached:
             return {**result, "outcome": "reached", "text": self.fake.reached[:200]}
-        return {**result, "outcome": "missed"} if self.fake.missed else result
+        return {**result, "outcome": "unanswered"} if self.fake.unanswered else result
 
     def final_report(self) -> dict[str, Any]:
         return {"unknown": self.fake.unknown[:MOST_UNKNOWN]} if self.fake.unknown else {}

@@ -5,23 +5,34 @@ from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
-from acquired_skills.in_box.skill_arguments import accept, to_json
+from acquired_skills.in_box.function_forms import Settled
+from acquired_skills.in_box.json_values import to_json
+from acquired_skills.in_box.skill_arguments import accept
 
 
-def answers(name: str, plain: bool, calls: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return ``value`` or ``raised`` (the type's name) for each call's ``positional`` and ``named`` arguments.
+def answers(
+    name: str, plain: bool, inferred: Mapping[str, str], calls: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Make the calls, each given by its ``positional`` and ``named`` arguments. Return ``value`` or ``raised`` (the
+    name of the exception's type) for each.
 
-    plain: the skill takes and returns plain JSON.
+    Args:
+        plain: whether the skill takes and returns plain JSON.
+        inferred: the inferred hints of its parameters.
     """
     function = getattr(importlib.import_module(name), name)
-    return [_answer(function, plain, call["positional"], call["named"]) for call in calls]
 
-
-def _answer(function: Callable[..., Any], plain: bool, positional: list[Any], named: dict[str, Any]) -> dict[str, Any]:
-    try:
+    def answer(positional: list[Any], named: dict[str, Any]) -> Any:
         if plain:
-            return {"value": to_json(function(*positional, **named))}
+            return Settled(function)(*positional, **named)
         given = signature(function).bind(*positional, **named).arguments
-        return {"value": to_json(function(**accept(function, given)))}
+        return Settled(function)(**accept(function, given, inferred))
+
+    return [_answer(answer, name, call["positional"], call["named"]) for call in calls]
+
+
+def _answer(answer: Callable[..., Any], module: str, positional: list[Any], named: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return {"value": to_json(answer(positional, named), module)}
     except Exception as problem:  # noqa: BLE001 -- any exception is an answer
         return {"raised": type(problem).__name__}

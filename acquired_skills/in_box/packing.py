@@ -1,34 +1,47 @@
 """In the box: packs values as JSON that keeps their types, so that a skill and its tests need not share a process.
 
-Lists, strings and numbers stay as they are; everything else is an object with one key, its kind. Of classes, only those
-of the skill's own module are packed, as their fields; the methods of a value's class (such as `__eq__`) are not.
+Lists, strings and numbers stay as they are; everything else becomes an object with one key, which names its kind.
+Instances of classes are packed only if the class is defined in the skill's own module. Only their fields are packed,
+not the methods of the class (such as `__eq__`). `acquired_skills.in_box.unpacking` restores the values.
+
+An instance is packed as ``{"object": [class, fields]}``. If it occurs more than once, it is packed like this only where
+it comes first, with its number as the third item, and as ``{"again": [number, known]}`` elsewhere. So shared references
+and cycles survive. `known` says how many instances have the first numbers because they were arguments of the call.
 """
 
-import builtins
-import dataclasses
+import collections
 import datetime as dt
 import decimal
 import enum
 import fractions
 import pathlib
-import sys
 import types
 import uuid
-from collections.abc import Callable
+import zoneinfo
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from acquired_skills.in_box.array_packing import is_array_value, packed_array
+from acquired_skills.in_box.own_classes import fields
+
 MAX_DEPTH = 60
+MAX_NODES = 100_000  # maximum number of parts of one value
 _PLAIN_BITS = 63
-_BY_TEXT: dict[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] = {
+_UNNUMBERED = 2  # length of a finished instance without a number
+BY_TEXT: Mapping[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] = {
     "datetime": (dt.datetime, dt.datetime.isoformat, dt.datetime.fromisoformat),
     "date": (dt.date, dt.date.isoformat, dt.date.fromisoformat),
     "time": (dt.time, dt.time.isoformat, dt.time.fromisoformat),
-    "decimal": (decimal.Decimal, str, decimal.Decimal),
+    "zone": (zoneinfo.ZoneInfo, str, zoneinfo.ZoneInfo),
+    "decimal": (decimal.Decimal, decimal.Decimal.__str__, decimal.Decimal),
     "fraction": (fractions.Fraction, str, fractions.Fraction),
     "uuid": (uuid.UUID, str, uuid.UUID),
     "path": (pathlib.PurePath, str, pathlib.Path),
     "bytes": (bytes, bytes.hex, bytes.fromhex),
     "bytearray": (bytearray, bytearray.hex, bytearray.fromhex),
+}
+FACTORIES: Mapping[str, Any] = {  # of a defaultdict
+    kind.__name__: kind for kind in (bool, dict, float, int, list, set, str, tuple, types.NoneType)
 }
 
 
@@ -36,49 +49,133 @@ class NotPackable(Exception):
     """A value that cannot be packed."""
 
 
-def packed(value: Any, module: str, depth: int = 0) -> Any:
-    """Return a value as JSON. module: whose classes may be packed. Raises NotPackable."""
-    if depth > MAX_DEPTH:
-        raise NotPackable("nested too deep")
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, enum.Enum) and type(value).__module__ == module:
-        return {"enum": [type(value).__name__, value.name]}
-    if isinstance(value, int):
-        number = int(value)
-        return number if number.bit_length() <= _PLAIN_BITS else {"int": hex(number)}
-    if isinstance(value, float):
-        return {"float": repr(float(value))} if value != value or value in (_INF, -_INF) else float(value)  # noqa: PLR0124
-    if isinstance(value, str):
-        text = str.__str__(value)
-        return text if _is_utf8(text) else {"text": text.encode("utf-8", "surrogatepass").hex()}
-    return _structured(value, module, depth + 1)
+def packed(value: Any, module: str) -> Any:
+    """Return a value as JSON. Only classes of `module` are packed. Raises NotPackable if the value cannot be packed."""
+    return Packer(module).pack(value)
 
 
-def unpacked(wire: Any, module: types.ModuleType) -> Any:  # noqa: PLR0911 -- one return per kind
-    """Restore a value. module: has its classes. Raises NotPackable, for instance for a missing class."""
-    if isinstance(wire, list):
-        return [unpacked(each, module) for each in wire]
-    if not isinstance(wire, dict):
+class Packer:
+    """Packs several values that may share instances.
+
+    Attributes:
+        objects: the known instances, then the others in the order in which they were first reached.
+    """
+
+    def __init__(self, module: str, known: Sequence[Any] = (), *, unchanged: bool = False) -> None:
+        """Begin with the instances in `known`, which get the first numbers.
+
+        Args:
+            unchanged: whether to pack the known instances only as references.
+        """
+        self.objects = list(known)
+        self._module = module
+        self._known = len(known)
+        self._numbers = {id(each): number for number, each in enumerate(known)}
+        self._wires: dict[int, list[Any] | None] = {id(each): None for each in known} if unchanged else {}
+        self._next = self._known
+        self._nodes = 0
+
+    def pack(self, value: Any, depth: int = 0) -> Any:  # noqa: PLR0911 -- one return per kind
+        """Return a value as JSON. Raises NotPackable if it cannot be packed."""
+        self._nodes += 1
+        if depth > MAX_DEPTH:
+            raise NotPackable("a value that is nested too deep")
+        if self._nodes > MAX_NODES:
+            raise NotPackable("a value with too many parts")
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, enum.Enum) and type(value).__module__ == self._module:
+            return _member(value)
+        if isinstance(value, int):
+            number = int.__pos__(value)  # `int` of a subclass could give anything
+            return number if number.bit_length() <= _PLAIN_BITS else {"int": hex(number)}
+        if isinstance(value, float):
+            real = float.__pos__(value)
+            return {"float": repr(real)} if real != real or real in (_INF, -_INF) else real  # noqa: PLR0124
+        if isinstance(value, str):
+            text = str.__str__(value)
+            return text if _is_utf8(text) else {"text": text.encode("utf-8", "surrogatepass").hex()}
+        if type(value).__module__ == self._module:
+            return self._instance(value, depth + 1)
+        if is_array_value(value):
+            return self._array(value, depth + 1)
+        return self._structured(value, depth + 1)
+
+    def _array(self, value: Any, depth: int) -> Any:
+        wire = packed_array(value, lambda each: self.pack(each, depth))
+        if wire is None:
+            raise NotPackable(f"a {type(value).__name__} that is too large or of an unusual type")
         return wire
-    ((kind, inner),) = wire.items()
-    if kind in _BY_TEXT:
-        return _BY_TEXT[kind][2](inner)
-    make = _MADE.get(kind)
-    if make is not None:
-        return make(unpacked(inner, module))
-    match kind:
-        case "dict":
-            return {unpacked(key, module): unpacked(each, module) for key, each in inner}
-        case "enum":
-            return _own(module, inner[0])[inner[1]]
-        case "object":
-            return _object(_own(module, inner[0]), {name: unpacked(each, module) for name, each in inner[1].items()})
-    raise NotPackable(f"a {kind}")
+
+    def _instance(self, value: Any, depth: int) -> Any:
+        place = id(value)
+        if place in self._wires:
+            return self._again(place)
+        found = fields(value)
+        if found is None:
+            raise NotPackable(f"a {type(value).__name__}")
+        wire: list[Any] = [type(value).__name__]
+        if not isinstance(value, tuple):
+            self._wires[place] = wire
+            if place not in self._numbers:
+                self.objects.append(value)  # keeping it also prevents another object from getting the same id
+        wire.append({name: self.pack(each, depth) for name, each in found.items()})
+        if place in self._numbers:  # a known instance, or one that refers to itself
+            wire.append(self._numbers[place])
+        return {"object": wire}
+
+    def _again(self, place: int) -> dict[str, Any]:
+        wire = self._wires[place]
+        if place not in self._numbers:
+            self._numbers[place], self._next = self._next, self._next + 1
+            if wire is not None and len(wire) == _UNNUMBERED:
+                wire.append(self._numbers[place])
+        return {"again": [self._numbers[place], self._known]}
+
+    def _items(self, values: Any, depth: int) -> list[Any]:
+        return [self.pack(each, depth) for each in values]
+
+    def _pairs(self, value: Any, depth: int) -> list[Any]:
+        return [[self.pack(key, depth), self.pack(each, depth)] for key, each in list(dict.items(value))]
+
+    def _structured(self, value: Any, depth: int) -> Any:  # noqa: C901, PLR0911, PLR0912 -- one branch per kind
+        match value:
+            case list():
+                return self._items(list.__iter__(value), depth)
+            case tuple():
+                return {"tuple": self._items(tuple.__iter__(value), depth)}
+            case collections.Counter():
+                return {"counter": self._pairs(value, depth)}
+            case collections.OrderedDict():
+                return {"ordered": self._pairs(value, depth)}
+            case collections.defaultdict():
+                factory = getattr(value.default_factory, "__name__", "NoneType")
+                if FACTORIES.get(factory) is not (value.default_factory or types.NoneType):
+                    raise NotPackable("a defaultdict with a factory of its own")
+                return {"defaultdict": [factory, self._pairs(value, depth)]}
+            case dict():
+                return {"dict": self._pairs(value, depth)}
+            case collections.deque():
+                return {"deque": [self._items(value, depth), value.maxlen]}
+            case set() | frozenset():
+                kind = "set" if isinstance(value, set) else "frozenset"
+                items = set.__iter__(value) if isinstance(value, set) else frozenset.__iter__(value)
+                return {kind: sorted(self._items(items, depth), key=repr)}
+            case complex():
+                number = complex.__pos__(value)
+                return {"complex": [self.pack(number.real), self.pack(number.imag)]}
+            case dt.timedelta():
+                return {"timedelta": [value.days, value.seconds, value.microseconds]}
+            case range():
+                return {"range": [value.start, value.stop, value.step]}
+        for kind, (known, written, _) in BY_TEXT.items():
+            if isinstance(value, known):
+                return {kind: written(value)}
+        raise NotPackable(f"a {type(value).__name__}")
 
 
 def packed_exception(problem: BaseException, module: str) -> dict[str, Any]:
-    """Return its types, nearest first, its arguments, its text, and its attributes where they can be packed."""
+    """Return an exception's types (most specific first), arguments, text, and those attributes that can be packed."""
     kinds = [f"{kind.__module__}:{kind.__qualname__}" for kind in type(problem).__mro__[:-1]]
     found: dict[str, Any] = {"types": kinds[:20], "args": [], "text": str(problem)[:2_000]}
     for each in problem.args[:20]:
@@ -89,92 +186,14 @@ def packed_exception(problem: BaseException, module: str) -> dict[str, Any]:
     return found
 
 
-def unpacked_exception(wire: dict[str, Any], module: types.ModuleType) -> BaseException:
-    """Restore an exception, with the nearest type known here."""
-    for kind in wire["types"]:
-        home, _, name = kind.partition(":")
-        place = builtins if home == "builtins" else module if home == module.__name__ else sys.modules.get(home)
-        found = vars(place).get(name) if place is not None else None
-        if isinstance(found, type) and issubclass(found, BaseException):
-            arguments = tuple(unpacked(each, module) for each in wire["args"])
-            problem = found.__new__(found, *arguments)
-            problem.args = arguments
-            if home == module.__name__:
-                problem.__dict__["_text"] = wire["text"]
-            return problem
-    return Exception(wire["text"])
-
-
 _INF = float("inf")
-_MADE: dict[str, Callable[[Any], Any]] = {
-    "tuple": tuple,
-    "set": set,
-    "frozenset": frozenset,
-    "int": lambda text: int(text, 16),
-    "float": float,
-    "text": lambda text: bytes.fromhex(text).decode("utf-8", "surrogatepass"),
-    "complex": lambda pair: complex(*pair),
-    "timedelta": lambda parts: dt.timedelta(*parts),
-    "range": lambda parts: range(*parts),
-}
 
 
-def _structured(value: Any, module: str, depth: int) -> Any:  # noqa: C901, PLR0911 -- one branch per kind
-    if type(value).__module__ == module:
-        return {"object": [type(value).__name__, _fields(value, module, depth)]}
-    match value:
-        case list():
-            return [packed(each, module, depth) for each in list.__iter__(value)]
-        case tuple():
-            return {"tuple": [packed(each, module, depth) for each in tuple.__iter__(value)]}
-        case dict():
-            pairs = list(dict.items(value))
-            return {"dict": [[packed(key, module, depth), packed(each, module, depth)] for key, each in pairs]}
-        case set() | frozenset():
-            kind = "set" if isinstance(value, set) else "frozenset"
-            return {kind: sorted((packed(each, module, depth) for each in value), key=repr)}
-        case complex():
-            return {"complex": [packed(value.real, module), packed(value.imag, module)]}
-        case dt.timedelta():
-            return {"timedelta": [value.days, value.seconds, value.microseconds]}
-        case range():
-            return {"range": [value.start, value.stop, value.step]}
-    for kind, (known, written, _) in _BY_TEXT.items():
-        if isinstance(value, known):
-            return {kind: written(value)}
-    raise NotPackable(f"a {type(value).__name__}")
-
-
-def _fields(value: Any, module: str, depth: int) -> dict[str, Any]:
-    """Return the fields of a data class, a pydantic model or a named tuple."""
+def _member(value: enum.Enum) -> dict[str, Any]:
     kind = type(value)
-    if isinstance(value, tuple) and hasattr(kind, "_fields"):
-        found = dict(zip(kind._fields, tuple.__iter__(value), strict=True))
-    elif dataclasses.is_dataclass(value):
-        found = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    elif hasattr(kind, "model_fields"):
-        found = {name: getattr(value, name) for name in kind.model_fields}
-    else:
-        raise NotPackable(f"a {kind.__name__}")
-    return {str(name): packed(each, module, depth) for name, each in found.items()}
-
-
-def _object(kind: Any, fields: dict[str, Any]) -> Any:
-    if hasattr(kind, "model_construct"):
-        return kind.model_construct(**fields)
-    if hasattr(kind, "_fields"):
-        return kind(**fields)
-    made = object.__new__(kind)
-    for name, each in fields.items():
-        object.__setattr__(made, name, each)
-    return made
-
-
-def _own(module: types.ModuleType, name: str) -> Any:
-    found = vars(module).get(name)
-    if not isinstance(found, type):
-        raise NotPackable(f"a {name}")
-    return found
+    if isinstance(value, enum.Flag) and value.name not in kind.__members__:
+        return {"flags": [kind.__name__, value.value]}  # a combination of flags
+    return {"enum": [kind.__name__, value.name]}
 
 
 def _is_utf8(text: str) -> bool:

@@ -7,69 +7,86 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from acquired_skills.in_box.call_data import call_as_data, call_key, value_as_answer
+from acquired_skills.in_box.call_data import CallEffects, call_as_data, call_key
+from acquired_skills.in_box.fixed_clock import FixedClock
+from acquired_skills.in_box.json_values import to_json
 from acquired_skills.in_box.packing import packed_exception
-from acquired_skills.in_box.skill_arguments import to_json
 
-MOST_CALLS = 200  # distinct
-MOST_CHARS = 8_192  # of one call's arguments, and of its value, as JSON
+MOST_CALLS = 200  # distinct calls that are kept
+MOST_CHARS = 8_192  # maximum characters of one call's arguments as JSON, and of its value
 MOST_IN_ALL = 65_536
-MOST_ASKED = 2_000  # calls of all tests together, to replay in another box
-MOST_ASKED_CHARS = 1 << 20
+MOST_REPLAY_CALLS = 2_000  # calls of all tests together that are kept to be replayed in another box
+MOST_REPLAY_CHARS = 1 << 20
 
 
 class Recorder:
-    """Records calls.
+    """Records the calls that the tests make.
 
-    Calls whose arguments and value are plain JSON are kept for other skills, except arguments that returned different
-    values. Calls that can be packed are kept per test.
+    Calls whose arguments and value are plain JSON are kept to be made with other skills, unless the same arguments gave
+    different values. Calls that can be packed are kept for each test.
 
     Attributes:
-        missed: how many calls were not kept for other skills.
+        unrecorded: how many calls were not kept to be made with other skills.
         test: id of the running test.
     """
 
-    def __init__(self, module: str, folder: Path) -> None:
-        """module: whose classes are packed with a call. folder: whose files are."""
-        self.missed = 0
+    def __init__(self, module: str, folder: Path, clock: FixedClock) -> None:
+        """Start without any calls.
+
+        Args:
+            module: the module whose classes are packed with a call.
+            folder: the folder whose files are packed with a call.
+            clock: the clock whose time, if it is fixed, is kept with a call.
+        """
+        self.unrecorded = 0
         self.test = ""
         self._module = module
         self._folder = folder
-        self._asked: dict[tuple[str, str], dict[str, Any]] = {}  # by test and key
-        self._asked_chars = 0
+        self._clock = clock
+        self._replay_calls: dict[tuple[str, str], dict[str, Any]] = {}  # by test and call key
+        self._replay_chars = 0
         self._kept: dict[str, dict[str, str] | None] = {}  # by arguments
         self._chars = 0
 
     def call(self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Call the function, and record its arguments and its value or exception."""
         __tracebackhide__ = True
-        sent = _exact([list(arguments), named])  # before the call, since it may change its arguments
-        asked = call_as_data(arguments, named, self._module, self._folder)
+        sent = _exact([list(arguments), named])  # packed before the call, because the call may change its arguments
+        call, objects = call_as_data(arguments, named, self._module, self._folder)
+        if self._clock.text:
+            sent = None  # other skills are called at the real time
+            if call is not None:
+                call["clock"] = self._clock.text
         try:
             value = function(*arguments, **named)
         except Exception as problem:
             self._keep(sent, "raised", json.dumps(type(problem).__name__[:500]))
-            self._ask(asked, {"raised": packed_exception(problem, self._module)})
+            self._keep_for_replay(call, {"raised": packed_exception(problem, self._module)})
             raise
-        self._keep(sent, "value", _as_sent(value))
-        self._ask(asked, value_as_answer(value, self._module))
+        self._keep(sent, "value", self._as_sent(value))
+        if call is not None:
+            try:
+                answer = CallEffects(call, objects, arguments, named, self._module).value_as_answer(value)
+            except Exception:  # noqa: BLE001 -- an argument's own code may raise anything
+                answer = {"lost": "its changes cannot be packed"}
+            self._keep_for_replay(call, answer)
         return value
 
-    def asked(self) -> list[dict[str, Any]]:
-        """Return ``test``, ``call`` and ``answer`` of each call, as data; no ``answer`` when it varied."""
-        return list(self._asked.values())
+    def replay_calls(self) -> list[dict[str, Any]]:
+        """Return the ``test``, ``call`` and ``answer`` of each call as data. An ``answer`` that varied is omitted."""
+        return list(self._replay_calls.values())
 
-    def _ask(self, call: dict[str, Any] | None, answer: dict[str, Any]) -> None:
+    def _keep_for_replay(self, call: dict[str, Any] | None, answer: dict[str, Any]) -> None:
         if call is None:
             return
         key = call_key(call)
-        kept = self._asked.get((self.test, key))
+        kept = self._replay_calls.get((self.test, key))
         if kept is not None:
             if kept.get("answer") != answer:
                 kept.pop("answer", None)
-        elif len(self._asked) < MOST_ASKED and self._asked_chars + len(key) <= MOST_ASKED_CHARS:
-            self._asked[self.test, key] = {"test": self.test, "call": call, "answer": answer}
-            self._asked_chars += len(key) + len(json.dumps(answer))
+        elif len(self._replay_calls) < MOST_REPLAY_CALLS and self._replay_chars + len(key) <= MOST_REPLAY_CHARS:
+            self._replay_calls[self.test, key] = {"test": self.test, "call": call, "answer": answer}
+            self._replay_chars += len(key) + len(json.dumps(answer))
 
     def calls(self) -> list[dict[str, Any]]:
         """Return ``positional``, ``named`` and either ``value`` or ``raised`` (the type's name) of each kept call."""
@@ -84,34 +101,33 @@ class Recorder:
 
     def _keep(self, sent: str | None, how: str, came: str | None) -> None:
         if sent is None or came is None:
-            self.missed += 1
+            self.unrecorded += 1
         elif sent in self._kept:
             if self._kept[sent] != {how: came}:
                 self._kept[sent] = None
-                self.missed += 1
+                self.unrecorded += 1
         elif len(self._kept) < MOST_CALLS and self._chars + len(sent) + len(came) <= MOST_IN_ALL:
             self._kept[sent] = {how: came}
             self._chars += len(sent) + len(came)
         else:
-            self.missed += 1
+            self.unrecorded += 1
+
+    def _as_sent(self, value: Any) -> str | None:
+        """Return the JSON text of a value in the form in which it would leave the box."""
+        try:
+            try:
+                text = json.dumps(value, allow_nan=False)
+            except (TypeError, ValueError):
+                text = json.dumps(to_json(value, self._module), allow_nan=False)
+        except Exception:  # noqa: BLE001 -- likewise
+            return None
+        return text if len(text) <= MOST_CHARS else None
 
 
 def _exact(value: Any) -> str | None:
-    """Return the value as JSON if JSON restores it exactly (it does not restore a tuple, or a key that is a number)."""
+    """Return the value as JSON if a JSON round trip would not change it, as it would change tuples and numeric keys."""
     try:
         text = json.dumps(value, allow_nan=False)
         return text if len(text) <= MOST_CHARS and json.loads(text) == value else None
     except Exception:  # noqa: BLE001 -- an argument's own code may raise anything
         return None
-
-
-def _as_sent(value: Any) -> str | None:
-    """Return the value as JSON, as it leaves the box."""
-    try:
-        try:
-            text = json.dumps(value, allow_nan=False)
-        except (TypeError, ValueError):
-            text = json.dumps(to_json(value), allow_nan=False)
-    except Exception:  # noqa: BLE001 -- likewise
-        return None
-    return text if len(text) <= MOST_CHARS else None

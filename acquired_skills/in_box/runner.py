@@ -1,14 +1,16 @@
-"""In the box: collects the tests once and runs them in forks, each with something else in place of the skill.
+"""In the box: collects the tests once and runs them in forks, each with a different replacement for the skill.
 
-A worker process imports and collects; every run is a fork of it, because `pytest.main` takes 47 ms and more.
+A worker process imports and collects; every run is a fork of that process, because `pytest.main` takes at least 47 ms.
 Subclasses decide what replaces the skill and what is reported (`acquired_skills.in_box.harness`,
 `acquired_skills.in_box.judge`).
 
 The job's folder contains this package, `pytest.ini`, `skill/test_<name>.py`, and for a new version
-`earlier/test_<name>.py`, the tests of the version before.
+`earlier/test_<name>.py`, the tests of the previous version.
 """
 
 import contextlib
+import datetime as dt
+import inspect
 import json
 import os
 import random
@@ -27,19 +29,21 @@ import pytest
 from acquired_skills.in_box.call_data import keep_only
 from acquired_skills.in_box.call_files import TEMPORARY, clear_files, write_files
 from acquired_skills.in_box.fake_skill import enter_folder
+from acquired_skills.in_box.fixed_clock import FixedClock
+from acquired_skills.in_box.function_forms import run_coroutine_test
 
 HERE = Path(__file__).resolve().parents[2]  # the job's folder
-OWN = HERE / "own"  # the working directory, so that no file of ours is found by accident
+OWN = HERE / "own"  # the working directory, separate so that the tests do not find Knackbox's files by accident
 MAX_TEXT = 2_000
 _QUIET = ("cacheprovider", "junitxml", "pastebin", "stepwise", "doctest", "faulthandler")
 
 
 def supervised(begin: Callable[[int], "Runner"], deadline: float) -> dict[str, Any]:
-    """Run a worker and return everything that it sent.
+    """Run a worker process and return everything that it sent.
 
     Keys of every worker: ``runs`` ([{kind, results: {id: {outcome, text, seconds}}}]), ``phase`` (its last phase),
-    ``unknown`` (calls without an answer, see the judge), ``collection_errors``, ``tests`` (ids), ``done``; and
-    ``ended`` (how) when it ended early.
+    ``unknown`` (calls without an answer, see the judge), ``collection_errors``, ``tests`` (ids), ``done``; and, if the
+    worker ended early, ``ended``, which says how.
     """
     source, sink = os.pipe()
     worker = os.fork()
@@ -65,19 +69,27 @@ def supervised(begin: Callable[[int], "Runner"], deadline: float) -> dict[str, A
 
 
 class Runner(ABC):
-    """The process that collected the tests. seed: of the random numbers they draw, the same for the same test."""
+    """Runs the collected tests in forks of this process.
+
+    Attributes:
+        seed: the seed of the random numbers that the tests draw. A test draws the same numbers in every run.
+        keeps_files: whether a test finds the files that the test before it left.
+        clock: the time that skill and tests read. Tests fix it with the fixture `clock`.
+    """
 
     def __init__(self, name: str, sink: int, deadline: float) -> None:
         self.name = name
         self.sink = sink
         self.deadline = deadline
         self.seed = 0
+        self.keeps_files = False
+        self.clock = FixedClock()
         self.reports: list[pytest.TestReport] = []
         self.errors: list[str] = []
 
     @abstractmethod
     def prepare(self) -> bool:
-        """Put something in place of the skill; return False to stop."""
+        """Install what replaces the skill. Return False to stop."""
 
     @abstractmethod
     def runs(self, items: list[pytest.Item]) -> None:
@@ -85,23 +97,27 @@ class Runner(ABC):
 
     @abstractmethod
     def select(self, kind: str) -> None:
-        """In a fork: select what this run tests."""
+        """In a fork: select what is tested in this run."""
 
     def before_test(self, item: pytest.Item) -> None:  # noqa: B027 -- optional
         """In a fork: called before each test."""
 
     def annotated(self, result: dict[str, Any]) -> dict[str, Any]:
-        """In a fork: return the result of a test, with anything else known about it."""
+        """In a fork: return the result of a test, with any further facts about it."""
         return result
 
     def final_report(self) -> dict[str, Any]:
-        """In a fork: return what to report at its end."""
+        """In a fork: return what the fork reports when it ends."""
         return {}
 
     def work(self) -> None:
         sys.dont_write_bytecode = True
         sys.path[:] = [str(HERE / "skill"), *(p for p in sys.path if p not in (str(HERE), ""))]
         enter_folder(OWN)
+        folders = [folder for folder in ("skill", "earlier") if (HERE / folder).is_dir()]
+        files = [path for folder in folders if (path := HERE / folder / f"test_{self.name}.py").is_file()]
+        if any(b"clock" in path.read_bytes() for path in files):
+            self.clock.install()  # before anything takes a function out of `time`
         if not self.prepare():
             return
         os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
@@ -109,14 +125,18 @@ class Runner(ABC):
         options = ["-q", "--tb=short", "--noconftest", "--import-mode=importlib", "--capture=sys", f"--rootdir={HERE}"]
         options.append(f"--basetemp={OWN / TEMPORARY}")  # the same path in every box
         blocked = [part for plugin in _QUIET for part in ("-p", f"no:{plugin}")]
-        folders = [folder for folder in ("skill", "earlier") if (HERE / folder).is_dir()]
-        files = [str(path) for folder in folders if (path := HERE / folder / f"test_{self.name}.py").is_file()]
         send(self.sink, phase="collection")
         self.collected = False
-        code = pytest.main(["-c", str(HERE / "pytest.ini"), *options, *blocked, *files], plugins=[self])
+        code = pytest.main(["-c", str(HERE / "pytest.ini"), *options, *blocked, *map(str, files)], plugins=[self])
         if not self.collected and not self.errors:
             self.errors.append(f"pytest stopped with {code!r} before it ran a test")
         send(self.sink, collection_errors=self.errors, done=True)
+
+    @pytest.fixture(name="clock")
+    def _clock_of_test(self) -> Iterator[Callable[[str | dt.date], None]]:
+        """A function that fixes the time for the rest of the test, such as `clock("2026-03-01T09:30")`."""
+        yield self.clock.fix
+        self.clock.release()
 
     @pytest.hookimpl
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -134,7 +154,7 @@ class Runner(ABC):
         return True
 
     def run(self, kind: str, items: list[pytest.Item], seconds: float) -> dict[str, dict[str, Any]]:
-        """Run the items in a fork, and in another one for the rest whenever a test hangs or ends its process."""
+        """Run the items in a fork. When a test hangs or ends its process, run the remaining items in another fork."""
         results: dict[str, dict[str, Any]] = {}
         left = items
         while left and time.monotonic() < self.deadline:
@@ -157,7 +177,7 @@ class Runner(ABC):
             os.close(source)
             os.close(self.sink)
             with exiting():
-                write_files(OWN, {})  # a failed run leaves its temporary folders
+                write_files(OWN, {})  # a failed run leaves its temporary folders behind
                 enter_folder(OWN)
                 self.select(kind)
                 self._run_here(kind, items, sink)
@@ -194,7 +214,8 @@ class Runner(ABC):
             send(sink, start=item.nodeid)
             self.reports.clear()
             random.seed(f"{self.seed} {item.nodeid}")
-            clear_files(OWN)
+            if not self.keeps_files:
+                clear_files(OWN)
             self.before_test(item)
             began = time.monotonic()
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
@@ -206,6 +227,12 @@ class Runner(ABC):
         final = self.final_report()
         if final:
             send(sink, **final)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool | None:
+        names = inspect.signature(pyfuncitem.obj).parameters
+        given = {name: pyfuncitem.funcargs[name] for name in names if name in pyfuncitem.funcargs}
+        return run_coroutine_test(pyfuncitem.obj, given) or None
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -222,7 +249,7 @@ def _outcome(reports: list[pytest.TestReport]) -> dict[str, str]:
             return {"outcome": "xfail", "text": ""}
         if report.skipped:
             return {"outcome": "skipped", "text": ""}
-    phases = [report.when for report in reports if not hasattr(report, "context")]  # the report of a sub-test has one
+    phases = [report.when for report in reports if not hasattr(report, "context")]  # a sub-test's report has one
     return {"outcome": "passed" if phases == ["setup", "call", "teardown"] else "unreported", "text": ""}
 
 
@@ -248,7 +275,7 @@ def send(sink: int, **message: Any) -> None:
 
 
 def messages(source: int, seconds_left: Callable[[], float]) -> Iterator[dict[str, Any] | None]:
-    """Yield messages until the other side closes the pipe; None, once and last, when the time is up first."""
+    """Yield messages until the other side closes the pipe. If time runs out first, yield None last."""
     pending = b""
     try:
         while True:

@@ -1,6 +1,8 @@
 """In the box: derives JSON Schemas from a signature and docstring, and converts JSON arguments to the annotated types.
 
-Packed into the box beside a skill (`acquired_skills.jobs.box_files`), so it only imports files that are packed too.
+This file is packed into the box beside a skill (`acquired_skills.jobs.box_files`), so it imports only files that are
+packed too. A parameter without a type hint has the hint that was inferred for it
+(`acquired_skills.in_box.inferred_hints`), or accepts any value.
 """
 
 import collections.abc
@@ -11,11 +13,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pydantic
-import pydantic_core
 from pydantic.json_schema import GenerateJsonSchema
 
+from acquired_skills.in_box.function_forms import LISTED, form_of, list_hint
+from acquired_skills.in_box.hint_names import resolved_hints
+from acquired_skills.in_box.inferred_hints import ANY, evaluated, untyped
+from acquired_skills.in_box.json_values import with_plain_classes
 from engine.registry.docstring import (
-    split_docstring,  # these two import nothing of ours; in the box they are beside this file
+    split_docstring,  # neither of these modules imports anything else from Knackbox, and both are packed into the box
 )
 from engine.registry.output_schema import output_schema
 
@@ -30,39 +35,59 @@ class NotDescribable(Exception):
 
 
 class _Untitled(GenerateJsonSchema):
-    """Omits the titles that pydantic derives from names: they repeat the names and cost the model tokens."""
+    """Generates JSON Schemas without the titles that pydantic derives from names, which cost the model tokens for
+    nothing.
+    """
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  (pydantic's signature)
         return False
 
 
-def describe(function: Callable[..., Any]) -> dict[str, Any]:
+def describe(function: Callable[..., Any], inferred: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return the schemas of a function.
 
+    Args:
+        inferred: inferred hints, by parameter.
+
     Returns:
-        ``parameters``: JSON Schema of the arguments object. ``plain``: JSON values need no conversion. ``returns``:
-        JSON Schema of the value; absent when the return annotation does not say enough.
+        ``parameters``: JSON Schema of the arguments object. ``plain``: whether JSON values need no conversion.
+        ``form``: how the function gives its result. ``returns``: JSON Schema of the value; absent if the return
+        annotation is not specific enough. ``inferred``: the hint that is used for each parameter without one; absent if
+        there are none.
 
     Raises:
         NotDescribable: a parameter has no schema.
     """
-    hints = _hints(function)
+    hints = _hints(function, inferred or {})
     _check_each(function, hints)
     schema = _model(function, hints).model_json_schema(by_alias=True, schema_generator=_Untitled)
     schema.pop("title", None)
     for shared in schema.get("$defs", {}).values():
         shared.pop("title", None)
     schema.setdefault("properties", {})
-    plain = all(_is_plain(hints[name]) for name in inspect.signature(function).parameters)
-    returns = output_schema(hints.get("return"))
-    return {"parameters": schema, "plain": plain} | ({} if returns is None else {"returns": returns})
+    form = form_of(function)
+    plain = form == "function" and all(_is_plain(hints[name]) for name in inspect.signature(function).parameters)
+    result = hints.get("return")
+    returns = output_schema(list_hint(result))
+    if "generator" in form or list_hint(result) is not result:
+        returns = {**(returns or {"type": "array"}), "description": LISTED}
+    found: dict[str, Any] = {"parameters": schema, "plain": plain, "form": form}
+    if returns is not None:
+        found["returns"] = returns
+    bare = untyped(function)
+    return found | ({"inferred": {name: (inferred or {}).get(name, ANY) for name in bare}} if bare else {})
 
 
-def accept(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert the arguments to the annotated types. Raises ValueError, naming the field and what was expected."""
+def accept(
+    function: Callable[..., Any], arguments: Mapping[str, Any], inferred: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Convert the arguments to the annotated or inferred types.
+
+    Raises ValueError, naming the field and what was expected.
+    """
     names = list(inspect.signature(function).parameters)
     try:
-        model = _model(function, _hints(function)).model_validate(dict(arguments))
+        model = _model(function, _hints(function, inferred or {})).model_validate(dict(arguments))
     except pydantic.ValidationError as error:
         lines = [
             f"{'.'.join(map(str, one['loc']))}: {one['msg']}, not {str(one['input'])[:80]!r}"
@@ -72,22 +97,9 @@ def accept(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[s
     return {name: getattr(model, f"p{i}") for i, name in enumerate(names) if f"p{i}" in model.model_fields_set}
 
 
-def to_json(value: Any) -> Any:
-    """Convert a value to plain JSON types.
-
-    Supports models, dataclasses, enums, dates, sets and tuples. Raises TypeError.
-    """
-    if isinstance(value, collections.abc.Iterator):
-        raise TypeError(f"the function returned a {type(value).__name__}; return a list")
+def _hints(function: Callable[..., Any], inferred: Mapping[str, str]) -> dict[str, Any]:
     try:
-        return pydantic_core.to_jsonable_python(value)
-    except (pydantic_core.PydanticSerializationError, ValueError) as error:
-        raise TypeError(f"the function returned a {type(value).__name__} that JSON cannot hold ({error})") from None
-
-
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    try:
-        hints = typing.get_type_hints(function, include_extras=True)
+        hints = resolved_hints(function)
     except (NameError, TypeError, AttributeError, SyntaxError) as error:
         raise NotDescribable(
             f"a type hint cannot be resolved ({error}); import the name it uses or correct it"
@@ -96,7 +108,8 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
         if parameter.kind in _UNTYPED:
             raise NotDescribable(f"`{_UNTYPED[parameter.kind]}{name}` cannot be described; name each parameter")
         if name not in hints:
-            raise NotDescribable(f"parameter `{name}` has no type hint; add one")
+            hints[name] = evaluated(inferred.get(name, ANY), function.__module__)
+        hints[name] = with_plain_classes(hints[name], function.__module__)
     return hints
 
 
@@ -109,7 +122,7 @@ def _check_each(function: Callable[..., Any], hints: Mapping[str, Any]) -> None:
             first = str(error).strip().split("\n", 1)[0]
             raise NotDescribable(
                 f"parameter `{name}` has the type {kind}, which cannot arrive as JSON ({first}); take plain values "
-                "(str, int, float, bool, list, dict), an Enum, a dataclass or a pydantic model, or a path to a file"
+                "(str, int, float, bool, list, dict), an Enum, a class of yours, or a path to a file"
             ) from None
 
 
@@ -125,7 +138,7 @@ def _model(function: Callable[..., Any], hints: Mapping[str, Any]) -> type[pydan
 
 
 def _is_plain(hint: Any) -> bool:
-    """Return whether a JSON value of the right shape already is the Python value, so that no conversion is needed."""
+    """Return whether a JSON value that fits the annotation already is the Python value and needs no conversion."""
     if any(hint is atom for atom in _ATOMS):
         return True
     origin, inner = typing.get_origin(hint), typing.get_args(hint)

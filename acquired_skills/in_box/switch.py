@@ -7,29 +7,39 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from acquired_skills.in_box.fixed_clock import FixedClock
+from acquired_skills.in_box.function_forms import Settled, form_of, presented
+from acquired_skills.in_box.inferred_hints import HintInference
+from acquired_skills.in_box.json_values import describe_unsendable, to_json, unsendable_part
 from acquired_skills.in_box.recorder import Recorder
-from acquired_skills.in_box.skill_arguments import to_json
 
 
 class StubSwitch:
     """A function that forwards to the skill, or to the selected stub.
 
-    Only attribute access from outside the module is switched (a module class with its own `__getattribute__`). Inside
-    the module its names are untouched, so recursion is direct, and a test may patch what the skill uses.
+    Only attribute access from outside the module is switched, by a module class with its own `__getattribute__`. Names
+    inside the module are unaffected, so a recursive skill calls itself directly, and a test may patch what the skill
+    uses.
     """
 
-    def __init__(self, module: types.ModuleType, name: str, function: Callable[..., Any], folder: Path) -> None:
-        """folder: whose files are packed with a call."""
+    def __init__(
+        self, module: types.ModuleType, name: str, function: Callable[..., Any], folder: Path, clock: FixedClock
+    ) -> None:
+        """folder, clock: as in `Recorder`."""
         self.module = module
         self.function = function
+        self.form = form_of(function)
+        self._settled = Settled(function)
         self.current = self._observed
-        self.returned: dict[str, Any] = {}
-        self.recorder = Recorder(name, folder)
+        self.observations: dict[str, Any] = {}
+        self.recorder = Recorder(name, folder, clock)
+        self.hints = HintInference(function, name)
 
-        @functools.wraps(function)
-        def switched(*arguments: Any, **named: Any) -> Any:
+        def selected(*arguments: Any, **named: Any) -> Any:
             __tracebackhide__ = True
             return self.current(*arguments, **named)
+
+        switched = functools.wraps(function)(presented(selected, self.form))
 
         class Switched(types.ModuleType):
             def __getattribute__(self, attribute: str) -> Any:
@@ -56,15 +66,29 @@ class StubSwitch:
         raise NotImplementedError
 
     def _observed(self, *arguments: Any, **named: Any) -> Any:
-        """Call the skill, recording the call and whether its value can leave the box."""
+        """Call the skill. Record the call, and whether its value can be sent out of the box."""
         __tracebackhide__ = True
-        value = self.recorder.call(self.function, arguments, named)
+        take_hints = self.hints.observe(arguments, named)
+        value = self.recorder.call(self._settled, arguments, named)
+        take_hints()
+        self._check(value)
+        if self._settled.listed and self.form == "function":
+            self.observations.update(form="iterator", typed=True)
+            return iter(value)
+        return value
+
+    def _check(self, value: Any) -> None:
         try:
             json.dumps(value)
         except (TypeError, ValueError, RecursionError):
             try:
-                json.dumps(to_json(value))
-                self.returned["typed"] = True
+                json.dumps(to_json(value, self.module.__name__))
+                self.observations["typed"] = True
             except (TypeError, ValueError, RecursionError):
-                self.returned["unsendable"] = type(value).__name__
-        return value
+                if not self._is_of_tests(value):
+                    self.observations["unsendable"] = describe_unsendable(value, self.module.__name__)[:500]
+
+    def _is_of_tests(self, value: Any) -> bool:
+        """Return whether a value cannot be sent because of a class of the tests, which an agent cannot pass."""
+        _, part = unsendable_part(value, self.module.__name__)
+        return type(part).__module__.rpartition(".")[2] == f"test_{self.module.__name__}"

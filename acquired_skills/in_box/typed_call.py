@@ -3,10 +3,16 @@
 import importlib
 from typing import Any
 
-from acquired_skills.in_box.skill_arguments import accept, to_json
+from acquired_skills.in_box.function_forms import Settled
+from acquired_skills.in_box.json_values import to_json
+from acquired_skills.in_box.skill_arguments import accept
 
 
-def call(name: str, arguments: dict[str, Any]) -> Any:
-    """Call the function `name` of the module `name`, converting its arguments and its value."""
+def call(name: str, arguments: dict[str, Any], inferred: dict[str, str]) -> Any:
+    """Call the function `name` of the module `name`, converting its arguments and its value.
+
+    Args:
+        inferred: the inferred hints of its parameters.
+    """
     function = getattr(importlib.import_module(name), name)
-    return to_json(function(**accept(function, arguments)))
+    return to_json(Settled(function)(**accept(function, arguments, inferred)), name)

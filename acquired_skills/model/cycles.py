@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 
 from acquired_skills.model.skill import Skill, SkillError
 
-MOST_NESTED = 5  # levels of composed skills
+MOST_NESTED = 5  # levels of composed skills that call each other
 
 
 def find_cycle(name: str, calls: Sequence[str], skills: Mapping[str, Skill]) -> tuple[str, ...]:
-    """Return the path from a skill with these calls back to itself, beginning and ending with its name; empty without
-    one.
+    """Return the path along which a skill with these calls would call itself.
+
+    The path begins and ends with the skill's name; it is empty if there is no cycle.
     """
     came: dict[str, str] = dict.fromkeys(calls, name)
     todo = list(came)
@@ -28,7 +29,7 @@ def find_cycle(name: str, calls: Sequence[str], skills: Mapping[str, Skill]) -> 
 
 
 def nesting_depth(calls: Sequence[str], skills: Mapping[str, Skill]) -> int:
-    """Return how many levels of composed skills are below these calls, which must have no cycle."""
+    """Return how many levels of composed skills these calls lead to. The calls must not form a cycle."""
     known: dict[str, int] = {}
 
     def below(name: str) -> int:
@@ -42,7 +43,7 @@ def nesting_depth(calls: Sequence[str], skills: Mapping[str, Skill]) -> int:
 
 
 def refuse_cycle(skill: Skill, skills: Mapping[str, Skill]) -> None:
-    """Raise SkillError if this version, as the current one, would call itself through other skills."""
+    """Raise SkillError if this version would call itself through other skills once it is current."""
     way = find_cycle(skill.name, skill.calls, skills)
     if way:
         raise SkillError(

@@ -15,7 +15,9 @@ T = TypeVar("T", bound=str)
 
 
 class Effects(BaseModel):
-    """The union over its steps at admission. At a call, each step is checked against its tool as it is then."""
+    """The combined effects of a composed skill's steps at admission. When it is called, each step is checked against
+    its tool's effects at that time.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -29,7 +31,7 @@ class Effects(BaseModel):
 
 
 def effects_of(specs: Iterable[ToolSpec]) -> Effects:
-    """Return the effects of a tool that calls these. An unknown level counts as the highest."""
+    """Return the effects of a tool that calls the tools with these specs. An unknown level counts as the highest."""
     called = list(specs)
     return Effects(
         required_permission=max(

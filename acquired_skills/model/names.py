@@ -6,24 +6,43 @@ import re
 import sys
 
 PATTERN = re.compile(r"[a-z][a-z0-9_]{1,62}")
-# Python or pytest load a file of this name on their own, or the box has one of ours.
+EXTRA_PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}(/[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}){0,3}")
+MOST_EXTRA = 16  # extra files of one skill
+# Names of files that Python or pytest load automatically, or that Knackbox puts into the box, and the name of the tool
+# that reads instructions.
 RESERVED = frozenset(
-    {"conftest", "sitecustomize", "usercustomize", "acquired_skills", "engine", "harness", "typed_call", "main"}
+    {
+        "conftest",
+        "sitecustomize",
+        "usercustomize",
+        "acquired_skills",
+        "engine",
+        "harness",
+        "typed_call",
+        "main",
+        "read_skill",
+    }
 )
 
 
 def folder_name(name: str) -> str:
-    """Return the folder of a skill. The Agent Skills format has hyphens where Python has underscores."""
+    """Return the folder of a skill. The Agent Skills format uses hyphens where Python uses underscores."""
     return name.replace("_", "-")
 
 
 def skill_name(folder: str) -> str:
-    """Return the skill that a folder is named after."""
+    """Return the name of the skill that belongs to a folder of this name."""
     return folder.replace("-", "_")
 
 
+def free_name(name: str, static_names: frozenset[str]) -> str:
+    """Return a free name similar to one that is already in use."""
+    candidates = (f"{name[:40]}_{word}" for word in ("skill", "tool", "function"))
+    return next((each for each in candidates if not name_problems(each, static_names)), "another_name")
+
+
 def name_problems(name: str, static_names: frozenset[str]) -> list[str]:
-    """Return everything wrong with a name, one sentence each that says what to change; empty for a valid name."""
+    """Return the problems of a name. Each is a sentence that says what to change."""
     problems: list[str] = []
     if not PATTERN.fullmatch(name):
         problems.append(
@@ -33,14 +52,28 @@ def name_problems(name: str, static_names: frozenset[str]) -> list[str]:
         problems.append(f"{name[:80]!r} has a doubled or trailing underscore: use single ones between words.")
     if problems:
         return problems
-    if keyword.iskeyword(name) or keyword.issoftkeyword(name):
-        problems.append(f"`{name}` is a Python keyword: choose another name.")
-    elif name in sys.stdlib_module_names:
-        problems.append(f"`{name}` is a module of Python's standard library: choose another name.")
-    elif name in static_names:
-        problems.append(f"`{name}` is a built-in tool, and a skill cannot replace it: choose another name.")
-    elif name in RESERVED or name.startswith("test_"):
-        problems.append(f"`{name}` is reserved by pytest or the box: choose another name.")
-    elif importlib.machinery.PathFinder.find_spec(name) is not None:
-        problems.append(f"`{name}` is an installed Python package, which a skill would hide: choose another name.")
+    used_as = _used_as(name, static_names)
+    if used_as:
+        free = free_name(name.removeprefix("test_"), static_names)
+        problems.append(f"`{name}` is {used_as}: choose another name, such as `{free}`, for the function too.")
     return problems
+
+
+def module_used_as(name: str) -> str:
+    """Return what the name of a further module is already used for, or "" if it is free."""
+    return _used_as(name, frozenset())
+
+
+def _used_as(name: str, static_names: frozenset[str]) -> str:
+    """Return what a name is already used for, or "" if it is free."""
+    if keyword.iskeyword(name) or keyword.issoftkeyword(name):
+        return "a Python keyword"
+    if name in sys.stdlib_module_names:
+        return "a module of Python's standard library, which a skill would hide"
+    if name in static_names:
+        return "a built-in tool, which a skill cannot replace"
+    if name in RESERVED or name.startswith("test_"):
+        return "reserved by pytest, the box or Knackbox"
+    if importlib.machinery.PathFinder.find_spec(name) is not None:
+        return "an installed Python package, which a skill would hide"
+    return ""

@@ -1,11 +1,33 @@
 """`ParsedProposal`: a proposal whose sources are parsed, once, for every stage of its admission."""
 
 import ast
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
 
-from acquired_skills.model.parsing import parse_source
 from acquired_skills.model.proposal import Proposal
 from acquired_skills.model.script_block import ScriptBlock, read_script_block
+
+_ATTEMPTS = 20
+
+
+def parse_source(source: str | bytes) -> ast.Module:
+    """Parse a module.
+
+    In CPython 3.11 threads that parse at the same time may disturb each other (python/cpython#106905), which shows as a
+    SystemError. The source is then parsed again.
+
+    Raises:
+        SyntaxError: the source is not Python.
+        ValueError: the source holds null bytes.
+        RecursionError: the source is nested too deeply.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return ast.parse(source)
+        except SystemError:
+            continue
+    return ast.parse(source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +46,7 @@ class ParsedSource:
 
     @classmethod
     def parse(cls, text: str) -> "ParsedSource":
-        """Parse a source. Raises what `parse_source` raises."""
+        """Parse a source. Raises the same exceptions as `parse_source`."""
         tree = parse_source(text)
         nodes = tuple(ast.walk(tree))
         return cls(text, tree, nodes, frozenset(_imported(nodes)))
@@ -32,23 +54,46 @@ class ParsedSource:
 
 @dataclass(frozen=True, slots=True)
 class ParsedProposal:
-    """A proposal with its parsed code and tests, and the script block of its code."""
+    """A proposal with its parsed code and tests, and the script block of its code.
+
+    Attributes:
+        notes: sentences for the author about what was changed in the proposal.
+        modules: the parsed Python modules among its extra files, by path.
+        reference: the second implementation, if there is one.
+    """
 
     proposal: Proposal
     code: ParsedSource
     tests: ParsedSource
     block: ScriptBlock
+    notes: tuple[str, ...] = ()
+    modules: Mapping[str, ParsedSource] = field(default_factory=dict)
+    reference: ParsedSource | None = None
+
+    @property
+    def nodes(self) -> Iterator[ast.AST]:
+        """Every node of the code and of its further modules."""
+        return chain(self.code.nodes, *(each.nodes for each in self.modules.values()))
+
+    @property
+    def imports(self) -> frozenset[str]:
+        """The top-level modules that the code and its further modules import."""
+        return self.code.imports.union(*(each.imports for each in self.modules.values()))
 
     @classmethod
     def parse(cls, proposal: Proposal) -> "ParsedProposal":
         """Parse a proposal.
 
         Raises:
-            SyntaxError: the code or the tests are not Python.
+            SyntaxError: the code, a further module, the tests or the reference are not Python.
             BlockError: the script block of the code is invalid.
         """
         code, tests = ParsedSource.parse(proposal.code), ParsedSource.parse(proposal.tests)
-        return cls(proposal, code, tests, read_script_block(proposal.code))
+        files = proposal.files.items()
+        modules = {path: ParsedSource.parse(text) for path, text in files if path.endswith(".py")}
+        reference = ParsedSource.parse(proposal.reference) if proposal.reference else None
+        block = read_script_block(proposal.code)
+        return cls(proposal, code, tests, block, modules=modules, reference=reference)
 
 
 def _imported(nodes: tuple[ast.AST, ...]) -> set[str]:

@@ -4,10 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from acquired_skills.model.prediction import Prediction, Question
+from sandbox.contract import Language
+
 Part = Literal[
     "name",
     "description",
     "code",
+    "files",
     "dependencies",
     "destinations",
     "tests",
@@ -17,6 +21,8 @@ Part = Literal[
     "green",
     "replay",
     "mutants",
+    "expected",
+    "reference",
     "duplicate",
     "limits",
     "version",
@@ -25,7 +31,7 @@ Part = Literal[
 ]
 
 DEFAULT_TIMEOUT_S = 30.0
-OTHER_KIND = "its tests cannot be tried on this one. Choose another name, or say `breaking=true`."
+OTHER_KIND = "its tests cannot be run on the proposed version. Choose another name, or set `breaking=true`."
 MAX_TIMEOUT_S = 600.0
 
 
@@ -34,13 +40,20 @@ class Proposal:
     """A proposed skill.
 
     Attributes:
-        code: one Python file with a public function called `name`; its PEP 723 block declares packages and destinations
+        code: one Python file with a function called `name`; its PEP 723 block declares packages and destinations
             (`acquired_skills.model.script_block`).
         tests: a pytest module that imports the function by that name.
-        examples: requests in users' words that the skill should answer; retrieval uses them.
-        breaking: a new version need not pass the tests of the version before it.
+        examples: requests, in users' words, that the skill should answer; retrieval uses them.
+        breaking: whether a new version need not pass the tests of the previous version.
         timeout_s: wall time that one call of the skill may take, in seconds.
-        provenance: who proposes it and how (`acquired_skills.model.provenance`). Only kept with the skill.
+        provenance: who proposes it and how (`acquired_skills.model.provenance`). It is stored with the skill, but not
+            otherwise used.
+        expected: the author's predictions of results. Those that agree with what the code gives count as tests.
+        language: the language of the code. Tests of Node and Bash skills are cases
+            (`acquired_skills.proof.programs.program_cases`).
+        files: extra files: modules that the code imports, and data that it reads, by path relative to the code.
+        reference: a second, independent implementation of the function, as one Python file; "" for none. Results in
+            which code and reference agree count like predictions.
     """
 
     name: str
@@ -51,22 +64,45 @@ class Proposal:
     breaking: bool = False
     timeout_s: float = DEFAULT_TIMEOUT_S
     provenance: Mapping[str, str] = field(default_factory=dict)
+    expected: tuple[Prediction, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    language: Language = Language.PYTHON
+    reference: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ProposalProblem:
-    """One thing to change. text: what is wrong and what to change, for the author of the proposal."""
+    """One problem of a proposal.
+
+    Attributes:
+        text: tells the author what is wrong and what to change.
+    """
 
     part: Part
     text: str
 
 
 class SkillRefused(Exception):
-    """A proposal was not admitted. `problems` has everything that was found, at least one problem."""
+    """A proposal was not admitted.
 
-    def __init__(self, name: str, problems: Sequence[ProposalProblem]) -> None:
+    Attributes:
+        problems: everything that was found, at least one problem.
+        questions: the calls whose results the author is asked to predict in `Proposal.expected`. They are also part of
+            the problems' texts.
+        disputed: the predictions that differ from what the code gives.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        problems: Sequence[ProposalProblem],
+        questions: Sequence[Question] = (),
+        disputed: Sequence[Prediction] = (),
+    ) -> None:
         self.name = name
         self.problems = tuple(problems)
+        self.questions = tuple(questions)
+        self.disputed = tuple(disputed)
         count = f"{len(self.problems)} things" if len(self.problems) > 1 else "one thing"
         lines = [f"{i}. [{problem.part}] {problem.text}" for i, problem in enumerate(self.problems, 1)]
         super().__init__("\n".join([f"`{name[:80]}` was not admitted: {count} to change.", *lines]))

@@ -1,8 +1,9 @@
-"""Where a skill comes from: who proposed it, with which tool, in which call (SKILL-17).
+"""Where a skill comes from: who proposed it, with which tool, and in which call (SKILL-17).
 
-A flat table of strings, kept with the skill, so that every reader of the format can read it. The keys: `by` (the tool
-or command), `user`, `agent`, `call` (its id, as in the audit), `approved` and `approved_by` (what a person allowed, and
-who), `imported` (from which file, with its SHA-256), `rolled_back` (to which version, by whom).
+Provenance is a flat table of strings that is stored with the skill, so every reader of the format can read it. The
+keys: `by` (the tool or command), `user`, `agent`, `call` (its id, as in the audit), `approved` and `approved_by` (what
+a person allowed, and who), `imported` (from which file, with its SHA-256), `drafted_from` (the script of which
+instructions, with its SHA-256, and whether the function was changed), `rolled_back` (to which version, by whom).
 """
 
 import getpass
@@ -14,12 +15,12 @@ MOST_CHARS = 1000
 
 
 def of_call(ctx: CallContext, by: str) -> dict[str, str]:
-    """Return the provenance of a tool call. by: the tool's name."""
+    """Return the provenance of a call of the tool named `by`."""
     return _bounded({"by": by, "user": ctx.turn.user, "agent": ctx.turn.agent, "call": ctx.call_id})
 
 
 def of_person(by: str) -> dict[str, str]:
-    """Return the provenance of a command. by: the command."""
+    """Return the provenance of the command `by`, run by the current system user."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError, ImportError):  # the system knows no user with this id

@@ -1,4 +1,4 @@
-"""Reads the declarations in the comments of a skill's code (PEP 723): packages and destinations. Nothing is run.
+"""Reads the packages and destinations that a skill's code declares in a comment (PEP 723). The code is not run.
 
     # /// script
     # requires-python = ">=3.11"
@@ -8,7 +8,8 @@
     # destinations = ["api.example.com:443"]
     # ///
 
-Other tables below ``[tool]`` are ignored: the machine's configuration decides where packages come from.
+Other tables below ``[tool]``, such as those that choose a package index, are ignored: the machine's configuration
+decides where packages come from.
 """
 
 import platform
@@ -24,7 +25,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from sandbox.contract import Destination, SandboxError
 from sandbox.egress.rules import checked
 
-MAX_CHARS = 4096  # of one block: tomllib takes half a minute for 64 KiB of dotted keys
+MAX_CHARS = 4096  # characters of one block; tomllib takes half a minute for 64 KiB of dotted keys
 _OPEN, _CLOSE = re.compile(r"# /// ([a-zA-Z0-9-]+)"), "# ///"
 _EXAMPLE = (
     "It looks like this, each on a line of its own: `# /// script`, `# dependencies = ['six>=1.16']`, "
@@ -38,26 +39,42 @@ class BlockError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ScriptBlock:
-    """The declarations of one source. dependencies: verbatim (PEP 508). destinations: canonical, without duplicates."""
+    """The declarations in one source.
+
+    Attributes:
+        dependencies: requirements, verbatim (PEP 508).
+        destinations: canonical destinations, without duplicates.
+    """
 
     dependencies: tuple[str, ...] = ()
     destinations: tuple[Destination, ...] = ()
 
 
 def read_script_block(source: str) -> ScriptBlock:
-    """Read the script block of a source; empty without one. Raises BlockError."""
+    """Read the script block of a source; the result is empty if there is none. Raises BlockError."""
     text = _block(source)
     if text is None:
         return ScriptBlock()
     try:
         block = tomllib.loads(text)
-    except (ValueError, RecursionError) as problem:  # a plain ValueError for numbers of thousands of digits
+    except (ValueError, RecursionError) as problem:  # a plain ValueError: numbers with thousands of digits
         raise BlockError(f"The PEP 723 block is not TOML: {problem}. {_EXAMPLE}") from None
     _check_python(block.get("requires-python"))
     dependencies = _strings(block.get("dependencies", []), "dependencies")
     for dependency in dependencies:
         _check_requirement(dependency)
     return ScriptBlock(dependencies, _destinations(block.get("tool", {})))
+
+
+def script_block_text(source: str) -> str:
+    """Return the script block of a source, as comment lines; "" if there is none or more than one."""
+    try:
+        text = _block(source)
+    except BlockError:
+        return ""
+    if text is None:
+        return ""
+    return "\n".join(["# /// script", *(f"# {line}".rstrip() for line in text.split("\n")), _CLOSE])
 
 
 def _block(source: str) -> str | None:
@@ -104,15 +121,15 @@ def _check_requirement(text: str) -> None:
         Requirement(text)
     except (InvalidRequirement, RecursionError):
         raise BlockError(
-            f"`dependencies` has {text[:100]!r}, which is not a requirement: write a name with versions, such as "
-            "'six>=1.16'."
+            f"`dependencies` contains {text[:100]!r}, which is not a valid requirement: write a package name and a "
+            "version specifier, such as 'six>=1.16'."
         ) from None
 
 
 def _check_python(wanted: Any) -> None:
     if wanted is None:
         return
-    have = platform.python_version()  # what boxes run
+    have = platform.python_version()  # the Python version that boxes run
     try:
         fits = SpecifierSet(str(wanted)).contains(have, prereleases=True)
     except InvalidSpecifier:

@@ -7,6 +7,9 @@ from typing import Any
 
 from acquired_skills.model.names import folder_name
 from acquired_skills.model.proposal import DEFAULT_TIMEOUT_S
+from sandbox.contract import Language
+
+HINT = r"[\w.\[\], |]{1,200}"  # an inferred hint: no parentheses, so that it cannot call anything
 
 
 class SkillError(Exception):
@@ -26,11 +29,11 @@ class SkillDamaged(SkillError):
 
 
 class NotAdmitted(SkillDamaged):
-    """A folder that was never admitted here. It is neither run nor changed."""
+    """A folder contains no skill that was admitted here. It is neither run nor changed."""
 
 
 class NotSigned(NotAdmitted):
-    """A folder without a trusted signature, where signatures are required."""
+    """A skill folder has no trusted signature, but signatures are required."""
 
 
 class SkillUnsignable(SkillError):
@@ -51,16 +54,33 @@ class SkillState(StrEnum):
 
 
 class SkillKind(StrEnum):
-    """The kind of a skill's program: a Python function that runs in a box, or a pipeline of tool calls."""
+    """The kind of a skill's program: a Python function, a Node function or a Bash script, which run in a box, or a
+    pipeline of tool calls.
+    """
 
     CODE = "code"
     COMPOSED = "composed"
+    NODE = "node"
+    BASH = "bash"
+
+    @classmethod
+    def of(cls, language: Language) -> "SkillKind":
+        """Return the kind of a program in this language."""
+        return cls.CODE if language is Language.PYTHON else cls(language.value)
+
+    @property
+    def language(self) -> Language:
+        """The language of a program of this kind, if it has one."""
+        return Language(self.value) if self in (SkillKind.NODE, SkillKind.BASH) else Language.PYTHON
 
     def files(self, name: str) -> tuple[str, str]:
         """Return the paths of the program and the tests of a skill of this name, relative to its folder."""
-        if self is SkillKind.COMPOSED:
-            return f"scripts/{name}.json", f"tests/{name}.json"
-        return f"scripts/{name}.py", f"tests/test_{name}.py"
+        if self is SkillKind.CODE:
+            return f"scripts/{name}.py", f"tests/test_{name}.py"
+        return f"scripts/{name}{_SUFFIXES[self]}", f"tests/{name}.json"
+
+
+_SUFFIXES = {SkillKind.COMPOSED: ".json", SkillKind.NODE: ".mjs", SkillKind.BASH: ".sh"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +89,21 @@ class Skill:
 
     Attributes:
         parameters: JSON Schema of the arguments.
-        plain: arguments and value are plain JSON and need no conversion.
+        plain: whether arguments and value are plain JSON and need no conversion.
         imports: top-level modules that the code imports.
         created: UTC, ISO 8601.
-        tests: how many tests proved it.
-        dependencies, destinations: as its code declares them; `host:port`, canonical.
-        environment: the requirements it was proved with and runs with.
+        tests: how many tests the skill was proved by.
+        dependencies, destinations: the packages and destinations that its code declares; destinations are canonical
+            `host:port`.
+        environment: the requirements of the environment in which it was proved and runs.
         timeout_s: wall time that one call may take, in seconds.
-        admission: the admission report, in counts.
+        admission: the admission report, which consists of counts.
         provenance: who proposed it and how (`acquired_skills.model.provenance`).
         calls: names of the tools that a composed skill calls, sorted.
         effects: the combined effects of those tools (`acquired_skills.model.effects`); empty for code.
         returns: JSON Schema of the value; None when unknown.
+        inferred: hints for the parameters that have none in the code (`acquired_skills.in_box.inferred_hints`).
+        extra: SHA-256 of its extra files, by path relative to its program.
     """
 
     name: str
@@ -105,6 +128,8 @@ class Skill:
     calls: tuple[str, ...] = ()
     effects: Mapping[str, Any] = field(default_factory=dict)
     returns: Mapping[str, Any] | None = None
+    inferred: Mapping[str, str] = field(default_factory=dict)
+    extra: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def folder(self) -> str:
@@ -112,5 +137,11 @@ class Skill:
 
     @property
     def files(self) -> tuple[str, str]:
-        """Paths of its program and its tests, relative to its folder."""
+        """The paths of its program and its tests, relative to its folder."""
         return self.kind.files(self.name)
+
+    @property
+    def extra_paths(self) -> dict[str, str]:
+        """The paths of its extra files, relative to its folder, by path relative to its program."""
+        folder = self.files[0].rpartition("/")[0]
+        return {path: f"{folder}/{path}" for path in self.extra}

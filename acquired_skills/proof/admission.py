@@ -13,38 +13,48 @@ from typing import Any
 
 from acquired_skills.in_box.effort import Effort
 from acquired_skills.jobs.box_files import HARNESS, PYDANTIC, PYTEST, box_files
-from acquired_skills.jobs.environment import HARNESS_PACKAGES, environment_of, refused_connections
-from acquired_skills.jobs.preload import preload_for
-from acquired_skills.model.output_schema import usable_output_schema
+from acquired_skills.jobs.environment import HARNESS_PACKAGES, environment_of, preload_for, refused_connections
 from acquired_skills.model.parsed import ParsedProposal, ParsedSource
+from acquired_skills.model.prediction import Prediction
+from acquired_skills.model.program import encoded
 from acquired_skills.model.proposal import ProposalProblem, SkillRefused
 from acquired_skills.model.script_block import ScriptBlock
-from acquired_skills.proof.admission_report import build_report
+from acquired_skills.model.skill_schemas import usable_output_schema
+from acquired_skills.proof.admission_report import build_report, hint_notes
+from acquired_skills.proof.clock_calls import with_clock_hint
+from acquired_skills.proof.docstring_examples import with_docstring_examples
 from acquired_skills.proof.duplicates import Neighbour, find_duplicate
+from acquired_skills.proof.evidence_problems import evidence_problems
 from acquired_skills.proof.facts import BoxFacts, facts_of
 from acquired_skills.proof.isolated_runner import IsolatedRunner
+from acquired_skills.proof.json_calls import JsonCalls
 from acquired_skills.proof.judging import JudgedTests, judge_tests
-from acquired_skills.proof.mutation.mutants import make_mutants
+from acquired_skills.proof.mutation.mutants import Mutant, make_mutants
 from acquired_skills.proof.mutation.programs import MutantWriter
-from acquired_skills.proof.proof_problems import proof_problems
+from acquired_skills.proof.proof_problems import proof_problems, uncounted_tests
+from acquired_skills.proof.questions import Evidence, weigh
+from acquired_skills.proof.reference_answers import compare_reference
 from acquired_skills.proof.rehearsal_problems import rehearsal_problems
-from acquired_skills.proof.surviving_mutants import examine_survivors
+from acquired_skills.proof.surviving_mutants import Survivors, examine_survivors
 from acquired_skills.proof.variants import Variants
 from sandbox.contract import Call, Job, Limits, Sandbox, UnresolvedRequirements
+
+_MUTANTS_SEED = 1  # the same mutants every time, so that an author who comes back is asked the same questions
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What a proposal proved.
+    """The result of a successful admission.
 
     Attributes:
         parameters: JSON Schema of the arguments.
-        plain: arguments and value are plain JSON; otherwise they are converted in the box.
+        plain: whether arguments and value are plain JSON; otherwise they are converted in the box.
         tests: how many tests there are.
-        seconds: wall time in boxes.
+        seconds: the wall time spent in boxes.
         declared: the script block of the code.
         environment: the requirements of the environment it was proved in; empty without dependencies.
-        returns: JSON Schema of the value; None when the annotation gives none, or the tests saw values that do not fit.
+        returns: JSON Schema of the value; None if the annotation gives none or a value in the tests does not fit it.
+        inferred: hints for the parameters that have none in the code.
     """
 
     parameters: Mapping[str, Any]
@@ -55,6 +65,7 @@ class Admission:
     environment: tuple[str, ...] = ()
     report: Mapping[str, Any] = field(default_factory=dict)
     returns: Mapping[str, Any] | None = None
+    inferred: Mapping[str, str] = field(default_factory=dict)
 
 
 async def admit(
@@ -65,74 +76,138 @@ async def admit(
     earlier_tests: str | None = None,
     neighbours: Sequence[Neighbour] = (),
     effort: Effort | None = None,
+    disputed: Sequence[Prediction] = (),
+    author: bool = True,
 ) -> Admission:
     """Run the stages that follow the static checks, with the packages and destinations that the code declares.
 
     Args:
         seed: decides the random orders of the tests.
-        earlier_tests: those of the version that this one replaces.
-        neighbours: skills that it may duplicate, nearest first.
+        earlier_tests: the tests of the version that the proposal replaces.
+        neighbours: skills that the proposal may duplicate, nearest first.
+        disputed: predictions of this author that differed from the results of the code in earlier proposals of the
+            skill.
+        author: whether somebody can answer questions. If not, they stay open, which the report says.
 
     Raises:
-        SkillRefused: with everything to change.
+        SkillRefused: the proposal was not admitted; the exception lists everything to change.
         SandboxError: no box can run.
     """
     effort = effort or Effort()
+    parsed = with_docstring_examples(parsed)
     declared = parsed.block
     if declared.destinations:  # mutants would send wrong requests to a real server, a hundred times
         effort = replace(effort, threshold=0.0)
     job = _job(parsed, seed=seed, earlier_tests=earlier_tests, effort=effort)
     watch = _Watch()
-    facts = await _rehearse(parsed.proposal.name, job, sandbox)
+    facts = await _rehearse(parsed, job, sandbox)
     watch.lap("rehearsal")
-    made = make_mutants(parsed.code.tree, effort.mutants, seed) if effort.threshold else []
-    found = JudgedTests()
+    made: list[Mutant] = []
+    if effort.threshold:
+        modules = {path: each.tree for path, each in parsed.modules.items()}
+        made = make_mutants(parsed.code.tree, effort.mutants, _MUTANTS_SEED, modules)
+    found, evidence = JudgedTests(), Evidence()
     if not declared.destinations:
         runner = IsolatedRunner(parsed, job.requirements, sandbox, effort)
-        variants = Variants(runner, MutantWriter(parsed.code), made)
+        variants = Variants(runner, MutantWriter(parsed.code, parsed.modules), made)
         earlier = None if earlier_tests is None else ParsedSource.parse(earlier_tests)
         found = await judge_tests(variants, facts, earlier)
-        if made and not found.problems:
-            found = await examine_survivors(variants, found, seed)
-        problems = list(proof_problems(parsed.proposal.name, found, made, effort.threshold))
+        problems = with_clock_hint(parsed, list(proof_problems(parsed.proposal.name, found)))
         if problems:
             raise SkillRefused(parsed.proposal.name, problems)
+        evidence = await _gather_evidence(parsed, variants, found, facts, disputed)
+        problems = list(evidence_problems(parsed.proposal.name, evidence, parsed.proposal.expected, made, effort))
+        if problems and (author or evidence.disputed):
+            problems += uncounted_tests(found)
+            raise SkillRefused(parsed.proposal.name, problems, evidence.questions, evidence.disputed)
     watch.lap("judging")
-    returned = facts.get("returned", {})
-    calls, missed = returned.get("calls", []), returned.get("missed", 0)
-    compared = await find_duplicate(calls, missed, neighbours, sandbox, effort.duplicates_s)
+    observations = facts.get("observations", {})
+    calls, unrecorded = observations.get("calls", []), observations.get("unrecorded", 0)
+    compared = await find_duplicate(calls, unrecorded, neighbours, sandbox, effort.duplicates_s)
     if compared.duplicate:
         raise SkillRefused(parsed.proposal.name, [compared.problem()])
     watch.lap("neighbours")
+    inferred = facts["schema"].get("inferred", {})
     return Admission(
         parameters=facts["schema"]["parameters"],
-        plain=facts["schema"]["plain"] and not returned.get("typed"),
+        plain=facts["schema"]["plain"] and not observations.get("typed"),
         tests=len(facts["tests"]),
         seconds=sum(watch.laps.values()),
         declared=declared,
         environment=job.requirements,
         returns=await asyncio.to_thread(usable_output_schema, facts["schema"].get("returns"), calls),
+        inferred=inferred,
         report=build_report(
             facts,
             found,
+            evidence,
             made,
             seed=seed,
-            compared=compared.asked,
+            compared=compared.neighbours,
             seconds=watch.laps,
             earlier=earlier_tests is not None,
+            notes=(*parsed.notes, *hint_notes(inferred)),
+            reference=parsed.proposal.reference,
         ),
     )
 
 
-async def _rehearse(name: str, job: Job, sandbox: Sandbox) -> BoxFacts:
-    """Return the facts of the box of skill and tests. Raises SkillRefused for whatever counts against admission."""
+async def calls_of_tests(parsed: ParsedProposal, sandbox: Sandbox, *, seed: int) -> list[dict[str, Any]]:
+    """Return the arguments, by name, of the calls that the tests make. Only calls that JSON represents are included.
+
+    Raises:
+        SkillRefused: the tests do not pass.
+        SandboxError: no box can run.
+    """
+    parsed = with_docstring_examples(parsed)
+    job = _job(parsed, seed=seed, earlier_tests=None, effort=Effort())
+    facts = await _rehearse(parsed, job, sandbox)
+    names = list(facts["schema"]["parameters"].get("properties", {}))
+    calls = facts.get("observations", {}).get("calls", [])
+    return [
+        {**dict(zip(names, call["positional"], strict=False)), **call["named"]}
+        for call in calls
+        if len(call["positional"]) <= len(names)
+    ]
+
+
+async def _gather_evidence(
+    parsed: ParsedProposal, variants: Variants, found: JudgedTests, facts: BoxFacts, disputed: Sequence[Prediction]
+) -> Evidence:
+    """Compare the predictions with the code, count the mutants that tests and predictions kill, and choose questions if
+    that is not enough. Raises SandboxError if no box can run.
+    """
+    expected, runner = parsed.proposal.expected, variants.runner
+    calls = JsonCalls(list(facts["schema"]["parameters"].get("properties", {})), found.calls)
+    left = [number for number, noticed in found.mutants.items() if not noticed]
+    survivors = Survivors()
+    few = bool(found.mutants) and len(found.calls) < runner.effort.calls
+    if left or few or found.constant or expected or parsed.reference:
+        survivors = await examine_survivors(variants, found, [calls.call(each.arguments) for each in expected], left)
+    return weigh(
+        found,
+        survivors,
+        made=len(variants.mutants),
+        predictions=expected,
+        earlier=disputed,
+        calls=calls,
+        effort=runner.effort,
+        reference=await compare_reference(runner, survivors, calls, expected, disputed),
+    )
+
+
+async def _rehearse(parsed: ParsedProposal, job: Job, sandbox: Sandbox) -> BoxFacts:
+    """Return the facts reported by the box in which skill and tests run together. Raises SkillRefused if any of them
+    counts against admission.
+    """
+    name = parsed.proposal.name
     try:
         outcome = await sandbox.run(job)
     except UnresolvedRequirements as error:
         added = f"(For the proof {' and '.join(HARNESS_PACKAGES)} are added, as installed here.)"
         text = f"{error} {added} Change `dependencies` in the PEP 723 block."
         raise SkillRefused(name, [ProposalProblem("dependencies", text)]) from error
-    problems = list(rehearsal_problems(name, outcome))
+    problems = with_clock_hint(parsed, list(rehearsal_problems(name, outcome)))
     refused = refused_connections(outcome.connections)
     if problems and refused:
         problems.append(ProposalProblem("destinations", f"{refused} List what it needs in `destinations`."))
@@ -142,7 +217,7 @@ async def _rehearse(name: str, job: Job, sandbox: Sandbox) -> BoxFacts:
 
 
 class _Watch:
-    """Measures the seconds that each stage took."""
+    """Measures the wall time of each stage in seconds."""
 
     def __init__(self) -> None:
         self.laps: dict[str, float] = {}
@@ -164,6 +239,7 @@ def _job(
     files = {
         **box_files(HARNESS),
         "pytest.ini": b"[pytest]\ntmp_path_retention_policy = failed\n",
+        **{f"skill/{path}": data for path, data in encoded(proposal.files).items()},
         f"skill/{proposal.name}.py": proposal.code.encode(),
         f"skill/test_{proposal.name}.py": proposal.tests.encode(),
     }
@@ -175,7 +251,7 @@ def _job(
     return Job(
         call=Call(path=HARNESS, function="rehearse", arguments=arguments),
         files=files,
-        preload=preload_for(parsed.code.imports, environment, (*PYDANTIC, *PYTEST)),
+        preload=preload_for(parsed.imports, environment, (*PYDANTIC, *PYTEST)),
         limits=limits,
         egress=declared.destinations,
         requirements=environment,

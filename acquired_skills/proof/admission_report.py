@@ -1,32 +1,54 @@
 """Builds and formats the report of an admission, which is stored with the skill and bounded in size."""
 
+import contextlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
+from acquired_skills.in_box.inferred_hints import ANY
+from acquired_skills.model.prediction import Prediction
 from acquired_skills.proof.facts import BoxFacts
 from acquired_skills.proof.judging import JudgedTests
 from acquired_skills.proof.mutation.mutants import Mutant
+from acquired_skills.proof.questions import Evidence
 from acquired_skills.proof.rehearsal_problems import short_name
 
 MAX_TESTS = 50
 MAX_NAME = 120  # characters of a test's name
 MAX_SURVIVORS = 10
+MAX_EXPECTED = 8_000  # characters of all predictions as JSON
 
 
 def build_report(
     facts: BoxFacts,
     found: JudgedTests,
+    evidence: Evidence,
     mutants: Sequence[Mutant],
     *,
     seed: int,
     compared: int,
     seconds: Mapping[str, float],
     earlier: bool,
+    notes: Sequence[str] = (),
+    reference: str = "",
 ) -> dict[str, Any]:
-    """Return the report. compared: how many neighbours were asked. seconds: by stage. earlier: whether older tests ran
-    too.
+    """Return the report.
+
+    Args:
+        compared: how many neighbours were compared.
+        seconds: the time of each stage.
+        earlier: whether earlier tests ran too.
+        notes: sentences that tell the author what could be improved.
+        reference: the source of the reference; "" for none.
     """
-    survived = sorted((mutants[i] for i, noticed in found.mutants.items() if not noticed), key=lambda each: each.line)
+    survived = sorted(
+        (mutants[i] for i, killed in evidence.mutants.items() if not killed), key=attrgetter("path", "line")
+    )
+    optional = {
+        "notes": list(notes),
+        "reference": {"agreed": len(evidence.reference.agreed), "source": reference} if reference else {},
+    }
     return {
         "seed": seed,
         "seconds": {stage: round(took, 3) for stage, took in seconds.items()},
@@ -40,19 +62,64 @@ def build_report(
         if not mutants
         else {
             "made": len(mutants),
-            "met": len(found.mutants),
-            "equivalent": found.equivalent,
-            "killed": sum(found.mutants.values()),
+            "met": len(evidence.mutants),
+            "equivalent": len(found.mutants) - len(evidence.mutants),
+            "killed": sum(evidence.mutants.values()),
             "survived": [
-                {"line": each.line, "before": each.before, "after": each.after} for each in survived[:MAX_SURVIVORS]
+                {"line": each.line, "before": each.before, "after": each.after}
+                | ({"file": each.path} if each.path else {})
+                for each in survived[:MAX_SURVIVORS]
             ],
         },
+        "predictions": 0 if evidence.compared is None else len(evidence.compared.agreed),
+        "expected": _expected(evidence),
+        "open_questions": 0 if evidence.enough else max(1, len(evidence.questions)),
         "compared": compared,
-    }
+    } | {name: part for name, part in optional.items() if part}
+
+
+def hint_notes(inferred: Mapping[str, str]) -> Iterator[str]:
+    """Yield notes about parameters without a type hint. `inferred` maps each to the hint that is used instead."""
+    if some := [f"`{name}: {hint}`" for name, hint in inferred.items() if hint != ANY]:
+        yield (
+            f"These parameters have no type hint in the code, and their types were inferred from the calls of the "
+            f"tests: {', '.join(some)}. Add hints if they may take other values."
+        )
+    if rest := [f"`{name}`" for name, hint in inferred.items() if hint == ANY]:
+        has, its = ("has", "its schema accepts") if len(rest) == 1 else ("have", "their schemas accept")
+        yield f"{', '.join(rest)} {has} no type hint; {its} any value; add one for better checking."
+
+
+def report_notes(kept: Mapping[str, Any]) -> list[str]:
+    """Return the notes of a stored report."""
+    return [note for note in _list(kept, "notes") if isinstance(note, str)]
+
+
+def _expected(evidence: Evidence) -> list[dict[str, Any]]:
+    """Return the predictions that agreed, up to the size limit."""
+    found = [{"arguments": dict(each.arguments), **each.checks} for each in evidence.agreed]
+    while len(json.dumps(found)) > MAX_EXPECTED:
+        found.pop()
+    return found
+
+
+def agreed_predictions(kept: Mapping[str, Any]) -> tuple[Prediction, ...]:
+    """Return the author's predictions that agreed with the code, from a stored report."""
+    found = []
+    for each in _list(kept, "expected"):
+        with contextlib.suppress(ValueError):
+            found.append(Prediction.parse(each))
+    return tuple(found)
+
+
+def kept_reference(kept: Mapping[str, Any]) -> str:
+    """Return the source of the reference in a stored report; "" for none."""
+    source = _dict(kept, "reference").get("source")
+    return source if isinstance(source, str) else ""
 
 
 def report_lines(kept: Mapping[str, Any]) -> Iterator[str]:
-    """Format a stored report, one fact per line. It is read from a file, so anything malformed is left out."""
+    """Format a stored report, one fact per line. The report is read from a file, so malformed entries are omitted."""
     tests, red, seconds = _list(kept, "tests"), _dict(kept, "red"), _dict(kept, "seconds")
     if seconds:
         yield "took " + ", ".join(f"{stage} {took:.2f} s" for stage, took in seconds.items() if _number(took))
@@ -67,11 +134,18 @@ def report_lines(kept: Mapping[str, Any]) -> Iterator[str]:
     for name, text in (
         ("green_runs", "green {} times, in random orders"),
         ("replayed", "calls replayed without the tests: {}"),
+        ("predictions", "predictions of its author that the code fulfils: {}"),
         ("compared", "similar skills compared, no duplicate: {}"),
     ):
         if _number(kept.get(name)):
             yield text.format(kept[name])
+    if open_questions(kept):
+        yield f"questions without an answer, so it stays on probation: {open_questions(kept)}"
     yield from _of_mutants(_dict(kept, "mutants"))
+    yield from report_notes(kept)
+    if reference := kept_reference(kept):
+        yield f"results in which its reference agrees: {_dict(kept, 'reference').get('agreed')}. The reference:"
+        yield from (f"  {line}" for line in reference.splitlines())
 
 
 def _of_mutants(mutants: Mapping[str, Any]) -> Iterator[str]:
@@ -79,7 +153,8 @@ def _of_mutants(mutants: Mapping[str, Any]) -> Iterator[str]:
         yield f"mutants noticed: {mutants['killed']} of {mutants.get('met', mutants.get('made'))}"
     for each in _list(mutants, "survived"):
         if isinstance(each, dict):
-            yield f"  not line {each.get('line')}: {each.get('before')} -> {each.get('after')}"
+            where = f"line {each.get('line')}" + (f" of {each['file']}" if "file" in each else "")
+            yield f"  not {where}: {each.get('before')} -> {each.get('after')}"
 
 
 def report_summary(kept: Mapping[str, Any]) -> str:
@@ -90,7 +165,17 @@ def report_summary(kept: Mapping[str, Any]) -> str:
         parts.append(f"{mutants['killed']} of {mutants['met']} mutants noticed")
     if _number(kept.get("replayed")):
         parts.append(f"{kept['replayed']} calls replayed")
+    if kept_reference(kept):
+        parts.append(f"{_dict(kept, 'reference').get('agreed')} results of a reference agree")
+    if open_questions(kept):
+        parts.append(f"{open_questions(kept)} questions without an answer, so it stays on probation")
     return ", ".join(parts)
+
+
+def open_questions(kept: Mapping[str, Any]) -> int:
+    """Return how many questions about a skill nobody has answered, from its stored report."""
+    found = kept.get("open_questions")
+    return found if isinstance(found, int) and not isinstance(found, bool) else 0
 
 
 def _list(kept: Mapping[str, Any], name: str) -> list[Any]:

@@ -4,12 +4,16 @@ import hashlib
 
 from acquired_skills.model.parsed import ParsedProposal
 from acquired_skills.model.proposal import Proposal
-from acquired_skills.model.skill import Skill, SkillState
+from acquired_skills.model.skill import Skill, SkillKind, SkillState
 from acquired_skills.proof.admission import Admission
 
 
 def build_skill(parsed: ParsedProposal, admission: Admission, created: str) -> Skill:
-    """Return the skill, in probation. Its version is set when it is published. created: UTC, ISO 8601."""
+    """Return the skill, in the state of probation. Its version is set when it is published.
+
+    Args:
+        created: the time in UTC, ISO 8601.
+    """
     proposal = parsed.proposal
     return Skill(
         name=proposal.name,
@@ -18,7 +22,7 @@ def build_skill(parsed: ParsedProposal, admission: Admission, created: str) -> S
         description=proposal.description,
         parameters=admission.parameters,
         plain=admission.plain,
-        imports=tuple(sorted(parsed.code.imports)),
+        imports=tuple(sorted(parsed.imports)),
         created=created,
         code_sha256=sha256(proposal.code),
         tests_sha256=sha256(proposal.tests),
@@ -31,15 +35,29 @@ def build_skill(parsed: ParsedProposal, admission: Admission, created: str) -> S
         admission=admission.report,
         provenance=proposal.provenance,
         returns=admission.returns,
+        inferred=admission.inferred,
+        extra=hashes(proposal),
+        kind=SkillKind.of(proposal.language),
     )
 
 
 def is_unchanged(skill: Skill, proposal: Proposal) -> bool:
-    """Return whether the proposal would change nothing, so that a repeated request does not create versions."""
+    """Return whether the proposal would change nothing. Repeated requests then create no new versions."""
     current = (skill.description, skill.examples, skill.timeout_s)
     if current != (proposal.description, proposal.examples, proposal.timeout_s) or not skill.state.listed:
         return False
-    return (sha256(proposal.code), sha256(proposal.tests)) == (skill.code_sha256, skill.tests_sha256)
+    return has_same_files(skill, proposal)
+
+
+def has_same_files(skill: Skill, proposal: Proposal) -> bool:
+    """Return whether the proposal has the code, the tests and the extra files of a skill."""
+    own = (skill.code_sha256, skill.tests_sha256, skill.extra)
+    return (sha256(proposal.code), sha256(proposal.tests), hashes(proposal)) == own
+
+
+def hashes(proposal: Proposal) -> dict[str, str]:
+    """Return the SHA-256 of each extra file."""
+    return {path: sha256(text) for path, text in proposal.files.items()}
 
 
 def sha256(text: str) -> str:

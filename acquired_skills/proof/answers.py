@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -11,19 +12,20 @@ from acquired_skills.model.proposal import ProposalProblem
 from sandbox.contract import Outcome
 
 _MAX_SHOWN = 160
+_ROUNDING = 1e-9  # relative difference of floats that no test should have to notice
 
 Data = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class RepeatedAnswers:
-    """The skill's answers to the same calls, asked three times.
+    """The skill's answers to the same calls, made three times.
 
     Attributes:
-        forth: in the order of the calls.
-        again: when the same process is asked once more.
-        back: from another process, asked in reverse order.
-        seconds: what `forth` and `again` took together.
+        forth: the answers when the calls are made in order.
+        again: the answers when the same process repeats the calls.
+        back: the answers of another process that makes the calls in reverse order.
+        seconds: the time that `forth` and `again` took together.
     """
 
     forth: Sequence[Data]
@@ -48,7 +50,9 @@ def replay_problems(
     """Yield a problem for the first call that ends the process, or whose answer differs from the recorded one
     (SKILL-7).
 
-    recorded: answers recorded with the tests, by number. varying: numbers of nondeterministic calls.
+    Args:
+        recorded: answers recorded with the tests, by the number of the call.
+        varying: numbers of nondeterministic calls.
     """
     for number, (call, first) in enumerate(zip(calls, found.forth, strict=True)):
         if "ended" in first:
@@ -64,7 +68,7 @@ def replay_problems(
         yield ProposalProblem(
             "replay",
             f"{format_call(name, call)} gives {format_answer(with_tests)} with its tests and {format_answer(first)} "
-            "without them, for the same call: it must not depend on the caller, our files, chance or time.",
+            "without them, for the same call: results must not depend on the caller, our files, chance or time.",
         )
         return
 
@@ -74,9 +78,14 @@ def same_answer(one: Data, other: Data) -> bool:
     return _same(_compared_part(one), _compared_part(other))
 
 
+def close_answer(one: Data, other: Data) -> bool:
+    """Return whether two answers differ only by the rounding of floats."""
+    return "value" in one and "value" in other and _close(one["value"], other["value"])
+
+
 def json_arguments(call: Data, parameters: Sequence[str]) -> dict[str, Any] | None:
-    """Return the arguments by name if plain JSON represents them exactly and no files are involved; otherwise None."""
-    if "files" in call or len(call["arguments"]) > len(parameters):
+    """Return the arguments by name, or None if plain JSON does not represent the call exactly."""
+    if "files" in call or "clock" in call or len(call["arguments"]) > len(parameters):
         return None
     given = {**dict(zip(parameters, call["arguments"], strict=False)), **call["named"]}
     try:
@@ -86,7 +95,7 @@ def json_arguments(call: Data, parameters: Sequence[str]) -> dict[str, Any] | No
 
 
 def outcome_differs(outcome: Outcome, answer: Data) -> bool:
-    """Return whether an agent's call had another result than the answer, as far as JSON shows."""
+    """Return whether the outcome of an agent's call differs from the answer, as far as JSON can show."""
     if "raised" in answer:
         return outcome.ok or (outcome.error is not None and outcome.error.type != _raised(answer))
     try:
@@ -97,9 +106,10 @@ def outcome_differs(outcome: Outcome, answer: Data) -> bool:
 
 
 def to_plain_json(value: Any, *, exact: bool = False) -> Any:
-    """Convert packed data to the JSON that agents exchange. Raises TypeError.
+    """Convert packed data to the JSON that agents exchange. Raises TypeError for a value without a JSON equivalent.
 
-    exact: only convert what JSON restores exactly.
+    Args:
+        exact: whether to reject values, such as tuples, that a JSON round trip would change.
     """
     match value:
         case list():
@@ -119,7 +129,7 @@ def format_call(name: str, call: Data) -> str:
     """Format a call as source code, shortened."""
     parts = [_text(each) for each in call["arguments"]] + [f"{key}={_text(v)}" for key, v in call["named"].items()]
     text = _short(f"{name}({', '.join(parts)})")
-    return f"`{text}`"
+    return f"`{text}`" + (f" at {_short(str(call['clock']))}" if "clock" in call else "")
 
 
 def format_answer(answer: Data) -> str:
@@ -140,9 +150,19 @@ def _compared_part(answer: Data) -> Any:
 
 def _same(one: Any, other: Any) -> bool:
     """Return whether two JSON values are the same, ignoring the order of items."""
-    if json.dumps(one) == json.dumps(other):  # most are, and putting values in order is slow
+    if json.dumps(one) == json.dumps(other):  # true for most answers; putting values in order is slow
         return True
     return bool(_unordered(one) == _unordered(other))
+
+
+def _close(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_close, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_close(each, other[name]) for name, each in one.items())
+    return bool(one == other and type(one) is type(other))
 
 
 def _unordered(value: Any) -> Any:
@@ -151,7 +171,9 @@ def _unordered(value: Any) -> Any:
 
 
 def _ordered(value: Any) -> tuple[Any, str]:
-    """Return the value in a canonical order and its short sort key, so that deep values from a box cost little."""
+    """Return the value in a canonical order, with a sort key that is short, so that sorting deeply nested values is
+    cheap.
+    """
     if isinstance(value, list):
         items = sorted(map(_ordered, value), key=itemgetter(1))
         return [each for each, _ in items], _digest("list", [key for _, key in items])
@@ -184,8 +206,12 @@ def _text(value: Any) -> str:  # noqa: PLR0911 -- one return per kind
             return f"({', '.join(map(_text, items))}{',' if len(items) == 1 else ''})"
         case {"set": [*items]} if items:
             return "{" + ", ".join(map(_text, items)) + "}"
-        case {"object": [name, _]}:
-            return f"{name}(…)"
+        case {"object": [str(name), dict(fields), *_]}:
+            return f"{name}({', '.join(f'{field}={_text(each)}' for field, each in fields.items())})"
+        case {"again": _}:
+            return "…"
+        case {"deque": [list(items), _]}:
+            return f"deque({_text(items)})"
         case dict() if len(value) == 1:
             return f"{next(iter(value))}({next(iter(value.values()))!r})"
     return repr(value)

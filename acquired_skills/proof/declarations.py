@@ -1,20 +1,21 @@
 """Extracts from a skill's file the declarations that its tests may import besides the function (SKILL-7).
 
-The tests are judged without the skill's code. Constants, enums, data classes, models and exception types that the file
-only declares are rewritten from the syntax tree and passed to the tests. Anything with code of its own is not.
+The tests are judged without the skill's code. Constants, classes and exception types are rewritten from the syntax tree
+and passed to the tests without their code (`acquired_skills.proof.declared_classes`).
 """
 
 import ast
 import builtins
-from collections.abc import Iterator
+import copy
+from collections.abc import Iterator, Mapping
 
-from acquired_skills.model.parsing import parse_source
+from acquired_skills.model.parsed import parse_source
+from acquired_skills.proof.declared_classes import is_quiet, rewritten_class
 
-_MODULES = frozenset(("dataclasses", "datetime", "decimal", "enum", "pydantic", "typing", "typing_extensions"))
-_BASES = frozenset(
-    ("BaseModel", "Enum", "Flag", "IntEnum", "IntFlag", "NamedTuple", "Protocol", "StrEnum", "TypedDict")
+_MODULES = frozenset(
+    ("collections", "dataclasses", "datetime", "decimal", "enum", "pydantic", "typing", "typing_extensions")
 )
-_CALLS = frozenset(("Field", "auto", "field", "ConfigDict", "dataclass"))
+_FUNCTIONAL = frozenset(("Enum", "IntEnum", "NamedTuple", "NewType", "StrEnum", "TypeVar", "TypedDict", "namedtuple"))
 
 _EXCEPTIONS = frozenset(
     name for name, each in vars(builtins).items() if isinstance(each, type) and issubclass(each, Exception)
@@ -25,13 +26,16 @@ _STR_METHOD = parse_source("def __str__(self): return self.__dict__.get('_text',
 def declarations(tree: ast.Module) -> str:
     """Return the source of the declarations, in the order of the file."""
     kept: list[ast.stmt] = []
-    known: dict[str, bool] = {}  # classes kept, and whether they are exceptions
-    for node in tree.body:
+    known: dict[str, bool] = {}  # the classes that are kept -> whether they are exceptions
+    for node in copy.deepcopy(tree).body:
         kept += _declared(node, known)
-    return "\n".join(ast.unparse(node) for node in kept)
+    if any(isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in tree.body):
+        for node in kept:
+            _postpone_annotations(node)
+    return "\n".join(ast.unparse(ast.fix_missing_locations(node)) for node in kept)
 
 
-def _declared(node: ast.stmt, known: dict[str, bool]) -> Iterator[ast.stmt]:
+def _declared(node: ast.stmt, known: dict[str, bool]) -> Iterator[ast.stmt]:  # noqa: C901 -- one branch per kind
     match node:
         case ast.ImportFrom(module=module, names=names, level=0) if module in _MODULES:
             plain = [alias for alias in names if alias.name != "*"]
@@ -41,53 +45,39 @@ def _declared(node: ast.stmt, known: dict[str, bool]) -> Iterator[ast.stmt]:
             plain = [alias for alias in names if alias.name in _MODULES]
             if plain:
                 yield ast.Import(plain)
-        case ast.Assign(targets=[ast.Name()], value=value) if _is_constant(value):
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_constant(value) or _makes_class(value):
             yield node
+            if not _is_constant(value):
+                known[name] = False
         case ast.AnnAssign(target=ast.Name(id=name), value=value) if value is not None and _is_constant(value):
             yield ast.Assign([ast.Name(name, ast.Store())], value, lineno=node.lineno)
-        case ast.ClassDef(name=name, bases=[ast.Name(id=base)]) if known.get(base, base in _EXCEPTIONS):
+        case ast.ClassDef(name=name, bases=[_, *_] as bases) if all(_is_exception(base, known) for base in bases):
             known[name] = True
-            yield ast.ClassDef(name, [ast.Name(base, ast.Load())], [], _STR_METHOD, [])
-        case ast.ClassDef(name=name) if _is_plain(node, known):
-            known[name] = False
-            yield node
+            yield ast.ClassDef(name, bases, [], _STR_METHOD, [])
+        case ast.ClassDef(name=name):
+            rewritten = rewritten_class(node, {each for each, is_exception in known.items() if not is_exception})
+            if rewritten is not None:
+                known[name] = False
+                yield rewritten
 
 
-def _is_plain(node: ast.ClassDef, known: dict[str, bool]) -> bool:
-    """Return whether a class only has fields: an enum, a model, a data class, or a named tuple."""
-    bases = [base.id if isinstance(base, ast.Name) else getattr(base, "attr", "") for base in node.bases]
-    marks = [ast.unparse(each).partition("(")[0].rpartition(".")[2] for each in node.decorator_list]
-    if any(mark != "dataclass" for mark in marks) or not all(
-        base in _BASES or known.get(base) is False for base in bases
-    ):
-        return False
-    if not (bases or marks) or not all(_is_quiet(each) for each in (*node.decorator_list, *node.keywords)):
-        return False
-    return all(_is_field(each) for each in node.body)
+def _is_exception(base: ast.expr, known: Mapping[str, bool]) -> bool:
+    return isinstance(base, ast.Name) and known.get(base.id, base.id in _EXCEPTIONS)
 
 
-def _is_field(node: ast.stmt) -> bool:
+def _makes_class(node: ast.expr) -> bool:
+    """Return whether an expression makes a class by a call, such as ``namedtuple("Point", "x y")``."""
     match node:
-        case ast.Pass() | ast.Expr(value=ast.Constant()):
-            return True
-        case ast.Assign(targets=[ast.Name()], value=value):
-            return _is_quiet(value)
-        case ast.AnnAssign(target=ast.Name(), annotation=annotation, value=value):
-            return _is_quiet(annotation) and (value is None or _is_quiet(value))
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[ast.Constant(), *_]):
+            return name in _FUNCTIONAL and all(is_quiet(each) for each in (*node.args, *node.keywords))
     return False
 
 
-def _is_quiet(node: ast.AST) -> bool:
-    """Return whether nothing is called except what makes a field, so that no code of the skill runs."""
+def _postpone_annotations(node: ast.stmt) -> None:
+    """Make the annotations of a class strings, as the import of `annotations` from `__future__` does."""
     for each in ast.walk(node):
-        match each:
-            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in _CALLS:
-                continue
-            case ast.Call() | ast.Lambda() | ast.Await() | ast.NamedExpr() | ast.comprehension():
-                return False
-            case ast.Attribute(attr=name) | ast.Name(id=name) if name.startswith("__"):
-                return False
-    return True
+        if isinstance(each, ast.AnnAssign) and not isinstance(each.annotation, ast.Constant):
+            each.annotation = ast.Constant(ast.unparse(each.annotation))
 
 
 def _is_constant(node: ast.expr) -> bool:

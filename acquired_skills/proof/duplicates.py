@@ -1,44 +1,52 @@
 """Detects duplicate skills (SKILL-8).
 
-A box recorded the calls that the new skill's tests made. Each neighbour gets their arguments, in a fresh box of its
-own, and never sees the expected answers; these are compared here. So a neighbour's code can only misreport its own
-answers, and to block another skill it would have to give the right answers, which makes it a duplicate.
+The calls that the new skill's tests made were recorded in a box. Each neighbour gets the arguments of these calls in
+its own fresh box and never sees the expected answers, which are compared here. So a neighbour's code can only misreport
+its own answers, and to block another skill it would have to give the right answers, which makes it a duplicate.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from acquired_skills.jobs.box_files import NEIGHBOUR, PYDANTIC, PYTEST, box_files
-from acquired_skills.jobs.preload import preload_for
+from acquired_skills.jobs.environment import preload_for
+from acquired_skills.model.program import SkillProgram
 from acquired_skills.model.proposal import ProposalProblem
 from sandbox.contract import Call, Job, Limits, Sandbox
 
-LEAST_CALLS = 3  # recorded calls to compare; fewer are enough only if no others were made
+LEAST_CALLS = 3  # recorded calls needed for a comparison; fewer are enough only if the tests made no others
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A skill similar to a new one. imports: top-level modules of its code. plain: it takes and returns plain JSON."""
+    """A skill similar to a new one.
+
+    Attributes:
+        imports: top-level modules that it imports.
+        plain: whether it takes and returns plain JSON.
+        inferred: the inferred hints of its parameters.
+    """
 
     name: str
-    code: bytes
+    program: SkillProgram
     imports: tuple[str, ...] = ()
     plain: bool = True
+    inferred: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class DuplicateCheck:
-    """The result of a check.
+    """The result of a check for duplicates.
 
     Attributes:
-        duplicate: name of the first neighbour with the same answers; "" for none.
-        asked: how many neighbours were asked.
-        calls: how many calls each was asked.
+        duplicate: the name of the first neighbour that gave the same answers; "" if there is none.
+        neighbours: how many neighbours were asked.
+        calls: how many calls were made to each neighbour.
     """
 
     duplicate: str = ""
-    asked: int = 0
+    neighbours: int = 0
     calls: int = 0
 
     def problem(self) -> ProposalProblem:
@@ -51,19 +59,23 @@ class DuplicateCheck:
 
 
 async def find_duplicate(
-    calls: Sequence[Mapping[str, Any]], missed: int, neighbours: Sequence[Neighbour], sandbox: Sandbox, seconds: float
+    calls: Sequence[Mapping[str, Any]],
+    unrecorded: int,
+    neighbours: Sequence[Neighbour],
+    sandbox: Sandbox,
+    seconds: float,
 ) -> DuplicateCheck:
     """Ask the neighbours, nearest first, until one answers every call as the new skill did.
 
     Args:
         calls: recorded calls (`acquired_skills.proof.facts.RecordedCall`).
-        missed: how many more calls the tests made.
-        seconds: for all neighbours, shared equally.
+        unrecorded: how many more calls the tests made.
+        seconds: the time limit for all neighbours, which is divided equally among them.
 
     Raises:
         SandboxError: no box can run.
     """
-    if not calls or (len(calls) < LEAST_CALLS and missed):
+    if not calls or (len(calls) < LEAST_CALLS and unrecorded):
         return DuplicateCheck()
     for number, neighbour in enumerate(neighbours, 1):
         if await _answers_alike(neighbour, calls, sandbox, seconds / len(neighbours)):
@@ -77,11 +89,17 @@ async def _answers_alike(
     """Return whether a neighbour gives the same answers. Any failure in its box, and any malformed output, counts as
     no.
     """
-    asked = [{"positional": each["positional"], "named": each["named"]} for each in calls]
+    arguments = [{"positional": each["positional"], "named": each["named"]} for each in calls]
+    given = {
+        "name": neighbour.name,
+        "plain": neighbour.plain,
+        "inferred": dict(neighbour.inferred),
+        "calls": arguments,
+    }
     job = Job(
-        call=Call(NEIGHBOUR, "answers", {"name": neighbour.name, "plain": neighbour.plain, "calls": asked}),
-        files={**box_files(NEIGHBOUR), f"{neighbour.name}.py": neighbour.code},
-        preload=preload_for(neighbour.imports, (), (*PYDANTIC, *PYTEST)),  # the template of the admission itself
+        call=Call(NEIGHBOUR, "answers", given),
+        files={**box_files(NEIGHBOUR), **neighbour.program.extra, f"{neighbour.name}.py": neighbour.program.code},
+        preload=preload_for(neighbour.imports, (), (*PYDANTIC, *PYTEST)),  # the same template as that of the rehearsal
         limits=Limits(wall_s=seconds, cpu_s=seconds),
     )
     outcome = await sandbox.run(job)

@@ -9,6 +9,9 @@ from typing import Annotated, Any, Literal, NotRequired, TypeVar
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
+from acquired_skills.in_box.function_forms import Form
+from acquired_skills.model.skill import HINT
+
 T = TypeVar("T")
 _STRICT = ConfigDict(strict=True, extra="forbid")
 _Id = Annotated[str, Field(max_length=2_000)]
@@ -19,12 +22,13 @@ _Seconds = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
 
 
 def is_call(found: dict[str, Any]) -> bool:
-    """Return whether it has the fields of a call of `acquired_skills.in_box.call_data`."""
+    """Return whether a value from a box has the fields of a call, as defined in `acquired_skills.in_box.call_data`."""
     return (
         isinstance(found.get("arguments"), list)
         and isinstance(found.get("named"), dict)
         and isinstance(found.get("files", {}), dict)
         and isinstance(found.get("place", ""), str)
+        and isinstance(found.get("clock", ""), str)
     )
 
 
@@ -38,7 +42,7 @@ def _call(found: dict[str, Any]) -> dict[str, Any]:
 class ResultOfTest(TypedDict):
     """The result of one test in one run."""
 
-    outcome: Literal["passed", "failed", "skipped", "xfail", "timeout", "exited", "unreported", "reached", "missed"]
+    outcome: Literal["passed", "failed", "skipped", "xfail", "timeout", "exited", "unreported", "reached", "unanswered"]
     text: _Text
     seconds: _Seconds
 
@@ -55,14 +59,16 @@ class RunResults(TypedDict):
 
 @with_config(_STRICT)
 class DerivedSchema(TypedDict):
-    """JSON Schemas of the arguments and of the value.
+    """JSON Schemas of the arguments and of the value, and the hints of parameters that have none in the code.
 
-    `acquired_skills.model.input_schema` and `acquired_skills.model.output_schema` decide whether they can be used.
+    `acquired_skills.model.skill_schemas` decides whether they can be used.
     """
 
     parameters: dict[str, Any]
     plain: bool
+    form: NotRequired[Form]
     returns: NotRequired[dict[str, Any]]
+    inferred: NotRequired[dict[_Id, Annotated[str, Field(pattern=f"^{HINT}$")]]]
 
 
 @with_config(_STRICT)
@@ -86,23 +92,39 @@ class ReplayCall(TypedDict):
 
 @with_config(_STRICT)
 class Observations(TypedDict, total=False):
-    """What the skill returned to its tests.
+    """What was observed while the tests called the skill.
 
-    `calls` were kept, and `missed` counts those that were not. `asked` is as in `acquired_skills.in_box.recorder`.
-    `seed` is that of the run in which the calls were made.
+    `calls` were recorded, and `unrecorded` counts those that were not. `replay_calls` are as in
+    `acquired_skills.in_box.recorder`. `seed` is that of the run in which the calls were made.
     """
 
     typed: bool
+    form: Form
     unsendable: _Line
-    missed: Annotated[int, Field(ge=0)]
+    unrecorded: Annotated[int, Field(ge=0)]
     calls: Annotated[list[RecordedCall], Field(max_length=1_000)]
-    asked: Annotated[list[ReplayCall], Field(max_length=5_000)]
+    replay_calls: Annotated[list[ReplayCall], Field(max_length=5_000)]
     seed: int
 
 
 @with_config(_STRICT)
+class SharedState(TypedDict):
+    """A test whose result depends on other tests.
+
+    `passes` says whether it passes when `other` runs before it. When it runs alone, the result is the opposite. `other`
+    is "" if it takes several tests to change the result. `files` says that it passes only with the files that `other`
+    leaves, which are removed before each test.
+    """
+
+    test: _Id
+    other: _Id
+    passes: bool
+    files: NotRequired[bool]
+
+
+@with_config(_STRICT)
 class BoxFacts(TypedDict):
-    """Everything that one box reported. A missing key was not reached."""
+    """Everything that one box reported. Keys are missing if the box ended before it reported them."""
 
     phase: Literal["import", "collection", "tests"]
     runs: Annotated[list[RunResults], Field(max_length=500)]
@@ -114,29 +136,34 @@ class BoxFacts(TypedDict):
     schema_error: NotRequired[_Text]
     collection_errors: NotRequired[Annotated[list[_Text], Field(max_length=1_000)]]
     tests: NotRequired[Annotated[list[_Id], Field(max_length=100_000)]]
-    returned: NotRequired[Observations]
+    observations: NotRequired[Observations]
+    shared_state: NotRequired[Annotated[list[SharedState], Field(max_length=100)]]
+    left_outside: NotRequired[Annotated[list[_Line], Field(max_length=100)]]
 
 
 @with_config(_STRICT)
 class IsolatedAnswers(TypedDict):
-    """The answers of one program in the order of the calls, and the time they took. None: it could not be loaded."""
+    """The answers of one program in the order of the calls, and the time they took.
+
+    The answers are None if the program could not be loaded.
+    """
 
     answers: list[dict[str, Any]] | None
     seconds: _Seconds
 
 
 _FACTS = TypeAdapter(BoxFacts)
-_TOLD = TypeAdapter(IsolatedAnswers)
+_ANSWERS = TypeAdapter(IsolatedAnswers)
 
 
 def facts_of(value: Any) -> BoxFacts:
-    """Validate the value of a box. Raises ValueError with one line that says what is invalid."""
+    """Validate the output of a box. Raises a ValueError that says in one line what is invalid."""
     return _fits(_FACTS, value)
 
 
 def isolated_answers_of(value: Any) -> IsolatedAnswers:
-    """Validate the value of the box of one program. Raises ValueError."""
-    return _fits(_TOLD, value)
+    """Validate the output of a box that ran one program. Raises ValueError if it is invalid."""
+    return _fits(_ANSWERS, value)
 
 
 def _fits(adapter: TypeAdapter[T], value: Any) -> T:

@@ -1,4 +1,4 @@
-"""Finds tests that change the environment of the skill, so that their calls cannot be replayed elsewhere (SKILL-7).
+"""Finds tests that change the environment of the skill. Their calls cannot be replayed elsewhere (SKILL-7).
 
 They are found in the syntax tree. Such a test is allowed and has to pass in the rehearsal, but it proves nothing.
 """
@@ -35,7 +35,7 @@ def _used(function: ast.AST) -> set[str]:
     names: set[str] = set()
     for node in ast.walk(function):
         match node:
-            case ast.Name(id=name) if node not in moves:  # the working folder is recorded with a call
+            case ast.Name(id=name) if node not in moves:  # allowed: calls are recorded with their working folder
                 names.add("patch" if name == "monkeypatch" else name)
             case ast.arg(arg=name) if name != "monkeypatch":
                 names.add(name)

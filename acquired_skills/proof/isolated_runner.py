@@ -9,19 +9,24 @@ from pathlib import Path
 
 from acquired_skills.in_box.effort import Effort
 from acquired_skills.jobs.box_files import ISOLATED, PYDANTIC, box_files
-from acquired_skills.jobs.preload import preload_for
+from acquired_skills.jobs.environment import preload_for
 from acquired_skills.jobs.skill_job import call_job
 from acquired_skills.model.parsed import ParsedProposal
+from acquired_skills.model.program import SkillProgram, encoded
 from acquired_skills.proof.answers import Data, RepeatedAnswers
 from acquired_skills.proof.facts import IsolatedAnswers, isolated_answers_of
 from sandbox.contract import Busy, Call, Job, Limits, Mount, Outcome, Sandbox, SandboxError
 
-_LOADING_S = 3.0  # for the box, in addition to the program's own limit
+_LOADING_S = 3.0  # seconds for starting the box, in addition to the program's own limit
 
 
 @dataclass(frozen=True, slots=True)
 class IsolatedRunner:
-    """Runs a skill's code without its tests. environment: the requirements that it is proved and run with."""
+    """Runs a skill's code without its tests.
+
+    Attributes:
+        environment: the requirements of the environment in which the skill is proved and run.
+    """
 
     parsed: ParsedProposal
     environment: tuple[str, ...]
@@ -30,7 +35,7 @@ class IsolatedRunner:
 
     @property
     def name(self) -> str:
-        """Name of the skill."""
+        """The name of the skill."""
         return self.parsed.proposal.name
 
     async def answers(self, calls: Sequence[Data]) -> RepeatedAnswers:
@@ -50,9 +55,15 @@ class IsolatedRunner:
         return RepeatedAnswers(forth[: len(calls)], forth[len(calls) :], backwards[::-1], twice["seconds"])
 
     async def run_program(
-        self, program: str, calls: Sequence[Data], seconds: float, each_s: float = 0.0
+        self, program: str, calls: Sequence[Data], seconds: float, each_s: float = 0.0, *, path: str = ""
     ) -> IsolatedAnswers:
-        """Return the answers of one program, alone in a box. seconds: for all calls. each_s: for each, 0 for no limit.
+        """Run a program alone in a box and return its answers.
+
+        Args:
+            program: the source of the skill's main file, or a variant of it.
+            path: the path of the extra file of which `program` is a variant; "" for the main file.
+            seconds: the time limit for all calls.
+            each_s: the time limit for each call; 0 for none.
 
         Raises:
             ValueError: there are no answers; says what happened.
@@ -60,7 +71,8 @@ class IsolatedRunner:
         """
         name = self.name
         arguments = {"name": name, "calls": list(calls), "seconds": seconds, "each_s": each_s}
-        files = {**box_files(ISOLATED), f"skill/{name}.py": program.encode()}
+        texts = {**self.parsed.proposal.files, f"{name}.py": self.parsed.code.text, path or f"{name}.py": program}
+        files = {**box_files(ISOLATED), **{f"skill/{path}": text.encode() for path, text in texts.items()}}
         outcome = await self.sandbox.run(self._job(Call(ISOLATED, "answers", arguments), files, seconds + _LOADING_S))
         if not outcome.ok:
             raise ValueError(f"the box ended with {outcome.end}")
@@ -71,15 +83,7 @@ class IsolatedRunner:
 
     async def call_as_agent(self, arguments: Data) -> Outcome:
         """Make one call with the same job as an agent's call, in an empty workspace. Raises SandboxError."""
-        job = call_job(
-            self.name,
-            self.parsed.code.text.encode(),
-            arguments,
-            plain=True,
-            imports=self.parsed.code.imports,
-            environment=self.environment,
-            timeout_s=self.parsed.proposal.timeout_s,
-        )
+        job = self._agents_job(arguments)
         folder = await asyncio.to_thread(tempfile.mkdtemp)
         try:
             return await self.sandbox.run(replace(job, workspace=Mount(Path(folder))))
@@ -88,15 +92,27 @@ class IsolatedRunner:
         except SandboxError as error:
             if error.may_have_started:
                 raise
-            return await self.sandbox.run(job)  # a box cannot mount this folder: Docker's, one of root's
+            return await self.sandbox.run(job)  # some boxes, such as Docker's or root's, cannot mount this folder
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+    def _agents_job(self, arguments: Data) -> Job:
+        return call_job(
+            self.name,
+            SkillProgram(self.parsed.code.text.encode(), encoded(self.parsed.proposal.files)),
+            arguments,
+            plain=True,
+            inferred={},
+            imports=self.parsed.imports,
+            environment=self.environment,
+            timeout_s=self.parsed.proposal.timeout_s,
+        )
 
     def _job(self, call: Call, files: Mapping[str, bytes], seconds: float, always: tuple[str, ...] = PYDANTIC) -> Job:
         return Job(
             call=call,
             files=files,
-            preload=preload_for(self.parsed.code.imports, self.environment, always),
+            preload=preload_for(self.parsed.imports, self.environment, always),
             limits=Limits(wall_s=seconds, cpu_s=seconds),
             requirements=self.environment,
         )

@@ -5,17 +5,28 @@ Two kinds of boxes are used. In one, the skill answers the calls of its tests, w
 the skill, of its mutants and of stubs, and wrong answers made by the engine. Only the engine knows which is which.
 """
 
-import json
 import random
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from acquired_skills.in_box.array_packing import LIBRARIES
+from acquired_skills.in_box.call_data import call_key
 from acquired_skills.jobs.box_files import JUDGE, PYDANTIC, PYTEST, box_files
-from acquired_skills.jobs.preload import preload_for
+from acquired_skills.jobs.environment import preload_for
 from acquired_skills.model.parsed import ParsedSource
 from acquired_skills.model.proposal import ProposalProblem
+from acquired_skills.proof.answer_tables import (
+    CONSTANT,
+    MUTANT,
+    OWN,
+    STUBS,
+    WRONG,
+    AnswerTable,
+    tables_of,
+    tables_of_mutants,
+)
 from acquired_skills.proof.answers import (
     Data,
     format_answer,
@@ -28,43 +39,13 @@ from acquired_skills.proof.answers import (
 from acquired_skills.proof.declarations import declarations
 from acquired_skills.proof.facts import BoxFacts, ResultOfTest, RunResults, facts_of, is_call
 from acquired_skills.proof.impure_tests import impure_tests, test_function
-from acquired_skills.proof.mutant_answers import MutantAnswers, ask_mutants
+from acquired_skills.proof.mutant_answers import ask_mutants
 from acquired_skills.proof.variants import Variants, gather_or_cancel
-from acquired_skills.proof.wrong_answers import WAYS, wrong_answer
 from sandbox.contract import Call, Job, Limits
 
 AGENT_CALLS = 3  # calls that are repeated exactly as an agent makes them
-ROUNDS = 4  # rounds in which unrecorded calls may come up
-STUBS: Mapping[str, Data] = {
-    "raises": {"raised": {"types": ["builtins:NotImplementedError", "builtins:Exception"], "args": [], "text": ""}},
-    "none": {"value": None},
-    "sentinel": {"sentinel": True},
-}
-OWN, WRONG, CONSTANT, MUTANT = "skill", "kind", "constant", "mutant"
-CONSTANTS = 3  # answers that are tried for all calls
-_FAILED = ("failed", "timeout", "exited")
-_UNSURE = ("missed", "reached")
+ROUNDS = 4  # maximum number of rounds; each may reveal calls that were not recorded
 _OURS = frozenset(("pytest", "pydantic"))
-
-
-@dataclass(slots=True)
-class AnswerTable:
-    """One run of the tests on a table of answers.
-
-    Attributes:
-        kind: a stub's, WRONG, CONSTANT, OWN or MUTANT.
-        changes, otherwise, first: as in `acquired_skills.in_box.judge`.
-        mutants: numbers of the mutants that it stands for.
-        raises: wherever the skill returned a value, it raised an exception or ended the process.
-    """
-
-    kind: str
-    changes: Mapping[str, Data] = field(default_factory=dict)
-    otherwise: Data | None = None
-    first: bool = False
-    mutants: list[int] = field(default_factory=list)
-    raises: bool = False
-    results: Mapping[str, ResultOfTest] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +53,15 @@ class JudgedTests:
     """The result of judging.
 
     Attributes:
-        tests: those that count, since they ran on answers alone.
-        impure: those that do not count.
-        mutants: whether each was killed, by number; one that could not be made or decided is missing.
-        red: by test, the kinds of table that it failed on.
-        constant: the one answer to all calls that would satisfy all tests; "" for none.
-        raising: numbers of the mutants that only raised exceptions.
+        tests: the tests that count, because they used only the skill's answers.
+        impure: the tests that do not count.
+        mutants: whether each mutant was killed, by number. A mutant that could not be made or decided is missing.
+        red: the kinds of table on which each test failed, by test.
+        constant: the one answer to all calls that would satisfy all tests, as text; "" for none.
+        constant_answer: the same as data.
+        raising: numbers of the mutants that raised an exception wherever the skill returned a value.
         calls: the calls that were replayed.
         alike: numbers of the mutants that answer all calls as the skill does.
-        cases, equivalent: found by `acquired_skills.proof.surviving_mutants` for mutants that survived: a call that
-            tells one from the skill, by number, and how many are equivalent to the skill. Those are removed from
-            `mutants`.
     """
 
     problems: tuple[ProposalProblem, ...] = ()
@@ -93,10 +72,9 @@ class JudgedTests:
     green: Mapping[str, ResultOfTest] = field(default_factory=dict)
     raising: frozenset[int] = frozenset()
     constant: str = ""
+    constant_answer: Data = field(default_factory=dict)
     calls: tuple[Data, ...] = ()
     alike: frozenset[int] = frozenset()
-    cases: Mapping[int, str] = field(default_factory=dict)
-    equivalent: int = 0
 
 
 async def judge_tests(variants: Variants, facts: BoxFacts, earlier: ParsedSource | None) -> JudgedTests:
@@ -120,9 +98,9 @@ class _Judging:
         self.recorded: dict[str, Data] = {}
 
     async def judge(self) -> JudgedTests:
-        for each in self.facts.get("returned", {}).get("asked", []):
+        for each in self.facts.get("observations", {}).get("replay_calls", []):
             if not self._is_impure(each["test"]):
-                key = _key(each["call"])
+                key = call_key(each["call"])
                 self.calls[key] = each["call"]
                 if "answer" in each:
                     self.recorded[key] = each["answer"]
@@ -140,7 +118,7 @@ class _Judging:
         )
 
     async def _round(self) -> JudgedTests | None:
-        """Run all tables once. Return None when unknown calls came up."""
+        """Run the tests on all tables once. Return None if they made calls that were not known before."""
         keys, calls = list(self.calls), list(self.calls.values())
         found = await self.runner.answers(calls)
         numbers = {i: self.recorded[key] for i, key in enumerate(keys) if key in self.recorded}
@@ -152,25 +130,25 @@ class _Judging:
         if problems:
             return JudgedTests(tuple(problems), calls=tuple(calls))
         truth = dict(zip(keys, found.forth, strict=True))
-        tables = self._tables(truth)
-        if varying:  # the tests must pass on each of its answers
+        tables = tables_of(truth)
+        if varying:  # the tests must pass on each of the varying answers
             tables += [AnswerTable(OWN, dict(zip(keys, order, strict=True))) for order in (found.again, found.back)]
         if self.variants.mutants and self.runner.effort.mutants_s:
             mutated = await ask_mutants(self.variants, calls, found, varying)
             if isinstance(mutated, ProposalProblem):
                 return JudgedTests((mutated,), calls=tuple(calls))
-            tables += self._of_mutants(keys, mutated)
+            tables += tables_of_mutants(keys, mutated)
         unknown = await self._run(tables, truth)
-        fresh = {_key(call): call for call in unknown if is_call(call) and _key(call) not in self.calls}
-        if fresh and any(one["outcome"] == "missed" for t in tables if t.kind == OWN for one in t.results.values()):
+        fresh = {call_key(call): call for call in unknown if is_call(call) and call_key(call) not in self.calls}
+        if fresh and any(table.unanswered() for table in tables if table.kind == OWN):
             self.calls |= fresh
             return None
         return self._found(tables)
 
     async def _as_called(self, steady: Sequence[tuple[Data, Data]]) -> AsyncIterator[ProposalProblem]:
-        """Repeat a few calls exactly as an agent makes them."""
+        """Repeat a few calls exactly as an agent makes them, and yield a problem if an answer differs."""
         schema = self.facts["schema"]
-        if not schema["plain"] or self.facts.get("returned", {}).get("typed"):
+        if not schema["plain"] or self.facts.get("observations", {}).get("typed"):
             return
         parameters = list(schema["parameters"].get("properties", {}))
         usable = [(call, plain, answer) for call, answer in steady
@@ -188,33 +166,11 @@ class _Judging:
                 )
                 return
 
-    def _tables(self, truth: Mapping[str, Data]) -> list[AnswerTable]:
-        tables = [AnswerTable(OWN), AnswerTable(OWN, first=True)]
-        tables += [AnswerTable(kind, otherwise=answer) for kind, answer in STUBS.items()]
-        for way in range(WAYS):
-            changes = {key: wrong_answer(answer, way) for key, answer in truth.items()}
-            tables.append(AnswerTable(WRONG, changes, next(iter(changes.values()), STUBS["none"])))
-        different = {_key(answer): answer for answer in truth.values()}
-        tables += [AnswerTable(CONSTANT, otherwise=answer) for answer in list(different.values())[:CONSTANTS]]
-        return tables
-
-    @staticmethod
-    def _of_mutants(keys: Sequence[str], mutated: MutantAnswers) -> list[AnswerTable]:
-        """Return one table for all mutants with the same answers. A table without changes need not run: no test can
-        tell.
-        """
-        tables: dict[str, AnswerTable] = {}
-        for number, changes in sorted(mutated.changes.items()):
-            answers = {keys[i]: answer for i, answer in changes.items()}
-            table = AnswerTable(MUTANT, answers, first=True, raises=_raises(changes, mutated.truth))
-            tables.setdefault(_key(answers), table).mutants.append(number)
-        return list(tables.values())
-
     async def _run(self, tables: list[AnswerTable], truth: Mapping[str, Data]) -> list[dict[str, Any]]:
-        """Run the tests on every table, in an unpredictable order. Return the calls that were unknown."""
+        """Run the tests on every table, in an unpredictable order. Return the calls that no table answers."""
         shuffled = [table for table in tables if table.kind != MUTANT or table.changes]
         _chance.shuffle(shuffled)
-        parsed, effort, returned = self.parsed, self.runner.effort, self.facts.get("returned", {})
+        parsed, effort = self.parsed, self.runner.effort
         files = {
             **box_files(JUDGE),
             "pytest.ini": b"[pytest]\ntmp_path_retention_policy = failed\n",
@@ -225,14 +181,16 @@ class _Judging:
             files[f"earlier/test_{self.name}.py"] = self.earlier.text.encode()
         arguments = {
             "name": self.name,
-            "seed": returned.get("seed", 0),
+            "seed": self.facts.get("observations", {}).get("seed", 0),
             "tables": [{"changes": t.changes, "otherwise": t.otherwise, "first": t.first} for t in shuffled],
             "test_s": effort.stub_test_s,
             "seconds": effort.judge_s,
             "unchanged": dict(truth),
+            "form": self.facts.get("observations", {}).get("form") or self.facts["schema"].get("form", "function"),
         }
         limit = effort.judge_s + 5
         imports = parsed.tests.imports | (self.earlier.imports if self.earlier is not None else frozenset())
+        imports |= parsed.imports & {*LIBRARIES}  # the answers may be values of these
         foreign = {name for name in imports - _OURS - {self.name} if name not in sys.stdlib_module_names}
         environment = self.runner.environment if foreign else ()
         job = Job(
@@ -262,23 +220,25 @@ class _Judging:
         reached = [t for t in tests if self._is_impure(t) or (t in green and green[t]["outcome"] == "reached")]
         counted = [test for test in tests if test not in reached]
         red = {
-            test: frozenset(table.kind for table in tables if table.kind in (*STUBS, WRONG) and _failed(table, test))
+            test: frozenset(table.kind for table in tables if table.kind in (*STUBS, WRONG) and table.failed(test))
             for test in counted
         }
         noticed: dict[int, bool] = {}
         for table in tables:
             if table.kind != MUTANT:
                 continue
-            failed = any(_failed(table, test) for test in counted)
-            if failed or not any(
-                one["outcome"] in ("missed", "reached") for t, one in table.results.items() if t in counted
-            ):
+            failed = any(table.failed(test) for test in counted)
+            if failed or not any(table.undecided(test) for test in counted):
                 noticed |= dict.fromkeys(table.mutants, failed)
         for again in more:
-            green |= {
-                test: again.results[test] for test in counted if _failed(again, test) and not _failed(whole, test)
-            }
-        constants = [t for t in tables if t.kind == CONSTANT and not any(_failed(t, test) for test in counted)]
+            green |= {test: again.results[test] for test in counted if again.failed(test) and not whole.failed(test)}
+        constants = [
+            table
+            for table in tables
+            if table.kind == CONSTANT
+            and not any(table.failed(test) for test in counted)
+            and not all(table.undecided(test) for test in counted)  # the tests cannot be given such a value
+        ]
         return JudgedTests(
             tests=tuple(counted),
             impure=tuple(reached),
@@ -287,6 +247,7 @@ class _Judging:
             green=green,
             raising=frozenset(number for table in tables if table.raises for number in table.mutants),
             constant=format_answer(constants[0].otherwise or {}) if constants and counted else "",
+            constant_answer=constants[0].otherwise or {} if constants else {},
             calls=tuple(self.calls.values()),
             alike=frozenset(n for t in tables if t.kind == MUTANT and not t.changes for n in t.mutants),
         )
@@ -296,21 +257,6 @@ class _Judging:
 
     def _refused(self, text: str) -> JudgedTests:
         return JudgedTests((ProposalProblem("replay", text),), calls=tuple(self.calls.values()))
-
-
-def _failed(table: AnswerTable, test: str) -> bool:
-    return test in table.results and table.results[test]["outcome"] in _FAILED
-
-
-def _raises(answers: Mapping[int, Data], truth: Sequence[Data]) -> bool:
-    """Return whether a mutant raises or ends wherever the skill returns a value."""
-    gave = sum("value" in answer for answer in truth)
-    return 0 < gave <= sum("value" not in answer for answer in answers.values())
-
-
-def _key(call: Data) -> str:
-    """As `acquired_skills.in_box.call_data.key_of`."""
-    return json.dumps(call, sort_keys=True)
 
 
 _chance = random.SystemRandom()  # unpredictable, so that no box can know it

@@ -1,8 +1,11 @@
-"""Collects the answers of a skill's mutants, with a control group of variants that mean the same (SKILL-6)."""
+"""Collects the answers of a skill's mutants, with a control group of variants that have the same meaning as the skill
+(SKILL-6).
+"""
 
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from acquired_skills.model.proposal import ProposalProblem
 from acquired_skills.proof.answers import Data, RepeatedAnswers, format_answer, format_call
@@ -10,7 +13,7 @@ from acquired_skills.proof.mutation.mutants import Mutant
 from acquired_skills.proof.mutation.neutral import neutral_changes
 from acquired_skills.proof.variants import Variants, first_difference
 
-NEUTRAL = 3  # variants in the control group
+NEUTRAL = 3  # variants in the control group of a skill of one file
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,7 @@ class MutantAnswers:
 
     Attributes:
         truth: the skill's answers, by call.
-        changes: by mutant, its answers that differ, by call.
+        changes: for each mutant, its answers that differ from the skill's, by call.
     """
 
     truth: Sequence[Data]
@@ -29,19 +32,24 @@ class MutantAnswers:
 
 
 async def ask_mutants(
-    variants: Variants, calls: Sequence[Data], found: RepeatedAnswers, varying: frozenset[int]
+    variants: Variants,
+    calls: Sequence[Data],
+    found: RepeatedAnswers,
+    varying: frozenset[int],
+    control: Sequence[Mutant] | None = None,
 ) -> MutantAnswers | ProposalProblem:
     """Return the answers of all mutants to these calls, or a problem when a neutral variant answers differently.
 
     Args:
         found: the skill's own answers.
         varying: numbers of nondeterministic calls.
+        control: the control group; by default it is made from the syntax trees.
 
     Raises:
-        ValueError: the skill answers differently among its mutants.
+        ValueError: the skill gives different answers when it runs among its mutants.
         SandboxError: no box can run.
     """
-    control = neutral_changes(variants.writer.source.tree, variants.mutants, NEUTRAL, _chance)
+    control = _neutral(variants) if control is None else control
     every: list[tuple[Mutant, int | None]] = [(mutant, number) for number, mutant in enumerate(variants.mutants)]
     for neutral in control:
         every.insert(_chance.randint(0, len(every)), (neutral, None))
@@ -57,7 +65,7 @@ async def ask_mutants(
 
     for truth in (compared.truth, *compared.more):
         if await difference(truth, None) is not None:
-            raise ValueError("its answers differ between boxes")
+            raise ValueError("its results differ from box to box, as if they depended on time, chance or the machine")
     changes: dict[int, Mapping[int, Data]] = {}
     for place in sorted(compared.others):
         variant, number = every[place]
@@ -67,15 +75,25 @@ async def ask_mutants(
         if number is None and (at := await difference(compared.others[place], variant)) is not None:
             answers = compared.others[place]
             name, other = variants.runner.name, answers[at] if answers else None
-            return _looks_at_itself(name, calls[at], found.forth[at], other, variant)
+            return _depends_on_its_text(name, calls[at], found.forth[at], other, variant)
     return MutantAnswers(compared.truth, changes)
 
 
-def _looks_at_itself(name: str, call: Data, answer: Data, other: Data | None, variant: Mutant) -> ProposalProblem:
+def _neutral(variants: Variants) -> list[Mutant]:
+    """Return the variants of the control group: at least one in each file of the skill."""
+    rows = []
+    for path, writer in {"": variants.writer, **variants.writer.modules}.items():
+        mutants = [each for each in variants.mutants if each.path == path]
+        rows.append(neutral_changes(writer.source.tree, mutants, NEUTRAL, _chance))
+    in_turn = [each for turn in zip_longest(*rows) for each in turn if each is not None]
+    return in_turn[: max(NEUTRAL, len(rows))]
+
+
+def _depends_on_its_text(name: str, call: Data, answer: Data, other: Data | None, variant: Mutant) -> ProposalProblem:
     instead = format_answer(other) if other else "nothing, since it cannot be imported,"
     return ProposalProblem(
         "replay",
-        f"{format_call(name, call)} gives {format_answer(answer)}, and {instead} when line {variant.line} says "
+        f"{format_call(name, call)} gives {format_answer(answer)}, and {instead} when {variant.where} says "
         f"`{variant.after}` instead of `{variant.before}`, which means the same: the result must not depend on how its "
         "own code is written.",
     )

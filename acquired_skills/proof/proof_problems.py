@@ -3,20 +3,17 @@
 from collections.abc import Iterator, Sequence
 
 from acquired_skills.model.proposal import ProposalProblem
+from acquired_skills.proof.answer_tables import STUBS, WRONG
+from acquired_skills.proof.docstring_examples import EXAMPLE_PREFIX
 from acquired_skills.proof.facts import ResultOfTest
-from acquired_skills.proof.judging import STUBS, WRONG, JudgedTests
-from acquired_skills.proof.mutation.mutants import Mutant
+from acquired_skills.proof.judging import JudgedTests
 from acquired_skills.proof.rehearsal_problems import MAX_SHOWN, list_tests, short_name
 
-MAX_SURVIVORS = 8
-MAX_CASES = 5  # of them, with a call that shows the change
 _UNREPORTED: ResultOfTest = {"outcome": "unreported", "text": "", "seconds": 0.0}
 
 
-def proof_problems(
-    name: str, found: JudgedTests, mutants: Sequence[Mutant], threshold: float
-) -> Iterator[ProposalProblem]:
-    """Yield everything that is missing. mutants: all that were made, by number. threshold: the share to be killed."""
+def proof_problems(name: str, found: JudgedTests) -> Iterator[ProposalProblem]:
+    """Yield what is missing from the proof, whatever the mutants show (`acquired_skills.proof.evidence_problems`)."""
     yield from found.problems
     if found.problems:
         return
@@ -24,14 +21,37 @@ def proof_problems(
     if not own:
         yield ProposalProblem(
             "replay",
-            f"No test calls `{name}` with plain values and checks the result; all of them patch something or "
-            f"use what only the skill's file has ({list_tests(list(found.impure))}). Such tests may stay, but add some "
-            "that can be judged without the code: with numbers, strings, lists, files in tmp_path, and the result.",
+            f"No test calls `{name}` with plain values and checks the result. {_uncounted(found)} Such tests may stay, "
+            "but add some that can be judged without the code: with numbers, strings, lists, files in tmp_path, and "
+            "the result.",
         )
         return
     yield from _green(found)
     yield from _red(name, own, found)
-    yield from _unnoticed(found, mutants, threshold)
+
+
+def uncounted_tests(found: JudgedTests) -> Iterator[ProposalProblem]:
+    """Yield a problem if some of the tests do not count as proof. It matters only if the others prove too little."""
+    if _written_uncounted(found):
+        yield ProposalProblem(
+            "replay", f"{_uncounted(found)} Put what they check with plain values and results into tests of their own."
+        )
+
+
+def _written_uncounted(found: JudgedTests) -> list[str]:
+    """Return the tests that do not count, without the examples of the docstring."""
+    own = [test for test in found.impure if test.startswith("skill/")]
+    return [test for test in own if not short_name(test).startswith(EXAMPLE_PREFIX)]
+
+
+def _uncounted(found: JudgedTests) -> str:
+    """Say which tests do not count as proof, and why."""
+    tests = _written_uncounted(found)
+    reasons = {test: found.green.get(test, _UNREPORTED) for test in tests}
+    used = dict.fromkeys(one["text"] for one in reasons.values() if one["outcome"] == "reached" and one["text"])
+    does = "does" if len(tests) == 1 else "do"
+    why = ", ".join(list(used)[:MAX_SHOWN]) or "what they patch or capture"
+    return f"{list_tests(tests)} {does} not count, because only a run with the code itself can give {why}."
 
 
 def _green(found: JudgedTests) -> Iterator[ProposalProblem]:
@@ -62,35 +82,3 @@ def _red(name: str, own: Sequence[str], found: JudgedTests) -> Iterator[Proposal
             f"{list_tests(only_kind)} pass{'es' if len(only_kind) == 1 else ''} with any answers of the same kind (42 "
             f"instead of 7, another string, an emptied list): assert the exact result of `{name}`, or remove it.",
         )
-
-
-def _unnoticed(found: JudgedTests, mutants: Sequence[Mutant], threshold: float) -> Iterator[ProposalProblem]:
-    """Report that too few mutants are killed (SKILL-6), with the survivors in the order of the code.
-
-    Where one constant answer satisfies every test, only mutants with another answer count as killed. Any test notices
-    an exception, so code that raises as soon as it is changed would need no real tests.
-    """
-    noticed = [number for number, seen in found.mutants.items() if seen]
-    met = len(found.mutants)
-    if found.constant and met:
-        noticed = [number for number in noticed if number not in found.raising]
-        met = len(mutants)
-    if not met or len(noticed) / met >= threshold:
-        return
-    left = sorted((i for i, seen in found.mutants.items() if not seen), key=lambda i: (mutants[i].line, i))
-    with_case = [i for i in left if i in found.cases][:MAX_CASES]
-    shown = [
-        f"- line {mutants[i].line}: `{mutants[i].before}` -> `{mutants[i].after}`"
-        + (f": {found.cases[i]}" if i in with_case else "")
-        for i in sorted(set(left[:MAX_SURVIVORS]) | set(with_case), key=left.index)[-MAX_SURVIVORS:]
-    ]
-    text = f"The tests notice {len(noticed)} of {met} small changes of the code, and {threshold:.0%} is required."
-    if found.constant:
-        text += (
-            f" They would all pass if it always answered {found.constant}, so a change that only raises does not "
-            "count: add tests with other answers."
-        )
-    if shown:
-        more = f"\n- and {len(left) - len(shown)} more" if len(left) > len(shown) else ""
-        text += " No test fails when\n" + "\n".join(shown) + f"{more}\nAssert which answer is right, edge cases first."
-    yield ProposalProblem("mutants", text)

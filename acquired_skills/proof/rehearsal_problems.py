@@ -1,22 +1,25 @@
 """Lists the problems found in the rehearsal of a proposal's tests (SKILL-3 to SKILL-5)."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from acquired_skills.model.input_schema import why_unusable
 from acquired_skills.model.proposal import Part, ProposalProblem
-from acquired_skills.proof.facts import BoxFacts, ResultOfTest, facts_of
+from acquired_skills.model.skill_schemas import why_unusable_input
+from acquired_skills.proof.docstring_examples import EXAMPLE_PREFIX
+from acquired_skills.proof.facts import BoxFacts, ResultOfTest, SharedState, facts_of
 from sandbox.contract import End, Outcome
 
 STUBS = 3  # kinds of stub in the harness: raises NotImplementedError, returns None, returns a bare object()
 MAX_SHOWN = 5  # problems of one kind, so that the answer stays readable
 MAX_TESTS = 300
+_MISSING_MODULE = re.compile(r"No module named '(\w+)")
 
 
 def rehearsal_problems(name: str, outcome: Outcome) -> Iterator[ProposalProblem]:
     """Yield everything in the rehearsal that counts against admission.
 
-    Nothing in it counts for admission, since the proposal's code shared a process with what reported it:
-    `acquired_skills.proof.judging` decides that.
+    Nothing in the rehearsal counts in favour of admission, since its report comes from a process that also ran the
+    proposal's code. `acquired_skills.proof.judging` gathers what counts in favour.
     """
     if not outcome.ok or not isinstance(outcome.value, dict):
         yield ProposalProblem("limits", _ended_how(outcome))
@@ -34,10 +37,10 @@ def rehearsal_problems(name: str, outcome: Outcome) -> Iterator[ProposalProblem]
         )
         return
     if "schema_error" in facts:
-        yield ProposalProblem("schema", f"No JSON Schema can be made: {facts['schema_error']}.")
+        yield ProposalProblem("schema", f"No JSON Schema can be generated from the signature: {facts['schema_error']}.")
     elif facts.get("done") and "schema" not in facts:
         yield ProposalProblem("schema", "No JSON Schema came out of the box: make the signature simpler.")
-    elif "schema" in facts and (unusable := why_unusable(facts["schema"]["parameters"])):
+    elif "schema" in facts and (unusable := why_unusable_input(facts["schema"]["parameters"])):
         yield ProposalProblem("schema", f"Its JSON Schema cannot be used: {unusable}. Make the signature simpler.")
     yield from _broken_run(facts)
     tests = facts.get("tests", [])
@@ -54,11 +57,15 @@ def rehearsal_problems(name: str, outcome: Outcome) -> Iterator[ProposalProblem]
 
 
 def _to_import(error: str) -> str:
-    if "ModuleNotFoundError" not in error:
+    if "attempted relative import" in error:
+        return "The code is not part of a package: put what it imports from there into the same file."
+    missing = _MISSING_MODULE.search(error)
+    if missing is None:
         return "Make the file import cleanly."
     return (
-        "Declare the package in a PEP 723 block at the top: `# /// script`, `# dependencies = ['...']`, `# ///`; with "
-        "one, a skill only sees Python and what it declares."
+        f"If `{missing[1]}` is part of your own code, put what is needed of it into the same file. If it is a package, "
+        f'declare it in a PEP 723 block at the top: `# /// script`, `# dependencies = ["{missing[1]}"]`, '
+        "`# ///`; with one, a skill only sees Python and what it declares."
     )
 
 
@@ -112,33 +119,72 @@ def _red(name: str, facts: BoxFacts) -> Iterator[ProposalProblem]:
 
 
 def _green(facts: BoxFacts) -> Iterator[ProposalProblem]:
-    """Report tests that do not pass in every run (SKILL-5), each run with a report of its own."""
+    """Report tests that do not pass in every run (SKILL-5), separately for each run."""
     runs = [run["results"] for run in facts["runs"] if run["kind"] == "skill"]
     if not runs:
         yield ProposalProblem("limits", "No time was left to run the tests on the skill. Make the tests faster.")
         return
     bad = 0
+    shared = {each["test"]: each for each in facts.get("shared_state", [])}
     for test in facts["tests"]:
         for turn, results in enumerate(runs, 1):
             one = results.get(test, _UNREPORTED)
             if one["outcome"] != "passed":
                 bad += 1
-                if bad <= MAX_SHOWN:
+                if bad <= MAX_SHOWN and test in shared and one["outcome"] == "failed":
+                    yield _shares_state(shared[test], one)
+                elif bad <= MAX_SHOWN:
                     yield _not_green(test, one, "" if turn == 1 else _flaky(test, turn, runs))
                 break
     if bad > MAX_SHOWN:
         yield ProposalProblem("green", f"{bad - MAX_SHOWN} more tests do not pass.")
     if not bad and len(runs) < 2:  # noqa: PLR2004  (twice is the rule)
         yield ProposalProblem("limits", "No time was left for the second run of the tests. Make the tests faster.")
-    unsendable = facts.get("returned", {}).get("unsendable")
+    yield from _left_outside(facts.get("left_outside", []))
+    unsendable = facts.get("observations", {}).get("unsendable")
     if unsendable:
         yield ProposalProblem(
-            "green", f"It returns a {unsendable}, which JSON cannot hold: return dict, list, str or numbers."
+            "green",
+            f"It returns {unsendable}, which a tool cannot return as JSON: convert it to a dict, a list, a string or a "
+            "number, or return a data class.",
         )
 
 
+def _left_outside(paths: Sequence[str]) -> Iterator[ProposalProblem]:
+    if paths:
+        yield ProposalProblem(
+            "green",
+            f"Files were left outside the working folder, which is emptied before each test: {', '.join(paths)}. "
+            "An agent's call keeps only files in its working folder: give relative paths, such as `state.json`.",
+        )
+
+
+def _shares_state(shared: SharedState, one: ResultOfTest) -> ProposalProblem:
+    """Describe a test whose result depends on whether other tests ran before it."""
+    test, other = short_name(shared["test"]), short_name(shared["other"])
+    if shared.get("files"):
+        return ProposalProblem(
+            "green",
+            f"{test} fails alone, and passes when it finds the files that {other} leaves:\n{one['text']}\nEach test "
+            f"begins in an empty folder, so let {test} make all the files, and all the earlier calls, that it needs.",
+        )
+    after = f"when {other} runs before it" if other else "when several other tests run before it"
+    if shared["passes"]:
+        what = f"{test} fails alone, and passes {after}"
+        do = f"let {test} set up everything that it needs"
+    else:
+        what = f"{test} passes alone, and fails {after}"
+        do = "reset it before each test, in a fixture with `@pytest.fixture(autouse=True)`"
+    return ProposalProblem(
+        "green",
+        f"{what}:\n{one['text']}\nThese tests share state: a global variable of the tests or of the code, a cache, or "
+        f"a default argument that is changed. Tests run in random order, so {do}. If the code holds the state, compute "
+        "the result from the arguments alone.",
+    )
+
+
 def _flaky(test: str, turn: int, runs: Sequence[Mapping[str, ResultOfTest]]) -> str:
-    """Describe in which later run a test failed, and what it may depend on."""
+    """Describe in which run a flaky test failed, and what it may depend on."""
     which = {2: "second", 3: "third"}.get(turn, f"{turn}th")
     order = list(runs[turn - 1])
     earlier = order[: order.index(test)] if test in order else []
@@ -154,19 +200,31 @@ def _not_green(test: str, one: ResultOfTest, again: str) -> ProposalProblem:
         shown += " (a test of the version before; `breaking=true` if the change of behaviour is intended)"
     match one["outcome"]:
         case "failed":
-            return ProposalProblem("green", f"{shown} fails{again}:\n{one['text']}\nCorrect the code or the test.")
+            return ProposalProblem("green", f"{shown} fails{again}:\n{one['text']}\n{_correct(shown)}")
         case "timeout":
             return ProposalProblem(
                 "green", f"{shown} takes too long{again}: use smaller inputs or end the endless loop."
             )
-        case "skipped" | "xfail":
-            return ProposalProblem("green", f"{shown} is marked {one['outcome']}: remove the mark, or the test.")
+        case "skipped":
+            return ProposalProblem(
+                "green", f"{shown} is skipped{again}: remove its mark or the call of `pytest.skip`, or the test."
+            )
+        case "xfail":
+            return ProposalProblem(
+                "green", f"{shown} is expected to fail (xfail){again}: assert what the code does, or remove the test."
+            )
         case "exited":
             return ProposalProblem(
                 "green", f"{shown} ends its process ({one['text']}){again}: return or raise instead."
             )
         case _:
             return ProposalProblem("green", f"{shown} gave no report{again}: every test must run to its end.")
+
+
+def _correct(test: str) -> str:
+    if test.startswith(EXAMPLE_PREFIX):
+        return "Correct the code, or this example in its docstring."
+    return "Correct the code or the test."
 
 
 _FAILED = ("failed", "timeout", "exited")

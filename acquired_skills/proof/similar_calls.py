@@ -7,58 +7,42 @@ calls' arguments, and constants of the code. The same seed gives the same calls.
 import ast
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import zip_longest
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from acquired_skills.model.parsed import ParsedSource
+from acquired_skills.model.parsed import ParsedProposal, ParsedSource
+from acquired_skills.proof.answers import Data
+from acquired_skills.proof.varied_calls import argument_places, take_in_turn, value_key, with_argument
 
 _MOST_CONSTANTS = 20
-_MOST_CHARS = 50  # of a constant
+_MOST_CHARS = 50  # characters of a constant that is used
 _MOST_NUMBER = 1_000_000
-_MOST_ITEMS = 200  # of a list that is doubled or changed inside
-
-Data = Mapping[str, Any]
+_MOST_ITEMS = 200  # items of a list that is doubled or has an item replaced
 
 
-def similar_calls(calls: Sequence[Data], code: ParsedSource, most: int, seed: int) -> list[dict[str, Any]]:
-    """Return at most so many other calls, taking the arguments of the calls in turn. code: the skill's, for its
-    constants.
+def similar_calls(
+    calls: Sequence[Data], code: ParsedSource | ParsedProposal, most: int, seed: int
+) -> list[dict[str, Any]]:
+    """Return at most `most` new calls, made by varying the arguments of each call in turn.
+
+    Args:
+        code: the skill's code, whose constants are used as arguments too.
     """
     order, found = random.Random(seed), _constants(code)  # noqa: S311 -- a choice, not a secret
     rows = []
     for call in calls:
-        for field, place in _places(call):
-            given = [each[field][place] for each in calls if (field, place) in _places(each)]
-            row = [_with(call, field, place, value) for value in _others(call[field][place], (*given, *found))]
+        for place in argument_places(call):
+            field, at = place
+            given = [each[field][at] for each in calls if place in argument_places(each)]
+            row = [with_argument(call, place, value) for value in _others(call[field][at], (*given, *found))]
             order.shuffle(row)
             rows.append(row)
     order.shuffle(rows)
-    seen = {_key(call) for call in calls}
-    chosen: list[dict[str, Any]] = []
-    for turn in zip_longest(*rows):
-        for each in turn:
-            if len(chosen) == most:
-                return chosen
-            if each is not None and _key(each) not in seen:
-                seen.add(_key(each))
-                chosen.append(each)
-    return chosen
+    return take_in_turn(rows, calls, most)
 
 
-def _places(call: Data) -> list[tuple[str, Any]]:
-    """Return where its arguments are: the field, and the number or name in it."""
-    return [*(("arguments", i) for i in range(len(call["arguments"]))), *(("named", name) for name in call["named"])]
-
-
-def _with(call: Data, field: str, place: Any, value: Any) -> dict[str, Any]:
-    held: Any = list(call[field]) if field == "arguments" else dict(call[field])
-    held[place] = value
-    return {**call, field: held}
-
-
-def _others(value: Any, given: Sequence[Any]) -> Iterator[Any]:
-    """Yield other values of the same kind: `given` ones, the edges of the kind, and small changes."""
+def _others(value: Any, given: Sequence[Any]) -> Iterator[Any]:  # noqa: C901 -- one branch per kind
+    """Yield other values of the same kind: those in `given`, edge cases, and small changes of the value."""
     yield from (each for each in given if _kind(each) == _kind(value))
     match value:
         case bool():
@@ -77,6 +61,11 @@ def _others(value: Any, given: Sequence[Any]) -> Iterator[Any]:
                 yield from ({kind: each} for each in ([], inner[:1], inner[1:]))
                 for other in _others(inner[0][1], given) if inner else ():
                     yield {kind: [[inner[0][0], other], *inner[1:]]}
+            elif kind == "array" and isinstance(inner[2], list):
+                dtype, shape, elements = inner
+                yield from ({kind: [dtype, shape, each]} for each in (elements[::-1], elements[:1] * len(elements)))
+            elif kind == "object":
+                yield from _instances(inner, given)
 
 
 def _lists(items: list[Any], given: Sequence[Any]) -> Iterator[list[Any]]:
@@ -87,8 +76,20 @@ def _lists(items: list[Any], given: Sequence[Any]) -> Iterator[list[Any]]:
             yield from ([*items[:at], other, *items[at + 1 :]] for other in _others(items[at], given))
 
 
+def _instances(inner: Any, given: Sequence[Any]) -> Iterator[Any]:
+    """Yield instances with one other field. They are made from trees only, since a reference needs its instance."""
+    name, fields, *number = inner
+    if number or '"again"' in json.dumps(fields):
+        return
+    for field, value in fields.items():
+        for other in _others(value, given):
+            yield {"object": [name, {**fields, field: other}]}
+        if _kind(value) == ("object",):
+            yield {"object": [name, {**fields, field: None}]}
+
+
 def _is_set(items: list[Any]) -> bool:
-    return len({_key(each) for each in items}) == len(items)
+    return len({value_key(each) for each in items}) == len(items)
 
 
 def _kind(value: Any) -> Any:
@@ -99,19 +100,15 @@ def _kind(value: Any) -> Any:
     return type(value)
 
 
-def _constants(code: ParsedSource) -> list[Any]:
-    """Return the numbers and strings in the code, and the numbers next to them."""
+def _constants(code: ParsedSource | ParsedProposal) -> list[Any]:
+    """Return the numbers and strings in the code, and the numbers just below and above each number."""
     found: dict[str, Any] = {}
     for node in code.nodes:
         match node:
             case ast.Constant(value=str(text)) if len(text) <= _MOST_CHARS and text.isprintable():
-                found[_key(text)] = text
+                found[value_key(text)] = text
             case ast.Constant(value=int() | float() as number) if (
                 not isinstance(number, bool) and abs(number) <= _MOST_NUMBER
             ):
-                found |= {_key(each): each for each in (number, number + 1, number - 1)}
+                found |= {value_key(each): each for each in (number, number + 1, number - 1)}
     return list(found.values())[:_MOST_CONSTANTS]
-
-
-def _key(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)

@@ -2,19 +2,27 @@
 
 import ast
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from acquired_skills.in_box.packing import MAX_DEPTH
 from acquired_skills.jobs.environment import not_allowed
 from acquired_skills.model.names import name_problems
 from acquired_skills.model.parsed import ParsedProposal, ParsedSource
+from acquired_skills.model.prediction import parse_predictions
 from acquired_skills.model.proposal import MAX_TIMEOUT_S, Part, Proposal, ProposalProblem, SkillRefused
 from acquired_skills.model.script_block import BlockError, ScriptBlock, read_script_block
+from acquired_skills.proof.command_line import command_line_advice
+from acquired_skills.proof.extra_files import check_extra_files, module_names, parse_modules
+from acquired_skills.proof.reference_checks import reference_problems
+from acquired_skills.proof.snake_case import function_of, in_snake_case, snake_case
 from sandbox.contract import Destination
 
 MAX_CODE_BYTES = 64 << 10
 MAX_TEST_BYTES = 64 << 10
+MAX_REFERENCE_BYTES = 16 << 10  # less than that of code, since it is kept in the report
 MIN_DESCRIPTION = 12
 MAX_DESCRIPTION = 1024  # the Agent Skills format's own limit
 MAX_EXAMPLES = 32
@@ -28,27 +36,44 @@ def check(
 ) -> ParsedProposal:
     """Parse a proposal and check everything that can be checked by reading it.
 
+    Its name becomes snake_case first (`acquired_skills.proof.snake_case`).
+
     Args:
-        allowed: where skills may connect to.
+        allowed: the destinations that skills may connect to.
 
     Raises:
-        SkillRefused: with every problem, in the order of the proposal's parts.
+        SkillRefused: something has to be changed; the exception lists every problem, in the order of the proposal's
+            parts.
     """
+    given = proposal
+    proposal, renamed = in_snake_case(given)
     problems = check_words(proposal, static_names)
     code = _parsed("code", proposal.code, MAX_CODE_BYTES, problems)
     if code is not None:
         problems += _code(proposal.name, code.tree)
     block = _block(proposal, allowed, problems)
     tests = _parsed("tests", proposal.tests, MAX_TEST_BYTES, problems)
+    problems += check_extra_files(proposal)
+    modules = parse_modules(proposal.files, problems)
     if tests is not None:
         problems += _tests(proposal.name, tests.nodes)
+        problems += _imports_of_modules(proposal, tests)
+    problems += check_predictions(proposal)
+    reference: ParsedSource | None = None
+    if given.reference:
+        text = in_snake_case(replace(given, code=given.reference, tests=""))[0].code
+        proposal = replace(proposal, reference=text)
+        reference = _parsed("reference", text, MAX_REFERENCE_BYTES, problems)
+        if code is not None and block is not None and reference is not None:
+            problems += reference_problems(proposal.name, code, reference, block)
     if problems or code is None or tests is None or block is None:
         raise SkillRefused(proposal.name, problems)
-    return ParsedProposal(proposal, code, tests, block)
+    notes = (renamed,) if renamed else ()
+    return ParsedProposal(proposal, code, tests, block, notes, modules, reference)
 
 
 def check_words(proposal: Proposal, static_names: frozenset[str]) -> list[ProposalProblem]:
-    """Check the name, description and examples, whatever the program is."""
+    """Check the name, description and examples, which do not depend on the kind of program."""
     problems = [ProposalProblem("name", text) for text in name_problems(proposal.name, static_names)]
     return [*problems, *_description(proposal)]
 
@@ -58,28 +83,38 @@ def _description(proposal: Proposal) -> Iterator[ProposalProblem]:
     if len(text) < MIN_DESCRIPTION:
         yield ProposalProblem(
             "description",
-            "It is too short to be found by retrieval: say in a sentence what the skill does and when to use it.",
+            f"It has {len(text)} characters, which is too short to be found by searches: say in a sentence what the "
+            "skill does and when to use it.",
         )
     if len(text) > MAX_DESCRIPTION:
         yield ProposalProblem("description", f"It has {len(text)} characters: keep it to {MAX_DESCRIPTION}.")
     if len(proposal.examples) > MAX_EXAMPLES:
         yield ProposalProblem("examples", f"There are {len(proposal.examples)}: keep the best {MAX_EXAMPLES}.")
-    if any(not example.strip() or len(example) > MAX_EXAMPLE for example in proposal.examples):
-        yield ProposalProblem("examples", f"Each example is one request of 1 to {MAX_EXAMPLE} characters.")
+    for number, example in enumerate(proposal.examples, 1):
+        if not example.strip() or len(example) > MAX_EXAMPLE:
+            said = f"has {len(example)} characters" if example.strip() else "is empty"
+            yield ProposalProblem(
+                "examples", f"Example {number} {said}: make it one request of 1 to {MAX_EXAMPLE} characters."
+            )
+            break
     if not 0 < proposal.timeout_s <= MAX_TIMEOUT_S:
         yield ProposalProblem(
             "limits", f"timeout_s is {proposal.timeout_s:g}: give seconds above 0, up to {MAX_TIMEOUT_S:g}."
         )
-    unprintable = [t for t in (text, *proposal.examples) if any(not c.isprintable() and c not in "\n\t" for c in t)]
-    if unprintable:
-        yield ProposalProblem("description", "Remove control characters from the description and the examples.")
+    parts: list[tuple[Part, str]] = [("description", text), *(("examples", each) for each in proposal.examples)]
+    for part, shown in parts:
+        unprintable = [c for c in shown if not c.isprintable() and c not in "\n\t"]
+        if unprintable:
+            found = f"U+{ord(unprintable[0]):04X}"
+            yield ProposalProblem(part, f"{shown[:60]!a} contains the unprintable character {found}: remove it.")
+            break
 
 
 def _parsed(part: Part, source: str, limit: int, problems: list[ProposalProblem]) -> ParsedSource | None:
-    """Parse a source; on a fault add a problem and return None."""
+    """Parse a source. If it is invalid, add a problem and return None."""
     size = len(source.encode(errors="replace"))
     if size > limit:
-        text = f"It has {size:,} bytes: keep it under {limit:,}."
+        text = f"It has {size:,} bytes: keep it under {limit:,}, for instance by leaving out what is not needed."
     elif not source.strip():
         text = "It is empty: give the Python source."
     else:
@@ -96,27 +131,74 @@ def _parsed(part: Part, source: str, limit: int, problems: list[ProposalProblem]
 
 
 def _code(name: str, tree: ast.Module) -> Iterator[ProposalProblem]:
-    functions = [node for node in tree.body if isinstance(node, _Function)]
-    public = [node.name for node in functions if not node.name.startswith("_")]
-    others = [f"`{other}`" for other in public if other != name]
-    own = [node for node in functions if node.name == name]
-    if not own:
-        seen = f" (found: {', '.join(others)})" if others else ""
-        yield ProposalProblem("code", f"There is no top-level function `{name}`{seen}: define `def {name}(...)`.")
-    if own and others:
+    relative = next((node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level), None)
+    if relative is not None:
+        module = relative.module or relative.names[0].name
         yield ProposalProblem(
             "code",
-            f"One public function is allowed, `{name}`: give {', '.join(others)} a leading underscore, or make "
-            "a skill of its own.",
+            f"Line {relative.lineno} has a relative import, but the code is a top-level module: pass the other modules "
+            f"in `files` and write `import {module}` or `from {module} import ...`.",
         )
+    functions = [node for node in tree.body if isinstance(node, _Function)]
+    own = [node for node in functions if node.name in {name, function_of(name, tree)} - {""} and not _is_overload(node)]
+    if not own:
+        public = [f"`{node.name}`" for node in functions if not node.name.startswith("_")]
+        seen = f" (found: {', '.join(public)})" if public else ""
+        other = next((f", but {kind}" for kind in _others(name, tree)), "")
+        text = f"There is no top-level function `{name}`{other}{seen}: define `def {name}(...)` there."
+        yield ProposalProblem("code", ("" if other else command_line_advice(name, tuple(ast.walk(tree)))) or text)
     if len(own) > 1:
-        yield ProposalProblem("code", f"`{name}` is defined {len(own)} times: keep one.")
+        lines = ", ".join(str(node.lineno) for node in own)
+        yield ProposalProblem("code", f"`{name}` is defined {len(own)} times, in lines {lines}: keep one definition.")
     for function in own[-1:]:
         yield from _function(function)
 
 
+def _others(name: str, tree: ast.Module) -> Iterator[str]:
+    """Yield what else in the module has this name."""
+    for node in tree.body:
+        match node:
+            case ast.ClassDef(name=found) if name in (found, snake_case(found)) and not found.startswith("_"):
+                named = "of that name" if found == name else f"`{found}`"
+                yield f"a class {named}, and a tool is a function, which may use the class"
+            case ast.Assign(targets=[ast.Name(id=found)], value=value) if found == name:
+                yield f"{'a lambda' if isinstance(value, ast.Lambda) else 'a variable'} of that name"
+    for inner in ast.walk(tree):
+        if isinstance(inner, _Function) and inner.name == name:
+            yield f"a nested one in line {inner.lineno} of that name"
+
+
+def _is_overload(function: _Function) -> bool:
+    """Return whether a definition only declares a signature for type checkers (`typing.overload`)."""
+    names = [getattr(each, "id", getattr(each, "attr", "")) for each in function.decorator_list]
+    return "overload" in names
+
+
+def check_predictions(proposal: Proposal) -> Iterator[ProposalProblem]:
+    """Yield the problems of the predictions."""
+    try:
+        parse_predictions({**each.checks, "arguments": each.arguments} for each in proposal.expected)
+    except ValueError as error:
+        yield ProposalProblem("expected", str(error))
+        return
+    except RecursionError:
+        pass
+    else:
+        if not any(_too_deep([each.arguments, each.checks]) for each in proposal.expected):
+            return
+    yield ProposalProblem("expected", "A prediction is nested too deeply: use simpler arguments.")
+
+
+def _too_deep(value: object) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        held = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)]
+        level = [inner for each in held for inner in each]
+    return bool(level)
+
+
 def _block(proposal: Proposal, allowed: frozenset[Destination], problems: list[ProposalProblem]) -> ScriptBlock | None:
-    """Read the script block of the code, and add its problems; None for an invalid block."""
+    """Read the script block of the code, and add any problems. Return None if the block is invalid."""
     try:
         block = read_script_block(proposal.code)
     except BlockError as error:
@@ -134,10 +216,6 @@ def _block(proposal: Proposal, allowed: frozenset[Destination], problems: list[P
 
 def _function(function: _Function) -> Iterator[ProposalProblem]:
     name, arguments = function.name, function.args
-    if isinstance(function, ast.AsyncFunctionDef):
-        yield ProposalProblem(
-            "code", f"`{name}` is async: make it a plain `def`; the engine runs it in a box of its own."
-        )
     if not (ast.get_docstring(function) or "").strip():
         yield ProposalProblem(
             "code", f"`{name}` has no docstring: say what it does and describe each parameter under `Args:`."
@@ -146,15 +224,13 @@ def _function(function: _Function) -> Iterator[ProposalProblem]:
         yield ProposalProblem(
             "code", f"`{name}` has positional-only parameters: remove the `/`, arguments come by name."
         )
-    for star, extra in (("*", arguments.vararg), ("**", arguments.kwarg)):
+    for star, extra, kind in (("*", arguments.vararg, "list"), ("**", arguments.kwarg, "dict")):
         if extra is not None:
-            yield ProposalProblem("code", f"`{star}{extra.arg}` cannot be described to a caller: name each parameter.")
-    bare = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs) if a.annotation is None]
-    if bare:
-        which = ", ".join(f"`{arg}`" for arg in bare)
-        yield ProposalProblem(
-            "code", f"Parameters without a type hint: {which}. Add one to each, such as `{bare[0]}: str`."
-        )
+            yield ProposalProblem(
+                "code",
+                f"`{star}{extra.arg}` of `{name}` cannot be passed, because a tool's arguments have names: take one "
+                f"parameter `{extra.arg}: {kind}`, or name each parameter, and let the tests call it that way.",
+            )
 
 
 def _tests(name: str, nodes: Sequence[ast.AST]) -> Iterator[ProposalProblem]:
@@ -162,6 +238,16 @@ def _tests(name: str, nodes: Sequence[ast.AST]) -> Iterator[ProposalProblem]:
         yield ProposalProblem("tests", f"They never import the skill: start with `from {name} import {name}`.")
     if not any(isinstance(node, _Function) and node.name.startswith("test") for node in nodes):
         yield ProposalProblem("tests", f"There is no test: write `def test_...():` that asserts what `{name}` returns.")
+
+
+def _imports_of_modules(proposal: Proposal, tests: ParsedSource) -> Iterator[ProposalProblem]:
+    found = sorted(module_names(proposal.files) & tests.imports)
+    if found:
+        yield ProposalProblem(
+            "tests",
+            f"They import `{found[0]}`, which is a further module of the skill. Tests see only the skill, as agents "
+            f"do: import what they need `from {proposal.name}`.",
+        )
 
 
 def _imports(node: ast.AST, name: str) -> bool:

@@ -1,57 +1,122 @@
-"""Examines the mutants that no test kills (SKILL-6): each is a gap in the tests, or equivalent to the skill.
+"""Finds calls that distinguish the mutants that no test kills from the skill (SKILL-6, GATE-1).
 
-The skill and these mutants answer calls similar to those of the tests (`acquired_skills.proof.similar_calls`). A mutant
-that answers one of them differently is a gap, and the call is a missing test case. A mutant that answers all of them
-alike is taken as equivalent: no test could kill it, so it does not count against the tests.
+The skill and these mutants answer the calls that the author predicted, calls similar to those of the tests, and calls
+with boundary values. A mutant that answers one of them differently shows a gap in the tests, and the call is a question
+to the author. A mutant that gives the same answers as the skill is considered equivalent: no test could kill it, so it
+does not count against the tests.
+
+Methods such as `__eq__` of the skill's classes are often called by its tests alone, and the tests are judged without
+them. So there may be any number of equivalent mutants in these, but not elsewhere.
 """
 
+import ast
 import json
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from acquired_skills.proof.answers import Data, format_answer, format_call, same_answer
+from acquired_skills.in_box.call_data import call_key
+from acquired_skills.proof.answers import Data, close_answer, same_answer
+from acquired_skills.proof.boundary_calls import boundary_calls
+from acquired_skills.proof.clock_calls import clock_calls
 from acquired_skills.proof.judging import JudgedTests
 from acquired_skills.proof.similar_calls import similar_calls
 from acquired_skills.proof.variants import Variants
 
-LEAST_ANSWERED = 10  # answered calls needed before a mutant can be called equivalent
-MOST_EQUIVALENT = (
-    0.25  # of all mutants; more means that the code hides its changes, or that much of it is never reached
+_CALLED_BY_TESTS = frozenset(
+    ("__eq__", "__format__", "__hash__", "__init__", "__ne__", "__post_init__", "__repr__", "__str__")
 )
+LEAST_ANSWERED = 10  # answered calls needed before a mutant can be called equivalent
+MOST_EQUIVALENT = 0.25  # share of all mutants; if it is larger, the code hides its changes or is rarely reached
+_SEED = 1  # seed for choosing calls; it is constant, so that the same proposal gets the same questions
 
 
-async def examine_survivors(variants: Variants, found: JudgedTests, seed: int) -> JudgedTests:
-    """Return the result with `cases`, and without equivalent mutants.
+@dataclass(frozen=True, slots=True)
+class Survivors:
+    """The answers of the skill, and of the mutants that no test kills, to calls that no test makes.
 
-    It is unchanged when nothing can be found out. Raises SandboxError when no box can run.
+    Attributes:
+        calls: the calls: first those that were predicted, then new ones, then those of the tests.
+        predicted: how many calls were predicted.
+        new: how many new calls follow those.
+        truth: the skill's answers by call; those that vary or take too long are missing.
+        differing: for each surviving mutant, its answers that differ from the skill's, by call.
+        equivalent: the mutants that are equivalent to the skill.
+    """
+
+    calls: Sequence[Data] = ()
+    predicted: int = 0
+    new: int = 0
+    truth: Mapping[int, Data] = field(default_factory=dict)
+    differing: Mapping[int, Mapping[int, Data]] = field(default_factory=dict)
+    equivalent: frozenset[int] = frozenset()
+
+
+async def examine_survivors(
+    variants: Variants, found: JudgedTests, predicted: Sequence[Data], left: Sequence[int]
+) -> Survivors:
+    """Make calls to the skill and to the surviving mutants.
+
+    Args:
+        predicted: the calls that the author predicted.
+        left: the numbers of the surviving mutants.
+
+    Raises:
+        SandboxError: no box can run.
     """
     runner, effort = variants.runner, variants.runner.effort
-    left = [number for number, noticed in found.mutants.items() if not noticed]
-    calls: list[Data] = [*similar_calls(found.calls, runner.parsed.code, effort.similar_calls, seed)] if left else []
+    tested = sorted(found.calls, key=call_key)  # the tests run in a random order
+    similar = similar_calls(tested, runner.parsed, effort.similar_calls, _SEED)
+    unusual = (*boundary_calls(tested, effort.boundary_calls), *clock_calls(tested, effort.clock_calls))
+    new = list({call_key(each): each for each in (*similar, *unusual)}.values())
+    calls = [*predicted, *new, *tested[: effort.similar_calls]]
     if not calls:
-        return found
-    calls += found.calls[: effort.similar_calls]
+        return Survivors()
     try:
         answered = await variants.similar_answers(calls, left)
     except (ValueError, RecursionError):
-        return found
-    truth = {number: answer for number, answer in enumerate(answered.truth) if "value" in answer}
-    enough = len(truth) >= LEAST_ANSWERED and len({json.dumps(each, sort_keys=True) for each in truth.values()}) > 1
-    cases: dict[int, str] = {}
+        return Survivors(calls, len(predicted), len(new))
+    truth = {number: answer for number, answer in enumerate(answered.truth) if "value" in answer or "raised" in answer}
+    values = {json.dumps(each, sort_keys=True) for each in truth.values() if "value" in each}
+    enough = len(truth) >= LEAST_ANSWERED and len(values) > 1
+    differing: dict[int, Mapping[int, Data]] = {}
     equivalent: set[int] = set()
     for place in sorted(answered.others):
         number, others = left[place], answered.changes(place)
-        differing = others or {}
-        places = [at for at in differing if at in truth and not same_answer(truth[at], differing[at])]
-        if places:
-            at = places[0]
-            cases[number] = _case(runner.name, calls[at], truth[at], differing[at])
-        elif others == {} and number in found.alike and enough:
+        if others is None:
+            continue
+        differing[number] = {
+            at: each
+            for at, each in others.items()
+            if at in truth and not same_answer(truth[at], each) and not close_answer(truth[at], each)
+        }
+        reordered = len(tested) <= effort.similar_calls and all(
+            _differs_in_order(truth[at], each) for at, each in others.items() if at in truth
+        )
+        if not differing[number] and (number in found.alike or reordered) and enough:
             equivalent.add(number)
-    if len(equivalent) > MOST_EQUIVALENT * len(found.mutants):
-        equivalent.clear()
-    mutants = {number: noticed for number, noticed in found.mutants.items() if number not in equivalent}
-    return replace(found, mutants=mutants, cases=cases, equivalent=len(equivalent))
+    lines = _lines_called_by_tests(runner.parsed.code.tree)
+    aside = {
+        number
+        for number in found.mutants
+        if not variants.mutants[number].path and variants.mutants[number].line in lines
+    }
+    if len(equivalent - aside) > MOST_EQUIVALENT * len(found.mutants.keys() - aside):
+        equivalent &= aside
+    return Survivors(calls, len(predicted), len(new), truth, differing, frozenset(equivalent))
 
 
-def _case(name: str, call: Data, answer: Data, other: Data) -> str:
-    return f"{format_call(name, call)} gives {format_answer(answer)}, and {format_answer(other)} when changed"
+def _lines_called_by_tests(tree: ast.Module) -> set[int]:
+    """Return the lines of those methods of classes that tests call when they make and compare instances."""
+    methods = (
+        method
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+        for method in node.body
+        if isinstance(method, ast.FunctionDef) and method.name in _CALLED_BY_TESTS
+    )
+    return {line for method in methods for line in range(method.lineno, (method.end_lineno or method.lineno) + 1)}
+
+
+def _differs_in_order(one: Data, other: Data) -> bool:
+    """Return whether two answers differ only in the order of items, and not in what the call changed or printed."""
+    return same_answer(one, other) and all(one.get(part) == other.get(part) for part in ("after", "files", "printed"))

@@ -1,8 +1,8 @@
-"""Asks a skill and its variants the same calls, each in a box of its own (SKILL-6).
+"""Makes the same calls to a skill and to its variants, each in its own box (SKILL-6).
 
-Every box gets one program as a file, with the same calls and time limits. The skill itself runs among its variants
-again and again, at positions that only the engine knows, and the variants' answers are compared with its answers from
-there. So a program can only tell from its own text which variant it is, and not from a clock or a counter.
+Every box gets one program as a file, with the same calls and time limits. The skill itself runs repeatedly among its
+variants, at positions that only the engine knows, and the variants' answers are compared with those that it gives
+there. So a program can tell which variant it is only from its own text, not from a clock or a counter.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from acquired_skills.proof.mutation.mutants import Mutant
 from acquired_skills.proof.mutation.programs import MutantWriter
 
 SHORTEST_S = 0.5
-SLOWER = 10  # a variant may take so many times as long as the skill
-EACH_S = 0.1  # for one call that no test makes
-AT_ONCE = 3  # boxes
+SLOWER = 10  # a variant may take this many times as long as the skill
+EACH_S = 0.1  # seconds for one call that no test makes
+AT_ONCE = 3  # boxes that run at the same time
 EVERY = 8  # variants in a group; the skill itself runs once in each
 _ENDED = {"ended": True}
 _ITSELF = -1
@@ -36,7 +36,7 @@ class VariantAnswers:
 
     Attributes:
         truth: the skill's answers, by call.
-        more: its answers at other times.
+        more: the skill's answers when it ran again among its variants.
         others: answers of its variants, by number; None for one that cannot be loaded.
     """
 
@@ -45,7 +45,7 @@ class VariantAnswers:
     others: Mapping[int, Sequence[Data] | None] = field(default_factory=dict)
 
     def changes(self, number: int) -> dict[int, Data] | None:
-        """Return a variant's answers that differ, by call; None for one that cannot be loaded."""
+        """Return a variant's answers that differ from the skill's, by call; None if the variant cannot be loaded."""
         answers = self.others[number]
         if answers is None:
             return None
@@ -69,12 +69,13 @@ class Variants:
     async def compared(
         self, variants: Sequence[Mutant], calls: Sequence[Data], *, usual_s: float, budget_s: float, each_s: float = 0.0
     ) -> VariantAnswers:
-        """Ask all of them the same calls. When time runs out, the last variants are skipped.
+        """Make the same calls to the skill and to these variants. When time runs out, the remaining variants are
+        skipped.
 
         Args:
-            usual_s: time the skill takes for the calls.
-            budget_s: time for all variants.
-            each_s: time limit for one call, 0 for none.
+            usual_s: seconds that the skill takes for the calls.
+            budget_s: seconds for all variants.
+            each_s: time limit for one call in seconds; 0 for none.
 
         Raises:
             ValueError: the skill itself gives no answers.
@@ -102,7 +103,7 @@ class Variants:
         return VariantAnswers(truth, more, {number: each["answers"] for number, each in collected.items()})
 
     async def run_again(self, variant: Mutant | None, calls: Sequence[Data], usual_s: float) -> Sequence[Data] | None:
-        """Return the answers of one variant, or of the skill, asked again as in `compared`."""
+        """Make the calls of `compared` again, and return the answers of one variant or, without one, of the skill."""
         asking = _Asking(self, [variant] if variant else [], calls, self.patience(usual_s), 0.0)
         collected = await asking.variant(0) if variant else await asking.itself()
         return collected["answers"] if collected else None
@@ -110,13 +111,13 @@ class Variants:
     async def similar_answers(self, calls: Sequence[Data], numbers: Sequence[int]) -> VariantAnswers:
         """Return the answers of the skill and of the mutants with these numbers to calls that no test makes.
 
-        A call that the skill answers slowly, with an exception, or nondeterministically has `_ENDED` as its answer.
+        A call that the skill answers slowly or nondeterministically has `_ENDED` as its answer.
         Mutants are numbered by their position in `numbers`. Raises as `compared` does.
         """
         code, seconds = self.writer.source.text, self.runner.effort.similar_calls_s
         collected = await self.runner.run_program(code, calls, seconds / 4, EACH_S)
         once = collected["answers"] or [_ENDED] * len(calls)
-        steady = [i for i, one in enumerate(once) if "value" in one]
+        steady = [i for i, one in enumerate(once) if "value" in one or ("raised" in one and not _took_too_long(one))]
         found = await self.compared(
             [self.mutants[number] for number in numbers],
             [calls[i] for i in steady],
@@ -139,8 +140,14 @@ class Variants:
         return max(SHORTEST_S, usual_s * SLOWER)
 
 
+def _took_too_long(answer: Data) -> bool:
+    raised = answer["raised"]
+    types = raised.get("types") if isinstance(raised, dict) else None
+    return not isinstance(types, list) or any("CallTimeout" in str(each) for each in types)
+
+
 def _order(variants: int) -> list[int]:
-    """Return their numbers, nearly in order, with the skill itself at a random place in each group and at the end."""
+    """Return the numbers of variants, shuffled within each group, with the skill in each group and at the end."""
     order: list[int] = []
     for first in range(0, variants, EVERY):
         some = [_ITSELF, *range(first, min(first + EVERY, variants))]
@@ -151,7 +158,7 @@ def _order(variants: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """Asks each program the same calls."""
+    """Makes the same calls to each program."""
 
     variants: Variants
     changes: Sequence[Mutant]
@@ -167,11 +174,13 @@ class _Asking:
 
     async def variant(self, number: int) -> IsolatedAnswers | None:
         """Return a variant's answers; None when it cannot be written as a program."""
-        program = self.variants.writer.changed(self.changes[number])  # a millisecond or two
+        program = self.variants.writer.changed(self.changes[number])  # takes a millisecond or two
         if program is None:
             return None
         try:
-            return await self.variants.runner.run_program(program, self.calls, self.seconds, self.each_s)
+            return await self.variants.runner.run_program(
+                program, self.calls, self.seconds, self.each_s, path=self.changes[number].path
+            )
         except ValueError:  # it exhausted the box, or ended the process that forwards its answers
             return {"answers": [dict(_ENDED)] * len(self.calls), "seconds": self.seconds}
 
@@ -179,9 +188,10 @@ class _Asking:
 def first_difference(
     ones: Sequence[Data], others: Sequence[Data] | None, leave_out: frozenset[int] = frozenset()
 ) -> int | None:
-    """Return the first call that two programs answer differently; None for no difference.
+    """Return the first call that two programs answer differently, or None if there is none.
 
-    others: None for a program that cannot be loaded.
+    Args:
+        others: the answers of the second program; None if it cannot be loaded.
     """
     if others is None:
         return 0 if ones else None
@@ -192,7 +202,9 @@ def first_difference(
 
 
 async def gather_or_cancel(*work: Coroutine[Any, Any, T]) -> list[T]:
-    """Return the results of all. If one fails, cancel the rest and wait until they end."""
+    """Run these coroutines concurrently and return their results. If one fails, cancel the rest and wait until they
+    end.
+    """
     tasks = [asyncio.ensure_future(each) for each in work]
     try:
         return await asyncio.gather(*tasks)

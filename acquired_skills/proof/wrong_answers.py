@@ -1,4 +1,4 @@
-"""Makes wrong answers of the right kind (SKILL-4): a test that passes on all of them only checks the kind.
+"""Makes wrong answers of the right kind (SKILL-4). A test that passes on all of them checks only the kind.
 
 The engine, not the skill, makes them from the answers as data (`acquired_skills.in_box.packing`).
 """
@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 WAYS = 3
-_OTHERS = ("Exception", "RuntimeError", "OSError")  # in place of another exception
+_PAIR = 2
+_OTHERS = ("Exception", "RuntimeError", "OSError")  # types that replace the type of an exception
 
 
 def wrong_answer(answer: Mapping[str, Any], way: int) -> dict[str, Any]:
-    """Return another answer of the same kind; None as the value for an unknown kind.
+    """Return a different answer of the same kind. For an unknown kind, its value is None.
 
     At least one of the ways changes every part of the answer, so that a test of any part notices.
     """
@@ -43,16 +44,32 @@ def _others(items: list[Any], way: int) -> list[Any]:
     return (items[:-1], [_other(each, 1) for each in items], [])[way]
 
 
-def _tagged(kind: str, inner: Any, way: int) -> Any:  # noqa: PLR0911 -- likewise
+def _tagged(kind: str, inner: Any, way: int) -> Any:  # noqa: C901, PLR0911, PLR0912 -- likewise
     match kind, inner:
         case (("tuple" | "set" | "frozenset"), list()):
             return {kind: _others(inner, way)}
-        case "dict", [*pairs]:
-            if not pairs:
-                return {kind: [["?", None]]}
-            return {kind: (pairs[:-1], [[key, _other(value, 1)] for key, value in pairs], [])[way]}
-        case "object", [name, dict(fields)] if fields:
-            return {kind: [name, {field: _other(value, way) for field, value in fields.items()}]}
+        case "array", [dtype, list(shape), list(items)]:
+            return {kind: [dtype, shape, [_other(each, way) for each in items]] if items else [dtype, [1], [0]]}
+        case "scalar", [dtype, item]:
+            return {kind: [dtype, _other(item, way)]}
+        case "column", [dtype, list(items)]:
+            return {kind: [dtype, [_other(each, 1) for each in items]]}
+        case "series", [values, *rest]:
+            return {kind: [_other(values, way), *rest]}
+        case "index", [values, name, _]:
+            return {kind: [_other(values, way), name, None]}
+        case "frame", [list(columns), *rest]:
+            return {kind: [[_other(each, way) for each in columns], *rest]}
+        case "deque", [list(items), _]:
+            return {kind: [_others(items, way), None]}
+        case (("dict" | "counter" | "ordered"), [*pairs]):
+            return {kind: _other_pairs(pairs, way)}
+        case "defaultdict", [factory, [*pairs]]:
+            return {kind: [factory, _other_pairs(pairs, way)]}
+        case "object", [name, dict(fields), *number] if fields:
+            return {kind: [name, {field: _other(value, way) for field, value in fields.items()}, *number]}
+        case "again", [int(number), int(known)] if 0 <= number < known and known > 1:
+            return {kind: [(number + way + 1) % known, known]}  # another instance among the arguments
         case (("decimal" | "fraction"), _):
             return {kind: ("-7", "0", "1/3" if kind == "fraction" else "0.3")[way]}
         case (("date" | "datetime"), str(text)):
@@ -60,3 +77,10 @@ def _tagged(kind: str, inner: Any, way: int) -> Any:  # noqa: PLR0911 -- likewis
         case (("text" | "bytes" | "bytearray"), _):
             return {kind: ("", "3f", "3f3f")[way]}
     return None
+
+
+def _other_pairs(pairs: list[Any], way: int) -> list[Any]:
+    if not pairs:
+        return [["?", None]]
+    changed = [[pair[0], _other(pair[1], 1)] for pair in pairs if isinstance(pair, list) and len(pair) == _PAIR]
+    return (pairs[:-1], changed, [])[way]

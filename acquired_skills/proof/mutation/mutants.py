@@ -5,14 +5,14 @@ The changes are made in a syntax tree. `acquired_skills.proof.mutation.programs`
 
 import ast
 import random
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
 from acquired_skills.proof.mutation.operators import is_timeout, place_replacements, replacements
 
-_TELLING = frozenset(("critical", "debug", "error", "exception", "info", "log", "warn", "warning"))
+_LOGGING_METHODS = frozenset(("critical", "debug", "error", "exception", "info", "log", "warn", "warning"))
 _DEFINING = ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
 _RUNNING = ast.Expr | ast.If | ast.For | ast.While | ast.Try | ast.With
 MAX_SHOWN = 80  # characters of code in a description
@@ -25,8 +25,9 @@ class Mutant:
     Attributes:
         line: counted from 1.
         before, after: the code at the place, and its replacement.
-        place, other: the same as nodes.
-        put: puts a node at the place in the tree.
+        place, other: the node at the place, and the node that replaces it.
+        put: a function that puts a node at the place in the tree.
+        path: the path of the further module that is changed; "" for the skill's main file.
     """
 
     line: int
@@ -35,10 +36,16 @@ class Mutant:
     place: ast.expr | ast.stmt
     other: ast.AST
     put: Callable[[ast.AST], None]
+    path: str = ""
+
+    @property
+    def where(self) -> str:
+        """The line, and the file if it is not the main file: ``line 3 of rates.py``."""
+        return f"line {self.line}" + (f" of {self.path}" if self.path else "")
 
     def make(self) -> None:
         """Make the change in the tree."""
-        if not hasattr(self.other, "lineno"):  # a part of the replaced node has its own location
+        if not hasattr(self.other, "lineno"):  # if `other` is a part of the replaced node, it already has a location
             ast.copy_location(self.other, self.place)
         self.put(ast.fix_missing_locations(self.other))
 
@@ -47,12 +54,19 @@ class Mutant:
         self.put(self.place)
 
 
-def make_mutants(tree: ast.Module, most: int, seed: int) -> list[Mutant]:
-    """Return at most so many mutants, spread evenly over the statements. The same seed gives the same mutants."""
+def make_mutants(
+    tree: ast.Module, most: int, seed: int, modules: Mapping[str, ast.Module] | None = None
+) -> list[Mutant]:
+    """Return at most `most` mutants, spread evenly over the statements. The same seed gives the same mutants.
+
+    Args:
+        modules: the skill's further modules, by path.
+    """
     order = random.Random(seed)  # noqa: S311 -- a choice, not a secret
-    by_line: dict[int, list[Mutant]] = {}
-    for found in _of(tree):
-        by_line.setdefault(found.line, []).append(found)
+    by_line: dict[tuple[str, int], list[Mutant]] = {}
+    for path, each in {"": tree, **(modules or {})}.items():
+        for found in _of(each):
+            by_line.setdefault((path, found.line), []).append(replace(found, path=path) if path else found)
     rows = [by_line[line] for line in sorted(by_line)]
     for row in rows:
         order.shuffle(row)
@@ -63,8 +77,8 @@ def make_mutants(tree: ast.Module, most: int, seed: int) -> list[Mutant]:
 def _of(tree: ast.Module) -> Iterator[Mutant]:
     """Yield every change to a module, in the order of the code.
 
-    Left out is what tests should not check: docstrings, annotations, printed or logged texts, the words of an
-    exception, and timeouts (Petrovic and Ivankovic, "State of Mutation Testing at Google", 2018, call such code arid).
+    Code that tests should not check is not changed: docstrings, annotations, printed or logged texts, the messages of
+    exceptions, and timeouts (Petrovic and Ivankovic, "State of Mutation Testing at Google", 2018, call such code arid).
     """
     for index, node in enumerate(tree.body):
         if isinstance(node, ast.Expr) and not _silent(node):
@@ -90,7 +104,12 @@ def _places(node: ast.AST) -> Iterator[Mutant]:
 
 
 def _changes(node: ast.AST, put: Callable[[ast.AST], None], here: list[ast.expr]) -> Iterator[Mutant]:
-    """Yield the changes at one place. put: puts another node there. here: replacements that only this place allows."""
+    """Yield the changes at one place.
+
+    Args:
+        put: a function that puts another node at the place.
+        here: replacements that only this place allows.
+    """
     if not isinstance(node, ast.expr | ast.stmt):
         return
     for other in (*here, *replacements(node)):
@@ -100,17 +119,17 @@ def _changes(node: ast.AST, put: Callable[[ast.AST], None], here: list[ast.expr]
 
 
 def _is_main(node: ast.AST) -> bool:
-    """Return whether it is `if __name__ == "__main__"`, which no test runs."""
+    """Return whether a node is `if __name__ == "__main__"`, which no test runs."""
     return isinstance(node, ast.If) and any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(node.test))
 
 
 def _silent(node: ast.AST) -> bool:
-    """Return whether it is a docstring, or a call that only prints or logs."""
+    """Return whether a node is a docstring, or a call that only prints or logs."""
     match node:
         case ast.Expr(value=ast.Constant(value=str())) | ast.Expr(value=ast.Call(func=ast.Name(id="print"))):
             return True
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr=method))):
-            return method in _TELLING
+            return method in _LOGGING_METHODS
     return False
 
 

@@ -1,12 +1,13 @@
 """Makes changes to a skill's code that do not change its meaning (SKILL-6).
 
-They are the control group of the mutants: they are at places of mutants and run as mutants do. Code that answers
-differently after such a change reacts to being changed, and not to what the change does.
+These changes are the control group of the mutants: they are made at the same places and run in the same way. Code that
+answers differently after such a change reacts to being changed, and not to what the change does.
 """
 
 import ast
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from acquired_skills.proof.mutation.mutants import Mutant, code_excerpt
 
@@ -16,8 +17,11 @@ _MOST_NUMBER = 1 << 40
 
 
 def neutral_changes(tree: ast.Module, mutants: Sequence[Mutant], most: int, chance: random.Random) -> list[Mutant]:
-    """Return at most so many, at places of mutants chosen by `chance`, on different lines where possible."""
-    texts = {part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    """Return at most `most` changes, at places of mutants chosen by `chance`, on different lines where possible."""
+    fixed = {part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.pattern):  # in a `case` Python allows only a few expressions
+            fixed.update(each for each in ast.walk(node) if isinstance(each, ast.expr))
     exact = not any(isinstance(node, ast.Is | ast.IsNot) for node in ast.walk(tree))
     rest = chance.sample(mutants, len(mutants))
     first = list({each.line: each for each in rest}.values())
@@ -25,17 +29,21 @@ def neutral_changes(tree: ast.Module, mutants: Sequence[Mutant], most: int, chan
     for mutant in [*first, *rest]:
         if len(found) == most:
             break
-        if mutant.place in texts or mutant.place in found:
+        if mutant.place in fixed or mutant.place in found:
             continue
         other = _same(mutant.place, chance, exact=exact)
         if other is not None:
             after = code_excerpt(other)
-            found[mutant.place] = Mutant(mutant.line, mutant.before, after, mutant.place, other, mutant.put)
+            found[mutant.place] = replace(mutant, after=after, other=other)
     return list(found.values())
 
 
 def _same(node: ast.AST, chance: random.Random, *, exact: bool) -> ast.AST | None:
-    """Return other code with the same meaning; None when there is none. exact: nothing compares values by identity."""
+    """Return different code with the same meaning, or None if there is none.
+
+    Args:
+        exact: whether the code compares no values by identity.
+    """
     if isinstance(node, ast.expr):
         readable = isinstance(getattr(node, "ctx", ast.Load()), ast.Load)
         return _value(node, chance, exact=exact) if readable and not isinstance(node, _NO_VALUES) else None
@@ -54,7 +62,7 @@ def _value(node: ast.expr, chance: random.Random, *, exact: bool) -> ast.expr:
         lambda e: ast.IfExp(ast.List([ast.Constant(1)], ast.Load()), e, ast.Constant(None)),
     ]
     if exact and isinstance(node, ast.Constant):
-        match node.value:  # constants close to those of the skill, as in mutants
+        match node.value:  # the new constants are close to the skill's, like those in mutants
             case int(number) if not isinstance(number, bool) and 0 <= number < _MOST_NUMBER:
                 ways = [lambda _: ast.BinOp(_item([ast.Constant(number + 1)], 0), ast.Sub(), ast.Constant(1))]
             case str(text) if len(text) > 1:

@@ -26,7 +26,7 @@ _COMPARED: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
 _COMPUTED: dict[type[ast.operator], tuple[type[ast.operator], ...]] = {
     ast.Add: (ast.Sub,),
     ast.Sub: (ast.Add,),
-    ast.Mult: (ast.FloorDiv, ast.Add),
+    ast.Mult: (ast.FloorDiv, ast.Add, ast.Mod),
     ast.Div: (ast.Mult, ast.FloorDiv),
     ast.FloorDiv: (ast.Mult, ast.Mod),
     ast.Mod: (ast.FloorDiv, ast.Mult),
@@ -78,7 +78,9 @@ _AS_IT_IS = frozenset(
 
 
 def place_replacements(parent: ast.AST, field: str, node: ast.AST) -> list[ast.expr]:
-    """Return replacements that depend on the place: a condition that always or never holds, a loop over one item."""
+    """Return replacements that depend on the place: for example a condition that always or never holds, or a loop over
+    one item.
+    """
     match parent, field, node:
         case ast.If(), "test", _:
             return [ast.Constant(True), ast.Constant(False)]
@@ -156,7 +158,7 @@ def _sliced(node: ast.Slice) -> Iterator[ast.AST]:
 
 
 def is_timeout(keyword: ast.keyword) -> bool:
-    """Return whether it is a timeout, which no test can check."""
+    """Return whether a keyword argument is a timeout, which no test can check."""
     return (keyword.arg or "").startswith("timeout")
 
 

@@ -1,16 +1,16 @@
 """Writes mutants as programs: the skill's own source text with one place replaced (SKILL-6).
 
-A box gets a program as a file and runs it in the same way as the skill, so a mutant only differs from the skill in the
-replaced text. It has the same number of lines, and each line keeps its number.
+A box gets a program as a file and runs it in the same way as the skill, so a mutant differs from the skill only in the
+replaced text. The number of lines is the same, and each line keeps its number.
 """
 
 import ast
 import bisect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
-from acquired_skills.model.parsed import ParsedSource
-from acquired_skills.model.parsing import parse_source
+from acquired_skills.model.parsed import ParsedSource, parse_source
 from acquired_skills.proof.mutation.mutants import Mutant
 
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)")  # lines as Python counts them; a form feed does not end one
@@ -18,20 +18,27 @@ _ATOMS = (ast.Name, ast.Call, ast.Attribute, ast.Subscript, ast.List, ast.Dict, 
 
 
 class MutantWriter:
-    """Writes mutants of one source. They must be mutants of its tree."""
+    """Writes mutants of a source as programs. The mutants must have been made from its tree.
 
-    def __init__(self, source: ParsedSource) -> None:
+    Attributes:
+        modules: a writer for each further module of the skill, by path.
+    """
+
+    def __init__(self, source: ParsedSource, modules: Mapping[str, ParsedSource] | None = None) -> None:
         self.source = source
+        self.modules = {path: MutantWriter(each) for path, each in (modules or {}).items()}
         self._data = source.text.encode()
         self._starts = [match.start() for match in _LINE.finditer(self._data)]
         self._parents = {child: node for node in source.nodes for child in ast.iter_child_nodes(node)}
 
     def changed(self, mutant: Mutant) -> str | None:
-        """Return the source with the change; None when that would move other lines.
+        """Return the changed file; None if the change would move other lines.
 
         The replaced place is the mutant's, or the smallest code around it that can be rewritten: places inside
         f-strings have no position of their own before Python 3.12.
         """
+        if mutant.path in self.modules:
+            return self.modules[mutant.path].changed(replace(mutant, path=""))
         around = [mutant.place, *self._ancestors(mutant.place)]
         statement = next(each for each in around if isinstance(each, ast.stmt))
         mutant.make()
@@ -68,15 +75,19 @@ class MutantWriter:
                 yield node
 
     def _span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
-        """Return where its text begins and ends, in bytes. Decorators belong to what they decorate."""
+        """Return where the text of a node begins and ends, in bytes. Decorators are part of what they decorate."""
         decorators = getattr(node, "decorator_list", [])
         line = decorators[0].lineno if decorators else node.lineno
-        last, column = node.end_lineno or line, node.end_col_offset or 0  # the parser sets both
+        last, column = node.end_lineno or line, node.end_col_offset or 0  # the parser always sets both
         return self._starts[line - 1] + node.col_offset, self._starts[last - 1] + column
 
 
 def _meaning(text: str, indented: bool = False) -> str | None:
-    """Return a statement's syntax tree as text, without positions; None for invalid Python. indented: below an `if`."""
+    """Return a statement's syntax tree as text, without positions, or None for invalid Python.
+
+    Args:
+        indented: whether to parse the statement in the body of an `if`.
+    """
     try:
         (statement,) = parse_source(text).body
     except (SyntaxError, ValueError):
@@ -89,7 +100,7 @@ def _meaning(text: str, indented: bool = False) -> str | None:
 
 
 def _written(node: ast.expr | ast.stmt, new: ast.AST) -> Iterator[str]:
-    """Yield texts that may replace that of `node`, on as many lines."""
+    """Yield texts that may replace the text of `node`. They have the same number of lines."""
     text = ast.unparse(new)
     missing = (node.end_lineno or node.lineno) - node.lineno - text.count("\n")
     if missing < 0:

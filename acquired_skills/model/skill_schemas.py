@@ -1,6 +1,6 @@
-"""Checks the output schema of a skill, and values against it.
+"""Checks the input and output schemas of a skill, and values against the output schema.
 
-The schema comes from a box or a file, and an annotation may be wrong, so neither is trusted.
+Schemas come from a box or a file, and an annotation may be wrong, so no schema is trusted.
 """
 
 import json
@@ -8,21 +8,32 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from engine.contract.failure import FailureClass, ToolFailure
-from engine.dispatch.output_check import compiled, misfit
 from engine.dispatch.render import TOO_LARGE, render
+from engine.dispatch.validate import compiled, misfit
 from engine.formats.bounded_schema import schema_problem
 
 
-def why_unusable_output(schema: Mapping[str, Any]) -> str:
-    """Return why values cannot be validated against this schema, as the end of a sentence; "" when they can."""
-    if problem := schema_problem(schema):  # first: it bounds depth and size
+def why_unusable_input(parameters: Mapping[str, Any]) -> str:
+    """Return why arguments cannot be validated against this schema, or "" if they can."""
+    if problem := _why_invalid(parameters):
         return problem
-    try:
-        json.dumps(schema, ensure_ascii=False, allow_nan=False).encode()
-    except (TypeError, ValueError):
-        return "it has a number or a string that JSON cannot represent"
+    properties, required = parameters.get("properties", {}), parameters.get("required", [])
+    if parameters.get("type") != "object" or not isinstance(properties, Mapping):
+        return "it is not the schema of an object with properties"
+    if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
+        return "`required` is not a list of names"
+    for name, schema in properties.items():
+        if not isinstance(schema, Mapping) or not isinstance(schema.get("description", ""), str):
+            return f"the schema of `{name[:80]}` is not an object with a string as its description"
+    return ""
+
+
+def why_unusable_output(schema: Mapping[str, Any]) -> str:
+    """Return why values cannot be validated against this schema, as the end of a sentence, or "" if they can."""
+    if problem := _why_invalid(schema):
+        return problem
     if not _refers_to_definitions(schema):
-        return "a $ref in it does not point to one of its $defs"  # it would point elsewhere once the schema is wrapped
+        return "a $ref in it does not point to one of its $defs"  # wrapping the schema would change its target
     try:
         compiled(schema)
     except ValueError as error:
@@ -44,14 +55,18 @@ def usable_output_schema(
 def why_misfit(value: Any, schema: Mapping[str, Any]) -> str:
     """Return how a value from the box differs from the schema, one line each; "" when it fits. Blocks.
 
-    A value too large to be passed on is not checked.
+    A value that is too large to be passed on is not checked.
     """
     output, text, _ = render(value)
     return "" if output is None and text == TOO_LARGE else misfit(output, schema)
 
 
 def misfit_failure(name: str, wrong: str, remark: str = "") -> ToolFailure:
-    """Return the failure of a call whose value does not fit. wrong: from `why_misfit`."""
+    """Return the failure of a call whose value does not fit the schema.
+
+    Args:
+        wrong: the result of `why_misfit`.
+    """
     text = (
         f"The skill `{name}` ran, but what it returned does not fit its own return annotation:\n{wrong}\nPropose a "
         "version with create_skill that returns what it declares, or declares what it returns."
@@ -59,6 +74,16 @@ def misfit_failure(name: str, wrong: str, remark: str = "") -> ToolFailure:
     return ToolFailure(
         f"{text}\n{remark}".strip(), failure_class=FailureClass.DIAGNOSTIC, reason="output_misfit", end="ok"
     )
+
+
+def _why_invalid(schema: Mapping[str, Any]) -> str:
+    if problem := schema_problem(schema):  # this must come first, because it bounds depth and size
+        return problem
+    try:
+        json.dumps(schema, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError):
+        return "it has a number or a string that JSON cannot represent"
+    return ""
 
 
 def _refers_to_definitions(node: Any) -> bool:

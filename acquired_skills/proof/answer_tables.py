@@ -1,0 +1,86 @@
+"""Tables of answers on which the tests of a proposal run: those of the skill, stubs, wrong answers and mutants."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from acquired_skills.in_box.call_data import call_key
+from acquired_skills.proof.answers import Data
+from acquired_skills.proof.facts import ResultOfTest
+from acquired_skills.proof.mutant_answers import MutantAnswers
+from acquired_skills.proof.wrong_answers import WAYS, wrong_answer
+
+STUBS: Mapping[str, Data] = {
+    "raises": {"raised": {"types": ["builtins:NotImplementedError", "builtins:Exception"], "args": [], "text": ""}},
+    "none": {"value": None},
+    "sentinel": {"sentinel": True},
+}
+OWN, WRONG, CONSTANT, MUTANT = "skill", "kind", "constant", "mutant"
+CONSTANTS = 3  # answers that are tried as a constant answer to all calls
+_FAILED = ("failed", "timeout", "exited")
+_UNDECIDED = ("unanswered", "reached")
+
+
+@dataclass(slots=True)
+class AnswerTable:
+    """One run of the tests on a table of answers.
+
+    Attributes:
+        kind: the kind of a stub, or WRONG, CONSTANT, OWN or MUTANT.
+        changes, otherwise, first: as in `acquired_skills.in_box.judge`.
+        mutants: numbers of the mutants that give these answers.
+        raises: whether the mutant raised an exception or ended the process wherever the skill returned a value.
+    """
+
+    kind: str
+    changes: Mapping[str, Data] = field(default_factory=dict)
+    otherwise: Data | None = None
+    first: bool = False
+    mutants: list[int] = field(default_factory=list)
+    raises: bool = False
+    results: Mapping[str, ResultOfTest] = field(default_factory=dict)
+
+    def failed(self, test: str) -> bool:
+        return test in self.results and self.results[test]["outcome"] in _FAILED
+
+    def undecided(self, test: str) -> bool:
+        """Return whether the test made a call without an answer, or used the skill other than by calling it."""
+        return test in self.results and self.results[test]["outcome"] in _UNDECIDED
+
+    def unanswered(self) -> bool:
+        """Return whether any test made a call without an answer."""
+        return any(result["outcome"] == "unanswered" for result in self.results.values())
+
+
+def tables_of(truth: Mapping[str, Data]) -> list[AnswerTable]:
+    """Return the tables of the skill's own, stubbed, wrong and constant answers.
+
+    Args:
+        truth: the skill's answers, by the key of the call.
+    """
+    tables = [AnswerTable(OWN), AnswerTable(OWN, first=True)]
+    tables += [AnswerTable(kind, otherwise=answer) for kind, answer in STUBS.items()]
+    for way in range(WAYS):
+        changes = {key: wrong_answer(answer, way) for key, answer in truth.items()}
+        tables.append(AnswerTable(WRONG, changes, next(iter(changes.values()), STUBS["none"])))
+    different = {call_key(answer): answer for answer in truth.values()}
+    tables += [AnswerTable(CONSTANT, otherwise=answer) for answer in list(different.values())[:CONSTANTS]]
+    return tables
+
+
+def tables_of_mutants(keys: Sequence[str], mutated: MutantAnswers) -> list[AnswerTable]:
+    """Return one table for each group of mutants with the same answers.
+
+    A table without changes need not be run, because no test can distinguish it from the skill's own.
+    """
+    tables: dict[str, AnswerTable] = {}
+    for number, changes in sorted(mutated.changes.items()):
+        answers = {keys[i]: answer for i, answer in changes.items()}
+        table = AnswerTable(MUTANT, answers, first=True, raises=always_raises(changes, mutated.truth))
+        tables.setdefault(call_key(answers), table).mutants.append(number)
+    return list(tables.values())
+
+
+def always_raises(answers: Mapping[int, Data], truth: Sequence[Data]) -> bool:
+    """Return whether a mutant raises or ends wherever the skill returns a value."""
+    values = sum("value" in answer for answer in truth)
+    return 0 < values <= sum("value" not in answer for answer in answers.values())

@@ -1,0 +1,109 @@
+"""Writes the questions to the author of a proposal, and what else its evidence lacks (GATE-1, GATE-2)."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from acquired_skills.in_box.effort import Effort
+from acquired_skills.model.prediction import CHECKS, RESULT, Prediction, Question
+from acquired_skills.model.proposal import ProposalProblem
+from acquired_skills.proof.mutation.mutants import Mutant
+from acquired_skills.proof.questions import MOST_UNSPECIFIED, Evidence
+
+MOST_MUTANTS = 8  # surviving mutants in one message
+_MOST_CHARS = 200
+_OTHERS = ", ".join(f"`{check}`" for check in CHECKS if check != RESULT)
+
+
+def evidence_problems(
+    name: str, found: Evidence, predictions: Sequence[Prediction], mutants: Sequence[Mutant], effort: Effort
+) -> Iterator[ProposalProblem]:
+    """Yield everything that the evidence for a proposal lacks.
+
+    Args:
+        mutants: all mutants that were made, in the order of their numbers.
+        effort: states which share of them must be killed.
+    """
+    if found.compared is not None:
+        yield from _of_predictions(name, found, predictions)
+    yield from found.reference.problems
+    if found.enough or found.reference.problems:
+        return
+    asked = [each for each in found.questions if not each.disputed]
+    least = effort.enough if asked else effort.threshold
+    share = f"The tests and agreed predictions kill {found.killed} of {found.met} mutants; {least:.0%} is required."
+    if found.met and found.killed / found.met >= effort.enough:
+        share = f"The tests and agreed predictions state the results of fewer than {effort.calls} different calls."
+    if found.constant:
+        share += f" They would all pass if it always returned {found.constant}."
+    if asked:
+        lines = "\n".join(_template(each) for each in asked)
+        yield ProposalProblem(
+            "expected",
+            f"{share} Work out from the description, not by running the code, what these calls return. Then call again "
+            f"with the answers in `expected`, together with those that you sent before:\n{lines}\n"
+            f"Where the exact result is hard to state, use {_OTHERS} in place of `result`. A second, independent "
+            "implementation in `reference` can answer instead.",
+        )
+    elif not found.questions:
+        left = sorted(
+            (mutants[number] for number, killed in found.mutants.items() if not killed),
+            key=lambda each: (each.path, each.line),
+        )
+        lines = "\n".join(f"- {each.where}: `{each.before}` -> `{each.after}`" for each in left[:MOST_MUTANTS])
+        more = f"\n- and {len(left) - MOST_MUTANTS} more" if len(left) > MOST_MUTANTS else ""
+        yield ProposalProblem(
+            "mutants",
+            f"{share} No test fails when the code is changed in one of these ways:\n{lines}{more}\nFor each, add a "
+            "test whose result depends on the changed code, or remove the code if no result depends on it.",
+        )
+
+
+def _of_predictions(name: str, found: Evidence, predictions: Sequence[Prediction]) -> Iterator[ProposalProblem]:
+    compared = found.compared
+    if compared is None:
+        return
+    for number in compared.disputed:
+        yield ProposalProblem(
+            "expected",
+            f"You expect {_checks(predictions[number].checks)} from {_call(name, predictions[number].arguments)}; the "
+            "code gives something else. Which of the two is right? Correct the code or the prediction.",
+        )
+    if found.enough:
+        return
+    if len(compared.unspecified) > MOST_UNSPECIFIED:
+        yield ProposalProblem(
+            "expected",
+            f"`unspecified` is said of {len(compared.unspecified)} calls, and {MOST_UNSPECIFIED} are allowed: let the "
+            "code raise ValueError for arguments that it is not meant for, and predict that.",
+        )
+    for number in compared.unanswered:
+        yield ProposalProblem(
+            "expected",
+            f"{_call(name, predictions[number].arguments)} cannot be compared with a prediction, because its result "
+            "varies or takes too long: leave it out.",
+        )
+    for number in compared.weak:
+        yield ProposalProblem(
+            "expected",
+            f"{_checks(predictions[number].checks)} is also true of most wrong results of "
+            f"{_call(name, predictions[number].arguments)}, so it proves little: state `result` or a narrower check.",
+        )
+
+
+def _template(question: Question) -> str:
+    return f'{{"arguments": {json.dumps(question.arguments, ensure_ascii=False)}, "result": …}}'
+
+
+def _call(name: str, arguments: Mapping[str, Any]) -> str:
+    return _short(f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})")
+
+
+def _checks(checks: Mapping[str, Any]) -> str:
+    return _short(
+        ", ".join(f"{check} {operand!r}" if check != RESULT else repr(operand) for check, operand in checks.items())
+    )
+
+
+def _short(text: str) -> str:
+    return f"`{text if len(text) <= _MOST_CHARS else text[:_MOST_CHARS] + '…'}`"

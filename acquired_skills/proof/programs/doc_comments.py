@@ -1,0 +1,116 @@
+"""Reads the schema of a Node or Bash skill from its documentation comment, without running the program.
+
+@param {string} text - What to change.
+@param {number} [width=80] - Characters of a line; optional.
+@returns {string}
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from acquired_skills.proof.programs.type_expressions import NAMES, UnknownType, schema_of
+
+_TAG = re.compile(r"^@(\w+)\s*", re.MULTILINE)
+_NAME = re.compile(
+    r"\[?\s*(?P<name>[A-Za-z_$][\w$]*)\s*(?:=(?P<default>[^\]]*))?(?P<end>\]?)\s*(?:-\s*)?(?P<text>.*)", re.DOTALL
+)
+_PARAM = ("param", "arg", "argument")
+_RETURNS = ("returns", "return")
+MOST_PARAMETERS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramInterface:
+    """What is known of a program from its comment.
+
+    Attributes:
+        parameters: JSON Schema of its arguments; the properties are in the order of the parameters.
+        returns: JSON Schema of its result; None if the comment does not say.
+        problems: what to change in the comment.
+    """
+
+    parameters: Mapping[str, Any]
+    returns: Mapping[str, Any] | None = None
+    problems: tuple[str, ...] = field(default=())
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the parameters, in order."""
+        return list(self.parameters["properties"])
+
+
+def read_interface(comment: str) -> ProgramInterface:
+    """Return what a comment says, given without its comment signs."""
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    returns: Mapping[str, Any] | None = None
+    problems: list[str] = []
+    for tag, text in _tags(comment):
+        try:
+            kind, rest = _type(text)
+            if tag in _RETURNS:
+                returns = schema_of(kind) if kind else None
+            elif tag in _PARAM:
+                _parameter(kind, rest, properties, required)
+        except UnknownType as error:
+            problems.append(f"The type `{str(error)[:80]}` of `@{tag}` is not known: use {NAMES}.")
+        except ValueError as error:
+            problems.append(f"`@{tag} {' '.join(text.split())[:80]}`: {error}")
+    if len(properties) > MOST_PARAMETERS:
+        problems.append(f"There are {len(properties)} parameters: keep it to {MOST_PARAMETERS}.")
+    parameters = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return ProgramInterface(parameters, returns, tuple(problems))
+
+
+def _tags(comment: str) -> Iterator[tuple[str, str]]:
+    found = list(_TAG.finditer(comment))
+    for number, match in enumerate(found):
+        end = found[number + 1].start() if number + 1 < len(found) else len(comment)
+        yield match[1], comment[match.end() : end].strip()
+
+
+def _type(text: str) -> tuple[str, str]:
+    """Split a text into the type in braces and the rest."""
+    if not text.startswith("{"):
+        return "", text
+    depth = 0
+    for at, sign in enumerate(text):
+        depth += (sign == "{") - (sign == "}")
+        if not depth:
+            return text[1:at], text[at + 1 :].strip()
+    raise ValueError("the `}` of its type is missing.")
+
+
+def _parameter(kind: str, text: str, properties: dict[str, Any], required: list[str]) -> None:
+    match = _NAME.match(text)
+    optional = kind.endswith("=") or text.startswith("[")
+    if match is None or (text.startswith("[") and not match["end"]):
+        raise ValueError("write `@param {type} name - what it is`, or `[name=default]` if it is optional.")
+    if not kind:
+        raise ValueError("it has no type: write `@param {type} name - what it is`.")
+    name = match["name"]
+    if name in properties:
+        raise ValueError(f"`{name}` is described twice.")
+    schema = schema_of(kind.removesuffix("="))
+    if described := " ".join(match["text"].split()):
+        schema["description"] = described
+    if match["default"] is not None:
+        schema["default"] = _value(match["default"].strip())
+    if not optional:
+        required.append(name)
+    properties[name] = schema
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text.strip("'")
+
+
+def stripped(lines: Sequence[str], sign: str) -> str:
+    """Return the lines of a comment without the sign at the beginning of each."""
+    return "\n".join(line.strip().removeprefix(sign).removeprefix(" ") for line in lines)

@@ -1,0 +1,131 @@
+"""The languages of skills besides Python: what admission has to know of each of them."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from acquired_skills.proof.programs.doc_comments import ProgramInterface, read_interface, stripped
+from sandbox.contract import Language
+
+_NO_ONE = -1
+_TEXT = {"type": "string"}
+
+
+class ProgramLanguage(Protocol):
+    """One language."""
+
+    language: Language
+    needs_returns: bool  # whether results are text unless the comment says otherwise
+
+    def interface(self, name: str, code: str) -> ProgramInterface:
+        """Return what the program says about its arguments and its result, with the problems in it."""
+        ...
+
+
+class NodePrograms:
+    """Node skills: an ES module that exports a function, with a JSDoc comment."""
+
+    language = Language.NODE
+    needs_returns = False
+
+    def interface(self, name: str, code: str) -> ProgramInterface:
+        """Return what the comment above the exported function says."""
+        first, *rest = name.split("_")
+        names = [name, first + "".join(map(str.title, rest))]
+        exported = re.search(
+            rf"^export\s+(?:default\s+)?(?:async\s+)?function\s+({'|'.join(names)})\s*\(", code, re.MULTILINE
+        )
+        if exported is None:
+            wanted = f"`export function {name}(...)`" + (f" or `export function {names[1]}(...)`" if rest else "")
+            common = (
+                " A CommonJS module has to become an ES module: `import`, not `require`."
+                if "module.exports" in code
+                else ""
+            )
+            return _unusable(f"It exports no function `{name}`: write {wanted} at the beginning of a line.{common}")
+        end = code.rfind("*/", 0, exported.start())
+        start = code.rfind("/**", 0, max(0, end))
+        if start < 0 or code[end + 2 : exported.start()].strip():
+            return _unusable(
+                f"`{exported[1]}` has no JSDoc comment directly above it: write `/** … */` with a line "
+                "`@param {type} name - what it is` for each parameter, and `@returns {type}`."
+            )
+        found = read_interface(stripped(code[start + 3 : end].splitlines(), "*"))
+        given = _parameters(code, exported.end())
+        if given is None or given != found.names:
+            listed = ", ".join(found.names)
+            text = f"`{exported[1]}` must have the parameters of its comment, as names in the same order: ({listed})."
+            return ProgramInterface(found.parameters, found.returns, (*found.problems, text))
+        return found
+
+
+class BashPrograms:
+    """Bash skills: a script with a comment at its beginning."""
+
+    language = Language.BASH
+    needs_returns = True
+
+    def interface(self, name: str, code: str) -> ProgramInterface:  # noqa: ARG002 -- as the protocol
+        """Return what the comment at the beginning says. Without `@returns`, the result is text."""
+        lines = code.removeprefix("\ufeff").splitlines()
+        if lines and lines[0].startswith("#!"):
+            lines = lines[1:]
+        rest = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith("#")), len(lines))
+        found = read_interface(stripped(lines[:rest], "#"))
+        if not any(line.startswith("#") for line in lines[:rest]):
+            return _unusable(
+                "It has no comment at the beginning: say what it does, with a line `# @param {type} name - what it is` "
+                "for each argument. They are `$1`, `$2`, …; the one named `stdin` is standard input."
+            )
+        return ProgramInterface(found.parameters, found.returns or _TEXT, found.problems)
+
+
+PROGRAM_LANGUAGES: dict[Language, ProgramLanguage] = {Language.NODE: NodePrograms(), Language.BASH: BashPrograms()}
+
+
+def _unusable(problem: str) -> ProgramInterface:
+    return ProgramInterface({"type": "object", "properties": {}, "required": []}, problems=(problem,))
+
+
+def _parameters(code: str, start: int) -> list[str] | None:
+    """Return the names of the parameters that begin at `start`; None if they are not plain names with or without a
+    default.
+    """
+    found = [part.strip() for part in _parts(code, start)]
+    if found and not found[-1]:
+        found.pop()
+    names = [re.match(r"([A-Za-z_$][\w$]*)\s*(?:=(?!=)|\Z)", part) for part in found]
+    return None if any(each is None for each in names) else [each[1] for each in names if each is not None]
+
+
+def _parts(code: str, start: int) -> Iterator[str]:
+    """Yield the texts between the commas of a parameter list."""
+    depth, quote, text = 0, "", ""
+    for at in range(start, len(code)):
+        sign = code[at]
+        if quote:
+            quote = "" if sign == quote and code[at - 1] != "\\" else quote
+        elif sign in "'\"`":
+            quote = sign
+        elif sign in "([{":
+            depth += 1
+        elif sign in ")]}":
+            depth -= 1
+            if depth == _NO_ONE:
+                yield text
+                return
+        elif sign == "," and not depth:
+            yield text
+            text = ""
+            continue
+        text += sign
+
+
+def constants_of(code: str) -> Sequence[str | int | float]:
+    """Return the numbers and the quoted texts in a program, roughly."""
+    texts = [match[2] for match in re.finditer(r"(['\"`])([^'\"`\n]{1,50})\1", code)]
+    numbers = [
+        float(each) if "." in each else int(each)
+        for each in re.findall(r"(?<![\w.])\d{1,6}(?:\.\d{1,6})?(?![\w.])", code)
+    ]
+    return [*numbers, *texts]

@@ -1,0 +1,172 @@
+"""Decides whether a proposal is proved, and otherwise chooses the questions to its author (GATE-1).
+
+A question is a call that distinguishes surviving mutants from the code. The calls are chosen greedily, so that few of
+them distinguish all (Chvatal, "A Greedy Heuristic for the Set-Covering Problem", 1979). When no mutant is left, long
+and short calls with new results are chosen in turn.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from acquired_skills.in_box.effort import Effort
+from acquired_skills.model.prediction import Prediction, Question
+from acquired_skills.proof.answers import Data, same_answer
+from acquired_skills.proof.json_calls import JsonCalls
+from acquired_skills.proof.judging import JudgedTests
+from acquired_skills.proof.predictions import ComparedPredictions, compare_predictions
+from acquired_skills.proof.reference_answers import ComparedReference
+from acquired_skills.proof.surviving_mutants import Survivors
+
+MOST_QUESTIONS = 10  # questions that the author of one proposal has to answer
+MOST_UNSPECIFIED = 5  # calls for which the author may say that any result will do
+AT_ONCE = 5  # questions in one refusal
+MOST_SHOWN = 600  # characters of the arguments of one question
+_LONG = 2  # as a multiple of the size of the longest arguments in the tests
+_RAISING = 0.5  # weight of a call that raises, since its arguments may be outside the domain
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What tests and predictions prove together.
+
+    Attributes:
+        mutants: whether each mutant is killed by a test or an agreed prediction; equivalent ones are missing.
+        met: how many mutants are taken into account.
+        killed: how many of them are killed.
+        needed: how many agreed predictions are enough, whatever they kill.
+        compared: what the predictions prove.
+        questions: the calls to ask about, most decisive first.
+        disputed: the predictions that differ from what the code gives.
+        agreed: the predictions that agree with what the code gives.
+        enough: whether the proposal is proved.
+        constant: the one answer to all calls that tests and agreed predictions would accept; "" for none.
+        reference: what the reference proves.
+    """
+
+    mutants: Mapping[int, bool] = field(default_factory=dict)
+    met: int = 0
+    killed: int = 0
+    needed: int = 0
+    compared: ComparedPredictions | None = None
+    questions: tuple[Question, ...] = ()
+    disputed: tuple[Prediction, ...] = ()
+    agreed: tuple[Prediction, ...] = ()
+    enough: bool = True
+    constant: str = ""
+    reference: ComparedReference = field(default_factory=ComparedReference)
+
+
+def weigh(
+    found: JudgedTests,
+    survivors: Survivors,
+    *,
+    made: int,
+    predictions: Sequence[Prediction],
+    earlier: Sequence[Prediction],
+    calls: JsonCalls,
+    effort: Effort,
+    reference: ComparedReference,
+) -> Evidence:
+    """Weigh the evidence for a proposal.
+
+    Args:
+        made: how many mutants were made.
+        earlier: predictions that were disputed in earlier proposals.
+        effort: states which share of the mutants must be killed.
+        reference: what the reference proves. A result in which it agrees counts as an agreed prediction.
+    """
+    compared = compare_predictions(predictions, survivors, earlier, calls)
+    mutants = {n: noticed for n, noticed in found.mutants.items() if n not in survivors.equivalent}
+    tested, met = _killed(mutants, found, made, constant=bool(found.constant))
+    needed = questions_needed(sum(mutants.values()) / len(mutants) if mutants else 1.0, effort.enough)
+    known = (*compared.agreed, *reference.agreed)
+    varied = any(not same_answer(survivors.truth[n], found.constant_answer) for n in known)
+    stated = len(compared.agreed) + reference.results
+    if tested < effort.enough * met:
+        needed = max(needed, 1)
+        if not varied and stated >= needed:  # all of them agree with one constant answer, too
+            needed = max(needed, questions_needed(tested / met, effort.enough))
+    if met:
+        needed = max(needed, effort.calls - len(found.calls))
+    needed += len(compared.changed)
+    shown = {n for n, differing in survivors.differing.items() if differing.keys() & reference.agreed}
+    proved = {n: noticed or n in compared.killed or n in shown for n, noticed in mutants.items()}
+    killed, met = _killed(proved, found, made, constant=bool(found.constant) and not varied)
+    few = len(found.calls) + len(known) < effort.calls
+    enough = not met or (killed / met >= effort.enough and not few) or stated >= needed
+    owed = len(reference.changed) - len(compared.agreed)  # only the author can answer these, not the reference
+    enough = enough and owed <= 0 and not compared.disputed and not reference.problems
+    disputed = tuple(predictions[n] for n in compared.disputed)
+    more: list[Question] = []
+    if not enough and not disputed and not reference.problems:
+        most = min(AT_ONCE, max(needed - stated, owed, 1))
+        left = [n for n, noticed in proved.items() if not noticed]
+        more = _chosen(survivors, left, calls, [found.constant_answer] if found.constant else [], most)
+        if not more and not compared.unspecified:  # nothing can be asked
+            enough = killed / met >= effort.threshold
+    disputed += reference.disputed
+    questions = (*(Question(each.arguments, disputed=True) for each in disputed), *more)
+    agreed = tuple(predictions[n] for n in compared.agreed)
+    constant = "" if varied else found.constant
+    return Evidence(proved, met, killed, needed, compared, questions, disputed, agreed, enough, constant, reference)
+
+
+def questions_needed(share: float, enough: float) -> int:
+    """Return how many questions are asked if the tests kill this share of the mutants."""
+    return 0 if share >= enough else min(MOST_QUESTIONS, math.ceil((1 - share) * 2 * MOST_QUESTIONS))
+
+
+def _killed(mutants: Mapping[int, bool], found: JudgedTests, made: int, *, constant: bool) -> tuple[int, int]:
+    """Return how many mutants are killed, and how many count.
+
+    Where one constant answer satisfies every test, only mutants with another answer count as killed. Any test notices
+    an exception, so code that raises as soon as it is changed would need no real tests.
+    """
+    noticed = [number for number, seen in mutants.items() if seen]
+    if not constant:
+        return len(noticed), len(mutants)
+    return sum(number not in found.raising for number in noticed), made if mutants else 0
+
+
+def _chosen(
+    survivors: Survivors, left: Sequence[int], calls: JsonCalls, known: Sequence[Data], most: int
+) -> list[Question]:
+    askable = _askable(survivors, calls)
+    exposes = {at: {mutant for mutant in left if at in survivors.differing.get(mutant, ())} for at in askable}
+    size = {at: len(json.dumps(arguments)) for at, arguments in askable.items()}
+    tested = [len(json.dumps(each)) for call in calls.examples if (each := calls.arguments(call)) is not None]
+    usual = max(tested, default=0)
+    answers, uncovered, chosen = list(known), set(left), list[Question]()
+
+    def gain(at: int) -> tuple[float, bool, float]:
+        """Return how good a call is as the next question: first by the mutants that it distinguishes."""
+        value = "value" in survivors.truth[at]
+        exposed = len(exposes[at] & uncovered) * (1.0 if value else _RAISING)
+        new = value and not any(same_answer(survivors.truth[at], each) for each in answers)
+        if exposed:
+            return exposed, new, -abs(size[at] - usual)
+        return 0.0, new, -abs(size[at] - (0 if len(chosen) % 2 else _LONG * usual))
+
+    rest = set(askable)
+    while rest and len(chosen) < most:
+        best = max(sorted(rest), key=gain)
+        rest.remove(best)
+        uncovered -= exposes[best]
+        answers.append(survivors.truth[best])
+        chosen.append(Question(askable[best]))
+    return chosen
+
+
+def _askable(survivors: Survivors, calls: JsonCalls) -> dict[int, dict[str, Any]]:
+    """Return the JSON arguments of the new calls that can be asked about, by call."""
+    known = {calls.key(call) for call in survivors.calls[: survivors.predicted]}
+    found: dict[int, dict[str, Any]] = {}
+    for at in range(survivors.predicted, survivors.predicted + survivors.new):
+        if at in survivors.truth and calls.key(survivors.calls[at]) not in known:
+            arguments = calls.arguments(survivors.calls[at])
+            if arguments is not None and len(json.dumps(arguments)) <= MOST_SHOWN:
+                found[at] = arguments
+    return found

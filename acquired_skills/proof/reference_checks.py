@@ -1,0 +1,62 @@
+"""Checks a reference by reading it (GATE-5)."""
+
+import ast
+from collections.abc import Iterator
+
+from acquired_skills.model.parsed import ParsedSource
+from acquired_skills.model.proposal import ProposalProblem
+from acquired_skills.model.script_block import ScriptBlock
+from acquired_skills.proof.copied_source import is_copy
+from acquired_skills.proof.snake_case import function_of
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def reference_problems(
+    name: str, code: ParsedSource, reference: ParsedSource, block: ScriptBlock
+) -> Iterator[ProposalProblem]:
+    """Yield what is wrong with a reference.
+
+    Args:
+        block: the script block of the code.
+    """
+    if block.destinations:
+        text = "A skill that connects to destinations is called by its tests alone: leave the reference out."
+        yield ProposalProblem("reference", text)
+        return
+    own, other = _function(name, code.tree), _function(name, reference.tree)
+    if other is None:
+        text = f"There is no top-level function `{name}`: define it with the parameters that the skill has."
+        yield ProposalProblem("reference", text)
+        return
+    if own is not None and _parameters(own) != _parameters(other):
+        yield ProposalProblem(
+            "reference",
+            f"It takes ({', '.join(_parameters(other))}), and the skill takes ({', '.join(_parameters(own))}): give it "
+            "the same parameters in the same order.",
+        )
+        return
+    try:
+        copied = is_copy(reference, code)
+    except RecursionError:
+        yield ProposalProblem("reference", "It is nested too deeply to be compared with the code: make it simpler.")
+        return
+    if copied:
+        yield ProposalProblem(
+            "reference",
+            "It is nearly the same program as the code, so it has the same faults and its agreement proves nothing. "
+            "Write it from the description in another way, such as slow and obvious, or leave it out.",
+        )
+
+
+def _function(name: str, tree: ast.Module) -> _Function | None:
+    """Return the last function of this name, or the one to which the name is bound as an alias."""
+    names = {name, function_of(name, tree)} - {""}
+    found = [node for node in tree.body if isinstance(node, _Function) and node.name in names]
+    return found[-1] if found else None
+
+
+def _parameters(function: _Function) -> list[str]:
+    arguments = function.args
+    stars = [f"{star}{each.arg}" for star, each in (("*", arguments.vararg), ("**", arguments.kwarg)) if each]
+    return [*(each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)), *stars]
