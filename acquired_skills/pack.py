@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING
 
 from acquired_skills.composed.runs import KeptRuns
 from acquired_skills.find.catalog import Catalog
+from acquired_skills.find.instruction_search import InstructionSearch
 from acquired_skills.in_box.effort import Effort
-from acquired_skills.lifecycle.approvals import ApprovalPolicy
+from acquired_skills.lifecycle.approvals import ApprovalPolicy, DeclarationRules
 from acquired_skills.lifecycle.learned_requests import LearnedRequests
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.lifecycle.track_record import TrackRecord
+from acquired_skills.lifecycle.trial import SkillTrials
+from acquired_skills.store.corrected_calls import CorrectedCalls
+from acquired_skills.store.disputed_predictions import DisputedPredictions
 from acquired_skills.store.failed_inputs import FailedInputs
 from acquired_skills.store.keys import trust_of
 from acquired_skills.store.ledger import Ledger
@@ -26,7 +30,9 @@ from engine.stores.sqlite_file import DiskFull
 from sandbox.contract import Destination
 
 if TYPE_CHECKING:
+    from engine.retrieval.index import HybridIndex
     from engine.retrieval.mirror import VectorMirror
+    from engine.retrieval.reranking import SentenceReranker
     from engine.retrieval.stored_index import StoredIndex
 
 log = logging.getLogger(__name__)
@@ -53,8 +59,24 @@ async def open_pack(services: Services) -> Pack:
             index, lambda: services.vectors().collection(COLLECTION, embedder.dimensions), embedder.name
         )
 
-    kept = services.settings.retention.skill_calls
-    ledger = await asyncio.to_thread(lambda: Ledger(services.records, calls_kept=kept))
+    def open_instruction_index() -> "HybridIndex":
+        from engine.retrieval.index import HybridIndex  # noqa: PLC0415 -- numpy, which only a search needs
+        from engine.retrieval.memory import MemoryVectors  # noqa: PLC0415 -- same
+
+        embedder = services.embedder()
+        return HybridIndex(MemoryVectors(embedder.dimensions), embedder)
+
+    def open_reranker() -> "SentenceReranker | None":
+        from engine.retrieval.reranking import SentenceReranker  # noqa: PLC0415 -- numpy, which only a search needs
+        from engine.stores.sentence_embedder import MODEL, SentenceEmbedder, installed  # noqa: PLC0415 -- numpy
+        from engine.stores.vector_cache import VectorCache  # noqa: PLC0415 -- numpy
+
+        wanted = services.settings.skills.encoder
+        if wanted == "words" or (wanted == "auto" and not installed()):
+            return None
+        return SentenceReranker(SentenceEmbedder, VectorCache(services.home.sentence_vectors, MODEL))
+
+    ledger = await asyncio.to_thread(Ledger, services.records)
     try:
         store = await asyncio.to_thread(
             SkillStore, services.home.skills, trust_of(services.home, services.settings.skills)
@@ -66,13 +88,18 @@ async def open_pack(services: Services) -> Pack:
         ) from error
     past = await asyncio.to_thread(PastRequests, services.records)
     learned = LearnedRequests(past, on=services.settings.skills.learn_requests)
-    catalog = Catalog(ledger, open_index, past, use_past=learned.on, mirror=open_mirror)
+    catalog = Catalog(ledger, open_index, past, use_past=learned.on, mirror=open_mirror, reranker=open_reranker)
     failed = await asyncio.to_thread(FailedInputs, services.records)
+    corrected = await asyncio.to_thread(CorrectedCalls, services.records)
+    rules = DeclarationRules(
+        frozenset(map(Destination.parse, services.settings.egress.allow)),
+        ApprovalPolicy(frozenset(services.settings.skills.packages), services.settings.skills.ask_always),
+    )
     library = SkillLibrary(
         store=store,
         ledger=ledger,
         catalog=catalog,
-        track=TrackRecord(ledger, failed, services.clock, learned),
+        track=TrackRecord(ledger, failed, corrected, services.clock, learned),
         sandbox=services.sandbox,
         clock=services.clock,
         static_names=services.static_names,
@@ -80,12 +107,11 @@ async def open_pack(services: Services) -> Pack:
         retrieve=services.settings.skills.retrieve,
         fits=services.settings.skills.fits,
         compared=services.settings.skills.compared,
-        allowed=frozenset(map(Destination.parse, services.settings.egress.allow)),
+        allowed=rules.destinations,
         effort=Effort(threshold=services.settings.skills.mutants_noticed),
         updates=services.updates,
-        approval_policy=ApprovalPolicy(
-            frozenset(services.settings.skills.packages), services.settings.skills.ask_always
-        ),
+        disputed=await asyncio.to_thread(DisputedPredictions, services.records),
+        approval_policy=rules.policy,
     )
     try:
         await library.reconcile()
@@ -102,4 +128,17 @@ async def open_pack(services: Services) -> Pack:
         await library.aclose()
         runs.close()
 
-    return Pack(sources=(SkillSource(library),), provides={SkillLibrary: library, KeptRuns: runs}, aclose=aclose)
+    trials = SkillTrials(library.track, services.sandbox, lambda: secrets.randbits(32))
+    texts = InstructionSearch(library.instructions, open_instruction_index)
+    return Pack(
+        sources=(SkillSource(library, texts),),
+        provides={
+            SkillLibrary: library,
+            KeptRuns: runs,
+            InstructionSearch: texts,
+            DeclarationRules: rules,
+            SkillTrials: trials,
+            TrackRecord: library.track,
+        },
+        aclose=aclose,
+    )

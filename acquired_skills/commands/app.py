@@ -1,13 +1,14 @@
-"""`knackbox skills …`: the functions of `create_skill` and `manage_skills` for people. Entry point
-``knackbox.commands``.
+"""The commands `knackbox skills …`, which do what the tools create_skill and manage_skills do.
+
+They are loaded through the entry point group ``knackbox.commands``.
 """
 
 import typer
 
-from acquired_skills.commands import compose, maintain, manage, search, show, sign, transfer
+from acquired_skills.commands import compose, maintain, manage, prove, search, show, sign, transfer
 
 app = typer.Typer(
-    help="The acquired skills: list, show, add, compose, search, sign, export, import, and verify them.",
+    help="The acquired skills: list, show, add, compose, search, sign, export, import, prove, verify, and audit them.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -22,13 +23,17 @@ for command in (
     manage.disable,
     manage.enable,
     manage.rollback,
+    manage.correct,
     show.history,
     show.stats,
     search.search,
     maintain.verify,
     maintain.reindex,
+    maintain.audit,
+    maintain.trial,
     sign.sign,
     transfer.export,
+    prove.prove,
 ):
     app.command()(command)
 app.command("import")(transfer.import_)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from acquired_skills.commands.shared import count_of, with_skills
+from acquired_skills.commands.shared import report_admission, with_skills
 from acquired_skills.composed.admission import DEFAULT_TIMEOUT_S, Composer
 from acquired_skills.composed.pipeline import validation_messages
 from acquired_skills.composed.suggest import MOST_CALLS, Suggestion, suggest_pipelines
@@ -15,14 +15,13 @@ from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.model.proposal import Proposal, SkillRefused
 from acquired_skills.model.provenance import of_person
 from acquired_skills.model.skill import Skill
-from acquired_skills.tools.describe import summary
 from engine.app.engine import Engine
 from engine.contract.failure import ConfigError
 from engine.contract.strict_json import JsonError, read_json
 from engine.contract.turn import Turn
 from engine.dispatch.inner_calls import InnerCalls
 from engine.interfaces.cli.session import with_engine
-from engine.interfaces.cli.shared import Exit, Json, emit, emit_json, read_input, say, wants_json
+from engine.interfaces.cli.shared import Json, emit, emit_json, read_input, say, wants_json
 from engine.interfaces.cli.spinner import working
 from engine.turn.discovery import Discovery
 
@@ -73,16 +72,7 @@ def compose(
             return refused
 
     result = with_skills(ctx, "trying the cases", work)
-    if isinstance(result, SkillRefused):
-        if wants_json(ctx, as_json):
-            emit_json({"admitted": False, "problems": [{"part": p.part, "text": p.text} for p in result.problems]})
-        else:
-            say(str(result))
-        raise typer.Exit(int(Exit.FAILED))
-    if wants_json(ctx, as_json):
-        emit_json({"admitted": True, **summary(result), "parameters": result.parameters})
-    else:
-        emit(f"{result.name} version {result.version} is admitted: {count_of(result.tests, 'case')} passed.")
+    report_admission(ctx, as_json, result, "case")
 
 
 def suggest(

@@ -1,31 +1,67 @@
-"""`knackbox skills add|delete|restore|disable|enable|rollback`: changes skills."""
+"""`knackbox skills add|delete|restore|disable|enable|rollback|correct`: changes skills."""
 
 import asyncio
+import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from acquired_skills.commands.shared import Name, count_of, report_change, with_approver, with_library
-from acquired_skills.lifecycle.approvals import Ask
+from acquired_skills.commands.shared import (
+    Name,
+    asking_library,
+    report_admission,
+    report_change,
+    terminal_approver,
+    with_library,
+    with_skills,
+)
+from acquired_skills.lifecycle.corrections import shown_call
 from acquired_skills.lifecycle.library import SkillLibrary
+from acquired_skills.model.prediction import Prediction, parse_predictions
 from acquired_skills.model.proposal import DEFAULT_TIMEOUT_S, Proposal, SkillRefused
 from acquired_skills.model.provenance import in_one_line, of_person
 from acquired_skills.model.skill import Skill, SkillMissing, SkillState
-from acquired_skills.tools.describe import summary
-from engine.interfaces.cli.shared import Exit, Json, emit, emit_json, read_input, say, wants_json
+from acquired_skills.store.corrected_calls import CorrectedCall
+from engine.app.engine import Engine
+from engine.contract.failure import ConfigError
+from engine.contract.strict_json import JsonError, read_json
+from engine.interfaces.cli.shared import Exit, Json, emit, emit_json, fail, read_input, visible, wants_json
+from sandbox.contract import Language
 
 
 def add(
     ctx: typer.Context,
-    code: Annotated[str, typer.Argument(metavar="CODE.py", help="The skill; its function is named as the file.")],
+    code: Annotated[
+        str, typer.Argument(metavar="CODE.py", help="The file of the skill; its function has the name of the file.")
+    ],
     *,
     tests: Annotated[str, typer.Option("--tests", metavar="TESTS.py", help="The pytest module that proves it.")],
     description: Annotated[str, typer.Option("--description", "-d", help="What it does and when to use it.")],
-    name: Annotated[str | None, typer.Option("--name", help="Its name, if not the file's.")] = None,
-    example: Annotated[list[str] | None, typer.Option("--example", "-e", help="A request it answers; repeat.")] = None,
-    breaking: Annotated[bool, typer.Option("--breaking", help="Need not pass the earlier version's tests.")] = False,
+    name: Annotated[str | None, typer.Option("--name", help="Its name; by default the name of the file.")] = None,
+    example: Annotated[
+        list[str] | None, typer.Option("--example", "-e", help="A request it answers; repeatable.")
+    ] = None,
+    file: Annotated[
+        list[Path] | None,
+        typer.Option("--file", metavar="FILE", help="A module or data file, below the folder of CODE.py; repeatable."),
+    ] = None,
+    language: Annotated[
+        Language, typer.Option("--language", help="Of CODE. Tests of Node and Bash skills are a JSON list of cases.")
+    ] = Language.PYTHON,
+    breaking: Annotated[
+        bool, typer.Option("--breaking", help="Do not require the earlier version's tests to pass.")
+    ] = False,
     timeout: Annotated[float, typer.Option("--timeout", help="Seconds one call may take.")] = DEFAULT_TIMEOUT_S,
+    expected: Annotated[
+        str | None,
+        typer.Option("--expected", metavar="FILE.json", help="Answers to questions of earlier refusals, as a list."),
+    ] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option("--reference", metavar="FILE.py", help="A second, independent implementation of the function."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Propose a skill. It is kept if its tests prove it in the box; otherwise everything to change is reported."""
@@ -38,25 +74,36 @@ def add(
         breaking,
         timeout,
         of_person("knackbox skills add"),
+        _predictions(expected) if expected else (),
+        {_relative(each, code): read_input(str(each), "the file").decode("utf-8", "replace") for each in file or ()},
+        language,
+        reference=read_input(reference, "the reference").decode("utf-8", "replace") if reference else "",
     )
 
-    async def work(library: SkillLibrary, ask: Ask | None) -> Skill | SkillRefused:
+    async def work(engine: Engine) -> Skill | SkillRefused:
         try:
-            return await library.create(proposal, ask=ask)
+            return await asking_library(engine).create(proposal, ask=terminal_approver(ctx, engine))
         except SkillRefused as refused:
             return refused
 
-    result = with_approver(ctx, "running the tests in a box", work)
-    if isinstance(result, SkillRefused):
-        if wants_json(ctx, as_json):
-            emit_json({"admitted": False, "problems": [{"part": p.part, "text": p.text} for p in result.problems]})
-        else:
-            say(str(result))
-        raise typer.Exit(int(Exit.FAILED))
-    if wants_json(ctx, as_json):
-        emit_json({"admitted": True, **summary(result), "parameters": result.parameters})
-    else:
-        emit(f"{result.name} version {result.version} is admitted: {count_of(result.tests, 'test')} passed.")
+    result = with_skills(ctx, "running the tests in a box", work)
+    report_admission(ctx, as_json, result, "test")
+
+
+def _relative(file: Path, code: str) -> str:
+    """Return the path of an extra file, relative to the code."""
+    folder = Path(code).parent
+    if not file.is_relative_to(folder):
+        fail(f"{file} is not below {folder}, the folder of {Path(code).name}: move it there.", Exit.USAGE)
+    return file.relative_to(folder).as_posix()
+
+
+def _predictions(source: str) -> tuple[Prediction, ...]:
+    try:
+        found = json.loads(read_input(source, "the answers"))
+        return parse_predictions(found if isinstance(found, list) else [found])
+    except (ValueError, RecursionError) as error:
+        fail(f"{source} is no list of predictions: {error}", Exit.USAGE)
 
 
 def delete(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
@@ -104,7 +151,7 @@ def enable(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
 def rollback(
     ctx: typer.Context,
     name: Name,
-    version: Annotated[int | None, typer.Argument(help="By default the one before the current.")] = None,
+    version: Annotated[int | None, typer.Argument(help="By default the version before the current one.")] = None,
     as_json: Json = False,
 ) -> None:
     """Make an earlier version current again, under a new number."""
@@ -114,3 +161,41 @@ def rollback(
         lambda library: library.rollback(name, version, in_one_line(of_person("knackbox skills rollback"))),
     )
     report_change(ctx, as_json, skill, f"{name} has its earlier code again, as version {skill.version}.")
+
+
+def correct(
+    ctx: typer.Context,
+    name: Name,
+    arguments: Annotated[str, typer.Argument(help="The arguments of the call, as a JSON object.")],
+    expect: Annotated[str | None, typer.Argument(help="The correct value, as JSON.")] = None,
+    *,
+    raises: Annotated[str, typer.Option("--raises", help="The type of the exception that is the correct result.")] = "",
+    withdraw: Annotated[bool, typer.Option("--withdraw", help="Withdraw the correction of this call.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Record the correct result of a call. Every later version must return it."""
+    given = _json(arguments, "the arguments")
+    if not isinstance(given, dict) or (expect is not None) + bool(raises) + withdraw != 1:
+        fail("give the arguments as a JSON object, and exactly one of EXPECT, --raises and --withdraw.", Exit.USAGE)
+    call = CorrectedCall(given, None if expect is None else _json(expect, "the value"), raises)
+
+    async def work(library: SkillLibrary) -> tuple[str, int]:
+        if withdraw:
+            return "", await asyncio.to_thread(library.track.corrected.withdraw, name, given)
+        return await library.correct(name, replace(call, user=of_person("")["user"])), 0
+
+    wrong, withdrawn = with_library(ctx, "trying the call", work)
+    shown = shown_call(name, given)
+    if wants_json(ctx, as_json):
+        emit_json({"name": name, "call": shown, "wrong": wrong, "withdrawn": withdrawn})
+    elif withdraw:
+        emit(visible(f"{shown}: {withdrawn or 'no'} correction{'' if withdrawn == 1 else 's'} withdrawn."))
+    else:
+        emit(visible(f"{shown} {wrong or 'gives that result already'}. Every later version must give the right one."))
+
+
+def _json(text: str, what: str) -> Any:
+    try:
+        return read_json(text)
+    except JsonError as error:
+        raise ConfigError(f"{what}: not valid JSON: {error}.") from error

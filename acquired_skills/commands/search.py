@@ -1,30 +1,39 @@
 """`knackbox skills search`: shows what retrieval finds, and why."""
 
+import asyncio
 from typing import Annotated, Any
 
 import typer
 
-from acquired_skills.commands.shared import table, with_library
+from acquired_skills.commands.shared import table, with_skills
 from acquired_skills.find.catalog import SearchHit
+from acquired_skills.find.instruction_search import InstructionHit, InstructionSearch
 from acquired_skills.lifecycle.library import SkillLibrary
-from acquired_skills.tools.describe import summary
+from acquired_skills.tools.describe import INSTRUCTIONS, summary
+from engine.app.engine import Engine
 from engine.interfaces.cli.shared import Json, emit_json, say, wants_json
+
+_MOST_TEXTS = 8
 
 
 def search(
     ctx: typer.Context,
     query: Annotated[str, typer.Argument(help="A request, in your own words.")],
-    k: Annotated[int | None, typer.Option("-k", min=1, max=1000, help="How many at most.")] = None,
+    k: Annotated[int | None, typer.Option("-k", min=1, max=1000, help="The most skills to show.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Also show skills that do not fit.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show the skills that retrieval finds for a request, best first, and why."""
+    """Show the skills and instructions that retrieval finds for a request, best first, and why."""
 
-    async def work(library: SkillLibrary) -> tuple[list[SearchHit], int]:
-        return await library.search(query, k, 0.0 if everything else None), len(await library.listed())
+    async def work(engine: Engine) -> tuple[list[dict[str, Any]], int]:
+        library, texts = engine.need(SkillLibrary), engine.need(InstructionSearch)
+        fits = 0.0 if everything else library.fits
+        rows = [_row(one) for one in await library.search(query, k, fits)]
+        found = await asyncio.to_thread(texts.search, query, k or _MOST_TEXTS, fits)
+        rows = sorted([*rows, *map(_text_row, found)], key=lambda row: row["fit"], reverse=True) if found else rows
+        return rows[:k], len(await library.listed()) + len(await asyncio.to_thread(texts.all))
 
-    found, listed = with_library(ctx, "searching", work)
-    rows = [_row(one) for one in found]
+    rows, listed = with_skills(ctx, "searching", work)
     if wants_json(ctx, as_json):
         emit_json(rows)
     elif rows:
@@ -35,6 +44,11 @@ def search(
         say("nothing found: there is no listed skill.")
 
 
+def _text_row(one: InstructionHit) -> dict[str, Any]:
+    row = {"name": one.name, "version": None, "state": INSTRUCTIONS, "description": one.description}
+    return {**row, "score": None, "fit": round(one.fit, 3), "similarity": None, "why": "instructions, to be read"}
+
+
 def _row(one: SearchHit) -> dict[str, Any]:
     return {
         **summary(one.skill),
@@ -42,7 +56,9 @@ def _row(one: SearchHit) -> dict[str, Any]:
         "fit": round(one.fit, 3),
         "similarity": round(one.similarity, 3),
         "covered": round(one.covered, 3),
+        "learned": round(one.learned, 3),
         "weight": round(one.weight, 3),
+        "evidence": {name: round(term, 2) for name, term in one.evidence.terms.items()} if one.evidence else {},
         "why": _why(one),
     }
 
@@ -50,6 +66,17 @@ def _row(one: SearchHit) -> dict[str, Any]:
 def _why(one: SearchHit) -> str:
     reasons = ["its exact name"] if one.named else []
     reasons.append(f"covers {one.covered:.0%} of the request")
+    if one.evidence is not None and not one.named:
+        reasons.append(f"is {_than_usual(one.evidence.nearness)} similar than small talk")
+        if one.evidence.chat > 1:
+            reasons.append("the request resembles small talk")
+    if one.learned:
+        reasons.append(f"{one.learned:.2f} by the learned ranking")
     if one.weight < 1:
         reasons.append(f"weighted {one.weight:.2f} for its failures")
     return "; ".join(reasons)
+
+
+def _than_usual(deviations: float) -> str:
+    """Describe how a similarity compares with the usual one. `deviations` is `FitEvidence.nearness`."""
+    return f"{abs(deviations):.1f} standard deviations {'more' if deviations >= 0 else 'less'}"

@@ -1,93 +1,102 @@
 """Shared by the commands of `knackbox skills`: opens the library and prints results."""
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any, TypeVar
 
 import typer
 
 from acquired_skills.lifecycle.approvals import Ask, approver
+from acquired_skills.lifecycle.asking import AskingLibrary
 from acquired_skills.lifecycle.library import SkillLibrary
+from acquired_skills.model.proposal import SkillRefused
 from acquired_skills.model.skill import Skill, SkillError, SkillMissing
 from acquired_skills.tools.describe import INSTRUCTIONS, summary
 from engine.app.engine import Engine
 from engine.contract.failure import ConfigError, ToolFailure
 from engine.contract.turn import Turn
+from engine.interfaces.cli.progress_bar import ProgressBar
 from engine.interfaces.cli.session import with_engine
-from engine.interfaces.cli.shared import Exit, emit, emit_json, fail, wants_json
-from engine.interfaces.cli.spinner import Spinner, working
+from engine.interfaces.cli.shared import Exit, emit, emit_json, fail, say, wants_json
+from engine.interfaces.cli.spinner import shown_later, working
 from engine.interfaces.cli.tables import print_table
 from engine.policy.approval import ApprovalGuard
+from engine.policy.forms import PersonForms
 from engine.stores.locks import StoreBusy
 
 T = TypeVar("T")
-Count = Callable[[int, int], None]  # how many are done, of how many
+Count = Callable[[int, int], None]  # called with the number of finished items and the total
 Name = Annotated[str, typer.Argument(help="The skill, as `knackbox skills list` shows it.")]
 
 
 def with_library(ctx: typer.Context, label: str, work: Callable[[SkillLibrary], Coroutine[Any, Any, T]]) -> T:
-    """Like `with_skills`, for work on the library alone."""
-
-    async def session(library: SkillLibrary, _: Ask | None) -> T:
-        return await work(library)
-
-    return with_approver(ctx, label, session)
+    """Like `with_skills`, but pass only the library to `work`."""
+    return with_skills(ctx, label, lambda engine: work(engine.need(SkillLibrary)))
 
 
-def with_approver(
-    ctx: typer.Context, label: str, work: Callable[[SkillLibrary, Ask | None], Coroutine[Any, Any, T]]
-) -> T:
-    """Like `with_library`, for work that may ask the person at the terminal to approve what a skill declares."""
-
-    async def session(engine: Engine) -> T:
-        return await work(engine.need(SkillLibrary), terminal_approver(ctx, engine))
-
-    return with_skills(ctx, label, session)
+def asking_library(engine: Engine) -> AskingLibrary:
+    """Return the library, which asks the person at the terminal for results that the tests do not prove."""
+    return AskingLibrary(engine.need(SkillLibrary), engine.need(PersonForms), engine.services.clock)
 
 
 def terminal_approver(ctx: typer.Context, engine: Engine) -> Ask | None:
-    """Return a function that asks the person at the terminal; None without a terminal."""
+    """Return a function that asks the person at the terminal for approval, or None if there is no terminal."""
     return approver(engine.need(ApprovalGuard), f"skills {ctx.info_name}", Turn().user)
 
 
 def with_skills(ctx: typer.Context, label: str, work: Callable[[Engine], Coroutine[Any, Any, T]]) -> T:
-    """Open the engine and do the work on its skills. A failure ends the command with one clear line."""
-    return _with_spinner(ctx, label, lambda engine, _: work(engine))
+    """Open the engine and run `work` on it. A failure ends the command with a one-line message."""
+    with reported_failures(), working(label) as spinner:
+        return with_engine(ctx, work, spinner)
 
 
-def with_counts(ctx: typer.Context, label: str, work: Callable[[SkillLibrary, Count], Coroutine[Any, Any, T]]) -> T:
-    """Like `with_library`, for work that reports its progress, which the spinner shows."""
-
-    async def session(engine: Engine, spinner: Spinner) -> T:
-        return await work(engine.need(SkillLibrary), lambda done, of: spinner.tell(f"{done} of {of}"))
-
-    return _with_spinner(ctx, label, session)
+def with_counts(ctx: typer.Context, label: str, work: Callable[[Engine, Count], Coroutine[Any, Any, T]]) -> T:
+    """Like `with_skills`, but `work` reports how many items are finished, which a progress bar shows."""
+    with reported_failures(), shown_later(ProgressBar(label)) as bar:
+        return with_engine(ctx, lambda engine: work(engine, bar.count), bar)
 
 
-def _with_spinner(ctx: typer.Context, label: str, work: Callable[[Engine, Spinner], Coroutine[Any, Any, T]]) -> T:
+@contextmanager
+def reported_failures() -> Iterator[None]:
+    """End the command with a one-line message if its work fails."""
     try:
-        with working(label) as spinner:
-            return with_engine(ctx, lambda engine: work(engine, spinner), spinner)
+        yield
     except SkillMissing as error:
         fail(str(error), Exit.USAGE)
     except SkillError as error:
         fail(str(error), Exit.FAILED)
-    except ToolFailure as error:  # of approval
+    except ToolFailure as error:  # raised when approval is refused or impossible
         fail(str(error), Exit.FAILED)
     except StoreBusy as error:
         raise ConfigError(str(error)) from error
 
 
 def report_change(ctx: typer.Context, as_json: bool, skill: Skill | None, text: str, name: str = "") -> None:
-    """Print what was done. skill: None for instructions, whose name is `name`."""
+    """Print what was done. If instructions were changed, `skill` is None and `name` is their name."""
     if wants_json(ctx, as_json):
         emit_json(summary(skill) if skill else {"name": name, "state": INSTRUCTIONS})
     else:
         emit(text)
 
 
-def count_of(number: int, what: str) -> str:
-    """``1 test``, ``2 tests``."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def report_admission(ctx: typer.Context, as_json: bool, result: Skill | SkillRefused, proof: str) -> None:
+    """Print the admitted skill. If it was refused, print the problems and end the command with an exit code.
+
+    `proof` is the word for what the skill was proved by: ``test`` or ``case``.
+    """
+    if isinstance(result, SkillRefused):
+        if wants_json(ctx, as_json):
+            problems = [{"part": p.part, "text": p.text} for p in result.problems]
+            questions = [{"arguments": q.arguments, "disputed": q.disputed} for q in result.questions]
+            emit_json({"admitted": False, "problems": problems, "questions": questions})
+        else:
+            say(str(result))
+        raise typer.Exit(int(Exit.FAILED))
+    if wants_json(ctx, as_json):
+        emit_json({"admitted": True, **summary(result), "parameters": result.parameters})
+    else:
+        proofs = f"{result.tests} {proof}{'' if result.tests == 1 else 's'}"
+        emit(f"{result.name} version {result.version} is admitted: {proofs} passed.")
 
 
 def table(rows: Sequence[Mapping[str, Any]], columns: tuple[str, ...]) -> None:

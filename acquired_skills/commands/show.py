@@ -15,6 +15,7 @@ from acquired_skills.tools.describe import (
     Summary,
     by_version,
     details,
+    marked_state,
     needs,
     numbers,
     signature,
@@ -25,7 +26,7 @@ from acquired_skills.tools.describe import (
 )
 from engine.interfaces.cli.shared import Json, emit, emit_json, say, visible, wants_json
 
-PAGE = 100  # rows
+PAGE = 100  # rows in one page
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="How many rows at most.")]
 After = Annotated[str, typer.Option("--after", metavar="NAME", help="Start after the skill of this name.")]
 
@@ -42,7 +43,8 @@ def list_(ctx: typer.Context, limit: Limit = PAGE, after: After = "", as_json: J
     elif not rows and not after:
         say("there are no skills yet; `knackbox skills add` or the tool create_skill makes one.")
     else:
-        table(rows, ("name", "version", "state", "calls", "success_rate", "description"))
+        shown = [{**row, "state": marked_state(row)} for row in rows]
+        table(shown, ("name", "version", "state", "calls", "success_rate", "description"))
     if len(rows) == limit:
         say(
             f"{limit} of {total} skills are shown; `--after {rows[-1]['name']}` shows the next, `--limit` more of them."
@@ -50,7 +52,7 @@ def list_(ctx: typer.Context, limit: Limit = PAGE, after: After = "", as_json: J
 
 
 async def listing(library: SkillLibrary, limit: int, after: str) -> list[Summary]:
-    """Return one page: skills by name, followed by the instructions after the last skill."""
+    """Return one page of the list: all skills by name come first, then the instructions."""
     skills = await library.page(limit, after)
     stats = by_version(await library.stats_of(skills))
     rows = [summary(skill, stats) for skill in skills]
@@ -67,34 +69,36 @@ def show(ctx: typer.Context, name: Name, as_json: Json = False) -> None:
             text = await asyncio.to_thread(library.instructions.read, name)
             return None, text_details(text), text_in_full(text)
         skill = await library.get(name)
-        code, tests = await library.code(skill), await library.tests(skill)
+        program, tests = await library.program(skill), await library.tests(skill)
         failed = await library.track.failed_inputs(skill, None)
-        found = details(skill, code, tests, await library.stats(name))
+        found = details(skill, program, tests, await library.stats(name))
         found["failed_inputs"] = [dict(each.arguments) for each in failed]
         found["signed_by"] = await asyncio.to_thread(library.store.signer, skill)
-        return skill, found, as_tests(name, failed)
+        return skill, found, as_tests(name, failed, skill.kind)
 
     skill, found, cases = with_library(ctx, "reading the skill", work)
     if wants_json(ctx, as_json):
         emit_json(found)
         return
     if skill is None:
-        _tell(cases)
+        _emit_visible(cases)
         return
-    _tell(f"{signature(skill)}\nversion {skill.version}, {skill.state}, {skill.created}\n\n{skill.description}")
-    _tell(f"from {in_one_line(skill.provenance)}\nsigned by {found['signed_by'] or 'nobody'}")
+    state = marked_state(summary(skill))
+    _emit_visible(f"{signature(skill)}\nversion {skill.version}, {state}, {skill.created}\n\n{skill.description}")
+    _emit_visible(f"from {in_one_line(skill.provenance)}\nsigned by {found['signed_by'] or 'nobody'}")
     if needs(skill):
-        _tell(f"needs {needs(skill)}")
-    _tell("".join(f"- {example}\n" for example in skill.examples))
-    _tell("".join(f"{line}\n" for line in ["# how it was admitted", *report_lines(skill.admission)]))
+        _emit_visible(f"needs {needs(skill)}")
+    _emit_visible("".join(f"- {example}\n" for example in skill.examples))
+    _emit_visible("".join(f"{line}\n" for line in ["# how it was admitted", *report_lines(skill.admission)]))
     program, tests = skill.files
-    _tell(f"# {program}\n{found['code']}\n# {tests}\n{found['tests']}")
+    extra = "".join(f"# {path}\n{found['files'][name]}\n" for name, path in skill.extra_paths.items())
+    _emit_visible(f"# {program}\n{found['code']}\n{extra}# {tests}\n{found['tests']}")
     if cases:
-        _tell(f"# it failed on\n{cases}")
+        _emit_visible(f"# it failed on\n{cases}")
 
 
-def _tell(text: str) -> None:
-    """Print text from elsewhere without terminal control characters."""
+def _emit_visible(text: str) -> None:
+    """Print untrusted text without its terminal control characters."""
     emit(visible(text))
 
 

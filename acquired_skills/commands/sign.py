@@ -19,10 +19,10 @@ def sign(
     ctx: typer.Context,
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help="By default all.")] = None,
     *,
-    new_key: Annotated[bool, typer.Option("--new-key", help="Make the key first, if there is none.")] = False,
+    new_key: Annotated[bool, typer.Option("--new-key", help="Create the key first if there is none.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Sign skills with this home's key, whoever signed them before. Skills changed after signing are refused."""
+    """Sign skills with this home's key, replacing other signatures. Skills changed after signing are refused."""
     home, settings = settings_of(ctx)
     path = key_path(home, settings.skills)
     key = SigningKey(path)
@@ -30,7 +30,10 @@ def sign(
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with FileLock(path.with_name(f"{path.name}.lock")).exclusive():
             if key.exists:
-                fail(f"{path} exists already: move it away for a new one, and keep its public key in `trusted_keys`.")
+                fail(
+                    f"{path} already exists. To make a new key, move this one elsewhere first, and keep its "
+                    "public key in `trusted_keys`."
+                )
             key.make(lambda _: None)
     elif not key.exists:
         fail(f"{path}: there is no key to sign with; --new-key makes one.", Exit.USAGE)

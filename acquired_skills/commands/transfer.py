@@ -1,4 +1,4 @@
-"""`knackbox skills export|import`: exchanges skills in the Agent Skills format."""
+"""`knackbox skills export|import`: exports and imports skills in the Agent Skills format."""
 
 import asyncio
 from pathlib import Path
@@ -62,8 +62,8 @@ def import_(
     """Import Agent Skills.
 
     One with a function and tests, or a pipeline and cases, has to prove itself here. One without is kept as
-    instructions and never run. Exits with 1 if something was refused, and with 2, before anything is imported, if a
-    file is missing.
+    instructions, which agents can read. Exits with 1 if something was refused, and with 2, before anything is imported,
+    if a file is missing.
     """
 
     async def work(engine: Engine) -> list[ImportResult]:

@@ -15,9 +15,9 @@ from acquired_skills.jobs.skill_job import job_of
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.model.cycles import MOST_NESTED, find_cycle, nesting_depth
 from acquired_skills.model.effects import effects_of
-from acquired_skills.model.output_schema import usable_output_schema
 from acquired_skills.model.proposal import OTHER_KIND, Proposal, ProposalProblem, SkillRefused
 from acquired_skills.model.skill import Skill, SkillKind, SkillState
+from acquired_skills.model.skill_schemas import usable_output_schema
 from acquired_skills.proof.admitted_skill import is_unchanged, sha256
 from acquired_skills.proof.static_checks import check_words
 from engine.contract.spec import ToolSpec
@@ -32,7 +32,11 @@ DEFAULT_TIMEOUT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Composer:
-    """Composes skills. turn: of the composer, whose permissions limit what the skill may call."""
+    """Composes skills for one turn.
+
+    Attributes:
+        turn: the turn of the user who composes; its permissions limit what the skill may call.
+    """
 
     library: SkillLibrary
     calls: InnerCalls
@@ -43,10 +47,23 @@ class Composer:
         """Admit a composed skill. `proposal.code` is the pipeline and `proposal.tests` are the cases, both JSON.
 
         Raises:
-            SkillRefused: with everything to change.
-            SkillChanged: another process was faster.
+            SkillRefused: the proposal was not admitted; the exception lists everything to change.
+            SkillChanged: another process changed the skill first.
             SandboxError: no box can run.
         """
+        return await self._admitted(proposal)
+
+    async def readmit(self, proposal: Proposal) -> None:
+        """Run the admission of a stored pipeline again, by today's rules. Nothing is stored.
+
+        Raises:
+            SkillRefused: it would not be admitted today; the exception lists everything to change.
+            SandboxError: no box can run.
+        """
+        await self._admitted(proposal, stored=True)
+
+    async def _admitted(self, proposal: Proposal, *, stored: bool = False) -> Skill:
+        """Return the admitted skill, which is published unless it is stored already."""
         proposal = replace(proposal, description=proposal.description.strip())
         problems = await asyncio.to_thread(check_words, proposal, self.library.static_names())
         pipeline, cases = _read(proposal, problems)
@@ -58,7 +75,7 @@ class Composer:
             tests=write_json(read_json(proposal.tests)),
         )
         current = await self.library.find(proposal.name)
-        earlier = await self._earlier(proposal, current)
+        earlier = [] if stored else await self._earlier(proposal, current)
         tools = await self._tools(pipeline)
         checked = await self._checked(proposal, pipeline, tools)
         proof = await prove(pipeline, cases, earlier, self._run_skill, self.library.mutation_threshold)
@@ -70,10 +87,12 @@ class Composer:
         returns = derived_output(pipeline, checked.parameters, tools)
         expected = [{"value": case.expect} for case in cases if case.expects]
         skill = replace(skill, returns=await asyncio.to_thread(usable_output_schema, returns, expected))
+        if stored:
+            return skill
         return await self.library.publish(skill, proposal, current.version if current else 0)
 
     async def _earlier(self, proposal: Proposal, current: Skill | None) -> list[Case]:
-        """Return the cases of the version before, which the new one must pass too."""
+        """Return the cases of the previous version, which the new version must pass too."""
         if current is None:
             return []
         if is_unchanged(current, proposal):
@@ -83,7 +102,8 @@ class Composer:
             return []
         if current.kind is not SkillKind.COMPOSED:
             raise SkillRefused(
-                proposal.name, [ProposalProblem("version", f"It is a {current.kind} skill so far: {OTHER_KIND}")]
+                proposal.name,
+                [ProposalProblem("version", f"The current version is a {current.kind} skill: {OTHER_KIND}")],
             )
         return read_cases((await self.library.tests(current)).decode())
 
@@ -110,11 +130,11 @@ class Composer:
         return checked
 
     async def _run_skill(self, name: str, arguments: Mapping[str, Any]) -> tuple[Any] | None:
-        """Return the value of a skill whose code has no destinations; None for any other tool."""
+        """Return the value of a skill whose code declares no network destinations, or None for any other tool."""
         skill = await self.library.find(name)
-        if skill is None or skill.kind is not SkillKind.CODE or skill.destinations:
+        if skill is None or skill.kind is SkillKind.COMPOSED or skill.destinations:
             return None
-        outcome = await self.sandbox.run(job_of(skill, await self.library.code(skill), arguments))
+        outcome = await self.sandbox.run(job_of(skill, await self.library.program(skill), arguments))
         if not outcome.ok:
             raise StepFailed("", str(failure_of(outcome, f"The skill `{name}`")), tool=name)
         return (outcome.value,)

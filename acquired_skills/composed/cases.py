@@ -5,7 +5,7 @@
       "asked": {"fetch": {"url": "https://example.com"}},            expected inputs of those calls
       "expect": "Example"}]
 
-A step is given by its name or, if it runs several times, by its place (`titles.0.fetch`).
+A step is identified by its name or, if it runs several times, by its place (`titles.0.fetch`).
 """
 
 from typing import Annotated, Any
@@ -22,7 +22,12 @@ _Place = Annotated[str, Field(min_length=1, max_length=300)]
 
 
 class Case(BaseModel):
-    """One run. expect: the expected output, if given. asked: expected inputs of steps, by name or place."""
+    """One test run of a pipeline.
+
+    Attributes:
+        expect: the expected output, if given.
+        asked: the expected inputs of steps, by the name or place of the step.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -40,7 +45,7 @@ _CASES = TypeAdapter(Annotated[list[Case], Field(min_length=1, max_length=MOST_C
 
 
 def read_cases(text: str) -> list[Case]:
-    """Parse the cases of a JSON text. Raises InvalidPipeline."""
+    """Parse cases from JSON text. Raises InvalidPipeline if they are invalid."""
     try:
         cases = _CASES.validate_python(read_bounded_json(text, MOST_BYTES, DEEPEST_JSON))
     except InvalidMapping as error:

@@ -1,7 +1,7 @@
-"""Checks a pipeline before it runs: references resolve, types fit, and its tools exist and may be called.
+"""Checks a pipeline before it runs: its references resolve, its types fit, and its tools exist and may be called.
 
-A name is visible from the step after it to the end of its block, and in the blocks inside. So on any path through the
-pipeline, a step only refers to values that exist.
+The name of a step is visible from the next step to the end of its block, and in the blocks nested there. So on any path
+through the pipeline, a step refers only to values that exist.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,8 +22,8 @@ from acquired_skills.composed.pipeline import (
     steps_of,
 )
 from acquired_skills.composed.types import UNKNOWN, Schema, kinds, schema_at, schema_of, why_not_fit
-from acquired_skills.model.input_schema import why_unusable
 from acquired_skills.model.skill import SkillState
+from acquired_skills.model.skill_schemas import why_unusable_input
 from engine.contract.spec import Origin, ToolSpec
 from engine.contract.turn import Turn
 from engine.policy.access import DISCOVERY_TOOLS, why_not
@@ -36,15 +36,23 @@ NO_STEPS = frozenset({"skills", "control", "discovery"})  # categories of tools 
 
 @dataclass(slots=True)
 class CheckedPipeline:
-    """parameters: JSON Schema of the arguments. problems: one sentence each that says what to change."""
+    """The result of `check_pipeline`.
+
+    Attributes:
+        parameters: JSON Schema of the arguments.
+        problems: for each problem, one sentence that says what to change.
+    """
 
     parameters: Mapping[str, Any] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
 
 def check_pipeline(pipeline: ComposedPipeline, tools: Mapping[str, ToolSpec], turn: Turn) -> CheckedPipeline:
-    """Return everything that can be found without running it. tools: the existing tools that it calls. turn: of the
-    composer.
+    """Return the problems of a pipeline that can be found without running it, and its parameters.
+
+    Args:
+        tools: the existing tools that the pipeline calls.
+        turn: the turn of the user who composes it.
     """
     checked = CheckedPipeline()
     checked.problems += _names(pipeline)
@@ -52,7 +60,7 @@ def check_pipeline(pipeline: ComposedPipeline, tools: Mapping[str, ToolSpec], tu
         if isinstance(step, CallStep) and (problem := _callable(step, tools, turn)):
             checked.problems.append(problem)
     parameters = pipeline.parameters if pipeline.parameters is not None else derived_parameters(pipeline, tools)
-    if unusable := why_unusable(parameters):
+    if unusable := why_unusable_input(parameters):
         checked.problems.append(f"`parameters` cannot be used: {unusable}.")
         return checked
     properties = parameters.get("properties", {})
@@ -69,9 +77,10 @@ def check_pipeline(pipeline: ComposedPipeline, tools: Mapping[str, ToolSpec], tu
 
 
 def derived_parameters(pipeline: ComposedPipeline, tools: Mapping[str, ToolSpec]) -> dict[str, Any]:
-    """Return a schema of the arguments that it refers to.
+    """Return a schema of the arguments that a pipeline refers to.
 
-    Each has the schema of the first tool that takes it unchanged. It is required unless every reference has a default.
+    Each argument has the schema of the first tool parameter that it is passed to unchanged. It is required unless every
+    reference to it has a default.
     """
     properties: dict[str, Any] = {}
     required: set[str] = set()
@@ -99,7 +108,7 @@ def derived_parameters(pipeline: ComposedPipeline, tools: Mapping[str, ToolSpec]
 
 
 class _Reading:
-    """Walks through the blocks with the schemas of the visible values."""
+    """Walks through the blocks of a pipeline, keeping track of the schemas of the visible values."""
 
     def __init__(self, tools: Mapping[str, ToolSpec]) -> None:
         self._tools = tools
@@ -167,7 +176,7 @@ class _Reading:
 
 
 def _gives(step: CallStep | MapStep | BranchStep) -> Schema:
-    """Return the schema of a step's output. Nothing is known about a call's."""
+    """Return the schema of a step's output. The schema of a call's output is unknown."""
     return {"type": "array"} if isinstance(step, MapStep) else UNKNOWN
 
 
@@ -212,13 +221,13 @@ def _all_references(block: Block) -> Iterator[Reference]:
 
 
 def _properties(schema: Schema) -> Mapping[str, Any]:
-    """Return the properties of a tool's parameters. A module's schema is untrusted."""
+    """Return the properties of a tool's parameters schema, which may come from an untrusted module."""
     properties = schema.get("properties")
     return properties if isinstance(properties, Mapping) else {}
 
 
 def _refers(schema: Any) -> bool:
-    """Return whether it has a `$ref`, which would not resolve in another schema."""
+    """Return whether a schema contains a `$ref`, which would not resolve inside another schema."""
     if isinstance(schema, Mapping):
         return "$ref" in schema or any(map(_refers, schema.values()))
     return isinstance(schema, list) and any(map(_refers, schema))

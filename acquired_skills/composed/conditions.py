@@ -33,7 +33,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """Whether a path leads to a value; null counts."""
+    """A condition that holds if a path leads to a value; null counts as a value."""
 
     path: tuple[str, ...]
 
@@ -53,7 +53,7 @@ Condition: TypeAlias = Compare | Exists | Not | Combined
 
 
 def condition_of(value: Any) -> Condition:
-    """Parse a condition from a JSON value, whose depth the caller has limited. Raises InvalidMapping."""
+    """Parse a condition from a JSON value of limited depth. Raises InvalidMapping if it is not a condition."""
     if not isinstance(value, dict) or len(value) != 1:
         raise InvalidMapping(f"a condition is an object with one of these keys: {_KNOWN}")
     ((key, inner),) = value.items()
@@ -74,7 +74,7 @@ def condition_of(value: Any) -> Condition:
 
 
 def holds(condition: Condition, scope: Mapping[str, Any]) -> bool:
-    """Evaluate a condition. Raises UnresolvedReference for a missing value, or values that cannot be compared."""
+    """Evaluate a condition. Raises UnresolvedReference if a value is missing or two values cannot be compared."""
     match condition:
         case Compare(how, left, right):
             return _compare(how, resolve(left, scope), resolve(right, scope))
@@ -91,7 +91,7 @@ def holds(condition: Condition, scope: Mapping[str, Any]) -> bool:
 
 
 def condition_references(condition: Condition) -> Iterator[Reference]:
-    """Yield every reference in it. The reference of an `exists` has a default."""
+    """Yield every reference in a condition. The reference of an `exists` has a default, so it may be missing."""
     match condition:
         case Compare(_, left, right):
             yield from references(left)
@@ -106,7 +106,7 @@ def condition_references(condition: Condition) -> Iterator[Reference]:
 
 
 def json_equal(one: Any, other: Any) -> bool:
-    """Return whether two JSON values are equal: 1 and 1.0 are, 1 and true are not."""
+    """Return whether two JSON values are equal. 1 equals 1.0, but 1 does not equal true."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, Mapping) and isinstance(other, Mapping):

@@ -1,6 +1,6 @@
 """Mappings: where the inputs of a step and the output of a pipeline come from. They are data, never code.
 
-A JSON value is itself, except objects with one of these keys:
+A JSON value stands for itself, except for objects with one of these keys:
 
     {"from": "/fetch/items/0/title"}                  a JSON Pointer (RFC 6901), which begins with a name
     {"from": "/arguments/limit", "default": 10}       with a default for a path that does not exist
@@ -17,17 +17,17 @@ from typing import Any, TypeAlias
 
 from engine.contract.strict_json import DEEPEST, JsonError, read_json, too_deep
 
-MOST_REFERENCES = 50  # in one mapping
-MOST_POINTER = 500  # characters
+MOST_REFERENCES = 50  # references in one mapping
+MOST_POINTER = 500  # characters of one JSON Pointer
 MOST_BYTES = 1 << 20  # approximate limit of the output of one mapping or one step
 
 
 class InvalidMapping(ValueError):
-    """A JSON value that is not a valid mapping; says why."""
+    """A JSON value is not a valid mapping. The message says why."""
 
 
 class UnresolvedReference(ValueError):
-    """A mapping that cannot be evaluated with these values; says which and why."""
+    """A mapping cannot be evaluated with the given values. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class Reference:
     """A reference to an earlier value.
 
     Attributes:
-        path: the name, then keys and indices.
-        otherwise: the value for a path that does not exist; None makes that a failure.
+        path: the name of the value, followed by keys and indices into it.
+        otherwise: the default if the path does not exist; None if a missing path is a failure.
     """
 
     path: tuple[str, ...]
@@ -71,7 +71,7 @@ Mapped: TypeAlias = Constant | Reference | Text | Items | Fields
 
 
 def mapping_of(value: Any) -> Mapped:
-    """Parse a mapping from a JSON value, whose depth the caller has limited. Raises InvalidMapping."""
+    """Parse a mapping from a JSON value of limited depth. Raises InvalidMapping if it is not a mapping."""
     mapped = _mapping(value)
     if sum(1 for _ in references(mapped)) > MOST_REFERENCES:
         raise InvalidMapping(f"it refers to more than {MOST_REFERENCES} values")
@@ -79,7 +79,7 @@ def mapping_of(value: Any) -> Mapped:
 
 
 def pointer_of(text: Any) -> tuple[str, ...]:
-    """Return the parts of a JSON Pointer. Raises InvalidMapping."""
+    """Return the parts of a JSON Pointer. Raises InvalidMapping if it is not a valid pointer."""
     if not isinstance(text, str) or not text.startswith("/") or len(text) > MOST_POINTER:
         raise InvalidMapping(f"{str(text)[:80]!r} is not a JSON Pointer: write it like /arguments/url or /step/items/0")
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in text[1:].split("/"))
@@ -99,19 +99,24 @@ def references(mapped: Mapped) -> Iterator[Reference]:
 
 
 def resolve(mapped: Mapped, scope: Mapping[str, Any]) -> Any:
-    """Evaluate a mapping with these values by name. Raises UnresolvedReference, also if the value is too large or too
-    deep.
+    """Evaluate a mapping.
+
+    Args:
+        scope: the visible values by name.
+
+    Raises:
+        UnresolvedReference: a path does not exist, or the result is too large or nested too deeply.
     """
     value = _resolve(mapped, scope)
     if larger_than(value, MOST_BYTES):
         raise UnresolvedReference(f"the value of a mapping is larger than {MOST_BYTES >> 10} KiB: pass on less")
-    if too_deep(value):  # nesting that grows from step to step could exceed Python's recursion limit
+    if too_deep(value):  # nesting could grow from step to step and exceed Python's recursion limit
         raise UnresolvedReference(f"the value of a mapping is nested more than {DEEPEST} levels deep")
     return value
 
 
 def follow(path: tuple[str, ...], scope: Mapping[str, Any]) -> Any:
-    """Return the value at a path. Raises UnresolvedReference."""
+    """Return the value at a path. Raises UnresolvedReference if the path does not exist."""
     found: Any = scope
     for number, part in enumerate(path):
         if isinstance(found, Mapping) and part in found:
@@ -128,7 +133,7 @@ def follow(path: tuple[str, ...], scope: Mapping[str, Any]) -> Any:
 
 
 def larger_than(value: Any, most: int) -> bool:
-    """Return whether it takes approximately more bytes than this as JSON, in time bounded by that size."""
+    """Return whether a value takes more than about `most` bytes as JSON. The time this takes is bounded by `most`."""
     left, todo = most, [value]
     while todo and left >= 0:
         each = todo.pop()
@@ -145,7 +150,7 @@ def larger_than(value: Any, most: int) -> bool:
 
 
 def read_bounded_json(text: str, most: int, deepest: int) -> Any:
-    """Parse a JSON text of bounded size and depth. Raises InvalidMapping."""
+    """Parse JSON text. Raises InvalidMapping if it is invalid, too large or nested too deeply."""
     if len(text.encode(errors="replace")) > most:
         raise InvalidMapping(f"it is larger than {most >> 10} KiB")
     try:

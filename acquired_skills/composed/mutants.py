@@ -11,7 +11,7 @@ LEFT_OUT = "left_out"
 
 
 def pipeline_mutants(pipeline: ComposedPipeline) -> Iterator[PipelineMutant]:
-    """Yield all mutants, beginning with those that leave a step out."""
+    """Yield all mutants, beginning with those that omit a step."""
     steps = list(steps_of(pipeline))
     for step in steps:
         if isinstance(step, CallStep):

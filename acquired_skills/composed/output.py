@@ -1,4 +1,4 @@
-"""Derives the output schema of a pipeline from those of the tools that it calls."""
+"""Derives the output schema of a pipeline from the output schemas of the tools that it calls."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,11 +9,15 @@ from acquired_skills.composed.types import UNKNOWN, Schema, schema_of
 from engine.contract.spec import ToolSpec
 
 _DEFINITIONS = "#/$defs/"
-_MOST_NODES = 2_000  # of one tool's schema, with references replaced by their definitions
+_MOST_NODES = 2_000  # nodes of one tool's schema after references are replaced by their definitions
 
 
 def derived_output(pipeline: ComposedPipeline, arguments: Schema, tools: Mapping[str, ToolSpec]) -> Schema | None:
-    """Return the JSON Schema of the output; None when nothing is known of it. arguments: their schema."""
+    """Return the JSON Schema of a pipeline's output, or None if nothing is known about it.
+
+    Args:
+        arguments: the schema of the pipeline's arguments.
+    """
     return _output(pipeline, {ARGUMENTS: arguments}, tools) or None
 
 
@@ -45,7 +49,7 @@ def _output_step(
 
 
 def _closed(output: Mapped, scope: Mapping[str, Schema]) -> Schema:
-    """Return the schema of a mapping's value. Every field exists: a reference that does not resolve ends the run."""
+    """Return the schema of a mapping's value. Every field is required: an unresolved reference ends the run."""
     if not isinstance(output, Fields):
         return schema_of(output, scope)
     inner = {key: _closed(each, scope) for key, each in output.fields.items()}
@@ -53,7 +57,7 @@ def _closed(output: Mapped, scope: Mapping[str, Schema]) -> Schema:
 
 
 class _TooLarge(Exception):
-    """A definition refers to itself, or all definitions together are too large."""
+    """A reference cannot be replaced (it may be recursive), or the resulting schema would be too large."""
 
 
 def _without_references(schema: Schema) -> Schema:

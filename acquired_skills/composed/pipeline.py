@@ -11,7 +11,8 @@ A step is a call, a map over a list, or a branch:
      "output": {"from": "/titles"}}                        see `mapping.py` and `conditions.py`
 
 A step sees the arguments and the steps before it, in its own block and the enclosing ones. It never sees steps inside
-another block; only the block's `output` leaves it. A branch that does not hold and has no `else` gives null.
+another block; only the block's `output` leaves it. A branch whose condition does not hold and that has no `else` gives
+null.
 """
 
 from collections.abc import Iterator
@@ -24,9 +25,9 @@ from acquired_skills.composed.mapping import InvalidMapping, Mapped, mapping_of,
 
 MOST_BYTES = 64 << 10
 DEEPEST_JSON = 32
-MOST_STEPS = 50  # in all blocks together
-DEEPEST = 4  # blocks within blocks
-MOST_ITEMS = 200  # of one map
+MOST_STEPS = 50  # steps in all blocks together
+DEEPEST = 4  # levels of nested blocks
+MOST_ITEMS = 200  # items of one map
 MOST_AT_ONCE = 8
 ARGUMENTS = "arguments"
 
@@ -56,7 +57,9 @@ class CallStep(_Model):
 class MapStep(_Model):
     """Runs a block for each item of a list. Its output is the list of the blocks' outputs.
 
-    most_items: a longer list is a failure. at_once: how many blocks run concurrently.
+    Attributes:
+        most_items: the maximum length of the list; a longer one is a failure.
+        at_once: how many blocks run concurrently.
     """
 
     name: _Name
@@ -68,7 +71,7 @@ class MapStep(_Model):
 
 
 class BranchStep(_Model):
-    """Runs one of two blocks."""
+    """Runs one of two blocks, depending on a condition."""
 
     name: _Name
     condition: Annotated[Any, BeforeValidator(condition_of)] = Field(alias="if")
@@ -92,13 +95,17 @@ Step = Annotated[
 
 
 class ComposedPipeline(Block):
-    """parameters: JSON Schema of the arguments object."""
+    """The program of a composed skill.
+
+    Attributes:
+        parameters: JSON Schema of the arguments object.
+    """
 
     parameters: dict[str, Any] | None = None
 
 
 class InvalidPipeline(ValueError):
-    """An invalid pipeline or case list. `lines` has one line per problem."""
+    """A pipeline or a list of cases is invalid. `lines` has one line for each problem."""
 
     def __init__(self, lines: list[str]) -> None:
         super().__init__("\n".join(lines))
@@ -106,7 +113,7 @@ class InvalidPipeline(ValueError):
 
 
 def read_pipeline(text: str) -> ComposedPipeline:
-    """Parse the pipeline of a JSON text. Raises InvalidPipeline. `checks.py` checks its references."""
+    """Parse a pipeline from JSON text. Raises InvalidPipeline if it is invalid. `checks.py` checks its references."""
     try:
         pipeline = ComposedPipeline.model_validate(read_bounded_json(text, MOST_BYTES, DEEPEST_JSON))
     except InvalidMapping as error:
@@ -126,7 +133,7 @@ def read_pipeline(text: str) -> ComposedPipeline:
 
 
 def validation_messages(error: ValidationError, most: int = 5) -> list[str]:
-    """Format the first validation errors: where and what."""
+    """Format the first validation errors, each with its location and message."""
     lines = []
     for one in error.errors(include_url=False)[:most]:
         where = ".".join(str(part) for part in one["loc"] if part not in ("CallStep", "MapStep", "BranchStep"))
@@ -153,22 +160,22 @@ def steps_of(block: Block) -> Iterator[CallStep | MapStep | BranchStep]:
 
 
 def calls_of(block: Block) -> tuple[str, ...]:
-    """Return the names that it calls, sorted."""
+    """Return the names of the tools that a block calls, sorted."""
     return tuple(sorted({step.call for step in steps_of(block) if isinstance(step, CallStep)}))
 
 
 def deepest(block: Block) -> int:
-    """Return the depth of nested blocks."""
+    """Return the number of levels at which blocks are nested in a block."""
     return 1 + max((deepest(inner) for step in block.steps for inner in blocks_of(step)), default=0)
 
 
 def mapped(value: Any) -> Mapped:
-    """Return a field's value with its type, which the validators set."""
+    """Return the value of a mapping field with its type after validation."""
     found: Mapped = value
     return found
 
 
 def conditioned(value: Any) -> Condition:
-    """Return a condition's field with its type, which the validators set."""
+    """Return the value of a condition field with its type after validation."""
     found: Condition = value
     return found

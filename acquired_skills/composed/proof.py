@@ -1,7 +1,8 @@
-"""Proves a pipeline by its cases: they fail when no step gives anything, pass as it is, and notice small changes.
+"""Proves a pipeline by its cases: they must fail if no step returns anything, pass on the pipeline, and detect small
+changes to it.
 
-Nothing outside is touched. A call gives the output in its case, and only skills without destinations are run, in a
-fresh box without a workspace.
+A proof has no effects outside. A call returns the output that the case gives for it; only skills without network
+destinations are really run, each in a fresh box without a workspace.
 """
 
 import asyncio
@@ -27,18 +28,21 @@ PROOF_S = 90.0
 
 
 class RunsSkill(Protocol):
-    """Runs a skill in a box. Returns None unless it is a skill without destinations: the case must give its output."""
+    """Runs a skill in a box and returns its value.
+
+    Returns None for any tool that is not a skill without network destinations; then the case must give its output.
+    """
 
     async def __call__(self, name: str, arguments: Mapping[str, Any]) -> tuple[Any] | None: ...
 
 
 @dataclass(slots=True)
 class Proof:
-    """The result of proving.
+    """The result of proving a pipeline.
 
     Attributes:
-        problems: what counts against admission.
-        tried, killed: how many mutants were tried, and how many the cases noticed.
+        problems: the reasons against admission.
+        tried, killed: how many mutants were tried, and how many of them the cases noticed.
         survived: descriptions of mutants that no case noticed.
     """
 
@@ -54,8 +58,8 @@ async def prove(
     """Prove a pipeline by its cases.
 
     Args:
-        earlier: cases of the version before, which must pass too.
-        threshold: the share of mutants to be killed. Those that leave a step out must all be killed.
+        earlier: cases of the previous version, which must pass too.
+        threshold: the share of mutants that must be killed. All mutants that omit a step must be killed.
     """
     proof = Proof()
     proof.problems += _unknown_steps(pipeline, cases)
@@ -87,7 +91,7 @@ async def _red(pipeline: ComposedPipeline, cases: Sequence[Case], proof: Proof) 
 async def _green(
     pipeline: ComposedPipeline, cases: Sequence[Case], earlier: Sequence[Case], runs: RunsSkill, proof: Proof
 ) -> None:
-    for _ in range(2):  # twice: a skill's value must not depend on chance
+    for _ in range(2):  # twice, because a skill's value must not depend on chance
         if proof.problems:
             return
         for number, case in enumerate([*cases, *earlier], 1):
@@ -124,7 +128,7 @@ async def _changes(
                 "expect its result, or give its inputs in `asked`.",
             )
         )
-    elif proof.killed < threshold * proof.tried:  # every step matters by now
+    elif proof.killed < threshold * proof.tried:  # at this point, every step is known to matter
         lines = "\n".join(f"- {each}" for each in survived[:MOST_SHOWN])
         proof.problems.append(
             ProposalProblem(
@@ -143,7 +147,7 @@ async def _noticed(pipeline: ComposedPipeline, cases: Sequence[Case], runs: Runs
 
 
 class _Perform(Protocol):
-    """Gives the outputs of a run's calls, and records their inputs."""
+    """Supplies the outputs of a run's calls, and records the inputs of the calls."""
 
     asked: dict[str, list[Mapping[str, Any]]]
 
@@ -151,7 +155,7 @@ class _Perform(Protocol):
 
 
 class _Stub:
-    """Gives the same output for every call, and records nothing."""
+    """Supplies the same output for every call, and records nothing."""
 
     def __init__(self, output: Any) -> None:
         self.asked: dict[str, list[Mapping[str, Any]]] = {}
@@ -162,7 +166,7 @@ class _Stub:
 
 
 class _Answers:
-    """Gives the output in the case, or else the value of the skill."""
+    """Supplies the output stated in the case or, if there is none, the value that the skill returns."""
 
     def __init__(self, case: Case, runs: RunsSkill) -> None:
         self.asked: dict[str, list[Mapping[str, Any]]] = {}
@@ -203,7 +207,7 @@ class _Remembered:
 
 
 async def _wrong(pipeline: ComposedPipeline, case: Case, perform: _Perform, change: PipelineMutant = UNCHANGED) -> str:
-    """Return how the run differs from its case; "" when it does not."""
+    """Run a case. Return how the result differs from what the case expects, or "" if they agree."""
     try:
         output = await PipelineRun(perform, change).run(pipeline, case.arguments)
     except StepFailed as error:

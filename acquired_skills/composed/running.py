@@ -1,4 +1,6 @@
-"""`PipelineRun`: runs a pipeline step by step. The caller makes the calls: by dispatch, or from a case."""
+"""`PipelineRun`: runs a pipeline step by step. The caller supplies the function that performs the calls, either through
+the engine's dispatch or from a case.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,11 +21,12 @@ from acquired_skills.composed.pipeline import (
 )
 from engine.contract.failure import FailureClass
 
-MOST_CALLS = 500  # of one run
-MOST_BLOCKS = 5_000  # of one run, whether or not they call anything
-MOST_BYTES = 8 << 20  # of a map's output
+MOST_CALLS = 500  # calls in one run
+MOST_BLOCKS = 5_000  # blocks in one run, whether or not they call anything
+MOST_BYTES = 8 << 20  # bytes of a map's output
 
-# Place (`titles.3.fetch`), the step, its inputs; gives the output. Raises StepFailed.
+# Performs a call: takes the place (`titles.3.fetch`), the step and its inputs, and returns the output. Raises
+# StepFailed.
 Perform = Callable[[str, CallStep, Mapping[str, Any]], Awaitable[Any]]
 
 
@@ -31,11 +34,11 @@ class StepFailed(Exception):
     """A step failed.
 
     Attributes:
-        place: of the step.
-        tool: what it called; "" for a mapping or a condition.
-        ran: whether it may have had an effect.
-        elsewhere: the fault is not the pipeline's: a policy, a limit or a person refused, or the step's tool failed,
-            whose own call counts against that tool.
+        place: the place of the step.
+        tool: the tool that the step called; "" if a mapping or a condition failed.
+        ran: whether the call may have run, and so may have had an effect.
+        elsewhere: whether the fault is outside the pipeline: a policy, a limit or a person refused the call, or the
+            step's tool failed. A failed call counts against the tool itself.
     """
 
     def __init__(
@@ -60,12 +63,14 @@ class StepFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PipelineMutant:
-    """A small change of a pipeline that its cases should notice (`mutants.py`). step: its name; "" for the output.
+    """A small change of a pipeline that its cases should notice (`mutants.py`).
 
-    left_out: a call is not made, and gives null. blind: nothing is changed, but calls give nonsense. With these two, a
-    reference that does not resolve gives null instead of failing, so that only the output counts. negated: a branch's
-    condition. first_only: a map takes one item. swapped: two inputs of a call, or two parts of an output. emptied: an
-    input is null.
+    `step` is the name of the changed step, or "" if the output is changed. The values of `how`:
+
+    left_out: a call is not made, and gives null. blind: the pipeline is unchanged, but calls return nonsense. With
+    these two, a reference that does not resolve gives null instead of failing, so that only the output counts. negated:
+    the condition of a branch is negated. first_only: a map processes only its first item. swapped: two inputs of a
+    call, or two parts of an output, are exchanged. emptied: an input is null.
     """
 
     how: str
@@ -80,10 +85,10 @@ UNCHANGED = PipelineMutant("none", "")
 
 
 class PipelineRun:
-    """One run.
+    """One run of a pipeline.
 
-    Steps run in order. A map runs `at_once` items concurrently, and stops at the first failure once the running ones
-    have ended: none is cancelled, since it would be unknown what it did.
+    Steps run in order. A map runs `at_once` items concurrently. After the first failure it starts no further item and
+    waits for the running ones. They are not cancelled, because it would then be unknown what they had done.
     """
 
     def __init__(self, perform: Perform, change: PipelineMutant = UNCHANGED) -> None:

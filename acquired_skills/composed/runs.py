@@ -1,6 +1,7 @@
 """`KeptRuns`: keeps the outputs of a composed call's steps while it runs, so that it can resume after a failure.
 
-They are in the records for a day, for the user who made the call. A call that succeeds leaves nothing.
+The outputs are kept in the records for a day, and only the user who made the call can use them. They are deleted when a
+call succeeds.
 """
 
 import json
@@ -30,8 +31,8 @@ from engine.stores.engine_lock import EngineLock
 from engine.stores.records import Records
 
 KEPT_H = 24
-MOST_RUNS = 50  # of one user, the latest
-MOST_BYTES = 4 << 20  # of one run's outputs, as JSON; further outputs are not kept
+MOST_RUNS = 50  # runs kept per user; older ones are deleted
+MOST_BYTES = 4 << 20  # total size of one run's outputs as JSON; further outputs are not kept
 
 _SCHEMA = MetaData()
 _RUNS = Table(
@@ -56,12 +57,12 @@ _STEPS = Table(
 
 
 class RunMissing(Exception):
-    """A run that cannot be resumed; says why."""
+    """A run cannot be resumed. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComposedCall:
-    """One call of a composed skill. Only the same call can resume a run."""
+    """One call of a composed skill. A run can be resumed only by an identical call."""
 
     user: str
     skill: str
@@ -75,7 +76,12 @@ class ComposedCall:
 
 @dataclass(frozen=True, slots=True)
 class OpenRun:
-    """finished: outputs by place. unsure: places whose call may have happened, with an unknown output."""
+    """A run in progress.
+
+    Attributes:
+        finished: outputs of finished steps, by place.
+        unsure: places where the call may have been made, but its output is unknown.
+    """
 
     id: str
     finished: Mapping[str, Any] = field(default_factory=dict)
@@ -83,10 +89,10 @@ class OpenRun:
 
 
 class KeptRuns:
-    """The runs of one home, shared by its processes. Every method blocks."""
+    """Keeps the runs of one home, which its processes share. Every method blocks."""
 
     def __init__(self, records: Records, lock: EngineLock, clock: Clock, new_id: Callable[[], str]) -> None:
-        """Makes missing tables. lock: of this engine; `close` closes it."""
+        """Create missing tables. `lock` is the lock of this engine, which `close` closes."""
         self._records = records
         self._lock = lock
         self._clock = clock
@@ -103,8 +109,8 @@ class KeptRuns:
             connection.execute(insert(_RUNS).values(row | {"engine": self._lock.id, "running": True}))
         return run
 
-    def go_on(self, run: str | None, call: ComposedCall) -> OpenRun:
-        """Resume the run with this id, or else the latest of this call. Raises RunMissing."""
+    def resume(self, run: str | None, call: ComposedCall) -> OpenRun:
+        """Resume the run with this id or, without an id, the latest run of this call. Raises RunMissing."""
         named = _RUNS.c.call == call.digest if run is None else _RUNS.c.id == run
         latest = select(_RUNS).where(named, _RUNS.c.user == digest(call.user)).order_by(_RUNS.c.since.desc()).limit(1)
         with self._records.begin() as connection:

@@ -6,9 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from acquired_skills.composed.checks import NO_STEPS
+from acquired_skills.composed.downstream import SkillResult, keep_causes
 from acquired_skills.composed.pipeline import CallStep
 from acquired_skills.composed.running import StepFailed
 from acquired_skills.composed.runs import KeptRuns, OpenRun
+from acquired_skills.lifecycle.track_record import TrackRecord
+from acquired_skills.model.skill import Skill
 from engine.contract.context import CallContext
 from engine.contract.failure import Failure, FailureClass
 from engine.contract.result import ToolCall, ToolResult
@@ -18,18 +21,19 @@ from engine.dispatch.inner_calls import InnerCalls
 from engine.policy.access import DENIED, DISCOVERY_TOOLS, denial, why_not
 from engine.recovery.advise import without_fatal_advice
 
-# Ways in which a box ends on its own: the skill has failed and no longer runs.
+# Ways in which a box ends by itself, so that the skill has certainly failed and is no longer running.
 _ENDED = frozenset({"error", "timeout", "cpu", "memory", "output", "disk", "processes", "files", "file_size", "policy"})
 
 
 @dataclass(slots=True)
 class Steps:
-    """The calls of one run.
+    """Makes the calls of one run and keeps their results.
 
     Attributes:
-        repeat: whether to repeat steps that may have happened already.
-        side_effects: of all steps.
+        repeat: whether to repeat steps that may already have run.
+        side_effects: the side effects of all steps so far.
         called: how many steps were called.
+        results: the results of skills that were called.
     """
 
     ctx: CallContext
@@ -39,6 +43,7 @@ class Steps:
     repeat: bool = False
     side_effects: list[str] = field(default_factory=list)
     called: int = 0
+    results: list[SkillResult] = field(default_factory=list)
 
     async def __call__(self, place: str, step: CallStep, inputs: Mapping[str, Any], /) -> Any:
         """Return the output of a step, from this run or an earlier one. Raises StepFailed."""
@@ -46,18 +51,18 @@ class Steps:
         if tool is None:
             raise StepFailed(place, f"there is no tool called `{step.call}` any more", tool=step.call)
         spec = tool.spec
-        if spec.category in NO_STEPS or spec.name in DISCOVERY_TOOLS:  # another tool may have taken the name since
+        if spec.category in NO_STEPS or spec.name in DISCOVERY_TOOLS:  # another tool may have this name now
             raise StepFailed(place, f"`{spec.name}` cannot be a step", tool=step.call, elsewhere=True)
         if place in self.run.finished:
-            # The same user may resume through another agent, which must not read what it may not call.
+            # The user may resume through another agent, which must not read the output of a tool that it may not call.
             if reason := why_not(spec, self.ctx.turn):
                 raise StepFailed(place, denial(spec.name, reason), tool=step.call, reason=DENIED, elsewhere=True)
             return self.run.finished[place]
         if place in self.run.unsure and not spec.replay_safe and not self.repeat:
             raise StepFailed(
                 place,
-                "it was called before, and it is unknown whether that succeeded and what it gave. It was not called "
-                "again. Check whether it did; to call it again, add `repeat: true` to `resume`",
+                "it was called before, and it is unknown whether that succeeded and what it returned. It was not "
+                "called again. Check whether it did; to call it again, add `repeat: true` to `resume`",
                 tool=step.call,
                 reason="may_have_happened",
                 ran=True,
@@ -70,22 +75,30 @@ class Steps:
             self.side_effects += result.side_effects
             if too_deep(result.output):
                 raise StepFailed(place, "its output is nested too deeply to be passed on", tool=step.call, ran=True)
+            if isinstance(skill := getattr(tool, "skill", None), Skill):
+                self.results.append(SkillResult(skill, inputs, result.output))
             await asyncio.to_thread(self.runs.finished, self.run, place, result.output)
             return result.output
         failure = result.failure or Failure(FailureClass.UNKNOWN, "unexpected")
         if not failure.may_have_started or _surely_failed(spec, result):
             await asyncio.to_thread(self.runs.did_not_happen, self.run, place)
+        await self._keep_causes(failure, inputs, result.error)
         raise StepFailed(
             place,
-            without_fatal_advice(result.error),  # the whole call adds it once
+            without_fatal_advice(result.error),  # the failure of the whole call adds this advice once
             tool=step.call,
             failure_class=failure.failure_class,
             reason=failure.reason,
             ran=failure.may_have_started,
-            elsewhere=failure.reason != "invalid_arguments",  # these come from the mapping
+            elsewhere=failure.reason != "invalid_arguments",  # the pipeline's mapping made the arguments
         )
+
+    async def _keep_causes(self, failure: Failure, inputs: Mapping[str, Any], error: str) -> None:
+        track: TrackRecord | None = self.ctx.services.get(TrackRecord)
+        if failure.reason == "invalid_arguments" and track is not None:
+            await keep_causes(self.results, inputs, error, track, self.ctx.turn)
 
 
 def _surely_failed(spec: ToolSpec, result: ToolResult) -> bool:
-    """Return whether the call is over and had no effect elsewhere: code in a box without a network."""
+    """Return whether a failed call has ended and had no outside effect, because it ran in a box without a network."""
     return spec.origin is Origin.ACQUIRED and "network" not in spec.side_effects and result.audit.end in _ENDED

@@ -1,9 +1,9 @@
 """Suggests pipelines from sequences of calls that recur in the call log. Nothing is composed automatically.
 
-The log has the arguments of calls, not their outputs, so inputs are guessed. A value that is always the same becomes a
-constant. A value that always equals an earlier step's input becomes the same argument. A value named in an earlier
-step's side effects ("created:report.csv") comes from that step, with the path left to fill in. Anything else becomes an
-argument.
+The log contains the arguments of calls but not their outputs, so the source of each input is guessed. A value that is
+always the same becomes a constant. A value that always equals an input of an earlier step is mapped from the same
+argument. A value named in an earlier step's side effects ("created:report.csv") comes from that step, with the path
+left to fill in. Anything else becomes an argument.
 """
 
 import json
@@ -19,14 +19,21 @@ from engine.policy.access import DISCOVERY_TOOLS
 
 SESSION_GAP = timedelta(minutes=10)  # a longer pause between two calls begins another session
 LONGEST = 5
-MOST_CALLS = 5_000  # of the log, the latest
+MOST_CALLS = 5_000  # only the latest calls of the log are read
 MOST_SUGGESTED = 10
 TO_FILL_IN = "/FILL_IN"
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """tools: in order. times: how often, without overlap. pipeline: for compose_skill. notes: what was guessed."""
+    """A suggested pipeline.
+
+    Attributes:
+        tools: names of the tools, in order.
+        times: how often the sequence occurred, without overlaps.
+        pipeline: the argument for compose_skill.
+        notes: sentences that say what was guessed.
+    """
 
     tools: tuple[str, ...]
     times: int
@@ -38,8 +45,8 @@ class Suggestion:
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
-    """One call of the log."""
+class _MadeCall:
+    """One call in the call log."""
 
     tool: str
     arguments: Mapping[str, Any]
@@ -48,20 +55,21 @@ class _Made:
 
 @dataclass(slots=True)
 class _Found:
-    """A sequence and its occurrences."""
+    """A sequence of calls and its occurrences in the log."""
 
-    times: list[Sequence[_Made]] = field(default_factory=list)
-    ends_at: tuple[int, int] = (-1, -1)  # session, position after the last one counted
+    times: list[Sequence[_MadeCall]] = field(default_factory=list)
+    ends_at: tuple[int, int] = (-1, -1)  # session, and the position in it after the last counted occurrence
 
 
 def suggest_pipelines(
     rows: Sequence[Mapping[str, Any]], tools: Mapping[str, ToolSpec], least: int = 3
 ) -> list[Suggestion]:
-    """Return recurring sequences, those that save the most calls first.
+    """Return pipelines for recurring sequences. Those that would save the most calls come first.
 
     Args:
-        rows: of the call log, newest first.
-        tools: existing tools by name. Sequences with others, or with tools that cannot be steps, are left out.
+        rows: rows of the call log, newest first.
+        tools: existing tools by name. A sequence is ignored if it contains any other tool, or one that cannot be a
+            step.
         least: how often a sequence must occur.
     """
     found: dict[tuple[str, ...], _Found] = {}
@@ -81,10 +89,10 @@ def suggest_pipelines(
     return [_suggestion(names, found[names].times) for names in whole[:MOST_SUGGESTED]]
 
 
-def _sessions(rows: Sequence[Mapping[str, Any]], tools: Mapping[str, ToolSpec]) -> list[list[_Made]]:
+def _sessions(rows: Sequence[Mapping[str, Any]], tools: Mapping[str, ToolSpec]) -> list[list[_MadeCall]]:
     """Return the calls of each user and agent in order, split at pauses and at calls that cannot be steps."""
-    sessions: list[list[_Made]] = []
-    last: dict[tuple[str, str], tuple[datetime, list[_Made]]] = {}
+    sessions: list[list[_MadeCall]] = []
+    last: dict[tuple[str, str], tuple[datetime, list[_MadeCall]]] = {}
     for row in sorted(rows, key=lambda row: (row["ts"], row["id"])):
         if not row["success"] or "/" in row["call_id"]:  # a step of a composed skill is already part of a pipeline
             continue
@@ -102,26 +110,26 @@ def _sessions(rows: Sequence[Mapping[str, Any]], tools: Mapping[str, ToolSpec]) 
     return sessions
 
 
-def _made(row: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> _Made | None:
+def _made(row: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> _MadeCall | None:
     spec = tools.get(row["tool"])
     if spec is None or spec.category in NO_STEPS or spec.name in DISCOVERY_TOOLS:
         return None
     try:
         arguments = read_json(row["arguments"])
-    except JsonError:  # truncated in the log
+    except JsonError:  # the arguments were truncated in the log
         return None
-    return _Made(row["tool"], arguments, tuple(row["side_effects"])) if isinstance(arguments, dict) else None
+    return _MadeCall(row["tool"], arguments, tuple(row["side_effects"])) if isinstance(arguments, dict) else None
 
 
-def _suggestion(names: tuple[str, ...], times: Sequence[Sequence[_Made]]) -> Suggestion:
+def _suggestion(names: tuple[str, ...], times: Sequence[Sequence[_MadeCall]]) -> Suggestion:
     steps: list[dict[str, Any]] = []
     notes: list[str] = []
-    taken: dict[str, tuple[int, str]] = {}  # argument -> the first step and input with it
+    taken: dict[str, tuple[int, str]] = {}  # argument -> index and input name of the first step that uses it
     for index, tool in enumerate(names):
         inputs: dict[str, Any] = {}
         for name in sorted(set.intersection(*(set(one[index].arguments) for one in times))):
             values = [one[index].arguments[name] for one in times]
-            source = _did(times, index, values)
+            source = _step_that_changed(times, index, values)
             if len(set(map(_key, values))) == 1:
                 inputs[name] = values[0] if not isinstance(values[0], dict) else {"const": values[0]}
             elif source is not None:
@@ -136,9 +144,9 @@ def _suggestion(names: tuple[str, ...], times: Sequence[Sequence[_Made]]) -> Sug
 
 
 def _argument(
-    name: str, index: int, values: list[Any], times: Sequence[Sequence[_Made]], taken: dict[str, tuple[int, str]]
+    name: str, index: int, values: list[Any], times: Sequence[Sequence[_MadeCall]], taken: dict[str, tuple[int, str]]
 ) -> str:
-    """Return the argument that an input is mapped from: an earlier one that always has the same value, or a new one."""
+    """Return the argument that an input is mapped from: a new one, or an earlier one whose value is always the same."""
     for argument, (step, of) in taken.items():
         if [_key(one[step].arguments[of]) for one in times] == [_key(each) for each in values]:
             return argument
@@ -147,7 +155,7 @@ def _argument(
     return argument
 
 
-def _did(times: Sequence[Sequence[_Made]], index: int, values: list[Any]) -> int | None:
+def _step_that_changed(times: Sequence[Sequence[_MadeCall]], index: int, values: list[Any]) -> int | None:
     """Return the nearest earlier step whose side effects always name this input's value."""
     for source in range(index - 1, -1, -1):
         pairs = zip(times, values, strict=True)

@@ -1,4 +1,4 @@
-"""`ComposedTool`: a composed skill as one tool. Each step is a call of its own through the engine's dispatch.
+"""`ComposedTool`: a composed skill as one tool. Each step is a separate call through the engine's dispatch.
 
 Its arguments are the pipeline's and `resume`, which resumes a failed run without repeating finished steps.
 """
@@ -36,7 +36,7 @@ _RESUME_SCHEMA = {
 
 @dataclass(frozen=True, slots=True)
 class ComposedTool:
-    """A composed skill with its library."""
+    """A composed skill as a tool, with the library that it belongs to."""
 
     skill: Skill
     library: SkillLibrary
@@ -81,12 +81,12 @@ class ComposedTool:
             raise refusal(text, "skill_damaged", FailureClass.FATAL) from damage
 
     async def _open(self, runs: KeptRuns, resume: Mapping[str, Any] | None, call: ComposedCall) -> OpenRun:
-        begin = partial(runs.begin, call) if resume is None else partial(runs.go_on, resume.get("run"), call)
+        begin = partial(runs.begin, call) if resume is None else partial(runs.resume, resume.get("run"), call)
         opening = asyncio.ensure_future(asyncio.to_thread(begin))
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
-            with contextlib.suppress(Exception):  # the caller is gone
+            with contextlib.suppress(Exception):  # the call was cancelled, so nobody receives the error
                 await asyncio.to_thread(runs.stop, await opening)
             raise
         except RunMissing as error:
@@ -96,7 +96,7 @@ class ComposedTool:
     async def _failed(
         self, ctx: CallContext, began: float, arguments: Mapping[str, Any], steps: Steps, error: StepFailed
     ) -> ToolFailure:
-        """Return the failure of the whole call. It only counts against the skill if its own mapping is at fault."""
+        """Return the failure of the whole call. It counts against the skill only if its own mapping is at fault."""
         self._log(ctx, began, FailureClass.RETRYABLE if error.elsewhere else error.failure_class)
         quarantined = ""
         if not error.elsewhere:
@@ -105,15 +105,15 @@ class ComposedTool:
                 quarantined = "\nIt failed so often that it is quarantined: compose a repaired version."
         what = f"call of `{error.tool}`, " if error.tool else ""
         done = len(steps.run.finished) + steps.called > 0
-        go_on = (
+        how_to_resume = (
             f"\nThe outputs of the steps before are kept for {KEPT_H} h. To resume, call `{self.skill.name}` with "
             f'the same arguments and `{RESUME}`: {{"run": "{steps.run.id}"}}.'
         )
-        # A retry by the engine would begin at the first step, so a retryable class is not passed on.
+        # A retry by the engine would start again at the first step, so the failure is not reported as retryable.
         passed_on = error.failure_class
         return ToolFailure(
             f"`{self.skill.name}` stopped at step `{error.place}` ({what}{error.failure_class}, {error.reason}): "
-            f"{error}{go_on if done and not quarantined else ''}{quarantined}",
+            f"{error}{how_to_resume if done and not quarantined else ''}{quarantined}",
             failure_class=FailureClass.DIAGNOSTIC if passed_on is FailureClass.RETRYABLE else passed_on,
             reason="step_failed",
             may_have_started=error.ran or done,

@@ -1,6 +1,6 @@
-"""Infers from JSON Schemas what a pipeline needs to know of a value: where a path leads, and which types it has.
+"""Infers from JSON Schemas what a pipeline needs to know about a value: its types, and the schema at a path inside it.
 
-An unknown schema is `{}`. Only what can never fit is reported as an error.
+An unknown schema is `{}`. A mismatch is reported only if no value could ever fit.
 """
 
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ def schema_at(schema: Schema, path: tuple[str, ...]) -> Schema | None:
 
 
 def kinds(schema: Schema) -> frozenset[str] | None:
-    """Return the JSON types that it allows; None when unknown."""
+    """Return the JSON types that a schema allows; None if they are unknown."""
     if "const" in schema:
         return frozenset({kind_of(schema["const"])})
     if isinstance(schema.get("enum"), list):
@@ -70,7 +70,7 @@ def kind_of(value: Any) -> str:
 
 
 def schema_of(mapped: Mapped, scope: Mapping[str, Schema]) -> Schema:
-    """Return what is known of a mapping's value."""
+    """Return the schema of a mapping's value, as far as it is known."""
     match mapped:
         case Constant(value):
             return {"const": value}
@@ -87,7 +87,12 @@ def schema_of(mapped: Mapped, scope: Mapping[str, Schema]) -> Schema:
 
 
 def why_not_fit(mapped: Mapped, scope: Mapping[str, Schema], target: Schema, whole: Schema) -> str:
-    """Return why a mapping's value can never fit a parameter; "" if it can. whole: the schema with `target`."""
+    """Return why a mapping's value can never fit a parameter, or "" if it can.
+
+    Args:
+        target: the schema of the parameter.
+        whole: the schema that contains `target`.
+    """
     if isinstance(mapped, Constant):
         return _invalid(mapped.value, target, whole)
     given, taken = kinds(schema_of(mapped, scope)), kinds(target)
@@ -95,7 +100,7 @@ def why_not_fit(mapped: Mapped, scope: Mapping[str, Schema], target: Schema, who
         return ""
     if "number" in taken:
         taken |= {"integer"}
-    if "number" in given:  # which may be an integer
+    if "number" in given:  # a number may be an integer
         given |= {"integer"}
     return "" if given & taken else f"gives {' or '.join(sorted(given))}, where {' or '.join(sorted(taken))} is taken"
 
@@ -105,7 +110,7 @@ def _invalid(value: Any, target: Schema, whole: Schema) -> str:
     try:
         validator = jsonschema_rs.validator_for({**target, **definitions}, pattern_options=_LINEAR, retriever=_no_fetch)
         error = next(iter(validator.iter_errors(value)), None)
-    except ValueError:  # the tool's own schema is invalid, which each call reports
+    except ValueError:  # the tool's own schema is invalid, and every call of the tool reports that
         return ""
     return "" if error is None else f"is {str(error.message)[:200]}"
 

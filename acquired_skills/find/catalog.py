@@ -1,28 +1,31 @@
-"""`Catalog`: the skills as this process knows them. Rows are read on demand, and listed skills can be searched."""
+"""`Catalog`: the skills as this process knows them. Rows are read on demand, and listed skills are searchable."""
 
 import asyncio
 import logging
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from cachetools import LRUCache
 
 from acquired_skills.find.indexing import Progress, SkillIndexing
 from acquired_skills.model.skill import Skill
 from acquired_skills.store.ledger import Ledger, Row
 from acquired_skills.store.past_requests import PastRequests
 from engine.contract.failure import ConfigError
+from engine.retrieval.fit import FitEvidence
 from engine.retrieval.naming import folded, names_in
 from engine.retrieval.ranked import Ranked, Weigh
 from engine.stores.locks import StoreBusy
 
 if TYPE_CHECKING:
     from engine.retrieval.mirror import VectorMirror
+    from engine.retrieval.reranking import SentenceReranker
     from engine.retrieval.stored_index import StoredIndex
 
-AT_ONCE = 200  # changes that a search indexes itself; more are left to the background
-MIRROR_AFTER_S = 5.0  # after a search; a command that ends sooner does not need the vector store
+AT_ONCE = 200  # changes that a search indexes itself; any others are indexed in the background
+MIRROR_AFTER_S = 5.0  # seconds after a search; a command that ends sooner does not need the vector store
 _ROWS_KEPT = 2_000
 
 log = logging.getLogger(__name__)
@@ -39,10 +42,12 @@ class SearchHit:
     fit: float = 0.0
     named: bool = False
     weight: float = 1.0
+    evidence: FitEvidence | None = None
+    learned: float = 0.0
 
 
 class SkillsByName(Mapping[str, Skill]):
-    """All skills by name, each read from the rows on access."""
+    """A mapping of all skills by name. Each one is read from its row on access."""
 
     def __init__(self, catalog: "Catalog", ledger: Ledger) -> None:
         self._catalog = catalog
@@ -72,39 +77,45 @@ class Catalog:
         *,
         use_past: bool = True,
         mirror: "Callable[[StoredIndex], VectorMirror] | None" = None,
+        reranker: "Callable[[], SentenceReranker | None]" = lambda: None,
     ) -> None:
-        """Take the parts of a catalog. The index is opened at the first search.
+        """Combine the parts of a catalog. The index is opened at the first search.
 
         Args:
             open_index: called in a thread at the first search.
             past: requests that skills were called for.
-            use_past: whether skills are found by those requests.
-            mirror: keeps the index's vectors in a vector store too.
+            use_past: whether searches also match those requests.
+            mirror: copies the index's vectors to a vector store.
+            reranker: orders the best results again; called in a thread at the first search.
         """
         self._ledger = ledger
         self._open_index = open_index
         self._open_mirror = mirror
+        self._open_reranker = reranker
+        self._reranker: SentenceReranker | None = None
         self._past = past
         self._use_past = use_past
         self._indexing: SkillIndexing | None = None
         self._mirror: VectorMirror | None = None
         self._opening = threading.Lock()
-        self._rows: OrderedDict[str, Row | None] = OrderedDict()
+        self._rows: LRUCache[str, Row | None] = LRUCache(_ROWS_KEPT)
         self._rows_lock = threading.Lock()
         self._rows_of = -1
         self._listed_lock = threading.Lock()
         self._listed: tuple[int, tuple[Skill, ...]] = (-1, ())
         self._filling: asyncio.Task[None] | None = None
         self._mirroring: asyncio.Task[None] | None = None
+        self._training: asyncio.Task[None] | None = None
+        self._training_due = False
         self.skills: Mapping[str, Skill] = SkillsByName(self, ledger)
         self.gap = ""
 
     def row(self, name: str) -> Row | None:
-        """Return the row of a skill; None if it does not exist. Usually reads at most one row; blocks."""
+        """Return the row of a skill; None if it does not exist. Blocks, but usually reads at most one row."""
         return self.rows([name]).get(name)
 
     def rows(self, names: Collection[str]) -> dict[str, Row]:
-        """Return the rows of these skills, without missing ones."""
+        """Return the rows of the skills with these names; names of missing skills are ignored."""
         generation = self._ledger.generation()
         with self._rows_lock:
             if generation != self._rows_of:
@@ -118,16 +129,14 @@ class Catalog:
             with self._rows_lock:
                 if generation == self._rows_of:
                     self._rows.update({name: known[name] for name in missing})
-                    while len(self._rows) > _ROWS_KEPT:
-                        self._rows.popitem(last=False)
         return {name: row for name, row in known.items() if row is not None}
 
     def listed(self) -> tuple[Skill, ...]:
-        """Return all listed skills by name; the same tuple while nothing changes."""
+        """Return all listed skills, sorted by name; the same tuple object while nothing changes."""
         with self._listed_lock:
             generation, (at, listed) = self._ledger.generation(), self._listed
             if generation != at:
-                after = at if at <= generation else -1  # lower: the database was replaced
+                after = at if at <= generation else -1  # a lower generation means that the database was replaced
                 by_name = {skill.name: skill for skill in listed} if after >= 0 else {}
                 for row in self._ledger.rows(max(after, 0)):
                     if row.skill is None or not row.skill.state.listed:
@@ -139,14 +148,16 @@ class Catalog:
             return self._listed[1]
 
     async def search(self, query: str, k: int, weigh: Weigh | None = None, fits: float = 0.0) -> list[SearchHit]:
-        """Return the k listed skills nearest to the query, best first, without those whose `fit` is below `fits`.
+        """Return the k listed skills nearest to the query, best first, except those whose `fit` is below `fits`.
 
-        `weigh` is called in a thread for factors of the candidates' scores. Skills that are not indexed yet are not
-        found; then `gap` says so.
+        `weigh` is called in a thread and returns the factors by which the candidates' scores are multiplied. A search
+        cannot find skills that are not indexed yet; `gap` then says so.
         """
         found = await asyncio.to_thread(self._search, query, k, weigh, fits)
         if self.gap and (self._filling is None or self._filling.done()):
             self._filling = asyncio.create_task(self._fill())
+        if self._training_due and (self._training is None or self._training.done()):
+            self._training = asyncio.create_task(self._train())
         if self._open_mirror is not None and (self._mirroring is None or self._mirroring.done()):
             self._mirroring = asyncio.create_task(self._mirror_later())
         return found
@@ -165,6 +176,8 @@ class Catalog:
 
     async def aclose(self) -> None:
         """Stop background work and close the index."""
+        if self._training is not None:
+            await asyncio.wait([self._training])  # not cancelled: its thread may be writing
         for task in (self._mirroring, self._filling):
             if task is not None:
                 task.cancel()
@@ -173,6 +186,8 @@ class Catalog:
         if self._indexing is not None:
             self._indexing.stop()
             await asyncio.to_thread(self._indexing.index.close)
+        if self._reranker is not None:
+            await asyncio.to_thread(self._reranker.close)
 
     def _search(self, query: str, k: int, weigh: Weigh | None, fits: float) -> list[SearchHit]:
         indexing = self._opened()
@@ -182,8 +197,13 @@ class Catalog:
             factors.update(weigh(names) if weigh is not None else {})
             return factors
 
-        ranked = self._ranked(indexing, query, k, kept)
+        depth = max(k, self._reranker.depth) if self._reranker is not None else k
+        ranked = self._ranked(indexing, query, depth, kept)
         rows = self.rows([one.id for one in ranked])
+        if self._reranker is not None:
+            documents = indexing.documents({name: row.skill for name, row in rows.items()})
+            texts = {name: each.sentences for name, each in documents.items() if each is not None}
+            ranked = self._reranker.rerank(query, ranked, texts, factors)[:k]
         return [
             SearchHit(
                 skill,
@@ -193,6 +213,8 @@ class Catalog:
                 one.fit,
                 one.named,
                 factors.get(one.id, 1.0),
+                one.evidence,
+                one.learned,
             )
             for one in ranked
             if one.id in rows and (skill := rows[one.id].skill) is not None and skill.state.listed and one.fit >= fits
@@ -201,9 +223,12 @@ class Catalog:
     def _ranked(self, indexing: SkillIndexing, query: str, k: int, weigh: Weigh) -> list[Ranked]:
         try:
             self._update(indexing)
-            return indexing.index.search(query, k, weigh)
+            found = indexing.index.search(query, k, weigh)
+            self._training_due = not self.gap and indexing.index.training_due()
         except ConfigError as error:
             log.warning("%s", error)
+        else:
+            return found
         try:
             self._update(indexing)  # a damaged index was replaced by a new one
             return indexing.index.search(query, k, weigh)
@@ -231,6 +256,12 @@ class Catalog:
         except (ConfigError, StoreBusy) as error:
             log.warning("The index of the skills could not be brought up to date: %s", error)
 
+    async def _train(self) -> None:
+        try:
+            await asyncio.to_thread(self._opened().index.train)
+        except (ConfigError, StoreBusy) as error:
+            log.warning("The ranking of the skills could not be trained: %s", error)
+
     async def _mirror_later(self) -> None:
         await asyncio.sleep(MIRROR_AFTER_S)
         if self._mirror is not None:
@@ -249,6 +280,7 @@ class Catalog:
         with self._opening:
             if self._indexing is None:
                 index = self._open_index()
+                self._reranker = self._open_reranker()
                 self._indexing = SkillIndexing(index, self._ledger, self._past, use_past=self._use_past)
                 self._mirror = self._open_mirror(index) if self._open_mirror is not None else None
             return self._indexing

@@ -1,12 +1,13 @@
-"""`SkillIndexing`: keeps the index of skills up to date with the rows, whichever process changed them.
+"""`SkillIndexing`: keeps the index of skills up to date with the rows, regardless of which process changed them.
 
-The index records how far it has read the changes of skills and of their requests. A search indexes the next ones first:
-a few directly, many in the background, while searches use what is indexed already.
+The index records how far it has read the changes of skills and of their requests. A search first indexes newer changes.
+If there are few, it does so directly; if there are many, they are indexed in the background, and searches use what is
+already indexed.
 """
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from acquired_skills.model.skill import Skill
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from engine.retrieval.stored_index import StoredIndex
 
 BATCH = 100  # skills in one transaction
-Progress = Callable[[int, int], None]  # how many are done, out of how many
-_Place = tuple[int, str]  # generation and name of the last indexed change
+Progress = Callable[[int, int], None]  # called with the number of finished items and the total
+_Place = tuple[int, str]  # generation of the last indexed change, and the skill's name
 _START: _Place = (-1, "")
 
 
@@ -40,7 +41,7 @@ class SkillIndexing:
         self._stopped.set()
 
     def current(self) -> bool:
-        """Return whether nothing changed since the index was last complete. Takes microseconds."""
+        """Return whether nothing has changed since the index was last complete. Takes microseconds."""
         return self._generations() == self._seen
 
     def missing(self) -> int:
@@ -48,9 +49,9 @@ class SkillIndexing:
         return self._ledger.count_changed(self._place("skills"))
 
     def catch_up(self, most: int | None = None, progress: Progress | None = None) -> bool:
-        """Index what changed; return whether that was everything. most: the most skills to index.
+        """Index the skills that changed, at most `most` of them. Return whether the index is now complete.
 
-        Does not wait for another process that is indexing.
+        If another process is already indexing, this returns without waiting for it.
         """
         with self._lock:
             if self.index.note("rows") != self._of_rows():
@@ -74,14 +75,15 @@ class SkillIndexing:
                     notes["skills"] = json.dumps([rows[-1].generation, rows[-1].name])
                 if requests:
                     notes["requests"] = json.dumps(requests[-1])
-                if not self.index.apply(self._documents(skills), notes):
+                if not self.index.apply(self.documents(skills), notes):
                     return False
                 done += len(skills)
                 if progress is not None:
                     progress(done, max(done, total))
             return False
 
-    def _documents(self, skills: dict[str, Skill | None]) -> dict[str, Document | None]:
+    def documents(self, skills: Mapping[str, Skill | None]) -> dict[str, Document | None]:
+        """Return the searchable data of each skill, or None for a skill that is not listed."""
         listed = {name: skill for name, skill in skills.items() if skill is not None and skill.state.listed}
         requests = self._past.of(listed) if self._past is not None and self._use_past else {}
         return {
@@ -109,10 +111,10 @@ class SkillIndexing:
 
 
 def document(skill: Skill, requests: tuple[str, ...] = ()) -> Document:
-    """Return what a skill is found by.
+    """Return the searchable text of a skill.
 
-    That is its name, description and parameters, the requests it was proposed for, and others it was called for with
-    success.
+    The text consists of its name, description and parameters, the requests that it was proposed for, and others that it
+    was called for successfully.
     """
     examples = tuple(dict.fromkeys((*skill.examples, *requests)))
     return tool_document(skill.name, skill.description, skill.parameters, examples)

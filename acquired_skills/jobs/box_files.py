@@ -1,4 +1,4 @@
-"""The files of ours that are packed into a box, under the paths they are imported by there."""
+"""The files of this project that are packed into a box, by the path from which the box imports them."""
 
 import functools
 import importlib.util
@@ -9,10 +9,30 @@ from pathlib import Path
 
 _TOP = Path(__file__).parents[2]
 _PACKAGES = ("acquired_skills", "acquired_skills/in_box", "engine", "engine/registry")
-_CALLING = ("call_data", "call_files", "packing")
+_CALLING = (
+    "function_forms",
+    "array_packing",
+    "call_data",
+    "call_files",
+    "own_classes",
+    "packing",
+    "unpacking",
+    "fixed_clock",
+)
 _RUNNING = (*_CALLING, "effort", "fake_skill", "runner")
-_CONVERTING = ("skill_arguments", "engine/registry/docstring", "engine/registry/output_schema")
-_UNCHECKED = 1  # a hash-based cache file that is not validated against its source (PEP 552)
+_CONVERTING = (
+    "function_forms",
+    "skill_arguments",
+    "hint_names",
+    "inferred_hints",
+    "json_values",
+    "array_json",
+    "array_packing",
+    "own_classes",
+    "engine/registry/docstring",
+    "engine/registry/output_schema",
+)
+_UNCHECKED = 1  # marks a hash-based cache file that is not validated against its source (PEP 552)
 
 # Pydantic and pytest import most of their modules lazily. These names load them in the box's template.
 PYDANTIC = ("pydantic.json_schema", "pydantic.main", "pydantic.type_adapter")
@@ -23,22 +43,30 @@ TYPED_CALL = "acquired_skills/entry/typed_call_.py"
 NEIGHBOUR = "acquired_skills/entry/neighbour_.py"
 JUDGE = "acquired_skills/entry/judge_.py"
 ISOLATED = "acquired_skills/entry/isolated_.py"
+PROGRAM_CALL = "acquired_skills/entry/program_call_.py"
+PROGRAM_ANSWERS = "acquired_skills/entry/program_answers_.py"
+TEXT_MUTANTS = "acquired_skills/entry/text_mutants_.py"
 _ENTRIES: Mapping[str, tuple[str, ...]] = {  # the function to call, its module, and the module's imports
     HARNESS: ("rehearse", "harness", *_RUNNING, "recorder", "switch", *_CONVERTING),
     TYPED_CALL: ("call", "typed_call", *_CONVERTING),
     NEIGHBOUR: ("answers", "neighbour", *_CONVERTING),
     JUDGE: ("judge", "judge", *_RUNNING),
     ISOLATED: ("answers", "isolated", *_CALLING),
+    PROGRAM_CALL: ("call", "program_calls", "node_driver", *_CALLING),
+    PROGRAM_ANSWERS: ("answers", "program_calls", "node_driver", *_CALLING),
+    TEXT_MUTANTS: ("mutants", "text_mutants"),
 }
 
 
-@functools.cache  # they only change with the installation
+@functools.cache  # the files change only with the installation
 def box_files(entry: str) -> Mapping[str, bytes]:
-    """Return the file `entry` (HARNESS, TYPED_CALL, NEIGHBOUR, JUDGE or ISOLATED) and its imports, with compiled
-    copies.
+    """Return an entry file and the modules that it imports, with compiled copies.
 
-    The packages get empty `__init__` files, so that they are found here and not in an installed Knackbox. A box with
-    another version of Python ignores the compiled files.
+    The packages get empty `__init__` files, so that they are imported from the job's folder and not from an installed
+    Knackbox. A box with another version of Python ignores the compiled files.
+
+    Args:
+        entry: one of the constants above.
     """
     function, *modules = _ENTRIES[entry]
     files = {f"{package}/__init__.py": b"" for package in _PACKAGES}

@@ -1,30 +1,67 @@
-"""The environment and the connections of a skill's box: what it gets, and what is refused."""
+"""The environment of a skill's box: its packages, the modules loaded in advance, and its connections."""
 
+import functools
 import importlib.metadata
+import re
 from collections.abc import Iterable
+from importlib.util import find_spec
 
 from sandbox.contract import Connection, Destination
 from sandbox.egress.addresses import AddressKind
 
-# Imported in the box by admission and by calls that convert types. An environment hides the engine's own packages.
+# The packages that admission, and calls that convert types, import in the box. They are added to every environment,
+# because an environment hides the engine's own packages.
 HARNESS_PACKAGES = ("pydantic", "pytest")
+# Slow to import, common in skills, and safe to share between boxes. The first match is enough, since
+# pandas imports numpy; and fewer different sets of modules mean fewer templates.
+PRELOADABLE = ("pandas", "numpy")
 _MOST_SHOWN = 10
 _PRIVATE = " Only the operator can open private addresses: `allow_private` of `[egress]` in config.toml."
 
 
 def environment_of(dependencies: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the requirements of the environment that a skill is proved and run in; none without dependencies.
+    """Return the requirements of the environment in which a skill is proved and run; empty if it has no dependencies.
 
-    Proof and calls share one environment: what was proved is what runs, the first call builds nothing, and a module
-    that the skill imports without declaring it does not disappear after the proof.
+    Proof and calls share one environment. So exactly what was proved is run, the first call need not build anything,
+    and a module that the skill imports without declaring it is still there after the proof.
     """
     if not dependencies:
         return ()
     return (*dependencies, *(f"{name}=={importlib.metadata.version(name)}" for name in HARNESS_PACKAGES))
 
 
+def preload_for(
+    imports: Iterable[str], environment: tuple[str, ...] = (), always: tuple[str, ...] = ()
+) -> tuple[str, ...]:
+    """Return the installed modules to preload for code with these top-level imports.
+
+    Args:
+        always: modules to preload in any case.
+        environment: requirements of the code's own environment. If there are any, nothing is preloaded: a template
+            imports modules outside the boxes, and the author of the requirements may have chosen packages that run code
+            when they are imported.
+    """
+    if environment:
+        return ()
+    wanted = frozenset(imports)
+    return (*always, *next(((name,) for name in PRELOADABLE if name in wanted and _installed(name)), ()))
+
+
+def imports_of(code: str) -> tuple[str, ...]:
+    """Return the top-level modules that a Python program seems to import.
+
+    A guess is enough: the result only selects a template that has these modules loaded.
+    """
+    return tuple(re.findall(r"^[ \t]*(?:import|from)[ \t]+(\w+)", code, re.MULTILINE))
+
+
+@functools.cache
+def _installed(module: str) -> bool:
+    return find_spec(module) is not None
+
+
 def not_allowed(destinations: Iterable[Destination], allowed: frozenset[Destination]) -> str:
-    """Return why these destinations may not be used, and what to change; "" if they may."""
+    """Return why these destinations may not be used and what to change, or "" if they may be used."""
     missing = [destination for destination in destinations if destination not in allowed]
     if not missing:
         return ""
@@ -39,7 +76,7 @@ def not_allowed(destinations: Iterable[Destination], allowed: frozenset[Destinat
 
 
 def refused_connections(connections: Iterable[Connection]) -> str:
-    """Describe refused connection attempts in one line, and how to allow them; "" without any."""
+    """Describe refused connection attempts in one line, with a hint on how to allow them; "" if there were none."""
     refused = list(dict.fromkeys(f"{one.destination} ({one.reason})" for one in connections if not one.allowed))
     if not refused:
         return ""

@@ -1,21 +1,45 @@
 """The sandbox job of one call of a skill."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from acquired_skills.jobs.box_files import PYDANTIC, TYPED_CALL, box_files
-from acquired_skills.jobs.preload import preload_for
-from acquired_skills.model.skill import Skill
-from sandbox.contract import Call, Destination, Job, Limits, Mount
+from acquired_skills.jobs.box_files import PROGRAM_CALL, PYDANTIC, TYPED_CALL, box_files
+from acquired_skills.jobs.environment import preload_for
+from acquired_skills.model.program import SkillProgram
+from acquired_skills.model.skill import Skill, SkillKind
+from sandbox.contract import Call, Destination, Job, Language, Limits, Mount
+
+PROGRAM_MEMORY = 1280 << 20  # bytes; V8 reserves half of them when it starts
+_TEXT = {"type": "string"}
 
 
-def job_of(skill: Skill, code: bytes, arguments: Mapping[str, Any], workspace: Mount | None = None) -> Job:
-    """Return the job of a call. code: of exactly this version. workspace: the folder it may read and write, if any."""
+def job_of(skill: Skill, program: SkillProgram, arguments: Mapping[str, Any], workspace: Mount | None = None) -> Job:
+    """Return the job of a call.
+
+    Args:
+        program: the files of exactly this version.
+        workspace: the folder that the call may read and write, if any.
+    """
+    if skill.kind is not SkillKind.CODE:
+        return replace(
+            program_job(
+                skill.kind.language,
+                skill.name,
+                program,
+                arguments,
+                parameters=skill.parameters,
+                returns=skill.returns,
+                timeout_s=skill.timeout_s,
+            ),
+            workspace=workspace,
+        )
     return call_job(
         skill.name,
-        code,
+        program,
         arguments,
         plain=skill.plain,
+        inferred=skill.inferred,
         imports=skill.imports,
         environment=skill.environment,
         destinations=tuple(map(Destination.parse, skill.destinations)),
@@ -26,24 +50,30 @@ def job_of(skill: Skill, code: bytes, arguments: Mapping[str, Any], workspace: M
 
 def call_job(
     name: str,
-    code: bytes,
+    program: SkillProgram,
     arguments: Mapping[str, Any],
     *,
     plain: bool,
+    inferred: Mapping[str, str],
     imports: Iterable[str],
     environment: tuple[str, ...],
     timeout_s: float,
     destinations: tuple[Destination, ...] = (),
     workspace: Mount | None = None,
 ) -> Job:
-    """Return the job of a call of code that need not be a skill yet. plain: arguments and value are plain JSON."""
-    files = {f"{name}.py": code}
+    """Return the job for calling code that need not be a skill yet.
+
+    Args:
+        plain: whether arguments and value are plain JSON.
+        inferred: the inferred hints of its parameters.
+    """
+    files = {**program.extra, f"{name}.py": program.code}
     always: tuple[str, ...] = ()
     call = Call(f"{name}.py", name, arguments)
     if not plain:
         files.update(box_files(TYPED_CALL))
         always = PYDANTIC
-        call = Call(TYPED_CALL, "call", {"name": name, "arguments": dict(arguments)})
+        call = Call(TYPED_CALL, "call", {"name": name, "arguments": dict(arguments), "inferred": dict(inferred)})
     return Job(
         call=call,
         files=files,
@@ -53,3 +83,40 @@ def call_job(
         workspace=workspace,
         limits=Limits(wall_s=timeout_s, cpu_s=timeout_s),
     )
+
+
+def program_job(
+    language: Language,
+    name: str,
+    program: SkillProgram,
+    arguments: Mapping[str, Any],
+    *,
+    parameters: Mapping[str, Any],
+    returns: Mapping[str, Any] | None,
+    timeout_s: float,
+) -> Job:
+    """Return the job for calling a Node or Bash program that need not be a skill yet.
+
+    Args:
+        parameters, returns: the schemas of its arguments and its result.
+    """
+    given = {**program_interface(language, name, parameters, returns), "arguments": dict(arguments)}
+    return Job(
+        call=Call(PROGRAM_CALL, "call", given),
+        files={**box_files(PROGRAM_CALL), **program_files(language, name, program)},
+        limits=Limits(wall_s=timeout_s, cpu_s=timeout_s, memory_bytes=PROGRAM_MEMORY),
+    )
+
+
+def program_files(language: Language, name: str, program: SkillProgram) -> dict[str, bytes]:
+    """Return the files of a Node or Bash program by their paths in a box."""
+    main = SkillKind.of(language).files(name)[0].rpartition("/")[2]
+    return {f"skill/{path}": data for path, data in {**program.extra, main: program.code}.items()}
+
+
+def program_interface(
+    language: Language, name: str, parameters: Mapping[str, Any], returns: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Return the arguments that say how `acquired_skills.in_box.program_calls` calls a program."""
+    names = list(parameters.get("properties", {}))
+    return {"language": language.value, "name": name, "parameters": names, "text": returns == _TEXT}

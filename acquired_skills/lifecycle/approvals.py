@@ -18,11 +18,12 @@ from acquired_skills.model.provenance import MOST_CHARS
 from acquired_skills.model.script_block import ScriptBlock
 from engine.contract.spec import Annotations, ToolSpec
 from engine.policy.approval import ApprovalGuard
+from sandbox.contract import Destination
 
 ANY = "*"
-MOST_ASKED = 1_500  # characters of the declarations as shown; every way to ask shows at least 2,000
+MOST_ASKED = 1_500  # maximum characters of the declarations when shown; every way to ask shows at least 2,000
 
-# Asks a person about these arguments, and returns who agreed. Raises ToolFailure if nobody did.
+# Asks a person to approve these arguments and returns who agreed. Raises ToolFailure if nobody agreed.
 Ask = Callable[[dict[str, Any]], Awaitable[str]]
 
 QUESTION = ToolSpec(
@@ -36,7 +37,12 @@ QUESTION = ToolSpec(
 
 @dataclass(frozen=True, slots=True)
 class ApprovalPolicy:
-    """packages: names that skills may declare without approval; `ANY` for all. always: ask about allowed ones too."""
+    """Decides which declarations need a person's approval.
+
+    Attributes:
+        packages: names of the packages that skills may declare without approval; `ANY` for all.
+        always: whether to ask even about what is allowed.
+    """
 
     packages: frozenset[str] = frozenset({ANY})
     always: bool = False
@@ -50,8 +56,21 @@ class ApprovalPolicy:
         return [each for each in packages if not known & {ANY, canonicalize_name(Requirement(each).name)}], []
 
 
+@dataclass(frozen=True, slots=True)
+class DeclarationRules:
+    """What programs may declare.
+
+    Attributes:
+        destinations: the destinations that they may connect to.
+        policy: decides which declarations need an approval.
+    """
+
+    destinations: frozenset[Destination]
+    policy: ApprovalPolicy
+
+
 def approver(approval: ApprovalGuard | None, call_id: str, user: str) -> Ask | None:
-    """Return a function that asks on behalf of one call; None if nobody can be asked."""
+    """Return a function that asks for approval on behalf of one call, or None if nobody can be asked."""
     if approval is None or not approval.can_ask:
         return None
 
@@ -65,8 +84,8 @@ async def approve(parsed: ParsedProposal, policy: ApprovalPolicy, ask: Ask | Non
     """Return the proposal with a record of who approved what it declares.
 
     Raises:
-        SkillRefused: nobody can be asked.
-        ToolFailure: the answer was not a yes.
+        SkillRefused: nobody can be asked, or the declarations are too long to be shown.
+        ToolFailure: the person did not agree.
     """
     packages, destinations = policy.needing_approval(parsed.block)
     if not packages and not destinations:
@@ -88,7 +107,9 @@ async def approve(parsed: ParsedProposal, policy: ApprovalPolicy, ask: Ask | Non
         names = ", ".join(f'"{Requirement(each).name}"' for each in packages)
         remedy = f"`packages = [{names}]`" if packages and not policy.always else "`ask_always = false`"
         text = f"It needs a person's approval ({what}), and nobody can be asked here. The operator can allow it: "
-        raise SkillRefused(proposal.name, [ProposalProblem(part, f"{text}`[skills]` with {remedy} in config.toml.")])
+        raise SkillRefused(
+            proposal.name, [ProposalProblem(part, f"{text}set {remedy} under `[skills]` in config.toml.")]
+        )
     shown = {"name": proposal.name, "packages": packages, "connects_to": destinations}
     details = {"description": proposal.description, "code": proposal.code, "tests": proposal.tests}
     who = await ask({**shown, **details})

@@ -1,13 +1,13 @@
 """`Changes`: makes all permanent changes of skills: to folders, rows and events, in one order.
 
-    1. The change is announced in the records. If that fails, for instance because the disk is full, nothing happens.
-    2. The folder changes atomically. From then on the change is done, since the folder is authoritative.
-    3. The row is written and the announcement removed, in one transaction. If that fails, the folder is changed back.
-    4. Events are published.
+    1. The change is announced in the records. If that fails, for instance because the disk is full, nothing is changed.
+    2. The folder changes atomically. The change is then in effect, since the folder is authoritative. 3. The row is
+    written and the announcement removed, in one transaction. If that fails, the folder is changed back. 4. Events are
+    published.
 
-A change that a killed process announced and did not record is settled by the next process that changes or opens the
-skills: the row becomes what the folder contains. Every method blocks and is thread-safe. Nothing here judges, admits or
-indexes.
+If a process is killed between announcing and recording a change, the next process that changes or opens the skills
+settles it: it updates the row to what the folder contains. Every method blocks and is thread-safe. Judging, admission
+and indexing happen elsewhere.
 """
 
 import errno
@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from acquired_skills.find.catalog import Catalog
 from acquired_skills.model.cycles import refuse_cycle
+from acquired_skills.model.program import SkillProgram
 from acquired_skills.model.provenance import MOST_CHARS
 from acquired_skills.model.skill import Skill, SkillChanged, SkillMissing, SkillState
 from acquired_skills.store.ledger import Ledger
@@ -38,7 +39,7 @@ class Changes:
     def __init__(
         self, store: SkillStore, ledger: Ledger, catalog: Catalog, clock: Clock, updates: RegistryUpdates | None
     ) -> None:
-        """updates: where changes are published, if anywhere."""
+        """Combine the parts. `updates` publishes the changes; None if they are not published."""
         self._store = store
         self._ledger = ledger
         self._catalog = catalog
@@ -49,15 +50,15 @@ class Changes:
         """Return the time in UTC, ISO 8601, as in `Skill.created`."""
         return self._clock.now().isoformat(timespec="seconds")
 
-    def publish(self, skill: Skill, code: bytes, tests: bytes, replaces: int) -> Skill:
+    def publish(self, skill: Skill, program: SkillProgram | bytes, tests: bytes, replaces: int) -> Skill:
         """Store an admitted skill as the version after `replaces`.
 
         Raises:
-            SkillChanged: another version is current now.
+            SkillChanged: `replaces` is no longer the current version.
         """
         with self._changing(skill.name):
             skill = replace(skill, version=self._store.next_version(skill.name))
-            with self._store.publishing(skill, code, tests, replaces=replaces):
+            with self._store.publishing(skill, program, tests, replaces=replaces):
                 self._record(skill)
             self._publish_update(update_of(skill))
         return skill
@@ -66,7 +67,7 @@ class Changes:
         """Publish an earlier version as a new one.
 
         Args:
-            version: the earlier version; None for the one before the current one.
+            version: the earlier version; None for the latest kept version before the current one.
 
         Raises:
             SkillMissing: there is no such version.
@@ -83,12 +84,12 @@ class Changes:
                 **target.provenance,
                 "rolled_back": f"to version {number}{', ' if by else ''}{by}"[:MOST_CHARS],
             }
-            code, tests = self._store.code(target), self._store.tests(target)
+            program, tests = self._store.program(target), self._store.tests(target)
             refuse_cycle(target, self._catalog.skills)
             created = self.now()
             number = self._store.next_version(current.name)
             skill = replace(target, version=number, created=created, state=SkillState.PROBATION, provenance=provenance)
-            with self._store.publishing(skill, code, tests, replaces=current.version):
+            with self._store.publishing(skill, program, tests, replaces=current.version):
                 self._record(skill)
             self._publish_update(update_of(skill))
         return skill
@@ -100,7 +101,7 @@ class Changes:
             judged: the skill as it was when the state was decided.
 
         Raises:
-            SkillChanged: it is no longer what was judged.
+            SkillChanged: the skill has changed since `judged` was read.
         """
         with self._changing(name):
             if judged is not None:
@@ -113,7 +114,7 @@ class Changes:
         return skill
 
     def delete(self, name: str) -> None:
-        """Delete a skill; its folder is kept as a tombstone.
+        """Delete a skill. Its folder is kept as a tombstone, from which it can be restored.
 
         Raises:
             SkillMissing: the skill does not exist.
@@ -129,7 +130,7 @@ class Changes:
         Raises:
             SkillMissing: no skill of this name was deleted.
             SkillChanged: the name is in use again.
-            SkillError: the skill would call itself.
+            SkillError: the restored skill would call itself through other skills.
         """
         with self._changing(name):
             with self._store.restoring(name) as skill:
@@ -144,7 +145,7 @@ class Changes:
         Raises:
             SkillMissing: the skill does not exist.
             SkillDamaged: its files are not what was admitted.
-            SkillUnsignable: nothing can be signed here.
+            SkillUnsignable: this home has no key to sign with.
         """
         with self._changing(name):
             with self._store.sealing(name, lambda: self._store.sign(name)) as skill:
@@ -154,7 +155,7 @@ class Changes:
 
     @contextmanager
     def _changing(self, name: str) -> Iterator[None]:
-        """Hold the store and announce the change; if it fails, make the row agree with the folder."""
+        """Lock the store and announce a change. If the change fails, make the row agree with the folder."""
         try:
             with self._store.lock():
                 settle(self._store, self._ledger)
@@ -162,7 +163,7 @@ class Changes:
                 try:
                     yield
                 except BaseException:
-                    with suppress(Exception):  # the next change or start settles it
+                    with suppress(Exception):  # the next change, or the next start, settles the announced change
                         settle(self._store, self._ledger)
                     raise
         except OSError as error:
@@ -176,10 +177,11 @@ class Changes:
         self._ledger.put({skill.name: (skill, self._store.stamp(skill.name))})
 
     def _publish_update(self, update: Update) -> None:
-        """Publish a finished change. If that fails, the reconciliation at the next start publishes it."""
+        """Publish a finished change. If publishing fails, the reconciliation at the next start publishes it."""
         try:
             if self._updates is not None:
-                self._updates.tell_all([update], keeper=KEEPER)
+                self._updates.publish_all([update], keeper=KEEPER)
             self._ledger.mark_published([update.item_id])
         except (ConfigError, StoreBusy) as error:
-            log.warning("The change of %s will be published later: %s", update.item_id, error)
+            text = "The change to %s is saved, but publishing it failed and is tried again at the next start: %s"
+            log.warning(text, update.item_id, error)

@@ -7,7 +7,7 @@ from acquired_skills.store.past_requests import PastRequests
 from engine.contract.failure import ConfigError
 from engine.stores.locks import StoreBusy
 
-AFTER_S = 0.05  # so that the calls of one turn are written together
+AFTER_S = 0.05  # seconds to wait, so that the calls of one turn are written together
 MOST_WAITING = 1_000
 
 log = logging.getLogger(__name__)
@@ -17,22 +17,22 @@ class LearnedRequests:
     """A buffer in front of `PastRequests`. Belongs to one event loop; call `aclose` once."""
 
     def __init__(self, past: PastRequests, *, on: bool = True) -> None:
-        """on: whether requests are recorded."""
+        """Start with an empty buffer. If `on` is false, requests are not recorded."""
         self._past = past
         self.on = on
-        self._waiting: list[tuple[str, str]] = []
+        self._waiting: list[tuple[str, str, str]] = []
         self._task: asyncio.Task[None] | None = None
 
-    def note(self, skill: str, request: str | None) -> None:
-        """Record that this skill succeeded for this request. Needs a running event loop."""
+    def note(self, skill: str, request: str | None, user: str = "") -> None:
+        """Record that this skill succeeded for this request of a user. Needs a running event loop."""
         if not self.on or not request or not request.strip():
             return
-        self._waiting = [*self._waiting, (skill, request)][-MOST_WAITING:]
+        self._waiting = [*self._waiting, (skill, request, user)][-MOST_WAITING:]
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._later())
 
     async def flush(self) -> None:
-        """Write the buffer. If the records cannot be written it is dropped and logged."""
+        """Write the buffer. If the records cannot be written, its content is dropped and the error is logged."""
         batch, self._waiting = self._waiting, []
         if not batch:
             return

@@ -8,7 +8,7 @@ from acquired_skills.store.totals import SkillCall
 from engine.contract.failure import ConfigError, FailureClass
 from engine.stores.locks import StoreBusy
 
-FLUSH_S = 0.05  # what a kill -9 may lose
+FLUSH_S = 0.05  # seconds; calls of this period may be lost by a kill -9
 MOST_WAITING = 10_000
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class Telemetry:
             self._timer = asyncio.get_running_loop().call_later(FLUSH_S, self._start)
 
     async def flush(self) -> None:
-        """Write the buffer. If the records cannot be written it is kept and logged."""
+        """Write the buffer. If the records cannot be written, the calls stay in the buffer and the error is logged."""
         async with self._lock:
             batch, self._waiting = self._waiting, []
             if not batch:
@@ -56,5 +56,5 @@ class Telemetry:
 
 
 def counted(failure_class: FailureClass | None) -> bool:
-    """Return whether a failure counts against a skill. A RETRYABLE one does not: it is not the skill's fault."""
+    """Return whether a failure counts against a skill. RETRYABLE failures do not: they are not its fault."""
     return failure_class is not FailureClass.RETRYABLE

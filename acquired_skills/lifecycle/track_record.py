@@ -1,4 +1,4 @@
-"""`TrackRecord`: statistics of each version of a skill, the state they earn, and failed inputs (SKILL-12, SKILL-13)."""
+"""`TrackRecord`: statistics of each version of a skill, the resulting state, and failed inputs (SKILL-12, SKILL-13)."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -8,6 +8,8 @@ from acquired_skills.lifecycle.judgement import earned_state, wilson_lower_bound
 from acquired_skills.lifecycle.learned_requests import LearnedRequests
 from acquired_skills.lifecycle.telemetry import Telemetry, counted
 from acquired_skills.model.skill import Skill, SkillState
+from acquired_skills.proof.admission_report import open_questions
+from acquired_skills.store.corrected_calls import CorrectedCalls
 from acquired_skills.store.failed_inputs import FailedInput, FailedInputs
 from acquired_skills.store.ledger import Ledger
 from acquired_skills.store.totals import SkillCall, VersionStats
@@ -17,18 +19,24 @@ from engine.contract.turn import Turn
 
 
 class TrackRecord:
-    """Writes calls in batches; reading flushes first."""
+    """Records calls in batches, and reads statistics. Reading writes the current batch first."""
 
     def __init__(
-        self, ledger: Ledger, failed: FailedInputs, clock: Clock, requests: LearnedRequests | None = None
+        self,
+        ledger: Ledger,
+        failed: FailedInputs,
+        corrected: CorrectedCalls,
+        clock: Clock,
+        requests: LearnedRequests | None = None,
     ) -> None:
-        """requests: where requests of successful calls are recorded, if anywhere."""
+        """requests: records the requests of successful calls; None if they are not recorded."""
         self._ledger = ledger
         self._failed = failed
+        self.corrected = corrected
         self._clock = clock
         self._requests = requests
         self._telemetry = Telemetry(ledger)
-        self._outcomes: dict[str, tuple[int, int, int]] = {}  # version, successes, failures, as far as known here
+        self._outcomes: dict[str, tuple[int, int, int]] = {}  # version, successes and failures by skill
 
     def log(
         self, skill: Skill, success: bool, latency_ms: float | None = None, failure_class: FailureClass | None = None
@@ -44,12 +52,12 @@ class TrackRecord:
     async def stats(
         self, names: Collection[str] | None = None, limit: int | None = None, after: str = ""
     ) -> list[VersionStats]:
-        """Return calls per version, by name and then newest version first.
+        """Return statistics per version, sorted by name, newest version first.
 
         Args:
-            names: of these skills; None for all.
-            limit: the most rows.
-            after: only names beyond this one.
+            names: the skills; None for all.
+            limit: the maximum number of rows.
+            after: return only names after this one.
         """
         await self.flush()
         return await asyncio.to_thread(self._ledger.stats, names, limit, after)
@@ -72,25 +80,29 @@ class TrackRecord:
     def keep_request(self, skill: Skill, turn: Turn) -> None:
         """Record that this skill succeeded in this turn, so that similar requests find it."""
         if self._requests is not None:
-            self._requests.note(skill.name, turn.query)
+            self._requests.note(skill.name, turn.query, turn.user)
 
     def settled(self, skill: Skill) -> bool:
-        """Return whether the calls known here leave its state unchanged: fast, and right unless other processes know
-        more.
+        """Return whether the calls that this process knows leave the state of a skill unchanged.
+
+        This is fast, but may be wrong if other processes have recorded calls.
         """
         version, good, bad = self._known(skill)
-        return version == skill.version and earned_state(skill.state, good, bad) is skill.state
+        return (
+            version == skill.version
+            and earned_state(skill.state, good, bad, proved=not open_questions(skill.admission)) is skill.state
+        )
 
     async def earned(self, skill: Skill) -> SkillState:
-        """Return the state that the calls of this version have earned it."""
+        """Return the state that this version has earned by its calls."""
         of = [one for one in await self.stats([skill.name]) if one.version == skill.version]
         good, bad = (of[0].successes, of[0].failures) if of else (0, 0)
         self._outcomes[skill.name] = (skill.version, good, bad)
         lately = await asyncio.to_thread(self._ledger.latest, skill.name, skill.version)
-        return earned_state(skill.state, good, bad, lately)
+        return earned_state(skill.state, good, bad, lately, proved=not open_questions(skill.admission))
 
     async def forgive(self, skill: Skill) -> None:
-        """Stop counting its failures so far."""
+        """Reset the failure count of a version. Later failures count again."""
         await self._telemetry.flush()
         await asyncio.to_thread(self._ledger.forgive, skill.name, skill.version)
         self._outcomes.pop(skill.name, None)
@@ -101,8 +113,20 @@ class TrackRecord:
         await asyncio.to_thread(self._failed.keep, skill.name, skill.version, failed)
 
     async def failed_inputs(self, skill: Skill, user: str | None) -> list[FailedInput]:
-        """Return the arguments of a user's failed calls of this version, latest last. user: None for all users."""
-        return await asyncio.to_thread(self._failed.of, skill.name, skill.version, user)
+        """Return the arguments of a user's failed calls of this version, oldest first.
+
+        The corrections of the skill come first, with their right results.
+
+        Args:
+            user: the user who made the calls; None for all users.
+        """
+        corrected = await asyncio.to_thread(self.corrected.of, skill.name)
+        failed = await asyncio.to_thread(self._failed.of, skill.name, skill.version, user)
+        known = [
+            FailedInput(one.ts, one.arguments, f"corrected by {one.user}", one.user, right=one.right, raises=one.raises)
+            for one in corrected
+        ]
+        return known + [one for one in failed if all(one.arguments != each.arguments for each in corrected)]
 
     async def aclose(self) -> None:
         """Write the buffers."""
@@ -111,7 +135,7 @@ class TrackRecord:
         await self._telemetry.aclose()
 
     def _known(self, skill: Skill) -> tuple[int, int, int]:
-        """Return version, successes and failures; version 0 if nothing was read yet."""
+        """Return the version, successes and failures that this process knows, or version 0 if it has read none yet."""
         return self._outcomes.get(skill.name, (0, 0, 0))
 
     def _now(self) -> str:

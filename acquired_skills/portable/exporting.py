@@ -12,13 +12,15 @@ from acquired_skills.store.archive import Files
 from acquired_skills.store.instructions import Instructions
 from acquired_skills.store.skill_store import SkillStore
 
-_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest time of the format
+_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest time that the zip format can represent
 _MODE = 0o100644 << 16
-_UNIX = 3  # "version made by", so that readers use the mode
+_UNIX = 3  # the system in "version made by": with Unix, readers apply the file mode
 
 
 def files_of(store: SkillStore, instructions: Instructions, name: str) -> Files:
-    """Return the files of the current version, checked, or of instructions. Raises SkillMissing, SkillDamaged."""
+    """Return the checked files of a skill's current version, or the files of instructions. Raises SkillMissing,
+    SkillDamaged.
+    """
     name = skill_name(name)
     if not store.folder(name).is_dir() and instructions.has(name):
         return instructions.files(name)
@@ -26,7 +28,7 @@ def files_of(store: SkillStore, instructions: Instructions, name: str) -> Files:
 
 
 def zipped(skills: Mapping[str, Files]) -> bytes:
-    """Return the zip file. skills: their files by name."""
+    """Return a zip file of skills, which are given as their files by name."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(skills):

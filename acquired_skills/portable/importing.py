@@ -13,14 +13,20 @@ from acquired_skills.model.names import skill_name
 from acquired_skills.model.proposal import SkillRefused
 from acquired_skills.model.skill import SkillError, SkillKind
 from acquired_skills.portable.reading import ImportCandidate, read_candidate
-from acquired_skills.proof.admitted_skill import sha256
+from acquired_skills.proof.admission_report import open_questions
+from acquired_skills.proof.admitted_skill import has_same_files
 from acquired_skills.store.archive import Unreadable, read_skills
 from engine.contract.failure import ToolFailure
 
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """The result for one skill. version: of an admitted one, else 0. text: a line for people."""
+    """The result of importing one skill.
+
+    Attributes:
+        version: the admitted version, or 0 if it was not admitted.
+        text: a one-line summary for people.
+    """
 
     name: str
     outcome: Literal["admitted", "already", "instructions", "refused"]
@@ -37,14 +43,14 @@ async def import_skills(
     ask: Ask | None = None,
     as_text: bool = False,
 ) -> list[ImportResult]:
-    """Import all skills of a folder or a zip file. A failure of one does not affect the others.
+    """Import all skills of a folder or a zip file. If one fails, the others are still imported.
 
     Args:
-        composer: admits pipelines, after the code that came with them; without one they are refused.
-        as_text: keep everything as instructions, even what could be admitted.
+        composer: admits pipelines, after the code skills from the same source. If it is None, pipelines are refused.
+        as_text: whether to keep everything as instructions, even what could be admitted.
 
     Raises:
-        Unreadable: the source is unsafe to read; nothing was kept.
+        Unreadable: the source is unsafe to read. Nothing was imported.
     """
     found = await asyncio.to_thread(_read, path, dict(provenance))
     names = [one.front.name for one in found]
@@ -72,18 +78,20 @@ async def _bring(
     if proposal is None or as_text:
         return await _keep_as_text(one, library)
     current = await library.find(proposal.name)
-    hashes = (sha256(proposal.code), sha256(proposal.tests))
-    if current is not None and (current.code_sha256, current.tests_sha256) == hashes:
+    if current is not None and has_same_files(current, proposal):
         message = f"{proposal.name} already exists with the same code and tests: version {current.version}"
         return ImportResult(name, "already", current.version, f"{message}, {current.state}.")
     if one.kind is not SkillKind.COMPOSED:
-        skill = await library.create(proposal, ask=ask)
+        skill = await library.create(proposal, ask=ask, author=False)
     elif composer is not None:
         skill = await composer.compose(proposal)
     else:
         raise SkillError(f"{name} is a pipeline of tools, and there are no tools here to prove it with.")
     proof = "case" if one.kind is SkillKind.COMPOSED else "test"
     passed = f"{skill.tests} {proof}{'' if skill.tests == 1 else 's'} passed here"
+    left = open_questions(skill.admission)
+    if left:
+        passed += f", but they prove too little, so it stays on probation ({left} questions without an answer)"
     return ImportResult(name, "admitted", skill.version, f"{skill.name} version {skill.version} is admitted: {passed}.")
 
 
@@ -95,4 +103,4 @@ async def _keep_as_text(one: ImportCandidate, library: SkillLibrary) -> ImportRe
     if not await asyncio.to_thread(library.instructions.add, name, one.files):
         return ImportResult(name, "already", 0, f"The instructions {name} already exist with identical files.")
     because = f" ({one.why})" if one.why else ""
-    return ImportResult(name, "instructions", 0, f"{name} is kept as instructions only, and never run{because}.")
+    return ImportResult(name, "instructions", 0, f"{name} is kept as instructions only{because}.")

@@ -1,6 +1,6 @@
 """Reads the files of a skill from elsewhere: a function with tests, which can be admitted here, or only instructions.
 
-Statements in the files about proof, signature or version elsewhere are ignored; the skill is proposed like any other.
+What the files say about proof, signature or version elsewhere is ignored; the skill is proposed like any other.
 """
 
 import ast
@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from acquired_skills.model.names import PATTERN, skill_name
-from acquired_skills.model.parsing import parse_source
+from acquired_skills.model.parsed import parse_source
 from acquired_skills.model.proposal import DEFAULT_TIMEOUT_S, Proposal
 from acquired_skills.model.skill import SkillDamaged, SkillKind
 from acquired_skills.store.archive import SKILL_FILE, Files, Unreadable, digest_of
 from acquired_skills.store.front_matter import FrontMatter, read_front
 from acquired_skills.store.skill_file import PREFIX
 
-MOST_SOURCE = 64 << 10  # characters of a Python file that is parsed; admitted ones have no more
+MOST_SOURCE = 64 << 10  # characters; longer Python files are not parsed, because admitted files are never longer
 _MOST_EXAMPLES = 64 << 10
 
 
@@ -26,8 +26,8 @@ class ImportCandidate:
     """A skill from elsewhere.
 
     Attributes:
-        digest: SHA-256 of all its files, names and contents.
-        proposal: to be admitted here; None when it only has instructions.
+        digest: SHA-256 of the names and contents of all its files.
+        proposal: the proposal to be admitted here; None if the skill has only instructions.
         why: the reason why there is no proposal.
     """
 
@@ -54,7 +54,7 @@ def read_candidate(files: Files, where: str, provenance: dict[str, str]) -> Impo
     if kind is SkillKind.COMPOSED:
         found: tuple[str, str] | str = _pipeline_and_cases(name, files, f"{where}: {front.name}")
     else:
-        found = _function_and_tests(name, files)
+        found = _function_and_tests(name, files) if kind is SkillKind.CODE else _program_and_cases(name, files, kind)
     if isinstance(found, str):
         return ImportCandidate(front, files, digest, None, found)
     code, tests = found
@@ -66,6 +66,8 @@ def read_candidate(files: Files, where: str, provenance: dict[str, str]) -> Impo
         _examples(front),
         timeout_s=_timeout(front),
         provenance=origin,
+        files=_extra_files(front, files, name),
+        language=kind.language,
     )
     return ImportCandidate(front, files, digest, proposal, kind=kind)
 
@@ -89,14 +91,25 @@ def _pipeline_and_cases(name: str, files: Files, where: str) -> tuple[str, str]:
         raise Unreadable(f"{where} is composed, but its pipeline or its cases are not UTF-8.") from None
 
 
+def _program_and_cases(name: str, files: Files, kind: SkillKind) -> tuple[str, str] | str:
+    """Return the texts of a Node or Bash skill, unchecked, or the reason why they cannot be used."""
+    try:
+        program, cases = (files[path].decode() for path in kind.files(name))
+    except KeyError as missing:
+        return f"it has no {missing.args[0]}"
+    except UnicodeDecodeError:
+        return "its program or its cases are not UTF-8"
+    return program, cases
+
+
 def _function_and_tests(name: str, files: Files) -> tuple[str, str] | str:
-    """Return the sources of both, or else why there are none."""
+    """Return the sources of the function and the tests, or the reason why they cannot be used."""
     if not PATTERN.fullmatch(name):
         return f"`{name}` cannot be the name of a function here"
-    sources = {path: (text, tree) for path, text, tree in _python(files)}
+    sources = {path: (text, tree) for path, text, tree in python_sources(files)}
     ours, our_tests = SkillKind.CODE.files(name)
-    testing = [path for path in sources if _is_test(path) and _imports(sources[path][1], name)]
-    having = [path for path in sources if not _is_test(path) and _defines(sources[path][1], name)]
+    testing = [path for path in sources if is_test(path) and _imports(sources[path][1], name)]
+    having = [path for path in sources if not is_test(path) and _defines(sources[path][1], name)]
     codes, tests = _choose(having, ours), _choose(testing, our_tests)
     if len(codes) != 1:
         return f"{'more than one file has' if codes else 'no file has'} a function `{name}`"
@@ -109,7 +122,8 @@ def _choose(found: list[str], usual: str) -> list[str]:
     return [usual] if usual in found else found
 
 
-def _python(files: Files) -> Iterator[tuple[str, str, ast.Module]]:
+def python_sources(files: Files) -> Iterator[tuple[str, str, ast.Module]]:
+    """Yield the path, the text and the syntax tree of each Python file that can be parsed."""
     for path, data in files.items():
         if path.endswith(".py") and len(data) <= MOST_SOURCE:
             try:
@@ -119,7 +133,8 @@ def _python(files: Files) -> Iterator[tuple[str, str, ast.Module]]:
                 continue
 
 
-def _is_test(path: str) -> bool:
+def is_test(path: str) -> bool:
+    """Return whether a Python file is a test module, by its name."""
     name = path.rpartition("/")[2]
     return name.startswith("test_") or name.endswith("_test.py")
 
@@ -135,13 +150,24 @@ def _imports(tree: ast.Module, name: str) -> bool:
 
 
 def _examples(front: FrontMatter) -> tuple[str, ...]:
-    """Return the examples in the form that we write, if they are readable; the static checks limit them."""
+    """Return the examples if they have the form that Knackbox writes. Static checks limit their number and size."""
     text = front.metadata.get(f"{PREFIX}examples", "[]")
     try:
         found = json.loads(text) if len(text) <= _MOST_EXAMPLES else []
     except (ValueError, RecursionError):
         return ()
     return tuple(found) if isinstance(found, list) and all(isinstance(one, str) for one in found) else ()
+
+
+def _extra_files(front: FrontMatter, files: Files, name: str) -> dict[str, str]:
+    """Return the extra files that the front matter lists, as far as they exist, unchecked."""
+    try:
+        listed = json.loads(front.metadata.get(f"{PREFIX}extra", "{}"))
+    except (ValueError, RecursionError):
+        return {}
+    folder = SkillKind.CODE.files(name)[0].rpartition("/")[0]
+    found = {path: files.get(f"{folder}/{path}") for path in listed} if isinstance(listed, dict) else {}
+    return {path: data.decode(errors="replace") for path, data in found.items() if data is not None}
 
 
 def _timeout(front: FrontMatter) -> float:

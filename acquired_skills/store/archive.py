@@ -1,7 +1,7 @@
-"""Reads skills from elsewhere, a folder or a zip file, into memory. Nothing is written to disk.
+"""Reads skills from elsewhere (from a folder or a zip file) into memory. Nothing is written to disk.
 
-The source may be malicious, so reading stops at anything but plain files with plain, relative names, and at anything
-larger, deeper or more numerous than a skill needs.
+The source may be malicious, so reading is refused at the first entry that is not a plain file with a plain, relative
+name, and when the files are larger, more deeply nested or more numerous than a skill needs.
 """
 
 import hashlib
@@ -17,25 +17,25 @@ from pathlib import Path
 from acquired_skills.model.skill import SkillError
 
 MOST_FILES = 512
-MOST_BYTES = 16 << 20  # of all files together
+MOST_BYTES = 16 << 20  # bytes of all files together
 MOST_FILE = 4 << 20
 MOST_DEPTH = 8
-MOST_RATIO = 100  # the maximum of deflate is 1,032; text and code reach 20
-SMALL = 64 << 10  # smaller files may have a higher ratio: a file of blanks is not a zip bomb
+MOST_RATIO = 100  # maximum compression ratio; deflate can reach 1,032, while text and code reach 20
+SMALL = 64 << 10  # bytes; smaller files may have a higher ratio, since a short file of blanks is not a zip bomb
 SKILL_FILE = "SKILL.md"
 _MOST_NAME = 200  # characters of a path
 _METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 _ENCRYPTED = 1  # bit 0 of the general purpose flags (APPNOTE.TXT, 4.4.4)
 # First bytes of zip (full and empty), gzip, bzip2, xz, 7z and zstd.
 _NESTED = (b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"7z\xbc\xaf\x27\x1c", b"(\xb5/\xfd")
-_TAR = (257, b"ustar")  # offset and text of its mark
+_TAR = (257, b"ustar")  # offset and text of the mark of a tar file
 _CHUNK = 1 << 16
 
 Files = Mapping[str, bytes]  # relative POSIX path -> content
 
 
 class Unreadable(SkillError):
-    """A folder or an archive that is not a skill, or is unsafe to open. Nothing of it was kept."""
+    """A folder or an archive is not a skill, or is unsafe to read. Nothing from it was kept."""
 
 
 def read_skills(path: Path) -> list[Files]:
@@ -61,7 +61,9 @@ def digest_of(files: Files) -> str:
 
 
 def _of_folder(root: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of a folder. Each is opened by descriptor without following links, in case the folder changes."""
+    """Yield the files of a folder. Each is opened by descriptor, without following links, in case the folder changes
+    meanwhile.
+    """
     left = _Limits(str(root))
     for at, folders, files, descriptor in os.fwalk(root, follow_symlinks=False, onerror=_raise):
         inside = Path(at).relative_to(root)
@@ -109,7 +111,7 @@ def _of_zip(path: Path) -> Iterator[tuple[str, bytes]]:
 
 def _check_entry(entry: zipfile.ZipInfo, where: str) -> None:
     name = _shown(entry.orig_filename)
-    if entry.orig_filename != entry.filename:  # the library truncates a name at a NUL
+    if entry.orig_filename != entry.filename:  # zipfile truncates a name at a NUL
         raise Unreadable(f"{where}: {name} is not a valid file name.")
     kind = stat.S_IFMT(entry.external_attr >> 16)
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR) or ((kind == stat.S_IFDIR) != entry.is_dir() and kind):
@@ -128,7 +130,9 @@ class _Limits:
         self._bytes = MOST_BYTES
 
     def name(self, path: str) -> None:
-        """Check a name. Raises Unreadable if it may lead elsewhere, or equal another file's name on another system."""
+        """Check a path. Raises Unreadable if it might lead outside the folder, or be the same as another on some
+        system.
+        """
         parts = path.split("/")
         odd = any(not c.isprintable() or c in '\\:*?"<>|' for c in path)
         if odd or any(part in ("", ".", "..") or part != part.strip() or part.endswith(".") for part in parts):
@@ -144,7 +148,7 @@ class _Limits:
             raise Unreadable(f"{self._where} has over {MOST_FILES} folders.")
 
     def take(self, path: str, chunks: Iterator[bytes]) -> bytes:
-        """Return the whole content of a file, whatever its stated size. Raises Unreadable when it is too large."""
+        """Return the whole content of a file, regardless of its stated size. Raises Unreadable if it is too large."""
         self._files -= 1
         if self._files < 0:
             raise Unreadable(f"{self._where} has over {MOST_FILES} files.")
@@ -196,5 +200,5 @@ def _raise(error: OSError) -> None:
 
 
 def _shown(path: str) -> str:
-    """Format a name from elsewhere for display."""
+    """Format an untrusted name for display."""
     return ascii(path[:_MOST_NAME])

@@ -1,8 +1,9 @@
 """`FailedInputs`: keeps the arguments of failed calls, as test cases for a repair (SKILL-13).
 
-Each is kept with its user: what one user sent is not shown to another.
+Each input is kept with the user who sent it, and is not shown to other users.
 """
 
+import ast
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,19 +11,20 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, String, Table, Text, delete, insert, select, true
 
+from acquired_skills.model.skill import SkillKind
 from engine.contract.turn import Turn
 from engine.policy.access import user_rank
 from engine.stores.records import Records
 
-MOST_KEPT = 10  # of one version and one user, the latest
-MOST_OF_ALL = 100  # of one version, from all users
+MOST_KEPT = 10  # inputs kept for one version and one user; older ones are deleted
+MOST_OF_ALL = 100  # inputs kept for one version, from all users together
 MOST_NAME = 200
-MOST_BYTES = 4_096  # of one call's arguments, as JSON; a larger one is not kept
+MOST_BYTES = 4_096  # bytes of one call's arguments as JSON; larger ones are not kept
 MOST_TEXT = 300
 
 _SCHEMA = MetaData()
 _FAILED = Table(
-    "skill_failed_calls",  # the former table `skill_failed_inputs` has no users, so it is not read
+    "skill_failed_calls",  # the table of earlier releases, `skill_failed_inputs`, has no users and is not read
     _SCHEMA,
     Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
     Column("name", String(63), nullable=False),
@@ -42,9 +44,11 @@ class FailedInput:
 
     Attributes:
         ts: UTC, ISO 8601.
-        arguments: of the call, JSON.
+        arguments: the arguments of the call, as JSON values.
         error: the end of the error message.
         user, agent: who made the call.
+        right: the right result as Python source; "..." if it is not known.
+        raises: the exception that is the right result; "" for none.
     """
 
     ts: str
@@ -52,18 +56,22 @@ class FailedInput:
     error: str
     user: str
     agent: str = ""
+    right: str = "..."
+    raises: str = ""
 
 
 class FailedInputs:
     """The table of failed inputs. Every method blocks."""
 
     def __init__(self, records: Records) -> None:
-        """Makes its table if it is missing."""
+        """Create the table if it is missing."""
         self._records = records
         records.create(_SCHEMA)
 
     def keep(self, name: str, version: int, failed: FailedInput) -> None:
-        """Store one, and delete the oldest beyond the limits. It is not stored if it is not JSON or too large."""
+        """Store a failed input, and delete the oldest ones beyond the limits. An input that is not JSON or is too large
+        is ignored.
+        """
         try:
             arguments = json.dumps(dict(failed.arguments), allow_nan=False)
         except (TypeError, ValueError):
@@ -82,7 +90,11 @@ class FailedInputs:
                     connection.execute(delete(_FAILED).where(those & (_FAILED.c.id <= too_old)))
 
     def of(self, name: str, version: int, user: str | None) -> list[FailedInput]:
-        """Return a version's inputs from this user's calls, oldest first, no duplicates. user: None for all users."""
+        """Return the failed inputs of a version, oldest first, without duplicates.
+
+        Args:
+            user: the user who made the calls; None for all users.
+        """
         visible_user = true() if user is None else _FAILED.c.user == user
         of = (_FAILED.c.name == name) & (_FAILED.c.version == version) & visible_user
         with self._records.read() as connection:
@@ -91,15 +103,34 @@ class FailedInputs:
 
 
 def visible_user(turn: Turn) -> str | None:
-    """Return the user whose inputs may be shown in a turn: its own; None (all users) for admins and owners."""
+    """Return the user whose failed inputs may be shown in a turn: the turn's own user, or None (all users) for admins
+    and owners.
+    """
     return None if user_rank(turn.permission) >= user_rank("admin") else turn.user
 
 
-def as_tests(name: str, failed: Sequence[FailedInput]) -> str:
-    """Return test cases to complete: what each call should have returned is unknown."""
+def as_tests(name: str, failed: Sequence[FailedInput], kind: SkillKind = SkillKind.CODE) -> str:
+    """Return test cases for the failed calls of a skill of this kind. An unknown right result is left for the author to
+    fill in.
+    """
+    if kind in (SkillKind.NODE, SkillKind.BASH):
+        return "\n".join(map(_as_case, failed))
     lines: list[str] = []
     for number, each in enumerate(failed, 1):
-        said = ascii(each.error.strip())[1:-1]  # on one line, and safe on a terminal
+        said = ascii(each.error.strip())[1:-1]  # keeps the error on one line and safe on a terminal
         given = ", ".join(f"{key}={value!a}" for key, value in each.arguments.items())
-        lines += [f"def test_failed_{number}():  # {said}", f"    assert {name}({given}) == ...", "", ""]
+        lines.append(f"def test_failed_{number}():  # {said}")
+        if each.raises:
+            lines += [f"    with pytest.raises({each.raises}):", f"        {name}({given})", "", ""]
+        else:
+            lines += [f"    assert {name}({given}) == {each.right}", "", ""]
     return "\n".join(lines).rstrip()
+
+
+def _as_case(each: FailedInput) -> str:
+    """Return a case of a Node or Bash skill (`acquired_skills.proof.programs.program_cases`)."""
+    if each.raises:
+        right = f'"raises": {json.dumps(each.raises)}'
+    else:
+        right = f'"result": {each.right if each.right == "..." else json.dumps(ast.literal_eval(each.right))}'
+    return f'{{"arguments": {json.dumps(each.arguments)}, {right}}}  # {ascii(each.error.strip())[1:-1]}'

@@ -12,28 +12,19 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-from ruamel.yaml.tokens import AliasToken, AnchorToken
 
 from acquired_skills.model.skill import SkillDamaged
+from engine.formats.yaml_model import InvalidYaml, parse_yaml
 
 MOST_CHARS = 1 << 18
 _FRONT = re.compile(r"\A---\n(.*?\n)---(?:\n|\Z)", re.DOTALL)
-# After YAMLError: exceptions that ruamel raises instead of reporting a fault, such as a mapping used as a key.
-_UNREADABLE = (
-    YAMLError,
-    ValueError,
-    TypeError,
-    AttributeError,
-    LookupError,
-    AssertionError,
-    NotImplementedError,
-)
 _ODD = re.compile(r"--|[^\x20-\x7e\xa0-\uD7FF\uE000-\uFFFD]")  # some readers of the format fail on these
 
 
 def _as_text(found: Any) -> Any:
-    """Convert numbers, dates and booleans that were written without quotes; the format only has strings."""
+    """Convert numbers, dates and booleans that were written without quotes to strings, since the format has only
+    strings.
+    """
     return str(found) if isinstance(found, (int, float, dt.date)) else found
 
 
@@ -41,7 +32,7 @@ _Text = Annotated[str, BeforeValidator(_as_text)]
 
 
 class FrontMatter(BaseModel):
-    """The fields of the format. Unknown fields belong to other tools."""
+    """The fields that the format defines. Unknown fields are assumed to belong to other tools."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -53,27 +44,25 @@ class FrontMatter(BaseModel):
 
 
 def read_front(data: bytes, where: str) -> tuple[FrontMatter, str]:
-    """Return the front matter of a file, and the text below it. Raises SkillDamaged, naming `where` and the fault."""
+    """Return the front matter of a file, and the text below it.
+
+    Raises:
+        SkillDamaged: The front matter is missing or invalid. The message names `where`, the line and the fault.
+    """
     try:
         text = data.decode().replace("\r\n", "\n")
-        match = _FRONT.match(text)
-        if match is None:
-            raise SkillDamaged(f"{where} has no YAML front matter between two lines of `---`.")
-        if len(match[1]) > MOST_CHARS:
-            raise SkillDamaged(f"{where}: its front matter has {len(match[1]):,} characters, over {MOST_CHARS:,}.")
-        if "&" in match[1] and any(isinstance(token, AliasToken | AnchorToken) for token in _yaml().scan(match[1])):
-            raise SkillDamaged(f"{where}: its front matter has YAML anchors or aliases, which are not supported here.")
-        return FrontMatter.model_validate(_yaml().load(match[1])), text[match.end() :]
     except UnicodeDecodeError as error:
         raise SkillDamaged(f"{where} is not UTF-8 text (byte {error.start}).") from None
-    except RecursionError:
-        raise SkillDamaged(f"{where}: its front matter is nested too deeply.") from None
-    except ValidationError as error:
-        raise SkillDamaged(f"{where}: its front matter's {first_of(error)}") from None
-    except _UNREADABLE as error:
-        raise SkillDamaged(
-            f"{where}: its front matter is not valid YAML: {' '.join(str(error).split())[:300]}"
-        ) from None
+    match = _FRONT.match(text)
+    if match is None:
+        raise SkillDamaged(f"{where} has no YAML front matter between two lines of `---`.")
+    if len(match[1]) > MOST_CHARS:
+        raise SkillDamaged(f"{where}: its front matter has {len(match[1]):,} characters, over {MOST_CHARS:,}.")
+    try:
+        document = parse_yaml(match[1], FrontMatter, where, first_line=2, aliases=False)
+    except InvalidYaml as error:
+        raise SkillDamaged(f"{error.at}: the front matter is invalid: {error.problem}.") from None
+    return document.content, text[match.end() :]
 
 
 def dump_front(front: dict[str, Any]) -> str:
@@ -84,11 +73,11 @@ def dump_front(front: dict[str, Any]) -> str:
     """
     text = io.StringIO()
     _yaml().dump(_quoted(front), text)
-    return text.getvalue().replace("--", "\\x2d-")  # each of them is in double quotes, see `_quoted`
+    return text.getvalue().replace("--", "\\x2d-")  # every "--" is in double quotes, see `_quoted`
 
 
 def first_of(error: ValidationError, prefix: str = "") -> str:
-    """Return the first fault in one line."""
+    """Return the first error of a validation in one line."""
     one = error.errors(include_url=False)[0]
     return f"{prefix}{'.'.join(map(str, one['loc'])) or 'text'}: {one['msg']}."
 
@@ -106,7 +95,7 @@ def _quoted(found: Any) -> Any:
 
 
 def _yaml() -> YAML:
-    """Return a new reader and writer; they keep state."""
+    """Return a new YAML writer. Writers have state, so they are not shared."""
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
     yaml.width = 1 << 20

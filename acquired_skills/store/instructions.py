@@ -1,9 +1,9 @@
-"""`Instructions`: Agent Skills without tests, kept as text. They are never run or offered as tools.
+"""`Instructions`: Agent Skills without tests, kept as text. They are not tools, but an agent can read them.
 
     <skills>/.instructions/<name>/            the folder as it was imported
-    <skills>/.instructions/.deleted/<name>-<n>/  what was deleted, complete, and can be restored
+    <skills>/.instructions/.deleted/<name>-<n>/  deleted instructions, complete, which can be restored
 
-They are stored apart from admitted skills, so that one is not mistaken for the other.
+They are stored apart from admitted skills, so that neither is mistaken for the other.
 """
 
 import contextlib
@@ -19,12 +19,17 @@ from acquired_skills.store.front_matter import read_front
 from engine.stores.atomic import publish_folder, remove_leftovers, staging_folder
 from engine.stores.locks import FileLock
 
-MOST_SHOWN = 32 << 10  # characters
+MOST_SHOWN = 32 << 10  # characters of the text that are shown
 
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One entry, as it is listed. text: below the front matter, truncated for display. files: the other files."""
+    """One set of instructions, as listed.
+
+    Attributes:
+        text: the text below the front matter, truncated for display.
+        files: the names of the other files.
+    """
 
     name: str
     description: str
@@ -46,11 +51,20 @@ class Instructions:
             return []
         return sorted(each.name for each in self.root.iterdir() if each.is_dir() and not each.name.startswith("."))
 
+    def stamps(self) -> dict[str, tuple[int, int]]:
+        """Return the modification time in nanoseconds and the size of each `SKILL.md`, by name, to detect changes."""
+        found: dict[str, tuple[int, int]] = {}
+        for name in self.names():
+            with contextlib.suppress(OSError):  # incomplete, or being deleted
+                status = (self.root / name / SKILL_FILE).stat()
+                found[name] = status.st_mtime_ns, status.st_size
+        return found
+
     def has(self, name: str) -> bool:
         return folder_name(name) in self.names()
 
     def all(self) -> list[Instruction]:
-        """Return those that can be read, by name."""
+        """Return all instructions that can be read, sorted by name."""
         found: list[Instruction] = []
         for name in self.names():
             with contextlib.suppress(SkillDamaged, SkillMissing):
@@ -77,9 +91,9 @@ class Instructions:
         return files
 
     def add(self, name: str, files: Files) -> bool:
-        """Store the files atomically. Return False when identical ones are stored already.
+        """Store the files atomically. Return False if identical files are already stored.
 
-        Raises SkillChanged when there are different ones with this name.
+        Raises SkillChanged if different files are stored under this name.
         """
         with self._alone():
             if self.has(name):
@@ -98,7 +112,7 @@ class Instructions:
             return True
 
     def delete(self, name: str) -> None:
-        """Move them to the deleted ones. Raises SkillMissing."""
+        """Move the instructions to the folder of deleted ones. Raises SkillMissing if there are none of this name."""
         with self._alone():
             if not self.has(name):
                 raise SkillMissing(f"There are no instructions `{name[:80]}`.")
@@ -106,7 +120,7 @@ class Instructions:
             publish_folder(self.root / folder_name(name), self._deleted / f"{folder_name(name)}-{number}")
 
     def restore(self, name: str) -> None:
-        """Restore the latest deleted ones. Raises SkillMissing, SkillChanged."""
+        """Restore the most recently deleted instructions of this name. Raises SkillMissing, SkillChanged."""
         with self._alone():
             numbers = self._tombstones(name)
             if not numbers:

@@ -20,7 +20,7 @@ def trust_of(home: Home, settings: SkillSettings) -> Trust:
     key = SigningKey(path)
     required = settings.require_signed
     if required is None and settings.signing_key:
-        required = True  # it was configured: a missing key must not disable signatures
+        required = True  # a key was configured, so its absence must not disable signature checks
     if not key.exists and (settings.signing_key or (required and not settings.trusted_keys)):
         raise ConfigError(
             f"{path}: the key that signs skills does not exist. `knackbox skills sign --new-key` makes one; or remove "

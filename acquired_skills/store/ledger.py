@@ -1,8 +1,8 @@
-"""`Ledger`: skills and their calls as rows. The skill rows can be rebuilt from the folders at any time.
+"""`Ledger`: skills and the totals of their calls as rows. The skill rows can be rebuilt from the folders at any time.
 
-A row has the generation of its last change, so a process only reads what others changed. For the same reason, a removed
-skill leaves a marked row. The totals of every version's calls are kept permanently (`acquired_skills.store.totals`);
-single calls are deleted when there are too many.
+A row has the generation of its last change, so that a process need read only what others changed. For the same reason,
+the row of a removed skill is kept and marked as removed. The totals of every version's calls are kept permanently
+(`acquired_skills.store.totals`). The calls themselves are in the engine's call journal.
 """
 
 import json
@@ -16,7 +16,6 @@ from sqlalchemy import (
     Boolean,
     Column,
     Connection,
-    Float,
     Index,
     Integer,
     MetaData,
@@ -26,23 +25,19 @@ from sqlalchemy import (
     delete,
     func,
     insert,
-    inspect,
     select,
-    text,
     tuple_,
     update,
 )
 
 from acquired_skills.model.skill import Skill, SkillKind, SkillState
-from acquired_skills.store import past_requests, totals
+from acquired_skills.store import past_requests, single_calls, totals
 from acquired_skills.store.totals import Counted, SkillCall, VersionStats
-from engine.stores.records import Records
+from engine.stores.records import Records, add_missing_columns
 
-TOOLS = "tools"  # the generation that every change of the set of tools increments
-CALLS_KEPT = 100_000  # single calls; the totals count all
-_SWEEP_EVERY = 1_000  # calls between two sweeps
+TOOLS = "tools"  # name of the generation that every change of the set of tools increments
 _AT_ONCE = 500  # names in one query
-_IDENTITY = "#identity"  # stored as a folder
+_IDENTITY = "#identity"  # stored in the table of scanned folders under this name
 
 _SCHEMA = MetaData()
 _SKILLS = Table(
@@ -59,20 +54,7 @@ _SKILLS = Table(
 _CHANGING = Table("skills_changing", _SCHEMA, Column("name", String(63), primary_key=True))
 _BY_LISTED = Index("skills_by_listed", _SKILLS.c.listed, _SKILLS.c.name)
 _BY_CHANGE = Index("skills_by_change", _SKILLS.c.generation, _SKILLS.c.name)
-CALLS = Table(
-    "skill_calls",
-    _SCHEMA,
-    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
-    Column("name", String(63), nullable=False),
-    Column("version", Integer, nullable=False),
-    Column("ts", String(40), nullable=False),
-    Column("success", Boolean, nullable=False),
-    Column("counted", Boolean, nullable=False),
-    Column("latency_ms", Float, nullable=True),
-    Column("failure_class", String(20), nullable=True),
-    Index("skill_calls_by_version", "name", "version"),
-)
-_UNTOLD = Table("skills_untold", _SCHEMA, Column("name", String(63), primary_key=True))
+_UNPUBLISHED = Table("skills_untold", _SCHEMA, Column("name", String(63), primary_key=True))
 _SCANS = Table(
     "skill_scans",
     _SCHEMA,
@@ -92,13 +74,11 @@ class Row:
 
 
 class Ledger:
-    """The tables `skills`, `skill_calls` and related ones. Every method blocks."""
+    """The tables `skills`, `skill_totals` and related ones. Every method blocks."""
 
-    def __init__(self, records: Records, *, calls_kept: int = CALLS_KEPT) -> None:
-        """Makes missing tables. calls_kept: how many single calls to keep, the newest."""
+    def __init__(self, records: Records) -> None:
+        """Create missing tables, and upgrade those of an earlier release."""
         self._records = records
-        self._calls_kept = calls_kept
-        self._since_sweep = 0
         _prepare(records)
 
     def generation(self) -> int:
@@ -108,7 +88,7 @@ class Ledger:
     # The skills.
 
     def rows(self, after: int = 0) -> list[Row]:
-        """Return rows changed after a generation, including removed ones; by default all."""
+        """Return the rows that changed after a generation, including removed ones. By default, return all rows."""
         query = select(_SKILLS).where(_SKILLS.c.generation > after).order_by(_SKILLS.c.name)
         with self._records.read() as connection:
             return [_row(one) for one in connection.execute(query)]
@@ -116,7 +96,8 @@ class Ledger:
     def changed(self, after: tuple[int, str], limit: int) -> list[Row]:
         """Return the next rows in the order of their changes, including removed ones.
 
-        after: generation and name of the last row read.
+        Args:
+            after: generation and name of the last row that was read.
         """
         place = tuple_(_SKILLS.c.generation, _SKILLS.c.name)
         query = select(_SKILLS).where(place > tuple_(*after)).order_by(_SKILLS.c.generation, _SKILLS.c.name)
@@ -124,7 +105,7 @@ class Ledger:
             return [_row(one) for one in connection.execute(query.limit(limit))]
 
     def count_changed(self, after: tuple[int, str]) -> int:
-        """Return how many rows `changed` has left."""
+        """Return how many rows `changed` would return after this place without a limit."""
         place = tuple_(_SKILLS.c.generation, _SKILLS.c.name)
         with self._records.read() as connection:
             return connection.execute(select(func.count()).where(place > tuple_(*after))).scalar_one()
@@ -141,8 +122,11 @@ class Ledger:
         return found
 
     def page(self, after: str = "", limit: int | None = None, *, listed: bool = False) -> list[Row]:
-        """Return skills by name, without removed ones. after: the last name of the previous page. listed: listed ones
-        only.
+        """Return skills by name, without removed ones.
+
+        Args:
+            after: the last name of the previous page.
+            listed: whether to return only listed skills.
         """
         query = select(_SKILLS).where((_SKILLS.c.name > after) & ~_SKILLS.c.removed)
         if listed:
@@ -151,7 +135,11 @@ class Ledger:
             return [_row(one) for one in connection.execute(query.order_by(_SKILLS.c.name).limit(limit))]
 
     def count(self, *, listed: bool = False) -> int:
-        """Return how many skills there are. listed: count listed ones only."""
+        """Return how many skills there are.
+
+        Args:
+            listed: whether to count only listed skills.
+        """
         which = _SKILLS.c.listed.is_(True) if listed else _SKILLS.c.listed.is_not(None)
         with self._records.read() as connection:
             return connection.execute(select(func.count()).select_from(_SKILLS).where(which)).scalar_one()
@@ -175,7 +163,7 @@ class Ledger:
             return sorted(connection.execute(select(_CHANGING.c.name)).scalars())
 
     def withdraw(self, names: Iterable[str]) -> None:
-        """Delete announced changes of skills whose rows are right."""
+        """Delete the announced changes of skills whose rows agree with their folders."""
         names = list(names)
         if names:
             with self._records.begin() as connection:
@@ -202,13 +190,13 @@ class Ledger:
             for start in range(0, len(names), _AT_ONCE):
                 some = names[start : start + _AT_ONCE]
                 connection.execute(delete(_CHANGING).where(_CHANGING.c.name.in_(some)))
-                connection.execute(delete(_UNTOLD).where(_UNTOLD.c.name.in_(some)))
-                connection.execute(insert(_UNTOLD), [{"name": name} for name in some])
+                connection.execute(delete(_UNPUBLISHED).where(_UNPUBLISHED.c.name.in_(some)))
+                connection.execute(insert(_UNPUBLISHED), [{"name": name} for name in some])
 
     def unpublished(self) -> list[str]:
         """Return the skills whose last change was not published, because its process ended first."""
         with self._records.read() as connection:
-            return list(connection.execute(select(_UNTOLD.c.name).order_by(_UNTOLD.c.name)).scalars())
+            return list(connection.execute(select(_UNPUBLISHED.c.name).order_by(_UNPUBLISHED.c.name)).scalars())
 
     def mark_published(self, names: Iterable[str]) -> None:
         """Record that the events of these skills are in the event log."""
@@ -216,10 +204,17 @@ class Ledger:
         if some:
             with self._records.begin() as connection:
                 for start in range(0, len(some), _AT_ONCE):
-                    connection.execute(delete(_UNTOLD).where(_UNTOLD.c.name.in_(some[start : start + _AT_ONCE])))
+                    connection.execute(
+                        delete(_UNPUBLISHED).where(_UNPUBLISHED.c.name.in_(some[start : start + _AT_ONCE]))
+                    )
 
     def stamps(self, after: str, limit: int, *, listed: bool = False) -> dict[str, str]:
-        """Return the stamps of the next skills by name. after: the last name read. listed: listed ones only."""
+        """Return the stamps of the next skills by name.
+
+        Args:
+            after: the last name that was read.
+            listed: whether to return only listed skills.
+        """
         query = select(_SKILLS.c.name, _SKILLS.c.stamp).where((_SKILLS.c.name > after) & ~_SKILLS.c.removed)
         if listed:
             query = query.where(_SKILLS.c.listed)
@@ -227,41 +222,34 @@ class Ledger:
             return {one.name: one.stamp for one in connection.execute(query.order_by(_SKILLS.c.name).limit(limit))}
 
     def identity(self) -> str:
-        """Return an identifier of these rows; another one after the database was lost and made again."""
+        """Return an identifier of this set of rows. It changes when the database was lost and created again."""
         return self.scanned(_IDENTITY)
 
     def scanned(self, root: str) -> str:
-        """Return the stamp of the root folder when its names were last compared with the rows; "" for never."""
+        """Return the stamp that the root folder had when its names were last compared with the rows; "" if they never
+        were.
+        """
         with self._records.read() as connection:
             return connection.execute(select(_SCANS.c.stamp).where(_SCANS.c.root == root)).scalar() or ""
 
     def scan(self, root: str, stamp: str) -> None:
-        """Record that the names in the folder were compared with the rows. stamp: from before the comparison."""
+        """Record that the names in the folder were compared with the rows. `stamp` was taken before the comparison."""
         if self._records.read_only:
-            return  # a full disk: the next scan compares them again
+            return  # the disk is full; the next scan compares the names again
         with self._records.begin() as connection:
             connection.execute(delete(_SCANS).where(_SCANS.c.root == root))
             connection.execute(insert(_SCANS).values(root=root, stamp=stamp))
 
-    # Their calls.
+    # The calls of skills.
 
     def log(self, calls: Sequence[SkillCall]) -> None:
-        """Append calls, and delete the oldest beyond the limit."""
-        rows = [{column: getattr(call, column) for column in SkillCall.__dataclass_fields__} for call in calls]
+        """Add calls, oldest first, to the totals of their versions."""
         with self._records.begin() as connection:
-            connection.execute(insert(CALLS), rows)
             totals.add(connection, calls)
-            self._since_sweep += len(rows)
-            if self._since_sweep >= _SWEEP_EVERY:
-                self._since_sweep = 0
-                newest = connection.execute(select(func.max(CALLS.c.id))).scalar() or 0
-                connection.execute(delete(CALLS).where(CALLS.c.id <= newest - self._calls_kept))
 
     def forgive(self, name: str, version: int) -> None:
-        """Stop counting the failures of a version so far."""
-        of = (CALLS.c.name == name) & (CALLS.c.version == version) & ~CALLS.c.success
+        """Reset the failure count of a version. Later failures count again."""
         with self._records.begin() as connection:
-            connection.execute(update(CALLS).where(of).values(counted=False))
             totals.forgive(connection, name, version)
 
     def latest(self, name: str, version: int) -> Counted:
@@ -274,7 +262,9 @@ class Ledger:
     ) -> list[VersionStats]:
         """Return statistics per version, by name and then newest version first.
 
-        names: of these skills; None for all. after: only names beyond this one.
+        Args:
+            names: the names of the skills; None for all skills.
+            after: return only names after this one.
         """
         if names is not None and not names:
             return []
@@ -303,22 +293,17 @@ def _prepare(records: Records) -> None:
     records.create(_SCHEMA)
     records.create(totals.SCHEMA)
     records.create(past_requests.SCHEMA)
-    if records.read_only:  # a full disk: migrate later
+    if records.read_only:  # the disk is full, so the migration is left for later
         return
-    with records.read() as connection:
-        columns = {column["name"] for column in inspect(connection).get_columns(_SKILLS.name)}
     with records.begin() as connection:
-        for column, kind in (("version", "INTEGER"), ("listed", "BOOLEAN")):
-            if column not in columns:
-                connection.execute(text(f"ALTER TABLE skills ADD COLUMN {column} {kind}"))
-        if "listed" not in columns:
+        if "listed" in add_missing_columns(connection, _SKILLS):
             for index in (_BY_LISTED, _BY_CHANGE):
                 index.create(connection, checkfirst=True)
             for one in connection.execute(select(_SKILLS).where(~_SKILLS.c.removed)).all():
                 skill = _load(one.skill)
                 values = {"version": skill.version, "listed": skill.state.listed}
                 connection.execute(update(_SKILLS).where(_SKILLS.c.name == one.name).values(values))
-        totals.build(connection, CALLS)
+        single_calls.replace_by_totals(connection)
         if connection.execute(select(_SCANS.c.stamp).where(_SCANS.c.root == _IDENTITY)).first() is None:
             connection.execute(insert(_SCANS).values(root=_IDENTITY, stamp=secrets.token_hex(8)))
 

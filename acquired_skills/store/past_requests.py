@@ -1,9 +1,10 @@
-"""`PastRequests`: the requests that skills were called for with success. Retrieval uses them; they are never shown.
+"""`PastRequests`: the requests for which skills were called successfully. Retrieval uses them; they are never shown.
 
-A row has the generation of its last change, so a process only reads what others changed.
+A row has the generation of its last change, so that a process need read only what others changed.
 """
 
 import json
+from collections import Counter
 from collections.abc import Collection, Sequence
 from itertools import combinations
 
@@ -13,8 +14,8 @@ from engine.retrieval.terms import Terms
 from engine.stores.records import Records
 
 REQUESTS = "skill_requests"
-MOST_KEPT = 10  # of one skill, in any version
-MOST_CHARACTERS = 500  # of one
+MOST_KEPT = 32  # requests kept for one skill, for all its versions together
+MOST_CHARACTERS = 500  # characters of one request
 SAME = 0.8  # share of common terms from which a newer request replaces an older one
 
 SCHEMA = MetaData()
@@ -31,7 +32,7 @@ class PastRequests:
     """The table of requests. Every method blocks."""
 
     def __init__(self, records: Records) -> None:
-        """Makes its table if it is missing."""
+        """Create the table if it is missing."""
         self._records = records
         records.create(SCHEMA)
 
@@ -54,26 +55,27 @@ class PastRequests:
     def changed_next(self, after: tuple[int, str], limit: int) -> list[tuple[int, str]]:
         """Return generation and name of the next skills whose requests changed, in the order of the changes.
 
-        after: generation and name of the last one read.
+        Args:
+            after: generation and name of the last one read.
         """
         place = tuple_(_REQUESTS.c.generation, _REQUESTS.c.name)
         query = select(_REQUESTS.c.generation, _REQUESTS.c.name).where(place > tuple_(*after)).order_by(*place.clauses)
         with self._records.read() as connection:
             return [(row.generation, row.name) for row in connection.execute(query.limit(limit))]
 
-    def keep(self, new: Sequence[tuple[str, str]]) -> None:
-        """Add requests as (skill, request), oldest first."""
-        by_name: dict[str, list[str]] = {}
-        for name, request in new:
+    def keep(self, new: Sequence[tuple[str, str] | tuple[str, str, str]]) -> None:
+        """Add requests as (skill, request) or (skill, request, user), oldest first."""
+        by_name: dict[str, list[tuple[str, str]]] = {}
+        for name, request, *user in new:
             text = " ".join(request.split())[:MOST_CHARACTERS].encode(errors="replace").decode()
             if text:
-                by_name.setdefault(name, []).append(text)
+                by_name.setdefault(name, []).append((text, user[0] if user else ""))
         if not by_name:
             return
         with self._records.begin() as connection:
             rows = connection.execute(select(_REQUESTS).where(_REQUESTS.c.name.in_(by_name)))
-            known = {row.name: _read(row.requests) for row in rows}
-            after = {name: chosen_of((*known.get(name, ()), *more)) for name, more in by_name.items()}
+            known = {row.name: _read_with_users(row.requests) for row in rows}
+            after = {name: _chosen((*known.get(name, ()), *more)) for name, more in by_name.items()}
             differing = {name: chosen for name, chosen in after.items() if chosen != known.get(name)}
             if not differing:
                 return
@@ -90,18 +92,36 @@ def forget(connection: Connection, names: Collection[str]) -> None:
 
 
 def chosen_of(requests: Sequence[str]) -> tuple[str, ...]:
-    """Return at most MOST_KEPT of them, given oldest first: of two similar ones the newer, then the most different."""
+    """Return at most MOST_KEPT of these requests of one user, which are given oldest first.
+
+    Of two similar requests, only the newer is kept. If there are still too many, those that differ most are kept.
+    """
+    return tuple(request for request, _ in _chosen([(request, "") for request in requests]))
+
+
+def _chosen(requests: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Like `chosen_of`, but for requests of several users, given as (request, user).
+
+    If there are too many, one of the user with the most requests is dropped, so that no user crowds out the others.
+    """
     splitter = Terms()
     kept: list[tuple[str, frozenset[str]]] = []
-    for request in requests:
+    users: dict[str, str] = {}
+    for request, user in requests:
         terms = frozenset(splitter.of(request))
         kept = [one for one in kept if one[0] != request and _alike(one[1], terms) < SAME]
         kept.append((request, terms))
+        users[request] = user
         if len(kept) > MOST_KEPT:
-            # Of the two most similar the older is dropped; among equals, the oldest.
-            older, _ = max(combinations(range(len(kept)), 2), key=lambda two: (_alike_at(kept, two), -two[0], -two[1]))
+            counts = Counter(users[text] for text, _ in kept)
+            most = max(counts.values())
+            frequent = [at for at, (text, _) in enumerate(kept) if counts[users[text]] == most]
+            # The older one of that user's two most similar requests is dropped; among equally similar pairs, the
+            # oldest request. Where every user has a single request, the pair may belong to two users.
+            among = frequent if most > 1 else range(len(kept))
+            older, _ = max(combinations(among, 2), key=lambda two: (_alike_at(kept, two), -two[0], -two[1]))
             del kept[older]
-    return tuple(request for request, _ in kept)
+    return tuple((request, users[request]) for request, _ in kept)
 
 
 def _alike_at(kept: Sequence[tuple[str, frozenset[str]]], two: tuple[int, int]) -> float:
@@ -109,10 +129,15 @@ def _alike_at(kept: Sequence[tuple[str, frozenset[str]]], two: tuple[int, int]) 
 
 
 def _alike(one: frozenset[str], other: frozenset[str]) -> float:
-    """Return the share of their terms that both have; 1 if neither has any."""
+    """Return the share of the terms of two requests that occur in both; 1 if neither has any terms."""
     both = one | other
     return len(one & other) / len(both) if both else 1.0
 
 
 def _read(text: str) -> tuple[str, ...]:
-    return tuple(str(each) for each in json.loads(text))
+    return tuple(request for request, _ in _read_with_users(text))
+
+
+def _read_with_users(text: str) -> tuple[tuple[str, str], ...]:
+    """Read requests with their users. Rows of version 0.1 have requests without users."""
+    return tuple((each, "") if isinstance(each, str) else (str(each[0]), str(each[1])) for each in json.loads(text))

@@ -20,7 +20,7 @@ _PAUSE_S = 0.01  # between two batches, so that a waiting process gets the lock
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """A folder that could not be used: why, and where it is now."""
+    """A folder that could not be used. States why, and where the folder is now."""
 
     name: str
     reason: str
@@ -36,7 +36,7 @@ class ReconcileReport:
         read: names whose row was written again.
         removed: rows without a folder.
         aside: damaged folders.
-        foreign: folders that are not admitted skills, left unchanged, each with a line saying why.
+        foreign: for each folder that is not an admitted skill, a line saying why. These folders are left unchanged.
     """
 
     known: int
@@ -56,16 +56,16 @@ def reconcile(
 ) -> ReconcileReport:
     """Compare every folder with its row and correct the rows, in batches. Raises StoreBusy, ConfigError.
 
-    The store is only locked during a batch, so that others can use it in between.
+    The store is locked only during a batch, so that other processes can use it in between.
 
     Args:
-        updates: where changes are published that were not published yet.
+        updates: publishes the changes that were not published yet.
         thorough: read every folder and check its hashes; otherwise only folders whose files changed.
     """
     with store.lock():
         stamp = _scan_stamp(store, updates)
-    told = updates.told(KEEPER, "tools") if updates is not None else {}
-    names = {*store.names(), *ledger.names(), *ledger.unfinished(), *told}
+    published = updates.published_states(KEEPER, "tools") if updates is not None else {}
+    names = {*store.names(), *ledger.names(), *ledger.unfinished(), *published}
     report = _mend_all(store, ledger, updates, sorted(names), thorough=thorough)
     if updates is not None:
         updates.leave_other_spaces(KEEPER, "tools")
@@ -76,14 +76,14 @@ def reconcile(
 def reconcile_changes(store: SkillStore, ledger: Ledger, updates: RegistryUpdates | None = None) -> ReconcileReport:
     """Correct what is known to have changed: new and missing folders, and changes not finished or not published.
 
-    It costs one look at the root folder while nothing changed. A change inside a skill's folder is found when the skill
-    is used (`mend`), or by the next `reconcile`. Raises StoreBusy, ConfigError.
+    While nothing changes, this only checks the root folder. A change inside a skill's folder is found when the skill is
+    used (`mend`), or by the next `reconcile`. Raises StoreBusy, ConfigError.
     """
     root, stamp = str(store.root), _scan_stamp(store, updates)
     if stamp and ledger.scanned(root) == stamp and not ledger.unfinished() and not ledger.unpublished():
         return ReconcileReport(ledger.count(), (), (), (), ())
     if ledger.scanned(root).partition(" ")[0] != _space(updates):
-        return reconcile(store, ledger, updates)  # the first time, or with another event space
+        return reconcile(store, ledger, updates)  # this is the first comparison, or the event space is a different one
     with store.lock():
         stamp = _scan_stamp(store, updates)
         there, known = set(store.names()), set(ledger.names())
@@ -99,7 +99,9 @@ def mend(store: SkillStore, ledger: Ledger, updates: RegistryUpdates | None, nam
 
 
 def stale(store: SkillStore, stamps: Mapping[str, str]) -> list[str]:
-    """Return the skills whose files changed after their rows were written. stamps: of the rows, by name."""
+    """Return the skills whose files changed after their rows were written. `stamps` are the stamps in the rows, by
+    name.
+    """
     return [name for name, stamp in stamps.items() if store.stamp(name) != stamp]
 
 
@@ -151,7 +153,12 @@ def _mend(
 
 @dataclass(slots=True)
 class _Findings:
-    """What was found about the skills. truth: the state of every existing skill. off: those that are not listed."""
+    """The findings about the skills.
+
+    Attributes:
+        truth: the state of every existing skill.
+        off: skills that are not listed.
+    """
 
     known: set[str] = field(default_factory=set)
     changed: dict[str, tuple[Skill, str]] = field(default_factory=dict)

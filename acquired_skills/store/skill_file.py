@@ -1,7 +1,7 @@
 """Writes and reads `SKILL.md` in the open Agent Skills format (https://agentskills.io/specification).
 
-The format has `name` (with hyphens), `description`, and a string-to-string `metadata`. Everything of ours is in
-`metadata`, structured values as JSON, so the file stays valid for every other reader.
+The format has `name` (with hyphens), `description`, and a string-to-string `metadata`. All of Knackbox's fields are in
+`metadata`, with structured values as JSON, so the file is valid for every other reader.
 """
 
 import json
@@ -11,16 +11,15 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from acquired_skills.model.effects import Effects
-from acquired_skills.model.input_schema import why_unusable
-from acquired_skills.model.names import folder_name, skill_name
-from acquired_skills.model.output_schema import why_unusable_output
+from acquired_skills.model.names import EXTRA_PATH, MOST_EXTRA, folder_name, skill_name
 from acquired_skills.model.proposal import MAX_TIMEOUT_S
-from acquired_skills.model.skill import NotAdmitted, Skill, SkillDamaged, SkillKind, SkillState
+from acquired_skills.model.skill import HINT, NotAdmitted, Skill, SkillDamaged, SkillKind, SkillState
+from acquired_skills.model.skill_schemas import why_unusable_input, why_unusable_output
 from acquired_skills.store.front_matter import dump_front, first_of, read_front
 from sandbox.contract import Destination
 
 PREFIX = "knackbox-"
-MOST_VERSION = 10**9  # more than counting reaches; the records have no integers of arbitrary size
+MOST_VERSION = 10**9  # more versions than a skill will ever have; integers in the records are limited in size
 
 
 def _from_json(text: Any) -> Any:
@@ -34,12 +33,20 @@ def _destination(text: str) -> str:
     return str(Destination.parse(text))
 
 
+def _extra_path(text: str) -> str:
+    if not EXTRA_PATH.fullmatch(text):
+        raise ValueError("it is not the path of an extra file")
+    return text
+
+
+_ExtraPath = Annotated[str, AfterValidator(_extra_path)]
+_Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 _Line = Annotated[str, Field(max_length=1000)]
 _Called = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class _Ours(BaseModel):
-    """Our metadata, without the prefix."""
+    """The metadata of Knackbox, without the prefix."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -55,14 +62,16 @@ class _Ours(BaseModel):
     environment: Annotated[tuple[str, ...], BeforeValidator(_from_json)] = ()
     parameters: Annotated[dict[str, Any], BeforeValidator(_from_json)]
     tests: int = Field(ge=1, lt=MOST_VERSION)
-    code_sha256: str = Field(alias="code-sha256", pattern="^[0-9a-f]{64}$")
-    tests_sha256: str = Field(alias="tests-sha256", pattern="^[0-9a-f]{64}$")
+    code_sha256: _Sha256 = Field(alias="code-sha256")
+    tests_sha256: _Sha256 = Field(alias="tests-sha256")
     admission: Annotated[dict[str, Any], BeforeValidator(_from_json)]
     provenance: Annotated[dict[str, _Line], BeforeValidator(_from_json), Field(max_length=20)] = {}
     kind: SkillKind = SkillKind.CODE
     calls: Annotated[tuple[_Called, ...], BeforeValidator(_from_json), Field(max_length=100)] = ()
     effects: Annotated[Effects | None, BeforeValidator(_from_json)] = None
     returns: Annotated[dict[str, Any] | None, BeforeValidator(_from_json)] = None
+    inferred: Annotated[dict[str, Annotated[str, Field(pattern=f"^{HINT}$")]], BeforeValidator(_from_json)] = {}
+    extra: Annotated[dict[_ExtraPath, _Sha256], BeforeValidator(_from_json), Field(max_length=MOST_EXTRA)] = {}
 
 
 _OURS = TypeAdapter(_Ours)
@@ -90,8 +99,14 @@ def render(skill: Skill) -> bytes:
     }
     if skill.returns is not None:
         metadata["returns"] = json.dumps(skill.returns)
+    if skill.inferred:
+        metadata["inferred"] = json.dumps(skill.inferred)
+    if skill.extra:
+        metadata["extra"] = json.dumps(skill.extra)
     if skill.kind is not SkillKind.CODE:
-        metadata |= {"kind": skill.kind.value, "calls": json.dumps(skill.calls), "effects": json.dumps(skill.effects)}
+        metadata["kind"] = skill.kind.value
+    if skill.kind is SkillKind.COMPOSED:
+        metadata |= {"calls": json.dumps(skill.calls), "effects": json.dumps(skill.effects)}
     front = {
         "name": folder_name(skill.name),
         "description": skill.description,
@@ -105,7 +120,7 @@ def parse(data: bytes, where: str) -> Skill:
 
     Raises:
         SkillDamaged: names `where` and the fault.
-        NotAdmitted: it has no metadata of ours.
+        NotAdmitted: it has no metadata of Knackbox.
     """
     front, _ = read_front(data, where)
     ours = {key.removeprefix(PREFIX): value for key, value in front.metadata.items() if key.startswith(PREFIX)}
@@ -115,7 +130,7 @@ def parse(data: bytes, where: str) -> Skill:
         read = _OURS.validate_python(ours)
     except ValidationError as error:
         raise SkillDamaged(f"{where}: metadata {first_of(error, PREFIX)}") from None
-    if unusable := why_unusable(read.parameters):
+    if unusable := why_unusable_input(read.parameters):
         raise SkillDamaged(f"{where}: metadata {PREFIX}parameters: {unusable}.")
     if read.returns is not None and (unusable := why_unusable_output(read.returns)):
         raise SkillDamaged(f"{where}: metadata {PREFIX}returns: {unusable}.")
@@ -142,6 +157,8 @@ def parse(data: bytes, where: str) -> Skill:
         calls=read.calls,
         effects=read.effects.model_dump(mode="json") if read.effects else {},
         returns=read.returns,
+        inferred=read.inferred,
+        extra=read.extra,
     )
 
 
@@ -158,6 +175,8 @@ def _body(skill: Skill) -> str:
         lines.append(f"- `{name}` ({kind}{need}) {schema.get('description', '')}".rstrip())
     if not properties:
         lines.append("- nothing")
+    if skill.extra:
+        lines += ["", "## Further files", "", *(f"- `{path}`" for path in skill.extra_paths.values())]
     needs = [f"- the package `{each}`" for each in skill.dependencies]
     needs += [f"- a connection to `{each}`" for each in skill.destinations]
     needs += [f"- the tool `{each}`" for each in skill.calls]

@@ -1,6 +1,7 @@
 """`SkillStore`: skills as folders. The folders are authoritative; records and index are rebuilt from them.
 
     <root>/<skill-name>/SKILL.md, scripts/<skill_name>.py, tests/test_<skill_name>.py, versions/<n>/… (earlier ones)
+                        scripts/… may have extra files
                         a composed one has scripts/<skill_name>.json and tests/<skill_name>.json
     <root>/.deleted/<skill-name>-<n>/    deleted skills, complete, which can be restored
     <root>/.set-aside/<skill-name>-<k>/  folders that cannot be used, unchanged
@@ -21,6 +22,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from acquired_skills.model.names import PATTERN, folder_name, skill_name
+from acquired_skills.model.program import SkillProgram
 from acquired_skills.model.skill import Skill, SkillChanged, SkillDamaged, SkillKind, SkillMissing, SkillState
 from acquired_skills.store.skill_file import parse, render
 from acquired_skills.store.trust import Trust, signer
@@ -29,17 +31,17 @@ from engine.stores.locks import FileLock
 
 SKILL_FILE = "SKILL.md"
 VERSIONS = "versions"
-_MOST_BYTES = 4 << 20  # of one file; admitted files have at most a hundredth of it
+_MOST_BYTES = 4 << 20  # bytes of one file; admitted files have at most a hundredth of this
 _PARSED = 1024
 _SETTLED_NS = 1_000_000_000
-_MOST_DIGITS = 9  # of a version, so that the next one fits the records
+_MOST_DIGITS = 9  # digits of a version number, so that the next one still fits into the records
 
 
 class SkillStore:
     """The skill folders below one root."""
 
     def __init__(self, root: Path, trust: Trust | None = None) -> None:
-        """trust: whose signatures are trusted; by default nobody's, and nothing is signed."""
+        """trust: the trusted keys and the signing key; by default there are none, and nothing is signed."""
         self.root = root
         self.trust = trust or Trust()
         self.staging = root / ".staging"
@@ -48,7 +50,7 @@ class SkillStore:
         for folder in (root, self.staging, self.deleted, self.aside):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = FileLock(root / ".lock")
-        self._parsed = lru_cache(maxsize=_PARSED)(self._parse)  # of small files; each call of a skill reads one
+        self._parsed = lru_cache(maxsize=_PARSED)(self._parse)  # the files are small; each call of a skill reads one
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -92,7 +94,7 @@ class SkillStore:
         return ""
 
     def read(self, name: str) -> Skill:
-        """Return the current version, after checking its hashes. Raises SkillMissing, SkillDamaged."""
+        """Return the current version after checking its hashes. Raises SkillMissing or SkillDamaged."""
         if not self.folder(name).is_dir():
             raise SkillMissing(f"There is no skill `{name}`.")
         return self._read(self.folder(name), name)
@@ -111,15 +113,30 @@ class SkillStore:
                 raise SkillDamaged(f"{path} differs from the records of `{skill.name}`.")
         return self._source(folder, skill, tests=False)
 
+    def extra_files(self, skill: Skill) -> dict[str, bytes]:
+        """Return the extra files of exactly this version, by path relative to its program. Raises SkillDamaged if one
+        is not what was admitted.
+        """
+        return self._extra(self._home_of(skill), skill) if skill.extra else {}
+
+    def program(self, skill: Skill) -> SkillProgram:
+        """Return the code and the extra files of exactly this version. Raises SkillDamaged as `code` does."""
+        return SkillProgram(self.code(skill), self.extra_files(skill))
+
     def tests(self, skill: Skill) -> bytes:
-        """Return its tests. Raises SkillDamaged if the file is not what was admitted."""
+        """Return the tests of exactly this version. Raises SkillDamaged if the file is not what was admitted."""
         return self._source(self._home_of(skill), skill, tests=True)
 
     def files(self, skill: Skill) -> dict[str, bytes]:
         """Return all files of this version by path relative to its folder, verbatim. Raises SkillDamaged."""
         program, tests = skill.files
-        path = self._home_of(skill) / SKILL_FILE
-        return {SKILL_FILE: _bytes(path), program: self.code(skill), tests: self.tests(skill)}
+        path, extra = self._home_of(skill) / SKILL_FILE, self.extra_files(skill)
+        return {
+            SKILL_FILE: _bytes(path),
+            program: self.code(skill),
+            tests: self.tests(skill),
+            **{skill.extra_paths[path]: data for path, data in extra.items()},
+        }
 
     def history(self, name: str) -> list[Skill]:
         """Return every kept version, oldest first, with the current one last. Raises SkillMissing, SkillDamaged."""
@@ -127,7 +144,7 @@ class SkillStore:
         return [*(self.earlier(name, number) for number in self.earlier_numbers(name)), current]
 
     def earlier(self, name: str, version: int) -> Skill:
-        """Return a version before the current one. Raises SkillDamaged, also when there is no such version."""
+        """Return a version before the current one. Raises SkillDamaged if it is damaged or does not exist."""
         return self._read(self.folder(name) / VERSIONS / str(version), name, version)
 
     def earlier_numbers(self, name: str) -> list[int]:
@@ -140,11 +157,11 @@ class SkillStore:
         return signer(_bytes(path), str(path))
 
     def sign(self, name: str) -> Skill:
-        """Sign the current version, whoever signed it before, and every intact earlier one.
+        """Sign the current version, replacing any signature, and every intact earlier one.
 
         The caller holds the lock. Raises SkillMissing, SkillDamaged, SkillUnsignable.
         """
-        unchecked = SkillStore(self.root)  # it need not be signed, but an existing signature must be valid
+        unchecked = SkillStore(self.root)  # accepts unsigned skills; `signer` refuses invalid signatures
         skill = unchecked.read(name)
         unchecked.signer(skill)
         for number in unchecked.earlier_numbers(name):
@@ -162,20 +179,21 @@ class SkillStore:
         current = self.read(name).version if self.folder(name).is_dir() else 0
         return 1 + max([current, *self._tombstones(name)])
 
-    def publish(self, skill: Skill, code: bytes, tests: bytes, *, replaces: int) -> None:
+    def publish(self, skill: Skill, program: SkillProgram | bytes, tests: bytes, *, replaces: int) -> None:
         """Write the skill as the current version. Has the arguments and exceptions of `publishing`."""
-        with self.publishing(skill, code, tests, replaces=replaces):
+        with self.publishing(skill, program, tests, replaces=replaces):
             pass
 
     @contextmanager
-    def publishing(self, skill: Skill, code: bytes, tests: bytes, *, replaces: int) -> Iterator[None]:
+    def publishing(self, skill: Skill, program: SkillProgram | bytes, tests: bytes, *, replaces: int) -> Iterator[None]:
         """Write the skill as the current version, and undo that if the body raises. The caller holds the lock.
 
         Args:
+            program: its code, with its extra files if it has any.
             replaces: the current version, 0 for none; it is kept below `versions`.
 
         Raises:
-            SkillChanged: another version is current now.
+            SkillChanged: `replaces` is no longer the current version.
         """
         final = self.folder(skill.name)
         current = self.read(skill.name).version if final.is_dir() else 0
@@ -185,11 +203,14 @@ class SkillStore:
                 f"current, not {replaces or 'none'}). Check it with manage_skills, then propose again if it is still "
                 "needed."
             )
+        if isinstance(program, bytes):
+            program = SkillProgram(program)
         with staging_folder(self.staging) as staged:
-            for path, data in zip(
-                self._files(staged, skill.name, skill.kind), (self.trust.seal(render(skill)), code, tests), strict=True
-            ):
-                path.parent.mkdir(exist_ok=True)
+            paths = self._files(staged, skill.name, skill.kind)
+            files = dict(zip(paths, (self.trust.seal(render(skill)), program.code, tests), strict=True))
+            files |= {staged / path: program.extra[name] for name, path in skill.extra_paths.items()}
+            for path, data in files.items():
+                path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(data)
             if current:
                 self._keep_older(final, staged, current)
@@ -244,7 +265,7 @@ class SkillStore:
             raise
 
     def restore(self, name: str) -> Skill:
-        """Restore the latest deleted folder. Raises what `restoring` does."""
+        """Restore the latest deleted folder. Raises the same exceptions as `restoring`."""
         with self.restoring(name) as skill:
             return skill
 
@@ -305,7 +326,9 @@ class SkillStore:
         return skill
 
     def _read(self, folder: Path, name: str, version: int | None = None) -> Skill:
-        """version: the version that it must have; None for the current one, which is higher than all kept ones."""
+        """Read a folder that must contain this version; None for the current version, which is higher than all kept
+        ones.
+        """
         path = folder / SKILL_FILE
         skill = self._parse(_bytes(path), str(path))
         if skill.name != name or not PATTERN.fullmatch(name):
@@ -316,14 +339,15 @@ class SkillStore:
             raise SkillDamaged(f"{path}: it is version {skill.version} instead of {place}.")
         self._source(folder, skill, tests=False)
         self._source(folder, skill, tests=True)
+        self._extra(folder, skill)
         return skill
+
+    def _extra(self, folder: Path, skill: Skill) -> dict[str, bytes]:
+        return {name: _admitted(folder / path, skill, skill.extra[name]) for name, path in skill.extra_paths.items()}
 
     def _source(self, folder: Path, skill: Skill, *, tests: bool) -> bytes:
         path = self._files(folder, skill.name, skill.kind)[2 if tests else 1]
-        data = _bytes(path)
-        if hashlib.sha256(data).hexdigest() != (skill.tests_sha256 if tests else skill.code_sha256):
-            raise SkillDamaged(f"{path} is not what was admitted as version {skill.version} (its SHA-256 differs).")
-        return data
+        return _admitted(path, skill, skill.tests_sha256 if tests else skill.code_sha256)
 
     @staticmethod
     def _files(folder: Path, name: str, kind: SkillKind) -> tuple[Path, Path, Path]:
@@ -339,6 +363,13 @@ def _bytes(path: Path) -> bytes:
         raise SkillDamaged(f"{path}: {error.strerror}.") from None
     if len(data) > _MOST_BYTES:
         raise SkillDamaged(f"{path}: it has over {_MOST_BYTES:,} bytes, more than a skill may have.")
+    return data
+
+
+def _admitted(path: Path, skill: Skill, sha256: str) -> bytes:
+    data = _bytes(path)
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise SkillDamaged(f"{path} is not what was admitted as version {skill.version} (its SHA-256 differs).")
     return data
 
 

@@ -1,6 +1,6 @@
 """Running totals of the calls of every version, kept in the same transaction as the calls.
 
-Statistics read totals, so their cost depends on their size, and they stay right after old calls were deleted.
+Statistics read totals, so their cost depends on their size, and they stay correct after old calls are deleted.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,6 @@ from sqlalchemy import (
     Select,
     String,
     Table,
-    case,
     func,
     insert,
     select,
@@ -46,7 +45,12 @@ TOTALS = Table(
 
 @dataclass(frozen=True, slots=True)
 class SkillCall:
-    """One call of one version. ts: UTC, ISO 8601. counted: whether it counts for or against the skill."""
+    """One call of one version.
+
+    Attributes:
+        ts: UTC, ISO 8601.
+        counted: whether it counts for or against the skill.
+    """
 
     name: str
     version: int
@@ -59,7 +63,12 @@ class SkillCall:
 
 @dataclass(frozen=True, slots=True)
 class VersionStats:
-    """All calls of one version. uncounted: failures that were not the skill's fault. mean_ms: of successful calls."""
+    """Statistics of all calls of one version.
+
+    Attributes:
+        uncounted: failures that were not the skill's fault.
+        mean_ms: mean latency of successful calls in milliseconds.
+    """
 
     name: str
     version: int
@@ -81,10 +90,11 @@ class Counted:
 
 @dataclass(slots=True)
 class _Total:
-    """One row.
+    """One row of the table of totals.
 
-    total_ms, timed: sum and count of the latencies of successes. lately: outcomes of the latest counted calls, newest
-    last, "1" for a success.
+    Attributes:
+        total_ms, timed: sum and count of the latencies of successful calls.
+        lately: outcomes of the latest counted calls, newest last, "1" for a success.
     """
 
     calls: int = 0
@@ -132,7 +142,7 @@ def add(connection: Connection, calls: Iterable[SkillCall]) -> None:
 
 
 def forgive(connection: Connection, name: str, version: int) -> None:
-    """Stop counting the failures of a version so far."""
+    """Reset the failure count of a version. Later failures count again."""
     lately = func.replace(TOTALS.c.lately, "0", "")
     connection.execute(update(TOTALS).where(_is(name, version)).values(failures=0, lately=lately))
 
@@ -144,7 +154,7 @@ def latest(connection: Connection, name: str, version: int) -> Counted:
 
 
 def stats(connection: Connection, chosen: Select[Any]) -> list[VersionStats]:
-    """Return statistics per version, by name and then newest version first. chosen: a selection of `TOTALS`."""
+    """Return statistics per version, by name and then newest version first. `chosen` selects rows of `TOTALS`."""
     found = connection.execute(chosen.order_by(TOTALS.c.name, TOTALS.c.version.desc())).all()
     return [
         VersionStats(
@@ -159,37 +169,6 @@ def stats(connection: Connection, chosen: Select[Any]) -> list[VersionStats]:
         )
         for one in found
     ]
-
-
-def build(connection: Connection, calls: Table) -> None:
-    """Make the totals of a database whose calls were recorded before there were totals; once."""
-    if connection.execute(select(TOTALS.c.name).limit(1)).first() is not None:
-        return
-    if connection.execute(select(calls.c.id).limit(1)).first() is None:
-        return
-    version = (calls.c.name, calls.c.version)
-    spoke = calls.c.success | calls.c.counted
-    place = func.row_number().over(partition_by=version, order_by=calls.c.id.desc()).label("place")
-    ranked = select(calls, place).where(spoke).subquery()
-    newest = select(ranked.c.name, ranked.c.version, ranked.c.success).where(ranked.c.place <= LATELY)
-    lately: dict[tuple[str, int], str] = {}
-    for row in connection.execute(newest.order_by(ranked.c.id)):
-        lately[row.name, row.version] = lately.get((row.name, row.version), "") + str(int(row.success))
-    timed = calls.c.success & calls.c.latency_ms.is_not(None)
-    totals = select(
-        *version,
-        func.count().label("calls"),
-        func.sum(case((calls.c.success, 1), else_=0)).label("successes"),
-        func.sum(case((calls.c.success | ~calls.c.counted, 0), else_=1)).label("failures"),
-        func.coalesce(func.sum(case((timed, calls.c.latency_ms))), 0.0).label("total_ms"),
-        func.sum(case((timed, 1), else_=0)).label("timed"),
-        func.max(calls.c.ts).label("last"),
-    ).group_by(*version)
-    rows = [
-        {**row, "lately": lately.get((row["name"], row["version"]), "")}
-        for row in connection.execute(totals).mappings()
-    ]
-    connection.execute(insert(TOTALS), rows)
 
 
 def _is(name: str, version: int) -> Any:

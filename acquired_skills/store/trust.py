@@ -1,7 +1,8 @@
 """`Trust`: checks who signed a `SKILL.md`, and makes signatures (SKILL-17).
 
 A signature is one line of the file's metadata and covers the rest of the file: name, version, state, hashes of code and
-tests, provenance and the admission report. So none of them can be changed, and it is only valid for this skill version.
+tests, provenance and the admission report. So none of these can be changed unnoticed, and the signature is valid only
+for this version of this skill.
 """
 
 import re
@@ -20,12 +21,12 @@ _END = b"\n---\n"  # the end of the front matter, whose last block is the metada
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """The keys of a home.
+    """Checks and makes signatures with the keys of a home.
 
     Attributes:
-        key: signs what is written here, once it exists; None: nothing is signed.
+        key: the key that signs what is written here, once it exists; None if nothing is signed.
         trusted: other trusted public keys, in hexadecimal.
-        required: whether unsigned skills are refused; None: they are if there is any key.
+        required: whether unsigned skills are refused; None to refuse them if there is any key.
     """
 
     key: SigningKey | None = None
@@ -48,8 +49,9 @@ class Trust:
         return self.checks if self.required is None else self.required
 
     def seal(self, data: bytes) -> bytes:
-        """Return the file with our signature in place of any other. Raises SkillUnsignable if only others' keys are
-        trusted.
+        """Return the file with our signature in place of any other.
+
+        Raises SkillUnsignable if signatures are required and there is no key to sign with.
         """
         bare = _bare(data)
         if self.key is None or not self.signs:

@@ -5,14 +5,16 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
+from acquired_skills.model.program import SkillProgram
 from acquired_skills.model.skill import Skill
+from acquired_skills.proof.admission_report import open_questions
 from acquired_skills.store.instructions import Instruction
 from acquired_skills.store.totals import VersionStats
 
 INSTRUCTIONS = "instructions"  # shown as the state
 
 
-Stats = Mapping[tuple[str, int], VersionStats]  # by name and version
+Stats = Mapping[tuple[str, int], VersionStats]  # statistics by name and version
 
 
 def by_version(stats: Iterable[VersionStats]) -> Stats:
@@ -21,7 +23,13 @@ def by_version(stats: Iterable[VersionStats]) -> Stats:
 
 
 class Summary(TypedDict):
-    """One row of a list. version: None for instructions. success_rate: None before the first counted call."""
+    """One row of a list of skills and instructions.
+
+    Attributes:
+        version: None for instructions.
+        success_rate: None before the first counted call.
+        open_questions: questions of its admission that nobody has answered; it stays on probation while there are any.
+    """
 
     name: str
     version: int | None
@@ -29,10 +37,16 @@ class Summary(TypedDict):
     description: str
     calls: int
     success_rate: float | None
+    open_questions: int
 
 
 class Numbers(TypedDict):
-    """Statistics of one version. mean_ms: of successful calls. last: UTC, ISO 8601."""
+    """Statistics of one version.
+
+    Attributes:
+        mean_ms: the mean latency of successful calls in milliseconds.
+        last: the time of the last call in UTC, ISO 8601.
+    """
 
     name: str
     version: int
@@ -55,6 +69,7 @@ def summary(skill: Skill, stats: Stats | None = None) -> Summary:
         "description": skill.description,
         "calls": own.calls if own else 0,
         "success_rate": success_rate(own),
+        "open_questions": open_questions(skill.admission),
     }
 
 
@@ -67,7 +82,14 @@ def text_summary(one: Instruction) -> Summary:
         "description": one.description,
         "calls": 0,
         "success_rate": None,
+        "open_questions": 0,
     }
+
+
+def marked_state(row: Summary) -> str:
+    """Return the state of a skill, with the number of questions about it that nobody has answered."""
+    left = row["open_questions"]
+    return f"{row['state']}, {left} open question{'' if left == 1 else 's'}" if left else row["state"]
 
 
 def text_details(one: Instruction) -> dict[str, Any]:
@@ -77,14 +99,16 @@ def text_details(one: Instruction) -> dict[str, Any]:
 
 def text_in_full(one: Instruction) -> str:
     """Format instructions for reading, with a note on what they are."""
-    others = f"\nIts other files, which nothing here runs: {', '.join(map(ascii, one.files))}." if one.files else ""
+    others = ""
+    if one.files:
+        others = f"\nOther files: {', '.join(map(ascii, one.files))}."
     return (
         f"{one.name}: imported instructions, not a tool. They were not proved here.{others}\n\n"
         f"{one.description}\n\n{one.text}"
     )
 
 
-def details(skill: Skill, code: bytes, tests: bytes, stats: Iterable[VersionStats]) -> dict[str, Any]:
+def details(skill: Skill, program: SkillProgram, tests: bytes, stats: Iterable[VersionStats]) -> dict[str, Any]:
     """Return everything about one skill, including its source."""
     return {
         **summary(skill, by_version(stats)),
@@ -98,11 +122,12 @@ def details(skill: Skill, code: bytes, tests: bytes, stats: Iterable[VersionStat
         "destinations": list(skill.destinations),
         "created": skill.created,
         "timeout_s": skill.timeout_s,
-        "code": code.decode(),
+        "code": program.code.decode(),
+        "files": {path: data.decode() for path, data in program.extra.items()},
         "tests": tests.decode(),
         "admission": skill.admission,
         "provenance": dict(skill.provenance),
-        "sha256": {"code": skill.code_sha256, "tests": skill.tests_sha256},
+        "sha256": {"code": skill.code_sha256, "tests": skill.tests_sha256, "files": dict(skill.extra)},
     }
 
 
@@ -122,13 +147,13 @@ def numbers(one: VersionStats) -> Numbers:
 
 
 def success_rate(one: VersionStats | None) -> float | None:
-    """Return the share of counted calls that succeeded; None before the first."""
+    """Return the share of counted calls that succeeded, or None before the first counted call."""
     judged = one.successes + one.failures if one else 0
     return round(one.successes / judged, 3) if one and judged else None
 
 
 def needs(skill: Skill) -> str:
-    """Format what it needs besides its code in one line; "" for nothing."""
+    """Format in one line what a skill needs besides its code; "" if it needs nothing."""
     parts = [
         f"{what}: {', '.join(found)}"
         for what, found in (("packages", skill.dependencies), ("connects to", skill.destinations))
@@ -137,12 +162,17 @@ def needs(skill: Skill) -> str:
     return "; ".join(parts)
 
 
+def _kind(schema: Mapping[str, Any]) -> str:
+    kinds = [str(each.get("type", "object" if "$ref" in each else "any")) for each in schema.get("anyOf", (schema,))]
+    return "any" if "any" in kinds else " | ".join(dict.fromkeys(kinds))
+
+
 def signature(skill: Skill) -> str:
-    """Format its signature in one line: ``roman_numeral(number: integer, case: string = "upper")``."""
+    """Format the signature of a skill in one line: ``roman_numeral(number: integer, case: string = "upper")``."""
     required = skill.parameters.get("required", [])
     parts = []
     for name, schema in skill.parameters.get("properties", {}).items():
-        kind = schema.get("type", "value")
+        kind = _kind(schema)
         default = "" if name in required else f" = {schema.get('default')!r}"
         parts.append(f"{name}: {kind}{default}")
     return f"{skill.name}({', '.join(parts)})"

@@ -8,25 +8,25 @@ from typing import Any
 from acquired_skills.jobs.environment import not_allowed, refused_connections
 from acquired_skills.jobs.skill_job import job_of
 from acquired_skills.lifecycle.library import SkillLibrary
-from acquired_skills.model.output_schema import misfit_failure, why_misfit
 from acquired_skills.model.skill import Skill, SkillDamaged, SkillState
+from acquired_skills.model.skill_schemas import misfit_failure, why_misfit
 from acquired_skills.store.failed_inputs import as_tests, visible_user
-from engine.contract.context import CallContext, Produced
+from engine.contract.context import CallContext, Produced, no_progress
 from engine.contract.failure import FailureClass, ToolFailure, refusal
 from engine.contract.spec import Origin, ToolSpec
-from engine.dispatch.large import is_large
+from engine.dispatch.forwarding import Pieces
 from engine.dispatch.outcome import failure_of
-from engine.dispatch.pieces import pieces_for
+from engine.dispatch.render import is_large
 from sandbox.contract import Destination, Job, Mount, Outcome, SandboxError
 
-GRACE_S = 2.0  # so that the box ends a call, and says why, before the engine's own deadline
+GRACE_S = 2.0  # seconds before the engine's deadline at which the box ends a call and says why
 _PRINTED = 2_000  # bytes of stdout in a failure
-BUILD_S = 120.0  # to rebuild an evicted environment
+BUILD_S = 120.0  # seconds for rebuilding an evicted environment
 
 
 @dataclass(frozen=True, slots=True)
 class SkillTool:
-    """A skill with its library."""
+    """A skill as a tool, with the library that it belongs to."""
 
     skill: Skill
     library: SkillLibrary
@@ -41,9 +41,9 @@ class SkillTool:
         job = await self._job(ctx, arguments)
         began = ctx.clock.monotonic()
         try:
-            outcome = await ctx.sandbox.run(job, on_output=pieces_for(ctx))
+            outcome = await ctx.sandbox.run(job, on_output=None if ctx.progress is no_progress else Pieces(ctx))
         except SandboxError:
-            self._log(ctx, began, FailureClass.RETRYABLE)  # our failure, not the skill's
+            self._log(ctx, began, FailureClass.RETRYABLE)  # the failure is ours, not the skill's
             raise
         wrong = await self._misfit(outcome.value) if outcome.ok else ""
         if outcome.ok and not wrong:
@@ -62,7 +62,7 @@ class SkillTool:
         raise failure
 
     async def _misfit(self, value: Any) -> str:
-        """Return how the value differs from the skill's output schema; "" when it fits."""
+        """Return how the value differs from the skill's output schema, or "" if it fits."""
         schema = self.skill.returns
         if schema is None:
             return ""
@@ -82,7 +82,7 @@ class SkillTool:
     async def _quarantined(self, ctx: CallContext) -> str:
         """Return the message for the agent: what happened, what to do, and this user's failed inputs."""
         name, failed = self.skill.name, await self.library.track.failed_inputs(self.skill, visible_user(ctx.turn))
-        cases = f", whose tests cover what it failed on:\n{as_tests(name, failed)}" if failed else "."
+        cases = f", whose tests cover what it failed on:\n{as_tests(name, failed, self.skill.kind)}" if failed else "."
         return (
             f"`{name}` version {self.skill.version} failed so often that it is quarantined: no longer offered. Propose "
             f"a repaired version with create_skill{cases}"
@@ -96,11 +96,11 @@ class SkillTool:
             text = f"The skill `{skill.name}` was not run. {refused}"
             raise refusal(text, "destination_not_allowed", FailureClass.FATAL)
         try:
-            code = await self.library.code(skill)
+            program = await self.library.program(skill)
         except SkillDamaged as damage:
             text = f"{damage} It was not run; `knackbox skills verify` sets it aside, create_skill makes it again."
             raise refusal(text, "skill_damaged", FailureClass.FATAL) from damage
-        return job_of(skill, code, arguments, Mount(ctx.workspace.root))
+        return job_of(skill, program, arguments, Mount(ctx.workspace.root))
 
     def _log(self, ctx: CallContext, began: float, failure_class: FailureClass | None) -> None:
         latency_ms = (ctx.clock.monotonic() - began) * 1000
@@ -127,7 +127,7 @@ def skill_tool(skill: Skill, library: SkillLibrary) -> SkillTool:
 
 
 def _answer(outcome: Outcome) -> Any:
-    """Return the value; for a skill that only prints, its output."""
+    """Return the value of a call or, if the skill only prints, its output."""
     if outcome.value is None and outcome.stdout.strip():
         return Produced(None, outcome.stdout.decode(errors="replace"))
     return outcome.value
