@@ -1,4 +1,4 @@
-"""`abort_attempt`: the model ends the attempt honestly, and says what was learned."""
+"""`abort_attempt`: ends an attempt without a result and reports what was learned."""
 
 from typing import Literal
 
@@ -9,8 +9,8 @@ from engine.contract.spec import Annotations
 from engine.registry.decorate import tool
 
 
-class Aborted(TypedDict):
-    """The signal to end."""
+class AbortOutput(TypedDict):
+    """The signal that ends the attempt."""
 
     signal: Literal["abort_attempt"]
     reason: str
@@ -18,15 +18,15 @@ class Aborted(TypedDict):
 
 
 @tool(category="control", annotations=Annotations(read_only=True, idempotent=True), tier="low", timeout_s=5)
-async def abort_attempt(reason: str, learned: str = "") -> Produced[Aborted]:
-    """End this attempt without a result, honestly.
+async def abort_attempt(reason: str, learned: str = "") -> Produced[AbortOutput]:
+    """End this attempt without a result and tell the user why.
 
-    Use it when the task cannot be done with the tools you have, or needs a decision that only the user can take.
-    Do not use it to avoid work: try `replan` first.
+    Use it when the task cannot be done with the available tools, or needs a decision that only the user can make.
+    Do not use it while another approach could work: call `replan` instead.
 
     Args:
-        reason: What stands in the way, in one or two sentences the user understands.
-        learned: What was found out on the way, partial results included.
+        reason: What prevents a result, in one or two sentences that the user understands.
+        learned: What you found out, including partial results.
     """
     return Produced(
         value={"signal": "abort_attempt", "reason": reason, "learned": learned},

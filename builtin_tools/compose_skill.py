@@ -1,4 +1,4 @@
-"""`compose_skill`: teach the engine a pipeline of calls as one tool. Only what its cases prove is kept."""
+"""`compose_skill`: turns a pipeline of calls into one tool, which is kept only if its cases prove it."""
 
 import json
 from typing import Any
@@ -18,8 +18,8 @@ from engine.dispatch.inner_calls import InnerCalls
 from engine.registry.decorate import tool
 
 
-class Composed(TypedDict):
-    """The new version. parameters: JSON Schema. calls: the tools it calls."""
+class ComposeOutput(TypedDict):
+    """The new version of the skill. parameters: JSON Schema of its arguments. calls: names of the tools it calls."""
 
     name: str
     version: int
@@ -35,7 +35,7 @@ class Composed(TypedDict):
     requires=("sandbox",),
     side_effects=("skill_write",),
     timeout_s=120,
-    short_description="Teach a pipeline of tool calls as one tool, kept only if its cases prove it.",
+    short_description="Create one tool from a pipeline of tool calls, kept only if its cases prove it.",
 )
 async def compose_skill(
     ctx: CallContext,
@@ -47,35 +47,38 @@ async def compose_skill(
     examples: list[str] | None = None,
     breaking: bool = False,
     timeout_s: float = DEFAULT_TIMEOUT_S,
-) -> Produced[Composed]:
-    """Teach one new tool made of calls of tools and skills that there are, in a fixed order.
+) -> Produced[ComposeOutput]:
+    """Create a new tool (a composed skill) that makes a fixed sequence of calls to existing tools and skills.
 
-    Steps run one after the other, each as an ordinary call: permissions, approvals and limits hold for it. If one
-    fails, the answer says how to go on from there. A refusal lists everything to change. An existing composed skill's
-    name makes a new version of it.
+    Use it for a sequence of calls that will be needed again. If new code is needed, use `create_skill` instead.
+
+    The steps run one after the other, each as an ordinary call: permissions, approvals and limits apply. If a step
+    fails, the error says how to continue from there. A refusal lists everything to change: change it and call again.
+    The name of an existing composed skill creates a new version of it.
 
     Args:
-        name: of the skill, in snake_case.
-        description: what it does and when to use it, in one to three sentences; it is found by this.
-        pipeline: `{"steps": [...], "output": VALUE}`, and `parameters` (JSON Schema) unless they follow from the steps.
-            A step is a call `{"name": "page", "call": "tool_name", "inputs": {"url": VALUE}}`, or a map `{"name",
-            "map": VALUE, "as": "item", "each": {"steps", "output"}, "most_items": 20, "at_once": 1}`, or a branch
-            `{"name", "if": CONDITION, "then": {"steps", "output"}, "else": {"steps", "output"}}`. A VALUE is plain
-            JSON with `{"from": "/page/items/0"}` (a JSON Pointer below `arguments`, an earlier step of this or an
-            outer block, or the item; `default` beside it where it may be absent) or `{"text": ["a ", VALUE]}` in it. A
-            CONDITION is `{"equals": [a, b]}`, `less`, `in`, `{"exists": "/page/title"}`, `not`, `all` or `any`.
-        cases: tests, each `{"arguments": {}, "steps": {"page": OUTPUT}, "asked": {"page": {"url": "..."}}, "expect":
-            OUTPUT}`. `steps` gives the output of calls, which are not made; only skills without a network run for real
-            when they are left out. `asked` says what a step must be called with. Every step and every branch must
-            matter to a case.
-        examples: requests in a user's words that this skill should answer.
-        breaking: for a new version whose earlier cases need not pass.
-        timeout_s: seconds one call of the skill may take, waiting for approvals included.
+        name: Name of the skill, in snake_case.
+        description: What the skill does and when to use it, in one to three sentences. Searches find it by this text.
+        pipeline: `{"steps": [...], "output": VALUE}`, with `parameters` (JSON Schema) unless the steps determine them.
+            A step is a call `{"name": "page", "call": "tool_name", "inputs": {"url": VALUE}}`, a map `{"name", "map":
+            VALUE, "as": "item", "each": {"steps", "output"}, "most_items": 20, "at_once": 1}`, or a branch `{"name",
+            "if": CONDITION, "then": {"steps", "output"}, "else": {"steps", "output"}}`. A VALUE is JSON that may
+            contain `{"from": "/page/items/0"}` and `{"text": ["a ", VALUE]}`. `from` is a JSON Pointer that starts at
+            `arguments`, at an earlier step of this or an enclosing block, or at the item of a map; add `default` if
+            the value may be absent. A CONDITION is `{"equals": [a, b]}`, `less`, `in`, `{"exists": "/page/title"}`,
+            `not`, `all` or `any`.
+        cases: Tests, each `{"arguments": {}, "steps": {"page": OUTPUT}, "asked": {"page": {"url": "..."}}, "expect":
+            OUTPUT}`. `steps` contains outputs of calls; these calls are not made. Only calls of skills without network
+            access may be omitted, and are then really made. `asked` contains the inputs with which a step must be
+            called. Every step and every branch must affect the result of at least one case.
+        examples: Requests, in a user's words, that this skill should answer.
+        breaking: True if a new version need not pass the cases of the previous version.
+        timeout_s: Seconds that one call of the skill may take, including the wait for approvals.
     """
     library = ctx.need(SkillLibrary)
-    told = of_call(ctx, "compose_skill")
+    provenance = of_call(ctx, "compose_skill")
     program, proof = (json.dumps(each, ensure_ascii=False) for each in (pipeline, cases))
-    proposal = Proposal(name, description, program, proof, tuple(examples or ()), breaking, timeout_s, told)
+    proposal = Proposal(name, description, program, proof, tuple(examples or ()), breaking, timeout_s, provenance)
     try:
         skill = await Composer(library, ctx.need(InnerCalls), ctx.sandbox, ctx.turn).compose(proposal)
     except SkillRefused as refused:

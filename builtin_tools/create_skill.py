@@ -1,26 +1,36 @@
-"""`create_skill`: teach the engine a new tool. Only what proves itself in the box is kept."""
+"""`create_skill`: turns code with tests into a new tool, which is kept only if its tests prove it in a box."""
 
+import asyncio
 from typing import Any
 
 from typing_extensions import TypedDict
 
 from acquired_skills.lifecycle.approvals import approver
+from acquired_skills.lifecycle.asking import ANSWERED_WITHIN_S, AskingLibrary
 from acquired_skills.lifecycle.library import SkillLibrary
+from acquired_skills.model.prediction import parse_predictions
 from acquired_skills.model.proposal import DEFAULT_TIMEOUT_S, Proposal, SkillRefused
 from acquired_skills.model.provenance import of_call
 from acquired_skills.model.skill import SkillError
+from acquired_skills.portable.drafts import origin_of
+from acquired_skills.proof.admission_report import report_notes
 from acquired_skills.tools.describe import signature
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import ToolFailure
 from engine.policy.approval import EXPIRES_S, ApprovalGuard
+from engine.policy.forms import PersonForms
 from engine.registry.decorate import tool
+from sandbox.contract import Language
 
-LISTED_BY_QUERY = "it is listed from the next turn on whenever a request is near its description or names it."
-LISTED_AT_ONCE = "it is on the list of tools now."  # who lists tools without a message, such as an MCP client
+LISTED_BY_QUERY = "it is listed from the next turn on when a request matches its description or names it."
+LISTED_AT_ONCE = "it is on the list of tools now."  # for clients that list tools without a query, such as MCP clients
 
 
-class Created(TypedDict):
-    """The new version. parameters, returns: JSON Schemas; returns is null where the annotation says too little."""
+class CreateOutput(TypedDict):
+    """The new version of the skill.
+
+    `parameters` and `returns` are JSON Schemas. `returns` is null if the return annotation is too general.
+    """
 
     name: str
     version: int
@@ -37,8 +47,8 @@ class Created(TypedDict):
     category="skills",
     requires=("sandbox",),
     side_effects=("skill_write",),
-    timeout_s=120 + EXPIRES_S,  # a person may be asked meanwhile
-    short_description="Teach a new tool: code with tests, kept only if the tests prove it.",
+    timeout_s=120 + EXPIRES_S + ANSWERED_WITHIN_S,  # includes the waits for a person's approval and answers
+    short_description="Create a new tool from code with tests, kept only if the tests prove it.",
 )
 async def create_skill(
     ctx: CallContext,
@@ -50,42 +60,97 @@ async def create_skill(
     examples: list[str] | None = None,
     breaking: bool = False,
     timeout_s: float = DEFAULT_TIMEOUT_S,
-) -> Produced[Created]:
-    """Teach a new reusable tool (a skill): Python code together with pytest tests that prove it.
+    expected: list[dict[str, Any]] | None = None,
+    files: dict[str, str] | None = None,
+    language: Language = Language.PYTHON,
+    reference: str = "",
+    drafted_from: str | None = None,
+) -> Produced[CreateOutput]:
+    """Create a new reusable tool (a skill) from Python code and pytest tests that prove it.
 
-    It is admitted only when every test fails on an empty stand-in, all tests pass, twice, on the code, and they notice
-    most small changes of it, in a sandbox. Then it is a tool of its own, kept for good, and found again by meaning. A
-    refusal lists everything to change; change it and call again. The name of an existing skill makes a new version of
-    it.
+    Use it for a computation or conversion that will be needed again. To run code once, use `execute`; to combine calls
+    of existing tools, use `compose_skill`.
+
+    The skill is admitted only if, in a sandbox, every test fails on a stub of the code, all tests pass twice on the
+    code, and the tests detect nearly all small changes to it. It is then kept permanently as a tool that searches find
+    by its description. A refusal lists everything to change: change it and call again. Where the tests prove too
+    little, it asks what a few calls should return: send all answers so far in `expected`. The name of an existing
+    skill creates a new version of it.
 
     Args:
-        name: of the skill and of its one public function, in snake_case, such as roman_numeral.
-        description: what it does and when to use it, in one to three sentences; it is found by this.
-        code: one Python file with a public function called like the skill, type hints on every parameter and on what it
-            returns, which is checked at every call, and a docstring with an `Args:` section. It takes and returns plain
-            JSON values; files of the workspace are read by relative paths. Helpers start with an underscore. Packages
-            and network destinations are declared in a PEP 723 block at the top: `# /// script`, `# dependencies =
-            ["requests>=2"]`, `# [tool.knackbox]`, `# destinations = ["api.example.com:443"]`, `# ///`. Nothing else can
-            be connected to, and only what the operator allows.
-        tests: a pytest module that starts with `from <name> import <name>` and asserts exact results, edge cases
-            and errors included. A test that also passes on a function returning None is refused.
-        examples: requests in a user's words that this skill should answer; three to ten make it much easier to find.
-        breaking: for a new version that is meant to behave differently, so that the tests of the version before
-            need not pass.
-        timeout_s: seconds one call of the skill may take.
+        name: Name of the skill and of its function, in snake_case, such as roman_numeral. A name such as romanNumeral
+            becomes roman_numeral.
+        description: What the skill does and when to use it, in one to three sentences. Searches find it by this text.
+        code: One Python file with a function named like the skill, with a docstring with an `Args:` section. Type hints
+            make its schema exact; missing ones are inferred from the calls of the tests. One for the return value is
+            checked at every call. The function takes and returns JSON values, or tuples, sets, dates, decimals,
+            collections, numpy arrays, pandas tables and instances of its own classes, which are converted from and to
+            JSON. It may be async, or yield its result. It opens workspace files by relative path. Other functions and
+            classes may have any name. Packages and network destinations are declared in a PEP 723 block at the top:
+            `# /// script`, `# dependencies = ["requests>=2"]`, `# [tool.knackbox]`,
+            `# destinations = ["api.example.com:443"]`, `# ///`. The code can connect only to
+            declared destinations that the operator allows.
+        tests: A pytest module that starts with `from <name> import <name>` and asserts exact results, including edge
+            cases and errors. A test that also passes on a function that returns None is refused. If the code reads the
+            clock, a test fixes it: `def test_it(clock):` and `clock("2026-03-01T09:30")`.
+        examples: Requests, in a user's words, that this skill should answer. Three to ten make it much easier to find.
+        breaking: True if a new version is meant to behave differently and need not pass the tests of the previous
+            version.
+        timeout_s: Seconds that one call of the skill may take.
+        expected: What calls should return, worked out from the description, not by running the code:
+            `[{"arguments": {"number": 4}, "result": "IV"}, {"arguments": {"number": 0}, "raises": "ValueError"}]`.
+            In place of `result`: `raises`, `one_of` (list), `close_to` (number), `between` ([least, most]), `length`,
+            `contains`, `sorted` (true), `permutation_of` (list), or `unspecified` (true) for arguments that the skill
+            is not meant for.
+        files: Further files of the skill by path, such as `{"rates.json": "...", "parsing.py": "..."}`: modules that
+            `code` imports (`import parsing`), and data that it reads from `Path(__file__).parent`. Tests import from
+            the skill only.
+        language: "python", "node" or "bash". For Node, `code` is an ES module that exports a function of the skill's
+            name, with a JSDoc comment (`@param {string} text - …` for each parameter, `@returns {string}`) and modules
+            of Node only. For Bash, it is a script that begins with such a comment; its arguments are `$1`, `$2`, …, and
+            standard input for one named `stdin`. What it prints is the result: text, or JSON if `@returns` gives
+            another type. A status other than 0 raises `ExitStatus1` and so on. `tests` is then a JSON list of cases:
+            `[{"arguments": {"text": "a b"}, "result": "a-b"}, {"arguments": {"text": ""}, "raises": "RangeError"}]`, as
+            in `expected`, with `files` (text by path, before the call) and `after` (after it) where files matter.
+        reference: A second implementation, as one Python file with the same function, written from the description in
+            another way, such as slow and obvious. It answers the questions in place of `expected` where it agrees with
+            the code; where they differ, you are asked which is right. A copy of the code proves nothing.
+        drafted_from: The script that the code is from, if manage_skills drafted it: `instructions/scripts/file.py`.
     """
-    library = ctx.need(SkillLibrary)
-    told = of_call(ctx, "create_skill")
-    proposal = Proposal(name, description, code, tests, tuple(examples or ()), breaking, timeout_s, told)
+    library = AskingLibrary(ctx.need(SkillLibrary), ctx.services.get(PersonForms), ctx.clock)
+    provenance = of_call(ctx, "create_skill")
+    if drafted_from is not None:
+        provenance["drafted_from"] = await _origin(library.library, drafted_from, name, code)
+    try:
+        predictions = parse_predictions(expected or ())
+    except ValueError as error:
+        raise ToolFailure(f"expected: {error}", reason="proposal_refused", may_have_started=False) from error
+    proposal = Proposal(
+        name,
+        description,
+        code,
+        tests,
+        tuple(examples or ()),
+        breaking,
+        timeout_s,
+        provenance,
+        predictions,
+        files or {},
+        language,
+        reference,
+    )
     approval: ApprovalGuard | None = ctx.services.get(ApprovalGuard)
     ctx.progress("checking the proposal", 0.0)
     try:
         ask = approver(approval, ctx.call_id, ctx.turn.user)
         skill = await library.create(proposal, ctx.progress, ask, agent=ctx.turn.agent_key)
     except SkillRefused as refused:
-        raise ToolFailure(str(refused), reason="proposal_refused", may_have_started=False) from refused
+        questions = [{"arguments": dict(each.arguments), "disputed": each.disputed} for each in refused.questions]
+        output = {"questions": questions} if questions else None
+        raise ToolFailure(str(refused), reason="proposal_refused", may_have_started=False, output=output) from refused
     except SkillError as error:
         raise ToolFailure(str(error), reason="skill_not_changed", may_have_started=False) from error
+    notes = "".join(f"\n{note}" for note in report_notes(skill.admission))
     tests_passed = f"{skill.tests} test{'s' if skill.tests != 1 else ''} passed"
     return Produced(
         value={
@@ -100,7 +165,17 @@ async def create_skill(
         },
         message=(
             f"`{skill.name}` version {skill.version} is admitted ({tests_passed}). Call it as {signature(skill)}; "
-            f"{LISTED_BY_QUERY if ctx.turn.query is not None else LISTED_AT_ONCE}"
+            f"{LISTED_BY_QUERY if ctx.turn.query is not None else LISTED_AT_ONCE}{notes}"
         ),
         side_effects=(f"created:skill:{skill.name}:{skill.version}",),
     )
+
+
+async def _origin(library: SkillLibrary, drafted_from: str, name: str, code: str) -> str:
+    """Return where the code is from, for its provenance. Raises ToolFailure if there is no such function."""
+    instructions, _, file = drafted_from.partition("/")
+    try:
+        files = await asyncio.to_thread(library.instructions.files, instructions)
+        return origin_of(instructions, files, file, name, code)
+    except (SkillError, ValueError) as error:
+        raise ToolFailure(f"drafted_from: {error}", reason="proposal_refused", may_have_started=False) from error

@@ -1,27 +1,30 @@
-"""Which files of a workspace came into being during a run."""
+"""Detects the files that a run created in a workspace."""
 
 import os
 from pathlib import Path
 
-MOST_ENTRIES = 5_000  # of a workspace that is searched; reading the names of so many takes some milliseconds
-MOST_NAMED = 20  # files of one run
+MOST_ENTRIES = 5_000  # entries in the largest workspace that is searched; reading this many takes a few milliseconds
+MOST_NAMED = 20  # files reported for one run
 
 
 def files_in(root: Path) -> frozenset[str] | None:
-    """Paths of its plain files, relative to it; None where it has too many entries to be searched. Blocks.
+    """Return the relative paths of the regular files below a folder. Blocks.
 
-    Nothing hidden, and nothing that a link leads to. Names that are not plain text on one line are left out.
+    Hidden files, links and names with unprintable characters are omitted.
+
+    Returns:
+        The paths, or None if the folder has more than `MOST_ENTRIES` entries.
     """
     found: list[str] = []
     folders = [""]
-    room = MOST_ENTRIES
+    remaining = MOST_ENTRIES
     while folders:
         folder = folders.pop()
         try:
             with os.scandir(root / folder) as entries:
                 for entry in entries:
-                    room -= 1
-                    if room < 0:
+                    remaining -= 1
+                    if remaining < 0:
                         return None
                     if entry.name.startswith((".", "__pycache__")) or not entry.name.isprintable():
                         continue
@@ -30,13 +33,18 @@ def files_in(root: Path) -> frozenset[str] | None:
                         folders.append(path)
                     elif entry.is_file(follow_symlinks=False):
                         found.append(path)
-        except OSError:  # it is gone, or may not be read
+        except OSError:  # the folder has disappeared or is unreadable
             continue
     return frozenset(found)
 
 
 def created_since(before: frozenset[str] | None, root: Path) -> tuple[str, ...]:
-    """What is there now and was not before: the uppermost first, at most `MOST_NAMED`. Blocks."""
+    """Return at most `MOST_NAMED` files that did not exist before, those in the fewest folders first. Blocks.
+
+    Args:
+        before: The result of `files_in` from before the run. If it is None, the result is empty.
+        root: The workspace.
+    """
     after = files_in(root) if before is not None else None
     if before is None or after is None:
         return ()

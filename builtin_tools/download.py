@@ -1,8 +1,8 @@
-"""Fetch one public http(s) address into memory, and nothing that is not public.
+"""Downloads one http(s) URL into memory, from public addresses only.
 
-A model chooses the address, so it may point at the machine itself, at a cloud's metadata service or into a company's
-network. Every hop is therefore resolved here, all its addresses are judged, and the connection goes to exactly the
-address that was judged: a name that changes its answer in between (DNS rebinding) gains nothing.
+A model chooses the URL, so it may point at this machine, at a cloud's metadata service or into a private network.
+Therefore every hop is resolved here, all of its addresses are checked, and the connection is made to one of the checked
+addresses. A name that resolves differently a moment later (DNS rebinding) has no effect.
 """
 
 import asyncio
@@ -28,8 +28,8 @@ TIMEOUT = httpx.Timeout(20.0, connect=10.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
-    """What came back: the body, its media type, and the address it finally came from."""
+class Download:
+    """A downloaded body, its media type, and the URL after all redirects."""
 
     data: bytes
     media_type: str
@@ -38,14 +38,21 @@ class Fetched:
 
 async def fetch(
     url: str, rules: DownloadRules, clock: Clock, progress: Callable[[float | None], None] = lambda _: None
-) -> Fetched:
-    """Download `url`, following up to five redirects, each judged like the first address.
+) -> Download:
+    """Download a URL. Up to `MAX_REDIRECTS` redirects are followed, each checked like the first URL.
 
-    Raises ToolFailure: RETRYABLE for what may pass (a dropped connection, 429, 5xx), DIAGNOSTIC for the rest. Nothing
-    has happened to the workspace yet, so every failure may be repeated.
+    Args:
+        url: The address to download.
+        rules: Which addresses are allowed, and the size limit.
+        clock: Used to interpret `Retry-After` dates.
+        progress: Called with the completed share, from 0 to 1, or None if the size is unknown.
+
+    Raises:
+        ToolFailure: RETRYABLE for temporary problems (a dropped connection, 429, most 5xx), otherwise DIAGNOSTIC. The
+            workspace is unchanged, so the download may be repeated after any failure.
     """
-    # The environment's proxies are not used (trust_env=False below): a proxy would resolve the name again.
-    context = await asyncio.to_thread(httpx.create_ssl_context)  # reads a few hundred certificates
+    # Proxies from the environment are ignored (trust_env=False below): a proxy would resolve the name again.
+    context = await asyncio.to_thread(httpx.create_ssl_context)  # blocks while it reads a few hundred certificates
     for _ in range(MAX_REDIRECTS + 1):
         target = parse(url)
         async with connect(target, rules, context) as answer:
@@ -53,17 +60,18 @@ async def fetch(
                 check_status(answer, url, clock)
                 data = await read_body(answer, rules.max_bytes, progress)
                 media_type = answer.headers.get("content-type", "").split(";")[0].strip()
-                return Fetched(data, media_type, url)
+                return Download(data, media_type, url)
             url = redirect_target(target, answer.headers["location"])
-    raise refusal(f"{url}: more than {MAX_REDIRECTS} redirects.")
+    raise permanent(f"{url}: more than {MAX_REDIRECTS} redirects. Find another address for the file.")
 
 
-def refusal(message: str, reason: str = "download_refused") -> ToolFailure:
+def permanent(message: str, reason: str = "download_refused") -> ToolFailure:
+    """Return a DIAGNOSTIC failure: repeating the download would not help."""
     return ToolFailure(message, reason=reason, may_have_started=False)
 
 
-def passing(message: str, retry_after: float | None = None) -> ToolFailure:
-    """A failure that may be gone the next time."""
+def temporary(message: str, retry_after: float | None = None) -> ToolFailure:
+    """Return a RETRYABLE failure: a repeated download may succeed."""
     return ToolFailure(
         message,
         failure_class=FailureClass.RETRYABLE,
@@ -77,42 +85,51 @@ def parse(url: str) -> httpx.URL:
     try:
         target = httpx.URL(url)
     except httpx.InvalidURL as error:
-        raise refusal(
-            f"{url[:200]!r} is not a URL ({error}). Give one such as https://example.org/data.csv."
+        raise permanent(
+            f"{url[:200]!r} is not a URL ({error}). Use one such as https://example.org/data.csv."
         ) from error
     if target.scheme not in {"http", "https"} or not target.host:
-        raise refusal(f"{url[:200]!r}: only http:// and https:// addresses can be downloaded.")
+        raise permanent(f"{url[:200]!r} cannot be downloaded: only http:// and https:// addresses can.")
     return target
 
 
 def redirect_target(source: httpx.URL, location: str) -> str:
-    """Where a redirect leads. A step down from https to http is refused: the rest could be read and changed."""
+    """Return the URL that a redirect leads to.
+
+    Raises:
+        ToolFailure: The redirect leads from https to http, where the transfer could be read and changed.
+    """
     target = parse(str(source.join(location)))
     if source.scheme == "https" and target.scheme == "http":
-        raise refusal(
-            f"{source} redirects from https to http ({target}). Download that address itself if you trust it."
+        raise permanent(
+            f"{source} redirects from https to http ({target}), which is not followed. If you trust that address, "
+            "download it directly."
         )
     return str(target)
 
 
 async def resolve(target: httpx.URL, rules: DownloadRules) -> list[str]:
-    """The addresses of the target's host, in the system's order. Raises ToolFailure unless all may be reached."""
+    """Return the addresses of the target's host, in the system's order.
+
+    Raises:
+        ToolFailure: The host is unknown, or one of its addresses is not allowed.
+    """
     host = target.host.lower().rstrip(".")
     port = target.port or (443 if target.scheme == "https" else 80)
     try:
         infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
         if error.errno == socket.EAI_AGAIN:
-            raise passing(f"{host}: the name could not be resolved just now ({error.strerror}).") from error
-        raise refusal(f"{host}: no such host ({error.strerror}). Check the address.", "unknown_host") from error
+            raise temporary(f"{host} could not be resolved just now ({error.strerror}). Try again later.") from error
+        raise permanent(f"{host}: no such host ({error.strerror}). Check the address.", "unknown_host") from error
     except UnicodeError as error:  # a label that IDNA cannot encode
-        raise refusal(f"{host[:80]!r} is not a host name ({error}).", "unknown_host") from error
+        raise permanent(f"{host[:80]!r} is not a host name ({error}). Check the address.", "unknown_host") from error
     addresses = list(dict.fromkeys(str(info[4][0]).split("%")[0] for info in infos))
     for address in addresses:
         if not rules.allows(host, ipaddress.ip_address(address)):
-            raise refusal(
-                f"{host} is at {address}, which is not a public address: not downloaded. A person can allow it with "
-                f'download_allow = ["{host}"] in [packs.builtin] of the configuration.',
+            raise permanent(
+                f"{host} is at {address}, which is not a public address, so nothing was downloaded. A person can allow "
+                f'it with download_allow = ["{host}"] in [packs.builtin] of the configuration.',
                 "address_refused",
             )
     return addresses
@@ -120,7 +137,7 @@ async def resolve(target: httpx.URL, rules: DownloadRules) -> list[str]:
 
 @asynccontextmanager
 async def connect(target: httpx.URL, rules: DownloadRules, context: ssl.SSLContext) -> AsyncIterator[httpx.Response]:
-    """Send GET to one of the judged addresses; the name still stands in Host, SNI and the certificate check."""
+    """Send a GET request to one of the checked addresses. Host, SNI and the certificate check use the host name."""
     addresses = await resolve(target, rules)
     headers = {"host": target.netloc.decode("ascii").rpartition("@")[2], "accept-encoding": "identity"}
     async with httpx.AsyncClient(verify=context, trust_env=False, timeout=TIMEOUT, follow_redirects=False) as client:
@@ -129,40 +146,44 @@ async def connect(target: httpx.URL, rules: DownloadRules, context: ssl.SSLConte
         try:
             yield answer
         except httpx.TransportError as error:
-            raise passing(f"{target}: the connection broke off ({error or type(error).__name__}).") from error
+            raise temporary(f"{target}: the connection was lost ({error or type(error).__name__}).") from error
         finally:
             await answer.aclose()
 
 
 async def send_to_first(client: httpx.AsyncClient, request: httpx.Request, addresses: list[str]) -> httpx.Response:
-    """The answer of the first address that accepts a connection. Raises ToolFailure when none does."""
-    named = request.url
+    """Return the answer of the first address that accepts a connection.
+
+    Raises:
+        ToolFailure: No address accepts a connection, or the connection fails before there is an answer.
+    """
+    original = request.url
     problem: httpx.TransportError | None = None
     for address in addresses:
-        request.url = named.copy_with(host=address)
+        request.url = original.copy_with(host=address)
         try:
             answer = await client.send(request, stream=True)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             problem = error
         except httpx.TransportError as error:
-            raise passing(f"{named}: no answer ({error or type(error).__name__}).") from error
+            raise temporary(f"{original}: no answer ({error or type(error).__name__}).") from error
         else:
-            request.url = named  # what messages show
+            request.url = original  # error messages show this URL, not the address
             return answer
-    raise passing(f"{named}: cannot connect ({problem or type(problem).__name__}).")
+    raise temporary(f"{original}: cannot connect ({problem or type(problem).__name__}).")
 
 
 def check_status(answer: httpx.Response, url: str, clock: Clock) -> None:
     if answer.is_success:
         return
-    said = f"{url} answered {answer.status_code} {answer.reason_phrase}".strip()
+    status = f"{url} answered {answer.status_code} {answer.reason_phrase}".strip()
     if answer.status_code in TRANSIENT:
-        raise passing(f"{said}.", retry_after(answer, clock))
-    raise refusal(f"{said}. Check the address, or find another source.", "http_status")
+        raise temporary(f"{status}.", retry_after(answer, clock))
+    raise permanent(f"{status}. Check the address, or find another source.", "http_status")
 
 
 def retry_after(answer: httpx.Response, clock: Clock) -> float | None:
-    """Seconds from `Retry-After`, which holds seconds or a date (RFC 9110, 10.2.3)."""
+    """Return the wait in seconds from `Retry-After`, which holds seconds or a date (RFC 9110, 10.2.3)."""
     value = answer.headers.get("retry-after", "").strip()
     if value.isascii() and value.isdigit():
         return float(value)
@@ -173,32 +194,36 @@ def retry_after(answer: httpx.Response, clock: Clock) -> float | None:
 
 
 async def read_body(answer: httpx.Response, limit: int, progress: Callable[[float | None], None]) -> bytes:
-    """The body, never more than `limit` bytes in memory: also not when a few compressed ones stand for many."""
+    """Return the body. At most `limit` bytes are held in memory, even during decompression."""
     encoding = answer.headers.get("content-encoding", "identity").lower()
     if encoding not in {"identity", "", "gzip"}:
-        raise refusal(f"{answer.url}: the server insists on {encoding!r} encoding, which is not supported.")
+        raise permanent(
+            f"{answer.url}: the server answers in {encoding!r} encoding, which is not supported. Find another source."
+        )
     unzip = zlib.decompressobj(zlib.MAX_WBITS | 16) if encoding == "gzip" else None
     length = answer.headers.get("content-length", "")
     total = int(length) if re.fullmatch("[0-9]{1,18}", length) and unzip is None else None
     if total is not None and total > limit:
-        raise too_large(limit, f"{total:,} bytes")
+        raise too_large(limit, total)
     body = bytearray()
     async for chunk in answer.aiter_raw():
         try:
             body += unzip.decompress(chunk, limit + 1 - len(body)) if unzip else chunk
         except zlib.error as error:
-            raise passing(f"{answer.url}: the compressed body is damaged ({error}).") from error
+            raise temporary(f"{answer.url}: the compressed body is damaged ({error}).") from error
         if len(body) > limit:
-            raise too_large(limit, "more")
+            raise too_large(limit)
         progress(len(body) / total if total else None)
     if unzip and not unzip.eof:
-        raise passing(f"{answer.url}: the compressed body broke off.")
+        raise temporary(f"{answer.url}: the compressed body is incomplete.")
     return bytes(body)
 
 
-def too_large(limit: int, size: str) -> ToolFailure:
-    return refusal(
-        f"The download is {size}, over the limit of {limit:,} bytes. Find a smaller file; a person can raise "
+def too_large(limit: int, size: int | None = None) -> ToolFailure:
+    """Return the failure for a body over the limit. size: its size in bytes, if the server announced it."""
+    announced = "" if size is None else f"{size:,} bytes, "
+    return permanent(
+        f"The download is {announced}over the limit of {limit:,} bytes. Find a smaller file; a person can raise "
         "download_max_bytes in [packs.builtin] of the configuration.",
         "too_large",
     )

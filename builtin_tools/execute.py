@@ -1,34 +1,34 @@
-"""`execute`: run code in a fresh box, or a cell in a kernel that stays, with the workspace as working directory."""
+"""`execute`: runs code in a fresh box, or a cell in a kernel, with the workspace as the working directory."""
 
 import asyncio
 import json
-import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from acquired_skills.jobs.preload import preload_for
+from acquired_skills.jobs.environment import imports_of, preload_for
 from builtin_tools.created_files import created_since, files_in
-from builtin_tools.kernels.cells import CellOutput, run_cell
-from builtin_tools.kernels.owner import DEFAULT, KernelName
-from builtin_tools.refusals import wrong_arguments
-from builtin_tools.workspace_program import program_of
-from engine.contract.context import CallContext, Produced
+from builtin_tools.kernels.cells import CellOutput, KernelName, run_cell
+from builtin_tools.skill_script import skill_script
+from builtin_tools.workspace_program import LanguageName, program_of
+from engine.contract.context import CallContext, Produced, no_progress
 from engine.contract.spec import Annotations
-from engine.dispatch.large import LARGE_CHARACTERS, is_large
+from engine.dispatch.forwarding import Pieces
 from engine.dispatch.outcome import raise_unless_ok
-from engine.dispatch.pieces import pieces_for
+from engine.dispatch.refusals import wrong_arguments
+from engine.dispatch.render import LARGE_CHARACTERS, is_large
 from engine.registry.decorate import tool
 from sandbox.contract import Job, Language, Limits, Mount, Outcome
+from sandbox.kernels.spec import DEFAULT_NAME
 
 DEADLINE_S = 120.0
-MAX_RUN_S = 110  # under the deadline, so that the box itself ends the run and says why
+MAX_RUN_S = 110  # below the tool's deadline, so that the box ends the run and reports why
 
 
 class RunOutput(TypedDict):
-    """Of a run in a fresh box."""
+    """The output of a run in a fresh box. value: the value of the last expression, for Python only."""
 
     end: str
     exit_code: int | None
@@ -53,65 +53,89 @@ async def execute(
     code: str = "",
     *,
     filename: str = "",
+    skill: str = "",
     args: list[str] | None = None,
     stdin: str = "",
     timeout_s: Annotated[float, Field(gt=0, le=MAX_RUN_S)] = 30.0,
     stateful: bool = False,
-    kernel: KernelName = DEFAULT,
+    kernel: KernelName = DEFAULT_NAME,
 ) -> Produced[RunOutput | CellOutput]:
-    """Run Python, Node or Bash code, or a program of your workspace, in an isolated box and get what it printed.
+    """Run Python, Node or Bash code, or a program in your workspace, in an isolated box and return what it printed.
 
-    Give `language` and `code`, or the `filename` of a program in your workspace, with `args`. The working directory is
-    your workspace: files you read and write there stay. There is no network. In Python the value of a last expression
-    comes back too, so end with the result you want; numpy and pandas can be imported where installed. Each call is a
-    fresh box: no variables and no processes are kept.
-    With stateful=true (Python only) the code is a cell of a Jupyter kernel of yours instead, which keeps variables and
-    imports for your next stateful call; plots and other rich outputs become files in `outputs/`.
+    Use it to compute, to process files and to run programs. To only read, write or search files, use `file_system`.
+
+    Set `language` and `code`, or the `filename` of a program in your workspace with its `args`. The working directory
+    is your workspace; files that the program writes there are kept. There is no network, except that a program of
+    instructions (`skill`) can connect to the destinations that it declares. In Python the value of the
+    last expression is returned too, so end with the result you want; numpy and pandas can be imported if installed.
+    Each call runs in a fresh box: variables and processes are not kept.
+
+    With stateful=true (Python only), the code runs as a cell of one of your Jupyter kernels instead, which keeps
+    variables and imports for your next stateful call. Plots and other rich outputs become files in `outputs/`.
 
     Args:
-        language: Which interpreter. For a file it may be left out: its suffix or first line tells.
+        language: The interpreter. With `filename` it may be omitted: the suffix or first line of the file decides.
         code: The whole program, or the cell.
         filename: A program in the workspace to run instead of `code`, such as `scripts/report.py`.
-        args: What the program gets as its arguments.
-        stdin: What the program reads on its standard input; not with stateful.
-        timeout_s: Seconds until the run is killed; a cell is interrupted, and its kernel keeps its state.
-        stateful: Keep variables between calls, in a kernel.
-        kernel: Which of your kernels; a new name starts a new one.
+        skill: Name of instructions that `read_skill` reads. `filename` is then a path in their folder.
+        args: Command-line arguments for the program.
+        stdin: Text that the program reads from standard input. Not allowed with `stateful`.
+        timeout_s: Seconds after which the run is killed. A cell is interrupted instead, and its kernel keeps its state.
+        stateful: Run the code as a cell of a kernel, which keeps variables between calls.
+        kernel: Name of your kernel, for `stateful`. A new name starts a new kernel.
     """
     if bool(code) == bool(filename):
-        what = "Both `code` and `filename` are given" if code else "`code` is missing"
-        raise wrong_arguments(f"{what}: give `code`, or `filename` to run a file of the workspace.")
+        problem = "Both `code` and `filename` are set" if code else "`code` is missing"
+        raise wrong_arguments(f"{problem}. Set either `code`, or `filename` to run a file in the workspace.")
     if stateful:
-        if filename or args:
-            raise wrong_arguments("A cell is code without arguments: leave `filename` and `args` out, or stateful.")
+        if filename or args or skill:
+            raise wrong_arguments(
+                "A cell accepts no `filename`, no `skill` and no `args`: omit them, or omit `stateful`."
+            )
         if language not in {"python", None}:
-            raise wrong_arguments(f"stateful is for Python only: run {language} without it, or Python with it.")
+            raise wrong_arguments(f"`stateful` is for Python only: omit it to run {language} code.")
         if stdin:
-            raise wrong_arguments("A cell has no stdin: put the text into the code, or leave stateful out.")
-        return await run_cell(ctx, code, kernel, imports_of(code), timeout_s)
-    if filename:
-        program = await asyncio.to_thread(program_of, ctx, filename, language)
-        language, code, text_of_program = program.language, program.starter, program.text
-    elif language is None:
-        raise wrong_arguments("`language` is missing: say which one the code is in.")
+            raise wrong_arguments("A cell has no stdin: put the text in the code, or omit `stateful`.")
+        return await run_cell(ctx, code, kernel, timeout_s)
+    script = await skill_script(ctx, skill, filename, language) if skill else None
+    if script is not None:
+        language, code, source = script.language, script.starter, script.text
     else:
-        text_of_program = code
+        language, code, source = await _program(ctx, language, code, filename)
     job = Job(
-        language=Language(language),
+        language=Language(language) if script is None else Language.PYTHON,  # of the starter
         code=code,
+        files={} if script is None else script.files,
+        egress=() if script is None else script.block.destinations,
+        requirements=() if script is None else script.block.dependencies,
         argv=tuple(args or ()),
         stdin=stdin.encode("utf-8", "surrogatepass"),
-        preload=preload_for(imports_of(text_of_program)) if language == "python" else (),
+        preload=preload_for(imports_of(source)) if language == "python" else (),
         workspace=Mount(ctx.workspace.root),
         limits=Limits(wall_s=timeout_s, cpu_s=timeout_s),
     )
     root = ctx.workspace.root
     before = await asyncio.to_thread(files_in, root)
-    outcome = raise_unless_ok(await ctx.sandbox.run(job, on_output=pieces_for(ctx)), filename or f"The {language} code")
+    outcome = raise_unless_ok(
+        await ctx.sandbox.run(job, on_output=None if ctx.progress is no_progress else Pieces(ctx)),
+        filename or f"The {language} code",
+    )
     created = await asyncio.to_thread(created_since, before, root)
     if is_large(outcome.value) or len(outcome.stdout) + len(outcome.stderr) > LARGE_CHARACTERS:
         return await asyncio.to_thread(_produced, language, outcome, created)
     return _produced(language, outcome, created)
+
+
+async def _program(
+    ctx: CallContext, language: LanguageName | None, code: str, filename: str
+) -> tuple[LanguageName, str, str]:
+    """Return the language, the code to start, and the source whose imports are preloaded."""
+    if filename:
+        program = await asyncio.to_thread(program_of, ctx, filename, language)
+        return program.language, program.starter, program.text
+    if language is None:
+        raise wrong_arguments("`language` is missing: set it to the language of `code`.")
+    return language, code, code
 
 
 def _produced(language: str, outcome: Outcome, created: Sequence[str]) -> Produced[RunOutput]:
@@ -119,13 +143,8 @@ def _produced(language: str, outcome: Outcome, created: Sequence[str]) -> Produc
     return Produced(result(outcome), message(outcome), effects)
 
 
-def imports_of(code: str) -> tuple[str, ...]:
-    """Top-level names a Python program seems to import. A guess is enough: it only picks a warmer template."""
-    return tuple(re.findall(r"^[ \t]*(?:import|from)[ \t]+(\w+)", code, re.MULTILINE))
-
-
 def result(outcome: Outcome) -> RunOutput:
-    """An outcome as JSON, streams as text."""
+    """Convert an outcome to JSON, with streams as text."""
     return {
         "end": str(outcome.end),
         "exit_code": outcome.exit_code,
@@ -137,20 +156,20 @@ def result(outcome: Outcome) -> RunOutput:
 
 
 def message(outcome: Outcome) -> str:
-    """What a model reads: the value, then what was printed; each named only where there is more than one."""
+    """Return the text for the model: the value, then what was printed, with headings if there is more than one."""
     shown = {
         "value": "" if outcome.value is None else json.dumps(outcome.value, ensure_ascii=False),
         "stdout": text(outcome.stdout, outcome.stdout_dropped).rstrip("\n"),
         "stderr": text(outcome.stderr, outcome.stderr_dropped).rstrip("\n"),
-        "limits hit, and survived": ", ".join(outcome.usage.limits_hit),
+        "limits reached": ", ".join(outcome.usage.limits_hit),
     }
     parts = {name: part for name, part in shown.items() if part}
     if list(parts) in (["value"], ["stdout"]):
         return next(iter(parts.values()))
-    return "\n".join(f"{name}:\n{part}" for name, part in parts.items()) or "Ran to its end and printed nothing."
+    return "\n".join(f"{name}:\n{part}" for name, part in parts.items()) or "The run completed and printed nothing."
 
 
 def text(stream: bytes, dropped: int) -> str:
-    """A captured stream. What was dropped was dropped from its middle (`Limits.capture_bytes`)."""
+    """Decode a captured stream. dropped: how many bytes were removed from its middle (see `Limits.capture_bytes`)."""
     decoded = stream.decode("utf-8", "replace")
     return f"{decoded}\n[{dropped:,} bytes were dropped from the middle]" if dropped else decoded

@@ -1,10 +1,10 @@
-"""What each action of `file_system` returns, as programs read it."""
+"""The structured outputs of the actions of `file_system`."""
 
 from typing_extensions import TypedDict
 
 
 class ReadOutput(TypedDict):
-    """The output of `read`. Lines are numbered from 1; `lines` is how many the file has."""
+    """The output of read. Lines are numbered from 1; `lines` is the number of lines in the file."""
 
     path: str
     content: str
@@ -14,7 +14,7 @@ class ReadOutput(TypedDict):
 
 
 class WriteOutput(TypedDict):
-    """Of write. replaced: whether there was a file."""
+    """The output of write. replaced: whether a file with this path existed before."""
 
     path: str
     bytes: int
@@ -31,7 +31,7 @@ class EntryRow(TypedDict):
 
 
 class ListOutput(TypedDict):
-    """Of list. total: how many entries there are, of which only the first are given."""
+    """The output of list. total: the number of entries in the folder; only the first of them are in `entries`."""
 
     path: str
     entries: list[EntryRow]
@@ -39,7 +39,7 @@ class ListOutput(TypedDict):
 
 
 class FindOutput(TypedDict):
-    """Of find; as of list."""
+    """The output of find. total: the number of matching entries; only the first of them are in `entries`."""
 
     pattern: str
     entries: list[EntryRow]
@@ -47,7 +47,7 @@ class FindOutput(TypedDict):
 
 
 class TextMatch(TypedDict):
-    """A line that contains the text."""
+    """A line that contains the searched text. line: its number, starting at 1."""
 
     path: str
     line: int
@@ -55,7 +55,7 @@ class TextMatch(TypedDict):
 
 
 class SearchOutput(TypedDict):
-    """Of search. not_searched: files that are too large."""
+    """The output of search. not_searched: files that are too large to be searched."""
 
     pattern: str
     matches: list[TextMatch]
@@ -63,7 +63,7 @@ class SearchOutput(TypedDict):
 
 
 class DownloadOutput(TypedDict):
-    """Of download. url: where it came from in the end."""
+    """The output of download. url: the address after all redirects."""
 
     path: str
     bytes: int
@@ -72,14 +72,14 @@ class DownloadOutput(TypedDict):
 
 
 class MoveOutput(TypedDict):
-    """Of move."""
+    """The output of move."""
 
     path: str
     destination: str
 
 
 class DeleteOutput(TypedDict):
-    """Of delete."""
+    """The output of delete."""
 
     path: str
 

@@ -1,4 +1,4 @@
-"""The built-in tools as a pack, found by the engine through the entry-point group `knackbox.tool_sources`."""
+"""The pack of built-in tools, which the engine finds through the entry-point group `knackbox.tool_sources`."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from builtin_tools.create_skill import create_skill
 from builtin_tools.download_rules import DownloadRules
 from builtin_tools.execute import execute
 from builtin_tools.file_system import file_system
-from builtin_tools.image_generation import image_generation, offering
+from builtin_tools.image_generation import image_generation, with_client_choices
 from builtin_tools.kernels.service import Kernels
 from builtin_tools.kernels.tool import kernels
 from builtin_tools.manage_skills import manage_skills
@@ -25,7 +25,7 @@ from engine.contract.pack import Pack
 from engine.registry.static import StaticSource
 from engine.stores.records import Records
 
-NAME = "builtin"  # of the entry point, and so of its table in the configuration
+NAME = "builtin"  # the name of the entry point and therefore of the configuration table
 TOOLS = (
     abort_attempt,
     compose_skill,
@@ -45,8 +45,8 @@ TOOLS = (
 class BuiltinSettings(BaseModel):
     """The table `[packs.builtin]` of the configuration.
 
-    download_allow: host names, addresses or networks that file_system may download from although they are not public.
-    download_max_bytes: largest download.
+    download_allow: host names, addresses or networks from which `file_system` may download even if they are not public.
+    download_max_bytes: size limit of a download.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -56,18 +56,22 @@ class BuiltinSettings(BaseModel):
 
 
 async def open_pack(services: Services) -> Pack:
-    """Raises ConfigError for a `[packs.builtin]` that cannot be used."""
+    """Open the pack.
+
+    Raises:
+        ConfigError: `[packs.builtin]` is invalid.
+    """
     settings = settings_from(services.settings.packs.get(NAME, {}))
     rules = DownloadRules(
         max_bytes=settings.download_max_bytes, allow=tuple(entry.strip().lower() for entry in settings.download_allow)
     )
-    drawing = offering(images_of(services.settings))
+    image_tool = with_client_choices(images_of(services.settings))
     notes = Scratchpad.open(services.records, services.clock)
-    kept = Kernels(services.sandbox, services.settings.kernels, services.home.run)
+    open_kernels = Kernels(services.sandbox, services.settings.kernels, services.home.run)
     return Pack(
-        sources=(StaticSource(NAME, [drawing if each is image_generation else each for each in TOOLS]),),
-        provides={DownloadRules: rules, Scratchpad: notes, Records: services.records, Kernels: kept},
-        aclose=kept.aclose,
+        sources=(StaticSource(NAME, [image_tool if each is image_generation else each for each in TOOLS]),),
+        provides={DownloadRules: rules, Scratchpad: notes, Records: services.records, Kernels: open_kernels},
+        aclose=open_kernels.aclose,
     )
 
 
@@ -78,6 +82,6 @@ def settings_from(table: Any) -> BuiltinSettings:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"])
         raise ConfigError(
-            f"[packs.{NAME}] {field}: {first['msg']}, not {str(first['input'])[:80]!r}. Correct or remove it. Known: "
-            f"{', '.join(BuiltinSettings.model_fields)}."
+            f"[packs.{NAME}] {field}: {first['msg']}, not {str(first['input'])[:80]!r}. Correct or remove it. Known "
+            f"settings: {', '.join(BuiltinSettings.model_fields)}."
         ) from error

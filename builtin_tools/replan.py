@@ -1,4 +1,4 @@
-"""`replan`: the model gives up its present strategy and states the next one; the loop starts over from it."""
+"""`replan`: abandons the current strategy and states the next one; the loop starts over with it."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ from engine.registry.decorate import tool
 
 
 class ReplanOutput(TypedDict):
-    """The signal to start over."""
+    """The signal that starts the attempt over."""
 
     signal: Literal["replan"]
     reason: str
@@ -19,13 +19,14 @@ class ReplanOutput(TypedDict):
 
 @tool(category="control", annotations=Annotations(read_only=True, idempotent=True), tier="low", timeout_s=5)
 async def replan(reason: str, new_plan: str) -> Produced[ReplanOutput]:
-    """Drop the present strategy and start over with another one.
+    """Abandon the current strategy and start over with a different one.
 
-    Use it after a FATAL failure, or when two attempts in a row have taught you nothing new. Results so far are kept.
+    Use it after a FATAL failure, or when two attempts in a row told you nothing new. Results so far are kept.
+    Do not use it to repeat the same steps, or for a mistake that one corrected call repairs.
 
     Args:
-        reason: Why the present strategy cannot work, from what you saw.
-        new_plan: The different steps you will take now.
+        reason: Why the current strategy cannot work, based on the results you saw.
+        new_plan: The different steps that you will take now.
     """
     return Produced(
         value={"signal": "replan", "reason": reason, "new_plan": new_plan},

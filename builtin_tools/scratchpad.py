@@ -1,4 +1,4 @@
-"""`scratchpad`: short notes of one agent for one user, kept in the records so that a restart loses none."""
+"""`scratchpad`: short notes of one agent for one user. They are stored in the records, so they survive a restart."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -7,17 +7,17 @@ from pydantic import Field
 from sqlalchemy import Column, ColumnElement, Connection, MetaData, String, Table, Text, delete, func, select
 from typing_extensions import TypedDict
 
-from builtin_tools.refusals import wrong_arguments
 from engine.contract.context import CallContext, Clock, Produced
 from engine.contract.failure import ToolFailure
 from engine.contract.spec import Annotations
 from engine.contract.turn import Turn
+from engine.dispatch.refusals import wrong_arguments
 from engine.registry.decorate import tool
 from engine.stores.records import Records
 
 MAX_NOTES = 500
 MAX_KEY = 120
-MAX_VALUE = 32_768  # characters; anything longer belongs in a file
+MAX_VALUE = 32_768  # characters; longer texts belong in a file
 
 SCHEMA = MetaData()
 NOTES = Table(
@@ -41,7 +41,7 @@ class NoteRow(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Scratchpad:
-    """The notes in the records. Every method takes whose: a turn's user and agent."""
+    """The notes in the records. Each method acts on the notes of the user and agent of the given turn."""
 
     records: Records
     clock: Clock
@@ -52,12 +52,19 @@ class Scratchpad:
         return cls(records, clock)
 
     def set(self, turn: Turn, key: str, value: str) -> bool:
-        """Write a note; whether it replaced one. Raises ToolFailure when the pad is full."""
+        """Write a note.
+
+        Returns:
+            Whether it replaced an existing note.
+
+        Raises:
+            ToolFailure: There are already `MAX_NOTES` other notes.
+        """
         with self.records.begin() as connection:
-            replaced = connection.execute(delete(NOTES).where(*owned(turn), NOTES.c.key == key)).rowcount > 0
+            replaced = connection.execute(delete(NOTES).where(*owned_by(turn), NOTES.c.key == key)).rowcount > 0
             if count(connection, turn) >= MAX_NOTES:
                 raise ToolFailure(
-                    f"The scratchpad holds {MAX_NOTES} notes already. Clear some, or write to a file.",
+                    f"The scratchpad already holds {MAX_NOTES} notes. Clear some, or write to a file.",
                     reason="scratchpad_full",
                     may_have_started=False,
                 )
@@ -68,51 +75,51 @@ class Scratchpad:
     def get(self, turn: Turn, key: str) -> str | None:
         with self.records.read() as connection:
             value: str | None = connection.execute(
-                select(NOTES.c.value).where(*owned(turn), NOTES.c.key == key)
+                select(NOTES.c.value).where(*owned_by(turn), NOTES.c.key == key)
             ).scalar()
         return value
 
     def list(self, turn: Turn) -> list[NoteRow]:
-        """Key, length in characters and time of every note, by key."""
+        """Return the key, the length in characters and the time of every note, sorted by key."""
         wanted = select(NOTES.c.key, func.length(NOTES.c.value).label("characters"), NOTES.c.updated)
         with self.records.read() as connection:
-            rows = connection.execute(wanted.where(*owned(turn)).order_by(NOTES.c.key))
+            rows = connection.execute(wanted.where(*owned_by(turn)).order_by(NOTES.c.key))
             return [NoteRow(key=row.key, characters=row.characters, updated=row.updated) for row in rows]
 
     def clear(self, turn: Turn, key: str | None = None) -> int:
-        """Remove one note, or all of them; how many there were."""
-        which = owned(turn) if key is None else [*owned(turn), NOTES.c.key == key]
+        """Remove the note with this key, or all notes if `key` is None. Return how many were removed."""
+        which = owned_by(turn) if key is None else [*owned_by(turn), NOTES.c.key == key]
         with self.records.begin() as connection:
             return connection.execute(delete(NOTES).where(*which)).rowcount
 
 
-def owned(turn: Turn) -> list[ColumnElement[bool]]:
+def owned_by(turn: Turn) -> list[ColumnElement[bool]]:
     return [NOTES.c.user == turn.user, NOTES.c.agent == turn.agent]
 
 
 def count(connection: Connection, turn: Turn) -> int:
-    return connection.execute(select(func.count()).select_from(NOTES).where(*owned(turn))).scalar_one()
+    return connection.execute(select(func.count()).select_from(NOTES).where(*owned_by(turn))).scalar_one()
 
 
 Key = Annotated[str, Field(min_length=1, max_length=MAX_KEY)]
 Value = Annotated[str, Field(max_length=MAX_VALUE)]
 
 
-class Removed(TypedDict):
-    """Of clear: how many notes."""
+class ClearOutput(TypedDict):
+    """The output of clear. removed: the number of notes that were removed."""
 
     removed: int
 
 
-class Note(TypedDict):
-    """Of get."""
+class GetOutput(TypedDict):
+    """The output of get."""
 
     key: str
     value: str
 
 
-class Noted(TypedDict):
-    """Of set. replaced: whether there was a note of this key."""
+class SetOutput(TypedDict):
+    """The output of set. replaced: whether a note with this key existed before."""
 
     key: str
     replaced: bool
@@ -127,16 +134,17 @@ class Noted(TypedDict):
 )
 def scratchpad(
     ctx: CallContext, action: Literal["set", "get", "list", "clear"], key: Key | None = None, value: Value | None = None
-) -> Produced[list[NoteRow] | Removed | Note | Noted]:
-    """Short-term notes that survive between turns: intermediate results, decisions, what is left to do.
+) -> Produced[list[NoteRow] | ClearOutput | GetOutput | SetOutput]:
+    """Keep short notes between turns, such as intermediate results, decisions and open tasks.
 
-    `set` writes a note (replacing one of that key), `get` reads one, `list` shows all keys, `clear` removes one note
-    or, without a key, all of them. For anything long use a file.
+    `set` writes a note and replaces one with the same key, `get` reads a note, `list` shows all keys, and `clear`
+    removes one note or, without a key, all of them. For long texts and for files that the user should see, use
+    `file_system`.
 
     Args:
         action: What to do.
-        key: Name of the note; needed for set and get.
-        value: Text of the note; needed for set.
+        key: Name of the note. Required for set and get.
+        value: Text of the note. Required for set.
     """
     pad = ctx.need(Scratchpad)
     if action == "list":
@@ -149,14 +157,14 @@ def scratchpad(
             {"removed": removed}, f"Removed {removed} note(s).", (f"cleared:{key or '*'}",) if removed else ()
         )
     if key is None:
-        raise wrong_arguments(f"`key` is missing: {action} needs it.")
+        raise wrong_arguments(f"`key` is missing: {action} needs the name of a note.")
     if action == "get":
         found = pad.get(ctx.turn, key)
         if found is None:
             raise no_such_note(key, [str(note["key"]) for note in pad.list(ctx.turn)])
         return Produced({"key": key, "value": found}, found)
     if value is None:
-        raise wrong_arguments("`value` is missing: set needs it.")
+        raise wrong_arguments("`value` is missing: set needs the text of the note.")
     replaced = pad.set(ctx.turn, key, value)
     return Produced(
         {"key": key, "replaced": replaced}, f"{'Replaced' if replaced else 'Noted'}: {key}", (f"noted:{key}",)
@@ -164,7 +172,7 @@ def scratchpad(
 
 
 def no_such_note(key: str, keys: list[str]) -> ToolFailure:
-    there = ", ".join(keys[:20]) or "none"
+    existing = ", ".join(keys[:20]) or "none"
     return ToolFailure(
-        f"There is no note {key!r}. Notes there are: {there}.", reason="not_found", may_have_started=False
+        f"There is no note {key!r}. Existing notes: {existing}.", reason="not_found", may_have_started=False
     )

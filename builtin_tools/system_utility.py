@@ -1,4 +1,4 @@
-"""`system_utility`: what this machine and this engine are (diagnostics), and whether they work (health)."""
+"""`system_utility`: reports facts about the machine and the engine, and checks whether they work."""
 
 import asyncio
 import os
@@ -13,22 +13,22 @@ from typing import Any, Literal
 from sqlalchemy.exc import SQLAlchemyError
 from typing_extensions import TypedDict
 
-from builtin_tools.workspace import folder_of
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import ConfigError
 from engine.contract.spec import Annotations
+from engine.dispatch.workspace_folder import folder_of
 from engine.registry.decorate import tool
 from engine.stores.records import Records
 from engine.stores.workspace import FolderWorkspace
 from sandbox.contract import Job, Language, Limits, SandboxError
 
-LOW_DISK = 1 << 30  # bytes; under this, health warns
+LOW_DISK = 1 << 30  # bytes; with less free space, the disk is reported as unhealthy
 PROBE = Job(language=Language.PYTHON, code="6 * 7", limits=Limits(wall_s=10, cpu_s=5))
 
 
 @dataclass(frozen=True, slots=True)
 class HealthCheck:
-    """One thing that was tried. detail: what was seen, or what is wrong and what helps."""
+    """The result of one check. detail: what was observed, or what is wrong and how to repair it."""
 
     name: str
     healthy: bool
@@ -36,7 +36,10 @@ class HealthCheck:
 
 
 class Diagnostics(TypedDict):
-    """Facts. Sizes in bytes. sandbox: its backend, and the state of each protection."""
+    """Facts about the machine and the engine. Sizes are in bytes.
+
+    model_sees: whether a vision model is configured. sandbox: the backend, and the state of each protection.
+    """
 
     time_utc: str
     knackbox: str
@@ -52,7 +55,7 @@ class Diagnostics(TypedDict):
 
 
 class CheckRow(TypedDict):
-    """One thing that was tried. detail: what was seen, or what is wrong and what helps."""
+    """The result of one check. detail: what was observed, or what is wrong and how to repair it."""
 
     name: str
     healthy: bool
@@ -60,7 +63,7 @@ class CheckRow(TypedDict):
 
 
 class HealthReport(TypedDict):
-    """Whether everything works, and each thing that was tried."""
+    """Whether everything works, and the result of each check."""
 
     healthy: bool
     checks: list[CheckRow]
@@ -70,17 +73,18 @@ class HealthReport(TypedDict):
 async def system_utility(
     ctx: CallContext, action: Literal["diagnostics", "health"]
 ) -> Produced[Diagnostics | HealthReport]:
-    """Facts about the machine and the engine you run on.
+    """Report facts about the machine and the engine that you run on, or check whether they work.
 
-    `diagnostics` gives time, versions, processors, memory, free disk, and the protections of the sandbox. `health`
-    really tries each part (a run in a fresh box, a write to the workspace, the records) and says what does not work.
+    Use `diagnostics` for the current time, versions, processors, memory, free disk space and the protections of the
+    sandbox. Use `health` when several tools fail unexpectedly: it runs code in a fresh box, writes to the workspace,
+    opens the records and reports what does not work.
 
     Args:
-        action: What to find out.
+        action: Which report to return.
     """
     if action == "diagnostics":
         facts = await diagnose(ctx)
-        return Produced(facts, "\n".join(f"{name}: {shown(value)}" for name, value in facts.items()))
+        return Produced(facts, "\n".join(f"{name}: {format_fact(value)}" for name, value in facts.items()))
     checks = await asyncio.gather(check_box(ctx), check_workspace(ctx), check_records(ctx), check_disk(ctx))
     healthy = all(check.healthy for check in checks)
     lines = [f"{'ok  ' if check.healthy else 'FAIL'} {check.name}: {check.detail}" for check in checks]
@@ -94,7 +98,10 @@ async def system_utility(
 
 
 async def diagnose(ctx: CallContext) -> Diagnostics:
-    """Facts by name, as JSON. Sizes in bytes. No host name, user name, address or environment: a model reads this."""
+    """Return the facts.
+
+    A model reads them, so they contain no host name, user name, network address or environment variable.
+    """
     report = await ctx.sandbox.report()
     disk = await asyncio.to_thread(shutil.disk_usage, ctx.workspace.root)
     return {
@@ -116,11 +123,11 @@ def package_version() -> str:
     try:
         return version("knackbox")
     except PackageNotFoundError:
-        return "not installed (run from the source tree)"
+        return "not installed (running from the source tree)"
 
 
 def memory() -> dict[str, int]:
-    """Total and available bytes, from /proc/meminfo (whose kB are KiB: proc(5)); empty where there is none."""
+    """Return total and available bytes from /proc/meminfo, whose "kB" are KiB (proc(5)); empty if it is missing."""
     source = Path("/proc/meminfo")
     if not source.exists():
         return {}
@@ -129,9 +136,9 @@ def memory() -> dict[str, int]:
     return {name: int(fields[field].split()[0]) * 1024 for name, field in named.items() if field in fields}
 
 
-def shown(value: Any) -> str:
+def format_fact(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{key} {shown(each)}" for key, each in value.items())
+        return ", ".join(f"{key} {format_fact(each)}" for key, each in value.items())
     if isinstance(value, list):
         return " ".join(map(str, value))
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
@@ -147,16 +154,16 @@ async def check_box(ctx: CallContext) -> HealthCheck:
         return HealthCheck(
             "sandbox", healthy=True, detail=f"a fresh box answered in {outcome.usage.wall_s * 1000:.1f} ms"
         )
-    said = outcome.error.message if outcome.error else outcome.stderr.decode("utf-8", "replace")[-300:]
+    problem = outcome.error.message if outcome.error else outcome.stderr.decode("utf-8", "replace")[-300:]
     return HealthCheck(
-        "sandbox", healthy=False, detail=f"a box ended with {outcome.end}: {said}. Run `knackbox doctor`."
+        "sandbox", healthy=False, detail=f"a box ended with {outcome.end}: {problem}. Run `knackbox doctor`."
     )
 
 
 async def check_workspace(ctx: CallContext) -> HealthCheck:
-    """Write a file, read it back, remove it. The name is the call's own, so nobody's file is touched."""
+    """Write a file, read it back and remove it. Its name contains the call's id, so no other file is affected."""
     return await asyncio.to_thread(
-        attempt, "workspace", lambda: write_and_read(folder_of(ctx), f".health-{ctx.call_id}")
+        run_probe, "workspace", lambda: write_and_read(folder_of(ctx), f".health-{ctx.call_id}")
     )
 
 
@@ -164,7 +171,7 @@ def write_and_read(folder: FolderWorkspace, name: str) -> str:
     folder.write(name, b"knackbox")
     try:
         if folder.read(name) != b"knackbox":
-            raise OSError("what was written is not what is read")
+            raise OSError("a file did not have the content just written to it when it was read back")
     finally:
         folder.delete(name)
     return "written and read back"
@@ -172,7 +179,7 @@ def write_and_read(folder: FolderWorkspace, name: str) -> str:
 
 async def check_records(ctx: CallContext) -> HealthCheck:
     records = ctx.need(Records)
-    return await asyncio.to_thread(attempt, "records", lambda: take_write_lock(records))
+    return await asyncio.to_thread(run_probe, "records", lambda: take_write_lock(records))
 
 
 def take_write_lock(records: Records) -> str:
@@ -183,12 +190,14 @@ def take_write_lock(records: Records) -> str:
 async def check_disk(ctx: CallContext) -> HealthCheck:
     free = (await asyncio.to_thread(shutil.disk_usage, ctx.workspace.root)).free
     return HealthCheck(
-        "disk", healthy=free >= LOW_DISK, detail=f"{free:,} bytes free" + ("" if free >= LOW_DISK else ": low")
+        "disk",
+        healthy=free >= LOW_DISK,
+        detail=f"{free:,} bytes free" + ("" if free >= LOW_DISK else ": low; delete files that are not needed"),
     )
 
 
-def attempt(name: str, probe: Callable[[], str]) -> HealthCheck:
-    """A check that is healthy if `probe` returns what it saw."""
+def run_probe(name: str, probe: Callable[[], str]) -> HealthCheck:
+    """Run a check that either returns what it observed or raises."""
     try:
         return HealthCheck(name, healthy=True, detail=probe())
     except (OSError, ValueError, ConfigError, SQLAlchemyError) as error:

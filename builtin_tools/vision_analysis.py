@@ -1,21 +1,21 @@
-"""`vision_analysis`: show an image of the workspace to a model that sees."""
+"""`vision_analysis`: asks a vision model about an image in the workspace."""
 
 import asyncio
 
 from typing_extensions import TypedDict
 
-from builtin_tools.refusals import not_configured
-from builtin_tools.workspace import explained, folder_of
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import ToolFailure
 from engine.contract.spec import Annotations
+from engine.dispatch.refusals import not_configured
+from engine.dispatch.workspace_folder import folder_of, workspace_failures
 from engine.registry.decorate import tool
 
-MAX_BYTES = 20 << 20  # what the large providers accept for one image
+MAX_BYTES = 20 << 20  # the limit that the large providers set for one image
 
 
 class VisionOutput(TypedDict):
-    """What the model saw."""
+    """The model's answer about an image."""
 
     path: str
     answer: str
@@ -33,9 +33,10 @@ class VisionOutput(TypedDict):
 async def vision_analysis(
     ctx: CallContext, path: str, question: str = "Describe this image in detail."
 ) -> Produced[VisionOutput]:
-    """Look at an image file of the workspace and answer a question about it.
+    """Ask a vision model a question about an image file in the workspace.
 
-    Takes PNG, JPEG, GIF and WebP. It does not take PDF files: turn a page into a PNG first.
+    Use it to read a plot, a photo, a scan or a screenshot. It accepts PNG, JPEG, GIF and WebP files. For a PDF file,
+    convert the page to a PNG first. For exact pixel values, use `execute`.
 
     Args:
         path: The image, relative to the workspace, such as `plots/result.png`.
@@ -43,14 +44,14 @@ async def vision_analysis(
     """
     if ctx.vision is None:
         raise not_configured(
-            "No model that sees is configured. A person can set [vision], or `sees = true` in [model]."
+            "No vision model is configured. A person can set [vision], or `sees = true` in [model], in config.toml."
         )
-    with explained():
+    with workspace_failures():
         data = await asyncio.to_thread(folder_of(ctx).read, path, MAX_BYTES)
     media_type = media_type_of(data)
     if media_type is None:
         raise ToolFailure(
-            f"{path!r} is not a PNG, JPEG, GIF or WebP image, judged by its bytes, not by its name. Convert it first.",
+            f"{path!r} is not a PNG, JPEG, GIF or WebP image, judging by its content. Convert it to PNG first.",
             reason="unusable_image",
             may_have_started=False,
         )
@@ -59,7 +60,7 @@ async def vision_analysis(
 
 
 def media_type_of(data: bytes) -> str | None:
-    """The media type of an image that models accept, by its signature; None for anything else.
+    """Return the media type of a PNG, JPEG, GIF or WebP image, by its signature; None for anything else.
 
     Signatures: https://mimesniff.spec.whatwg.org/#matching-an-image-type-pattern
     """

@@ -1,4 +1,4 @@
-"""Programs that are files of the workspace: which language they are in, and the code that starts them in a box."""
+"""Determines the language of a program in the workspace, and creates the code that starts it in a box."""
 
 import re
 import shlex
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
 
-from builtin_tools.refusals import wrong_arguments
-from builtin_tools.workspace import explained, folder_of
 from engine.contract.context import CallContext
+from engine.dispatch.refusals import wrong_arguments
+from engine.dispatch.workspace_folder import folder_of, workspace_failures
 
 LanguageName = Literal["python", "node", "bash"]
 
-_MOST_BYTES = 4 << 20  # a program larger than this is data
+_MOST_BYTES = 4 << 20  # bytes; a larger file is assumed not to be a program
 _SUFFIXES: dict[str, LanguageName] = {
     ".py": "python",
     ".js": "node",
@@ -27,7 +27,7 @@ _INTERPRETERS: dict[bytes, LanguageName] = {b"python": "python", b"node": "node"
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceProgram:
-    """A file of the workspace to run. text: its content, for what can be guessed from it."""
+    """A file of the workspace to run. text: its content, which is used to guess its imports."""
 
     path: str
     language: LanguageName
@@ -35,7 +35,7 @@ class WorkspaceProgram:
 
     @property
     def starter(self) -> str:
-        """Code that runs the file as its interpreter would: as the main program, under its own name."""
+        """The code that runs the file as its interpreter would: as the main program, with its own file name."""
         match self.language:
             case "python":
                 return _PYTHON.format(path=self.path)
@@ -45,7 +45,7 @@ class WorkspaceProgram:
                 return f'exec "$BASH" -- ./{shlex.quote(self.path)} "$@"\n'
 
 
-# The program's own frames come after one of ours in a traceback, as below runpy, but without runpy's.
+# `runpy` is not used, because it adds several frames to every traceback; this code adds only one.
 _PYTHON = """\
 import os, sys
 __file__ = sys.argv[0] = os.path.join(os.getcwd(), {path!r})
@@ -61,15 +61,31 @@ require("module").runMain();
 
 
 def program_of(ctx: CallContext, path: str, language: LanguageName | None) -> WorkspaceProgram:
-    """Read a program. It may block. Raises ToolFailure when it is missing, or nothing tells its language."""
-    with explained():
+    """Read a program from the workspace. Blocks.
+
+    Raises:
+        ToolFailure: The file is missing or unreadable, or its language is unknown.
+    """
+    with workspace_failures():
         data = folder_of(ctx).read(path, _MOST_BYTES)
-    shebang = _SHEBANG.match(data)
-    by_line = _INTERPRETERS[shebang[1]] if shebang else None
-    found = language or _SUFFIXES.get(PurePosixPath(path).suffix.lower()) or by_line
-    if found is None:
-        raise wrong_arguments(f"Nothing tells which language {path} is in. Give `language` as well.")
+    found = language or language_of(path, data)
     return WorkspaceProgram(str(PurePosixPath(path)), found, data.decode("utf-8", "replace"))
+
+
+def language_of(path: str, data: bytes) -> LanguageName:
+    """Return the language of a program.
+
+    Raises:
+        ToolFailure: Neither its suffix nor its first line says which language it is.
+    """
+    shebang = _SHEBANG.match(data)
+    by_shebang = _INTERPRETERS[shebang[1]] if shebang else None
+    found = _SUFFIXES.get(PurePosixPath(path).suffix.lower()) or by_shebang
+    if found is None:
+        raise wrong_arguments(
+            f"The language of {path} cannot be determined from its suffix or first line. Set `language`."
+        )
+    return found
 
 
 def _quoted(path: str) -> str:

@@ -1,6 +1,6 @@
-"""A MIME bundle: which of its forms a model reads, and which become files.
+"""Splits a MIME bundle into the text that a model reads and the forms that become files.
 
-It is the word of untrusted code: what is not of the type it should be is left out, with a line that says so.
+Bundles come from untrusted code: a form whose data does not match its media type is replaced by a line that says so.
 """
 
 import base64
@@ -22,18 +22,21 @@ _SUFFIXES = {
     "application/pdf": ".pdf",
     "text/html": ".html",
 }
-_PICTURES = ("image/png", "image/jpeg", "image/webp", "image/gif")  # the same one, as a rule: the first is kept
-_TEXTS = ("text/markdown", "text/latex")  # which a model reads as they are
+_PICTURES = ("image/png", "image/jpeg", "image/webp", "image/gif")  # usually one picture: only the first is kept
+_TEXTS = ("text/markdown", "text/latex")  # a model can read these
 _HTML = "text/html"
 _JSON = "application/json"
 _TYPE = re.compile(r"[a-z]+/[a-zA-Z0-9.+-]{1,80}")
-_BARE = re.compile(r"<[^\n]{1,400}>")  # `<Figure size 640x480 with 1 Axes>`: names the object, and says nothing of it
-_SHOWN_BYTES = 2 << 10  # of HTML and JSON; more is for a file
+_BARE = re.compile(r"<[^\n]{1,400}>")  # only names the object: `<Figure size 640x480 with 1 Axes>`
+_SHOWN_BYTES = 2 << 10  # maximum size of HTML and JSON in the text; anything longer becomes a file
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """What is to be written. suffix: of its name. size: width and height of a picture."""
+    """A file to write.
+
+    suffix: the suffix of the file name. size: width and height of a picture.
+    """
 
     media_type: str
     suffix: str
@@ -43,7 +46,11 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Forms:
-    """text: what a model reads; "" when the files say all. broken: a line for each form that was not what it said."""
+    """The forms into which a bundle is split.
+
+    text: the text for a model; "" when the files are enough.
+    broken: a line for each form whose data does not match its media type.
+    """
 
     text: str
     files: tuple[File, ...]
@@ -52,10 +59,10 @@ class Forms:
 
 
 def forms_of(data: Mapping[str, Any]) -> Forms:
-    """Raises nothing, whatever the bundle holds.
+    """Split a bundle. Never raises an exception, whatever the bundle contains.
 
-    Where the plain text is missing or only names an object, a small rich form stands in for it. HTML becomes a file
-    only where there is no other text: a table's plain text says the same.
+    If the plain text is missing or only names an object, a small rich form replaces it. HTML becomes a file only if
+    there is no other text, because the plain text of a table has the same content.
     """
     known = {kind: value for kind, value in data.items() if isinstance(kind, str) and _TYPE.fullmatch(kind)}
     plain = known.get("text/plain")
@@ -74,12 +81,12 @@ def forms_of(data: Mapping[str, Any]) -> Forms:
 
 
 def _shown(known: Mapping[str, Any]) -> tuple[str, str]:
-    """The rich form that a model reads in place of a plain text, and its text; two "" when there is none."""
+    """Return the media type and text of the rich form that replaces the plain text; "" twice if there is none."""
     for kind in _TEXTS:
         if isinstance(known.get(kind), str) and known[kind]:
             return kind, known[kind]
     if any(kind in BINARY or kind in _SUFFIXES for kind in known if kind != _HTML):
-        return "", ""  # a picture says it
+        return "", ""  # the picture is shown, so no text is needed
     page = known.get(_HTML)
     if isinstance(page, str) and page and len(page.encode("utf-8", "replace")) <= _SHOWN_BYTES:
         return _HTML, page
@@ -91,7 +98,7 @@ def _shown(known: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _files(known: Mapping[str, Any], *, bare: bool, shown: str) -> Iterator[File | str]:
-    """shown: the form that is text already."""
+    """Yield a file, or a line about a broken form, for each form except `shown`, which is in the text."""
     picture = next((kind for kind in _PICTURES if kind in known), "")
     for kind, value in sorted(known.items()):
         if kind == shown or (kind == _HTML and not bare) or (kind in _PICTURES and kind != picture):
@@ -106,24 +113,24 @@ def _files(known: Mapping[str, Any], *, bare: bool, shown: str) -> Iterator[File
 
 def _binary(kind: str, value: object) -> File | str:
     if not isinstance(value, str):
-        return _lie(kind)
+        return _mismatch(kind)
     try:
         data = base64.b64decode("".join(value.split()), validate=True)
     except (binascii.Error, ValueError):
-        return _lie(kind)
-    return File(kind, _SUFFIXES[kind], data, size_of(data, kind)) if is_really(data, kind) else _lie(kind)
+        return _mismatch(kind)
+    return File(kind, _SUFFIXES[kind], data, size_of(data, kind)) if is_really(data, kind) else _mismatch(kind)
 
 
 def _text(kind: str, value: object) -> File | str:
     if not isinstance(value, str):
-        return _lie(kind)
+        return _mismatch(kind)
     if kind == "image/svg+xml" and "<svg" not in value[: 1 << 16]:
-        return _lie(kind)
+        return _mismatch(kind)
     return File(kind, _SUFFIXES[kind], value.encode("utf-8", "replace"))
 
 
-def _lie(kind: str) -> str:
-    return f"[{kind}: what came under this name is not that, and was not kept]"
+def _mismatch(kind: str) -> str:
+    return f"[{kind}: the data is not of this type and was not kept]"
 
 
 def _dumped(value: object) -> str:

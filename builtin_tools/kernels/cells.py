@@ -1,24 +1,49 @@
-"""A cell of an agent's kernel, as `execute` runs it with ``stateful=true``."""
+"""Runs a cell in an agent's kernel: `execute` with ``stateful=true``."""
 
+import asyncio
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
 from typing_extensions import TypedDict
 
-from builtin_tools.kernels.owner import KernelOwner
+from builtin_tools.kernels.cell_display import CellDisplay, file_writer, show
 from builtin_tools.kernels.service import Kernels
-from builtin_tools.kernels.verdict import failure_of_cell
-from builtin_tools.workspace import folder_of
-from engine.contract.context import CallContext, Produced
-from engine.contract.failure import refusal
-from engine.dispatch.pieces import Pieces
-from sandbox.kernels.spec import TooManyKernels
+from engine.contract.context import CallContext, Produced, no_progress
+from engine.contract.failure import ToolFailure, refusal
+from engine.dispatch.forwarding import Pieces
+from engine.dispatch.outcome import failure_of
+from engine.dispatch.workspace_folder import folder_of
+from sandbox.contract import CodeError, End, Outcome
+from sandbox.kernels.spec import Cell, CellLimits, KernelOwner, TooManyKernels
 
-NOTHING = "Ran to its end and printed nothing."
+# A kernel's name becomes a part of file names, so only these characters are allowed.
+KernelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$")]
+
+NOTHING = "The run completed and printed nothing."
+_KEPT_BYTES = 16 << 20  # bytes of a cell's outputs; high because a picture, unlike text, cannot be cut
+_INTERRUPTED = {
+    End.TIMEOUT: "ran out of time and was interrupted; the state is kept. Make it do less at once, "
+    "or increase `timeout_s`",
+    End.OUTPUT: "printed more than allowed and was interrupted; the state is kept. Print less, or write to a file",
+}
+_ENDED = {
+    End.ERROR: "ended its kernel",
+    End.TIMEOUT: "ran out of time, ignored its interrupt, and was killed with its kernel",
+    End.OUTPUT: "printed more than allowed, ignored its interrupt, and was killed with its kernel",
+    End.KILLED: "was killed, with its kernel",
+}
+_NO_INPUT = "StdinNotImplementedError"  # ipykernel's exception for input()
+_REFUSED = "input() is not available: put the text that it should read into the code"
+_PRINTED = 2000  # characters of the output that are shown before an error
 
 
 class CellOutput(TypedDict):
-    """Of a cell. outputs: each with its `kind` and, by kind, the name of a stream, media types and files, text."""
+    """The result of a cell.
+
+    outputs: each has a `kind`, which determines its other fields: the name of a stream, a text, or
+        media types and files.
+    """
 
     end: str
     kernel: str
@@ -28,39 +53,65 @@ class CellOutput(TypedDict):
     state_lost: str
 
 
-async def run_cell(
-    ctx: CallContext, code: str, kernel: str, imports: tuple[str, ...], timeout_s: float
-) -> Produced[CellOutput]:
-    """Raises ToolFailure for what the cell did, and Busy and SandboxError when it could not be run."""
+async def run_cell(ctx: CallContext, code: str, name: str, timeout_s: float) -> Produced[CellOutput]:
+    """Run a cell in the agent's kernel with this name.
+
+    Raises:
+        ToolFailure: The cell failed, or no further kernel may be started.
+        Busy: All kernels are in use.
+        SandboxError: The cell could not be run.
+    """
     workspace = folder_of(ctx)
-    sessions = await ctx.need(Kernels).sessions()
-    owner = KernelOwner.of(ctx.turn)
+    kernels = ctx.need(Kernels)
+    pool = await kernels.pool()
+    owner = KernelOwner(ctx.turn.user, ctx.turn.agent)
+    kernel = pool.kernel(owner, name, lambda: kernels.spec(workspace.root, code))
+    limits = CellLimits(wall_s=timeout_s, kept_bytes=_KEPT_BYTES)
     try:
-        ran = await sessions.run(
-            owner,
-            kernel,
-            code,
-            workspace,
-            imports=imports,
-            wall_s=timeout_s,
-            on_stream=Pieces(ctx),
-        )
+        on_output = None if ctx.progress is no_progress else Pieces(ctx)
+        async with kernel.running(code, limits, on_output) as cell:
+            write = file_writer(workspace, f"{name}-{cell.number}")
+            shown = await asyncio.to_thread(show, cell, write)
     except TooManyKernels as error:
         raise refusal(str(error), "too_many_kernels") from error
-    # Nothing is awaited from here on: a loss that the cell tells of counts as told, unless the result is not heard.
-    cell, shown = ran.cell, ran.shown
-    if cell.state_lost:
-        ctx.if_unheard.append(partial(sessions.owe, owner, kernel, cell.state_lost))
-    if not cell.ok:
+    # Nothing is awaited from here on, so the lost state counts as reported unless the result of the call is not
+    # delivered.
+    loss = cell.state_lost
+    if loss is not None:
+        ctx.if_unheard.append(partial(pool.report_again, kernel, loss))
+    if cell.end is not End.OK:
         raise failure_of_cell(cell, shown)
+    state_lost = str(loss) if loss is not None else ""
     value: CellOutput = {
         "end": str(cell.end),
-        "kernel": kernel,
-        "cell": ran.number,
+        "kernel": name,
+        "cell": cell.number,
         "outputs": list(shown.outputs),
         "dropped_bytes": cell.dropped_bytes,
-        "state_lost": cell.state_lost,
+        "state_lost": state_lost,
     }
-    message = "\n".join(filter(None, (cell.state_lost, shown.message))) if shown.parts else cell.state_lost or NOTHING
-    effects = ("executed:python", f"kernel:{kernel}", *(f"created:{path}" for path in shown.paths))
+    message = "\n".join(text for text in (state_lost, shown.message) if text) or NOTHING
+    effects = ("executed:python", f"kernel:{name}", *(f"created:{path}" for path in shown.paths))
     return Produced(value, message, effects)
+
+
+def failure_of_cell(cell: Cell, shown: CellDisplay) -> ToolFailure:
+    """Return a DIAGNOSTIC failure, as `failure_of` does for an outcome. Its first sentence reports a lost state."""
+    loss = cell.state_lost
+    why = (_ENDED if loss is not None and loss.in_cell else _INTERRUPTED).get(cell.end, "")
+    what = f"{loss}\nThe cell" if loss is not None else "The cell"
+    error = cell.error
+    if error is not None and error.type == _NO_INPUT:
+        error = CodeError(_NO_INPUT, _REFUSED, "")
+    printed = shown.stream("stdout")
+    remarks = [
+        f"Before, it printed:\n{printed[-_PRINTED:]}" if error is not None and printed else "",
+        *(part.text for part in shown.parts if not part.label),
+    ]
+    outcome = Outcome(
+        cell.end,
+        stdout=printed.encode("utf-8", "replace"),
+        stderr=shown.stream("stderr").encode("utf-8", "replace"),
+        error=error,
+    )
+    return failure_of(outcome, what, "\n".join(filter(None, remarks)), why)

@@ -1,4 +1,4 @@
-"""`knackbox kernel …`: the kernels of all running processes of this home. Entry point of ``knackbox.commands``."""
+"""`knackbox kernel`: the kernels of all running processes of this home. An entry point of ``knackbox.commands``."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,25 +6,24 @@ from typing import Annotated, Any
 
 import typer
 
-from builtin_tools.kernels.owner import DEFAULT
-from builtin_tools.kernels.peers import Gone, Peer, PeerError, peers_in, remove
-from builtin_tools.kernels.phrases import ago, megabytes
-from builtin_tools.kernels.wire import LIST_S
+from builtin_tools.kernels.control_socket import LIST_S, ControlPeer, Gone, PeerError, peers_in, remove
+from builtin_tools.kernels.kernel_views import ago, megabytes
 from engine.contract.failure import ConfigError
 from engine.interfaces.cli.settings import settings_of
 from engine.interfaces.cli.shared import Exit, Json, emit, emit_json, fail, say, wants_json
 from engine.interfaces.cli.tables import print_table
 from engine.stores.atomic import write_atomic
+from sandbox.kernels.spec import DEFAULT_NAME
 
-Name = Annotated[str, typer.Argument(help="The kernel, as `knackbox kernel list` shows it.")]
-Agent = Annotated[str | None, typer.Option("--agent", help="Whose it is, where two agents have one of that name.")]
-User = Annotated[str | None, typer.Option("--user", help="The agent's user, likewise.")]
-Process = Annotated[int | None, typer.Option("--process", help="The process it lives in, likewise.")]
+Name = Annotated[str, typer.Argument(help="Name of the kernel, as in `knackbox kernel list`.")]
+Agent = Annotated[str | None, typer.Option("--agent", help="The agent, if two agents have a kernel with this name.")]
+User = Annotated[str | None, typer.Option("--user", help="The agent's user, if the name is not unique.")]
+Process = Annotated[int | None, typer.Option("--process", help="The process id, if the name is not unique.")]
 
 COLUMNS = ("user", "agent", "kernel", "process", "state", "cells", "memory", "workspace")
 
 app = typer.Typer(
-    help="The kernels that agents have, in all running processes of this home.",
+    help="Manage the kernels of agents, in all running processes of this home.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -32,7 +31,7 @@ app = typer.Typer(
 
 @app.command("list")
 def list_(ctx: typer.Context, as_json: Json = False) -> None:
-    """Every kernel with its agent, its process, and what it is doing."""
+    """List all kernels with their agent, process and state."""
     found = [row for _, row in _found(ctx)]
     if wants_json(ctx, as_json):
         emit_json(found)
@@ -45,14 +44,14 @@ def list_(ctx: typer.Context, as_json: Json = False) -> None:
 @app.command()
 def show(
     ctx: typer.Context,
-    name: Name = DEFAULT,
+    name: Name = DEFAULT_NAME,
     *,
     agent: Agent = None,
     user: User = None,
     process: Process = None,
     as_json: Json = False,
 ) -> None:
-    """The last cells of a kernel, and its variables."""
+    """Show the last cells of a kernel, and its variables."""
     peer, row = _one(ctx, name, agent, user, process)
     answer = _ask(peer, row, "show")
     cells, variables = _list(answer.get("cells")), answer.get("variables")
@@ -72,12 +71,12 @@ def show(
         if len(rows) < int(variables.get("total", 0)):
             say(f"{len(rows)} of {variables.get('total')} variables are shown.")
     else:
-        say(f"the variables cannot be told: {_plain(answer.get('variables_error'))}")
+        say(f"the variables are unavailable: {_plain(answer.get('variables_error'))}")
 
 
 @app.command()
 def interrupt(
-    ctx: typer.Context, name: Name = DEFAULT, agent: Agent = None, user: User = None, process: Process = None
+    ctx: typer.Context, name: Name = DEFAULT_NAME, agent: Agent = None, user: User = None, process: Process = None
 ) -> None:
     """Interrupt the running cell, as Ctrl-C would; the state is kept."""
     peer, row = _one(ctx, name, agent, user, process)
@@ -87,9 +86,9 @@ def interrupt(
 
 @app.command()
 def stop(
-    ctx: typer.Context, name: Name = DEFAULT, agent: Agent = None, user: User = None, process: Process = None
+    ctx: typer.Context, name: Name = DEFAULT_NAME, agent: Agent = None, user: User = None, process: Process = None
 ) -> None:
-    """End a kernel; its agent is told with its next cell."""
+    """Stop a kernel. The result of its agent's next cell says so."""
     peer, row = _one(ctx, name, agent, user, process)
     _ask(peer, row, "stop")
     say(f"{row['kernel']} is stopped.")
@@ -98,18 +97,18 @@ def stop(
 @app.command()
 def export(
     ctx: typer.Context,
-    name: Name = DEFAULT,
+    name: Name = DEFAULT_NAME,
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.ipynb", help="Where to write it.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.ipynb", help="The file to write.")],
     agent: Agent = None,
     user: User = None,
     process: Process = None,
 ) -> None:
-    """The cells run so far, with their outputs, as a notebook."""
+    """Export the cells that have been run, with their outputs, as a notebook."""
     peer, row = _one(ctx, name, agent, user, process)
     notebook = _ask(peer, row, "export").get("notebook")
     if not isinstance(notebook, str):
-        fail(f"process {peer.process} gave no notebook.")
+        fail(f"process {peer.process} sent no notebook.")
     try:
         write_atomic(output, notebook.encode())
     except OSError as error:
@@ -117,14 +116,14 @@ def export(
     say(f"{output} is written.")
 
 
-def _found(ctx: typer.Context) -> list[tuple[Peer, dict[str, Any]]]:
-    """The kernels of all processes that answer; about each that does not, a line."""
+def _found(ctx: typer.Context) -> list[tuple[ControlPeer, dict[str, Any]]]:
+    """Return the kernels of all processes that answer. Prints a line for each process that does not."""
     home, _ = settings_of(ctx)
     found = []
     try:
         peers = peers_in(home.run)
     except OSError as error:
-        raise ConfigError(f"{home.run}: the sockets cannot be looked at ({error}).") from error
+        raise ConfigError(f"{home.run}: the sockets cannot be listed ({error}).") from error
     for peer in peers:
         try:
             rows = _list(peer.ask({"do": "list"}, LIST_S).get("kernels"))
@@ -139,22 +138,22 @@ def _found(ctx: typer.Context) -> list[tuple[Peer, dict[str, Any]]]:
 
 def _one(
     ctx: typer.Context, name: str, agent: str | None, user: str | None, process: int | None
-) -> tuple[Peer, dict[str, Any]]:
-    """The kernel that is meant. Ends the command when there is none, or more than one."""
+) -> tuple[ControlPeer, dict[str, Any]]:
+    """Return the selected kernel. Ends the command if there is none, or more than one."""
     wanted = {"kernel": name, "agent": agent, "user": user, "process": process}
     asked = {key: value for key, value in wanted.items() if value is not None}
     found = [each for each in _found(ctx) if all(each[1].get(key) == value for key, value in asked.items())]
     if not found:
-        fail(f"there is no kernel {name!r} of that kind; see knackbox kernel list.", Exit.USAGE)
+        fail(f"no kernel {name!r} matches these options; see knackbox kernel list.", Exit.USAGE)
     if len(found) > 1:
         which = ", ".join(
             f"--process {row['process']} --agent {row.get('agent')} --user {row.get('user')}" for _, row in found
         )
-        fail(f"there are {len(found)} kernels {name!r}; say which: {which}.", Exit.USAGE)
+        fail(f"there are {len(found)} kernels called {name!r}; select one: {which}.", Exit.USAGE)
     return found[0]
 
 
-def _ask(peer: Peer, row: Mapping[str, Any], do: str) -> Mapping[str, Any]:
+def _ask(peer: ControlPeer, row: Mapping[str, Any], do: str) -> Mapping[str, Any]:
     try:
         return peer.ask({"do": do, **{key: str(row.get(key)) for key in ("user", "agent", "kernel")}})
     except PeerError as error:
@@ -176,7 +175,7 @@ def _cell(row: Mapping[str, Any], column: str) -> str:
 
 
 def _plain(value: object) -> str:
-    """On one line, without what a terminal would obey."""
+    """Return the value on one line, without terminal control characters."""
     text = " x ".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)
     return "".join(each if each.isprintable() else "?" for each in text)
 

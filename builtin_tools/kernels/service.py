@@ -1,4 +1,7 @@
-"""`Kernels`: what tools find on `ctx`. Nothing of ZeroMQ or Jupyter is imported before the first stateful call."""
+"""`Kernels`: the service through which tools use the kernels of an engine.
+
+ZeroMQ and Jupyter are not imported before the first stateful call.
+"""
 
 import asyncio
 import importlib
@@ -6,65 +9,84 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from builtin_tools.refusals import not_configured
+from acquired_skills.jobs.environment import imports_of, preload_for
 from engine.app.settings import KernelSettings
-from sandbox.contract import Sandbox
+from engine.dispatch.refusals import not_configured
+from sandbox.contract import Mount, Sandbox
+from sandbox.kernels.spec import KernelSpec
 
 if TYPE_CHECKING:
-    from builtin_tools.kernels.sessions import Sessions
     from builtin_tools.kernels.socket_server import KernelSocketServer
+    from sandbox.kernels.pool import KernelPool
 
-_HERE = "builtin_tools.kernels"
 _log = logging.getLogger("knackbox.kernels")
 
 
 class Kernels:
-    """One per engine, for its event loop."""
+    """The kernels of one engine. They belong to its event loop."""
 
     def __init__(self, sandbox: Sandbox, settings: KernelSettings, folder: Path) -> None:
-        """folder: for the socket that `knackbox kernel` talks to."""
+        """Start no kernel yet. `folder`: the folder for the socket to which `knackbox kernel` connects."""
         self._sandbox = sandbox
         self._settings = settings
         self._folder = folder
         self._opening = asyncio.Lock()
-        self._sessions: Sessions | None = None
         self._server: KernelSocketServer | None = None
         self._closed = False
+        self.opened: KernelPool | None = None
+        """The pool of kernels; None before the first stateful call."""
 
-    @property
-    def opened(self) -> "Sessions | None":
-        """The sessions, when there has been a stateful call."""
-        return self._sessions
+    async def pool(self) -> "KernelPool":
+        """Return the pool; the first call opens it.
 
-    async def sessions(self) -> "Sessions":
-        """Opened at the first call. Raises ToolFailure (FATAL) where kernels are not to be had."""
-        async with self._opening:
-            if self._sessions is None:
-                if self._closed:
-                    raise not_configured("The kernels are closed: the engine is shutting down.")
-                if not callable(getattr(self._sandbox, "run_service", None)):
-                    raise not_configured(
-                        f"Kernels are not offered by the sandbox {self._sandbox.name}; call without stateful."
-                    )
-                # 0.3 s of imports, and not in the loop.
-                sessions = await asyncio.to_thread(importlib.import_module, f"{_HERE}.sessions")
-                module = await asyncio.to_thread(importlib.import_module, f"{_HERE}.socket_server")
-                opened: Sessions = sessions.Sessions(self._sandbox, self._settings)
-                try:
-                    self._server = await module.KernelSocketServer.open(opened, self._folder)
-                except OSError as error:
-                    _log.warning("%s: no socket can be made (%s); `knackbox kernel` is blind.", self._folder, error)
-                except BaseException:
-                    await opened.aclose()
-                    raise
-                self._sessions = opened
-            return self._sessions
+        Raises:
+            ToolFailure: FATAL. This engine has no kernels.
+        """
+        return self.opened or await self._open()
+
+    def spec(self, workspace: Path, code: str) -> KernelSpec:
+        """Return the spec of a new kernel for this cell.
+
+        The kernel starts from a template that has loaded the libraries that the cell seems to import.
+        """
+        preload = preload_for(imports_of(code), always=self._settings.preload)
+        return KernelSpec(preload, Mount(workspace), memory_bytes=self._settings.memory_bytes)
 
     async def aclose(self) -> None:
-        """End every kernel, and leave no socket behind."""
+        """End every kernel and remove the socket."""
         self._closed = True
         async with self._opening:
             if self._server is not None:
                 await self._server.aclose()
-            if self._sessions is not None:
-                await self._sessions.aclose()
+            if self.opened is not None:
+                await self.opened.aclose()
+
+    async def _open(self) -> "KernelPool":
+        async with self._opening:
+            if self.opened is not None:
+                return self.opened
+            if self._closed:
+                raise not_configured("The kernels are closed: the engine is shutting down.")
+            if not callable(getattr(self._sandbox, "run_service", None)):
+                raise not_configured(
+                    f"The sandbox {self._sandbox.name} does not support kernels. Call `execute` without `stateful`."
+                )
+            # These imports take 0.3 s, so they happen in a thread.
+            pools = await asyncio.to_thread(importlib.import_module, "sandbox.kernels.pool")
+            servers = await asyncio.to_thread(importlib.import_module, "builtin_tools.kernels.socket_server")
+            settings = self._settings
+            config = pools.PoolConfig(settings.most, settings.per_agent, settings.warm, idle_s=settings.idle_s)
+            pool: KernelPool = pools.KernelPool(self._sandbox, config)
+            try:
+                self._server = await servers.KernelSocketServer.open(pool, self._folder)
+            except OSError as error:
+                _log.warning(
+                    "%s: the socket cannot be created (%s); `knackbox kernel` will not find this process.",
+                    self._folder,
+                    error,
+                )
+            except BaseException:
+                await pool.aclose()
+                raise
+            self.opened = pool
+            return pool

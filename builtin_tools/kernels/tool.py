@@ -1,81 +1,123 @@
-"""`kernels`: what an agent may do with its kernels besides running cells in them (`execute` with ``stateful=true``)."""
+"""`kernels`: what an agent can do with its kernels besides running cells (`execute` with ``stateful=true``)."""
 
 import asyncio
-from typing import Literal
+from typing import Literal, Required
 
-from builtin_tools.kernels.files import FOLDER, write_new
-from builtin_tools.kernels.outputs import ExportOutput, KernelListOutput, KernelOutput, KernelRow, VariablesOutput
-from builtin_tools.kernels.owner import DEFAULT, KernelName, KernelOwner
-from builtin_tools.kernels.phrases import ago, megabytes
+from typing_extensions import TypedDict
+
+from builtin_tools.kernels.cell_display import FOLDER, write_new
+from builtin_tools.kernels.cells import KernelName
+from builtin_tools.kernels.kernel_views import KernelRow, export_notebook, line_of, row_of
 from builtin_tools.kernels.service import Kernels
-from builtin_tools.refusals import wrong_arguments
-from builtin_tools.workspace import explained, folder_of
+from builtin_tools.kernels.variables import variables_of
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import ToolFailure, refusal
+from engine.dispatch.refusals import wrong_arguments
+from engine.dispatch.workspace_folder import folder_of, workspace_failures
 from engine.registry.decorate import tool
-from sandbox.kernels.spec import Occupied
+from sandbox.kernels.spec import DEFAULT_NAME, KernelOwner, NoKernel, Occupied
 
 NONE = "There are no kernels; `execute` with stateful=true starts one."
 SUFFIX = ".ipynb"
+
+
+class KernelListOutput(TypedDict):
+    """The result of list."""
+
+    kernels: list[KernelRow]
+
+
+class VariableRow(TypedDict, total=False):
+    """One variable: its name and type, and length, shape, dtype and size where they are known."""
+
+    name: Required[str]
+    type: Required[str]
+
+
+class VariablesOutput(TypedDict):
+    """The result of variables.
+
+    total: the number of variables, of which only the first are listed.
+    """
+
+    kernel: str
+    total: int
+    variables: list[VariableRow]
+
+
+class KernelOutput(TypedDict):
+    """The result of interrupt and stop."""
+
+    kernel: str
+
+
+class ExportOutput(TypedDict):
+    """The result of export, with the path of the notebook."""
+
+    kernel: str
+    path: str
 
 
 @tool(category="execution", requires=("sandbox",), side_effects=("filesystem_write",), required_permission="user")
 async def kernels(
     ctx: CallContext,
     action: Literal["list", "variables", "interrupt", "stop", "export"],
-    kernel: KernelName = DEFAULT,
+    kernel: KernelName = DEFAULT_NAME,
     path: str = "",
 ) -> Produced[KernelListOutput | VariablesOutput | ExportOutput | KernelOutput]:
-    """Look after the kernels that `execute` with stateful=true runs your cells in.
+    """Manage the kernels in which `execute` with stateful=true runs your cells.
 
-    list: your kernels, and what they are doing. variables: names, types and shapes of what an idle kernel holds.
+    list: your kernels and their states. variables: names, types and shapes of the variables of an idle kernel.
     interrupt: end the running cell and keep the state. stop: end a kernel with all its state.
-    export: the cells run so far, with their outputs, as a notebook in your workspace.
+    export: the cells that have been run, with their outputs, as a notebook in your workspace.
 
     Args:
         action: What to do.
-        kernel: Which kernel; not for list.
-        path: Where export writes, such as `analysis.ipynb`; without it a name in `outputs/`.
+        kernel: Name of the kernel. Not for list.
+        path: For export, the file to write, such as `analysis.ipynb`. The default is a new file in `outputs/`.
     """
-    sessions = ctx.need(Kernels).opened
-    owner = KernelOwner.of(ctx.turn)
-    if sessions is None:
+    pool = ctx.need(Kernels).opened
+    owner = KernelOwner(ctx.turn.user, ctx.turn.agent)
+    if pool is None:
         if action == "list":
             return Produced({"kernels": []}, NONE)
         raise _missing(f"There is no kernel {kernel!r}; none is running.")
     try:
         match action:
             case "list":
-                rows = sessions.rows(owner)
-                return Produced({"kernels": rows}, "\n".join(map(_line, rows)) or NONE)
+                now = asyncio.get_running_loop().time()
+                rows = [row_of(each, now) for each in pool.kernels(owner)]
+                return Produced({"kernels": rows}, "\n".join(map(line_of, rows)) or NONE)
             case "variables":
-                overview = await sessions.variables(owner, kernel)
+                overview = await variables_of(pool.find(owner, kernel))
                 value = overview.value
                 found: VariablesOutput = {"kernel": kernel, "total": value["total"], "variables": value["variables"]}
                 return Produced(found, overview.message)
             case "interrupt":
-                sessions.interrupt(owner, kernel)
+                pool.find(owner, kernel).interrupt()
                 said = f"The kernel {kernel!r} was interrupted; its state is kept."
                 return Produced({"kernel": kernel}, said, (f"interrupted:{kernel}",))
             case "stop":
-                await sessions.stop(owner, kernel)
+                await pool.find(owner, kernel).stop()
                 said = f"The kernel {kernel!r} is stopped; its state is gone."
                 return Produced({"kernel": kernel}, said, (f"stopped:{kernel}",))
             case "export":
-                written = await _export(ctx, kernel, await sessions.export(owner, kernel), path)
+                notebook = await export_notebook(pool.find(owner, kernel, ended=True))
+                written = await _export(ctx, kernel, notebook, path)
                 exported: ExportOutput = {"kernel": kernel, "path": written}
                 return Produced(exported, f"Wrote {written}.", (f"created:{written}",))
     except Occupied as error:
         raise ToolFailure(
             f"{error} Wait for it, or interrupt it.", reason="kernel_busy", may_have_started=False
         ) from error
-    except LookupError as error:
+    except NoKernel as error:
         raise _missing(str(error)) from error
 
 
 async def _export(ctx: CallContext, kernel: str, notebook: bytes, path: str) -> str:
+    """Write the notebook to a new file of the workspace, and return its path."""
     folder = folder_of(ctx)
-    with explained():
+    with workspace_failures():
         if not path:
             return await asyncio.to_thread(write_new, folder, f"{FOLDER}/{kernel}", SUFFIX, notebook)
         if not path.endswith(SUFFIX):
@@ -83,14 +125,9 @@ async def _export(ctx: CallContext, kernel: str, notebook: bytes, path: str) -> 
         try:
             await asyncio.to_thread(folder.write_new, path, notebook)
         except FileExistsError as error:
-            raise ToolFailure(f"{path} exists already. Give another path.", reason="exists") from error
+            raise ToolFailure(f"{path} exists already. Use another path.", reason="exists") from error
         return path
 
 
 def _missing(said: str) -> ToolFailure:
     return refusal(said, "not_found")
-
-
-def _line(row: KernelRow) -> str:
-    memory = megabytes(row["memory_bytes"])
-    return f"{row['kernel']}: {row['state']} for {ago(row['since_s'])}, {row['cells']} cells, {memory} of memory"

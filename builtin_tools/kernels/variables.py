@@ -1,14 +1,19 @@
-"""The overview of a kernel's variables: what is asked of the kernel, and its answer taken over field by field."""
+"""The overview of a kernel's variables. The kernel's answer is untrusted, so each field of it is checked."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-WALL_S = 3.0
-_PROGRAM = Path(__file__).with_name("inside.py").read_text("utf-8")
-# An expression, so that no name of the namespace is touched; and its builtins come from a function, since a variable
-# may well be called `exec`.
-EXPRESSION = (
+from sandbox.contract import SandboxError
+
+if TYPE_CHECKING:  # not imported at run time, since it would load ZeroMQ and Jupyter
+    from sandbox.kernels.agent_kernel import AgentKernel
+
+_WALL_S = 3.0
+_PROGRAM = Path(__file__).with_name("variables_program.py").read_text("utf-8")
+# The program runs as an expression, which does not change any name in the namespace. It takes the builtins from a
+# function, because the user may have a variable called `exec`.
+_EXPRESSION = (
     f"(lambda b, n, s: (b['exec']({_PROGRAM!r}, s), s['answer'](n))[1])"
     "((lambda: 0).__builtins__, (lambda: 0).__globals__, {'__name__': 'knackbox'})"
 )
@@ -20,7 +25,12 @@ _LARGEST = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """shape: of an array or a table. length: of a built-in container. size_bytes: without what it refers to."""
+    """A variable.
+
+    length: the length of a built-in container.
+    shape: the shape of an array or a table.
+    size_bytes: its size, without the objects that it refers to.
+    """
 
     name: str
     type: str
@@ -31,7 +41,7 @@ class Variable:
 
     @property
     def line(self) -> str:
-        """For a reader."""
+        """Describe the variable on one line."""
         shape = " x ".join(map(str, self.shape)) if self.shape is not None else ""
         facts = (
             f"length {self.length:,}" if self.length is not None else "",
@@ -44,26 +54,40 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """total: how many variables there are; only the first of them, by name, are told."""
+    """The variables of a kernel.
+
+    total: the number of variables in the kernel.
+    variables: the first of them, by name.
+    """
 
     total: int
     variables: tuple[Variable, ...]
 
     @property
     def value(self) -> dict[str, Any]:
+        """The overview as JSON."""
         rows = [{k: v for k, v in asdict(each).items() if v not in (None, "")} for each in self.variables]
         return {"total": self.total, "variables": rows}
 
     @property
     def message(self) -> str:
+        """The overview as text for a model."""
         lines = [each.line for each in self.variables]
         if self.total > len(lines):
             lines.append(f"[{len(lines):,} of {self.total:,} variables shown]")
         return "\n".join(lines) or "The kernel holds no variables."
 
 
+async def variables_of(kernel: "AgentKernel") -> Overview:
+    """Return the variables of an idle kernel. Occupied, NoKernel and SandboxError propagate."""
+    overview = overview_of(await kernel.ask(_EXPRESSION, _WALL_S))
+    if overview is None:
+        raise SandboxError("The kernel's answer was not an overview of variables.")
+    return overview
+
+
 def overview_of(answer: object) -> Overview | None:
-    """None for an answer that is none: code in the kernel can say what it likes."""
+    """Parse the kernel's answer; return None if it is malformed, because code in the kernel can forge it."""
     rows = answer.get("rows") if isinstance(answer, dict) else None
     if not isinstance(answer, dict) or not isinstance(rows, list):
         return None
@@ -87,5 +111,5 @@ def _number(value: object) -> int | None:
 
 
 def _word(text: str) -> str:
-    """On one line, and no longer than it need be."""
+    """Return the text on one line of limited length."""
     return "".join(each if each.isprintable() else "?" for each in text[:_LONGEST])

@@ -1,8 +1,8 @@
-"""The overview of variables, as it runs in the kernel. It is read as text; nothing of ours imports it.
+"""Lists the variables of a kernel, inside it. `variables.py` reads this file as text; no module imports it.
 
-Nothing is asked of a value that a class of the user's could answer: names and types come from the interpreter's own
-descriptors, lengths from built-in types alone, shapes from numpy's C type and from pandas. An interrupt ends the
-asking, and what is known by then is the answer.
+It calls no method of a user's class: names and types come from the interpreter's own descriptors, lengths only from
+built-in types, shapes from numpy's C type and from pandas. After an interrupt the remaining variables are listed
+without sizes.
 """
 
 import sys
@@ -14,9 +14,9 @@ LONGEST = 100
 _HIDDEN = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open"})
 _SIZED = (list, tuple, dict, set, frozenset, str, bytes, bytearray, range)
 _PLAIN = (int, float, complex, bool)
-_CODE = (ModuleType, BuiltinFunctionType, MethodType)  # came from elsewhere, as a rule
+_CODE = (ModuleType, BuiltinFunctionType, MethodType)  # usually imported
 _TABLES = ("DataFrame", "Series")
-_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE of CPython's object.h: a class that Python code made
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE in CPython's object.h: a class created by Python code
 
 _name_of = type.__dict__["__name__"].__get__
 _module_of = type.__dict__["__module__"].__get__
@@ -25,7 +25,7 @@ _dict_of: Any = vars(ModuleType)["__dict__"].__get__
 
 
 class JsonDisplay:
-    """Shows itself as JSON."""
+    """Displays a value as JSON."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -38,25 +38,26 @@ class JsonDisplay:
 
 
 def answer(namespace: dict[str, Any]) -> JsonDisplay:
+    """Return the number of variables, and a row for each of the first by name: name, type, length or shape, bytes."""
     found = [
         (name[:LONGEST], value)
         for name, value in list(namespace.items())
         if type(name) is str and not name.startswith("_") and name not in _HIDDEN and _made_here(value, namespace)
     ]
     found.sort(key=lambda item: item[0])
-    asking, rows = True, []
+    measuring, rows = True, []
     for name, value in found[:MOST]:
         size: tuple[Any, Any] = (None, None)
         try:
-            size = _size(value) if asking else size
+            size = _size(value) if measuring else size
         except BaseException as error:
-            asking = type(error) is not KeyboardInterrupt
+            measuring = type(error) is not KeyboardInterrupt
         rows.append([name, _kind(type(value)), *size])
     return JsonDisplay({"total": len(found), "rows": rows})
 
 
 def _made_here(value: Any, namespace: dict[str, Any]) -> bool:
-    """Not something that an import brought."""
+    """Whether the value was created in the kernel, not imported."""
     cls = type(value)
     if cls is FunctionType:
         return value.__globals__ is namespace
@@ -75,7 +76,7 @@ def _kind(cls: type) -> str:
 
 
 def _size(value: Any) -> tuple[Any, Any]:
-    """Length or shape, and bytes."""
+    """Return the length or shape, and the bytes; None for what is unknown."""
     cls = type(value)
     if any(cls is each for each in _SIZED):
         return len(value), sys.getsizeof(value)

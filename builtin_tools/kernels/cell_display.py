@@ -1,24 +1,31 @@
-"""Presents the outputs of a cell to models and programs: text, and files for everything else."""
+"""Presents the outputs of a cell to models and programs: as text, and as files of the workspace for everything else."""
 
+import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from builtin_tools.kernels.bundle import File, forms_of
-from engine.stores.workspace import WorkspaceError
+from engine.stores.workspace import FolderWorkspace, WorkspaceError
 from sandbox.kernels.spec import Cell, Output
 
-Keep = Callable[[File], str]
-"""Writes a file and gives its path. Raises OSError, WorkspaceError."""
+Write = Callable[[File], str]
+"""Writes a file and returns its path. OSError and WorkspaceError propagate."""
 
-MOST_FILES = 20  # of one cell
-MOST_BYTES = 32 << 20  # of its files together
-VALUE_TEXT = 1 << 20  # characters of all outputs in the structured value; the message has all of it
+FOLDER = "outputs"  # the folder in the workspace for the files of cells
+_TRIES = 3  # names tried for one file
+
+MOST_FILES = 20  # per cell
+MOST_BYTES = 32 << 20  # the total size of the files of a cell
+VALUE_TEXT = 1 << 20  # characters of all outputs together in the structured value; the message is not limited
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A piece of the message. label: stdout, stderr, value or display; "" for a line about a file."""
+    """A piece of the message.
+
+    label: stdout, stderr, value or display; "" for a line about a file.
+    """
 
     label: str
     text: str
@@ -26,7 +33,12 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class CellDisplay:
-    """A cell's presented outputs. outputs: JSON of each, in order. paths: the written files."""
+    """The outputs of a cell, prepared for models and programs.
+
+    parts: the message for a model.
+    outputs: a JSON object for each output, in order.
+    paths: the paths of the written files.
+    """
 
     parts: tuple[Part, ...]
     outputs: tuple[dict[str, Any], ...]
@@ -34,7 +46,7 @@ class CellDisplay:
 
     @property
     def message(self) -> str:
-        """Join the parts, with labels unless there is only one."""
+        """Join the parts, with labels if there is more than one."""
         labelled = [part for part in self.parts if part.label]
         if len(labelled) == 1 and labelled[0].label != "stderr":
             return "\n".join(part.text for part in self.parts)
@@ -45,9 +57,9 @@ class CellDisplay:
         return "\n".join(part.text for part in self.parts if part.label == name)
 
 
-def show(cell: Cell, keep: Keep) -> CellDisplay:
-    """Present a cell's outputs. Blocks, because it writes files. Errors are reported elsewhere."""
-    budget = _Budget(keep)
+def show(cell: Cell, write: Write) -> CellDisplay:
+    """Present a cell's outputs. Blocks, because it writes files. The cell's error is not included."""
+    budget = _FileBudget(write)
     parts: list[Part] = []
     outputs: list[dict[str, Any]] = []
     room = VALUE_TEXT
@@ -62,11 +74,11 @@ def show(cell: Cell, keep: Keep) -> CellDisplay:
             room -= len(described["text"])
         outputs.append(described)
     if cell.dropped_bytes:
-        parts.append(Part("", f"[{cell.dropped_bytes:,} bytes of output were too much and are not kept]"))
+        parts.append(Part("", f"[{cell.dropped_bytes:,} bytes of output exceeded the limit and were dropped]"))
     return CellDisplay(tuple(parts), tuple(outputs), tuple(budget.paths))
 
 
-def _described(output: Output, budget: "_Budget", parts: list[Part]) -> dict[str, Any]:
+def _described(output: Output, budget: "_FileBudget", parts: list[Part]) -> dict[str, Any]:
     if output.kind == "stream":
         text = output.text.rstrip("\n")
         if text:
@@ -84,21 +96,25 @@ def _described(output: Output, budget: "_Budget", parts: list[Part]) -> dict[str
     return {"media_types": list(forms.media_types), "files": files}
 
 
-class _Budget:
-    """Files of one cell, so many and no more."""
+class _FileBudget:
+    """Writes the files of one cell, up to a number and a size."""
 
-    def __init__(self, keep: Keep) -> None:
-        self._keep = keep
+    def __init__(self, write: Write) -> None:
+        self._write = write
         self._room = MOST_BYTES
         self.paths: list[str] = []
 
     def put(self, file: File) -> tuple[str, list[dict[str, Any]]]:
-        """The line about it, and what a program may know of it; nothing when it was not written."""
+        """Write a file.
+
+        Returns:
+            A line about the file for a model, and a list with its description, which is empty if it was not written.
+        """
         what = ", ".join(_facts(file))
         if len(self.paths) >= MOST_FILES or len(file.data) > self._room:
-            return f"[{what}: not kept, a cell may leave {MOST_FILES} files and {MOST_BYTES >> 20} MiB]", []
+            return f"[{what}: not kept, because a cell may create {MOST_FILES} files and {MOST_BYTES >> 20} MiB]", []
         try:
-            path = self._keep(file)
+            path = self._write(file)
         except (OSError, WorkspaceError) as error:
             return f"[{what}: could not be kept: {str(error)[:200]}]", []
         self._room -= len(file.data)
@@ -107,6 +123,34 @@ class _Budget:
         if file.size:
             entry["width"], entry["height"] = file.size
         return f"[{what}: {path}]", [entry]
+
+
+def file_writer(workspace: FolderWorkspace, stem: str) -> Write:
+    """Return a function that writes `outputs/<stem>-<n>.<type>`, with `n` starting at 1."""
+    count = 0
+
+    def write(file: File) -> str:
+        nonlocal count
+        count += 1
+        return write_new(workspace, f"{FOLDER}/{stem}-{count}", file.suffix, file.data)
+
+    return write
+
+
+def write_new(workspace: FolderWorkspace, stem: str, suffix: str, data: bytes) -> str:
+    """Write a new file and return its path. If the name is taken, random characters are added to it.
+
+    WorkspaceError propagates, and OSError, for example if other names are taken too.
+    """
+    path = stem + suffix
+    for _ in range(_TRIES):
+        try:
+            workspace.write_new(path, data)
+        except FileExistsError:
+            path = f"{stem}-{secrets.token_hex(3)}{suffix}"
+        else:
+            return path
+    raise FileExistsError(f"{stem}{suffix} exists already")
 
 
 def _facts(file: File) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""A kernel's history as a notebook (nbformat 4.5)."""
+"""Converts the history of a kernel to a notebook (nbformat 4.5)."""
 
 import re
 from collections.abc import Iterator
@@ -7,23 +7,26 @@ from typing import Any
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from builtin_tools.kernels.history import CellRecord, History
+from sandbox.kernels.cell_history import CellHistory, CellRecord
 from sandbox.kernels.spec import Cell, Output
 
 _MEDIA_TYPE = re.compile(r"[a-zA-Z0-9]+/[a-zA-Z0-9.+-]+")
 _JSON_TYPE = re.compile(r"application/(.*\+)?json")
 
 
-def notebook_of(history: History) -> bytes:
-    """Valid, with every picture inside. What was let go of is in the metadata; a lost state is a cell of its own."""
-    cells = [cell for entry in list(history.entries) for cell in _cells(entry)]
+def notebook_of(history: CellHistory) -> bytes:
+    """Return a valid notebook with all outputs, including pictures.
+
+    A lost state becomes a Markdown cell. The metadata has the number of cells and outputs that the history dropped.
+    """
+    cells = [cell for record in history.records for cell in _cells(record)]
     for number, cell in enumerate(cells, 1):
         cell["id"] = f"cell-{number}"
     metadata: dict[str, Any] = {
         "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
         "language_info": {"name": "python"},
     }
-    kept = {"cells_dropped": history.cut, "outputs_dropped": sum(each.dropped for each in history.entries)}
+    kept = {"cells_dropped": history.cut, "outputs_dropped": sum(each.dropped for each in history.records)}
     if any(kept.values()):
         metadata["knackbox"] = kept
     notebook = new_notebook(cells=cells, metadata=metadata)
@@ -31,22 +34,22 @@ def notebook_of(history: History) -> bytes:
     return str(nbformat.writes(notebook)).encode("utf-8", "replace")
 
 
-def _cells(entry: CellRecord) -> Iterator[Any]:
-    cell = entry.cell
-    # A cell that had an answer lived: what it says was lost, was lost before it.
-    died = cell is not None and cell.state_lost and cell.count is None
-    if cell is not None and cell.state_lost and not died:
-        yield new_markdown_cell(_clean(f"**{cell.state_lost}**"))
-    code = new_code_cell(_clean(entry.code), execution_count=_count(cell))
-    if entry.dropped:
+def _cells(record: CellRecord) -> Iterator[Any]:
+    cell = record.cell
+    loss = cell.state_lost if cell is not None else None
+    lost = new_markdown_cell(_clean(f"**{loss}**")) if loss is not None else None
+    if loss is not None and not loss.in_cell:
+        yield lost
+    code = new_code_cell(_clean(record.code), execution_count=_count(cell))
+    if record.dropped:
         code["metadata"]["knackbox"] = {"outputs_dropped": True}
-    elif entry.cancelled:
+    elif record.cancelled:
         code["metadata"]["knackbox"] = {"cancelled": True}
     if cell is not None:
         code["outputs"] = [_output(each, cell) for each in cell.outputs]
     yield code
-    if cell is not None and died:
-        yield new_markdown_cell(_clean(f"**{cell.state_lost}**"))
+    if loss is not None and loss.in_cell:
+        yield lost
 
 
 def _output(output: Output, cell: Cell) -> Any:
@@ -63,7 +66,7 @@ def _output(output: Output, cell: Cell) -> Any:
 
 
 def _count(cell: Cell | None) -> int | None:
-    """The kernel's own number, where it can be one."""
+    """Return the number that the kernel gave the cell, if it is valid in a notebook."""
     return cell.count if cell is not None and cell.count is not None and cell.count >= 0 else None
 
 
@@ -78,5 +81,5 @@ def _valid(value: Any) -> Any:
 
 
 def _clean(text: str) -> str:
-    """Without halves of characters, which no file can hold."""
+    """Replace unpaired surrogates, which cannot be encoded in UTF-8."""
     return text.encode("utf-8", "replace").decode()
