@@ -1,4 +1,4 @@
-"""``python -m bench …``, as `knackbox bench …`."""
+"""``python -m bench …``: the same as `knackbox bench …`."""
 
 import sys
 

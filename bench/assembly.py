@@ -1,7 +1,7 @@
-"""How long the list of a turn takes: half static tools, half skills, with a new query and one changed skill each time.
+"""Times the assembly of a turn's tool list, half static tools and half skills. One skill changes before each run.
 
-`engine.turn` alone, over sources in memory: retrieval is measured by `tests/skills`, and a change of a skill is one of
-the source here, not of a folder. cold: an assembly that remembers nothing. wire: the same list in OpenAI's format.
+It measures `engine.turn` alone, with sources in memory: retrieval and the skill folders are not involved. "cold" means
+an assembly with empty caches, and "wire" the conversion of the list to OpenAI's format.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _POLICY = Turn(permission="user", allowed=Allowed.of(["tool_*", "skill_*"]), mod
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A tool that is only listed."""
+    """A tool that is listed but never called."""
 
     spec: ToolSpec
 
@@ -47,7 +47,7 @@ class Listed:
 
 @dataclass(slots=True)
 class Skills:
-    """A source as that of acquired skills: a few with a query, all of them, as one tuple, without."""
+    """A source like that of acquired skills: with a query it offers a few tools, without one all of them."""
 
     listed: tuple[Tool, ...]
     name: str = "skills"
@@ -55,7 +55,7 @@ class Skills:
     _by_name: dict[str, Tool] = field(default_factory=dict)
 
     def change_one(self) -> None:
-        """Another version of one of them."""
+        """Replace one tool with another version of it."""
         self.changes += 1
         at = self.changes * 7 % len(self.listed)
         changed = Listed(replace(self.listed[at].spec, version=str(self.changes)))
@@ -72,11 +72,12 @@ class Skills:
 
 
 def bench(rounds: int, console: Console) -> list[dict[str, Any]]:
-    """Measure and show; the rows, times in milliseconds."""
+    """Measure, print tables, and return their rows, with times in milliseconds."""
     rows = asyncio.run(_run(rounds))
     for size in SIZES:
         fields = ("listed", "p50_ms", "p95_ms", "p99_ms", "ratio")
-        show(console, rows, str(size), f"the list of a turn, {size} tools, milliseconds", *fields, ratio="to the first")
+        title = f"The list of a turn, {size} tools, milliseconds"
+        show(console, rows, str(size), title, *fields, ratio="ratio to first row")
     return rows
 
 
@@ -110,7 +111,7 @@ async def _run(rounds: int) -> list[dict[str, Any]]:
 
 
 def _made(name: str, origin: Origin) -> Tool:
-    return Listed(ToolSpec(name, f"Does what {name} is for, and says what came of it.", _PARAMETERS, origin=origin))
+    return Listed(ToolSpec(name, f"Does what {name} is for, and returns the result.", _PARAMETERS, origin=origin))
 
 
 def _row(size: int, listed: int, series: Series, first: float) -> dict[str, Any]:

@@ -1,7 +1,6 @@
-"""One call of a small Python function through the whole engine, from code to result, beside its peers.
+"""Times one call of a small Python function through the whole engine, compared with other ways to run the same code.
 
-The boxed call is the whole of it: `engine.call` of an acquired skill, with look-up, validation, a fresh box, and
-telemetry.
+The measured call is `engine.call` of an acquired skill, including look-up, validation, a fresh box and the journal.
 """
 
 import asyncio
@@ -17,13 +16,13 @@ from rich.progress import Progress
 from rich.table import Table
 
 from bench.peers import PLAIN, Peer, bubblewrap, docker_run, plain
-from bench.skills import SKILLS, Skill, learned
+from bench.skills import SKILLS, BenchSkill, teach
 from bench.timing import Series, measure
 from engine import Engine
 
 
 def bench(rounds: int, console: Console) -> list[dict[str, Any]]:
-    """Measure and show; the rows."""
+    """Measure, print a table, and return its rows."""
     found = asyncio.run(_run(rounds, console))
     for peer in _peers(Path(tempfile.gettempdir()), SKILLS[0]):
         if peer.absent:
@@ -32,7 +31,7 @@ def bench(rounds: int, console: Console) -> list[dict[str, Any]]:
     return [series.as_dict() for series in found]
 
 
-def _peers(folder: Path, skill: Skill) -> list[Peer]:
+def _peers(folder: Path, skill: BenchSkill) -> list[Peer]:
     script = folder / f"{skill.name}_script.py"
     call = f"print({skill.name}(**{json.dumps(dict(skill.arguments))}))\n"
     script.write_text(f"{skill.code}\n\n{call}")
@@ -40,12 +39,12 @@ def _peers(folder: Path, skill: Skill) -> list[Peer]:
 
 
 async def _run(rounds: int, console: Console) -> list[Series]:
-    """One series per skill and way."""
+    """Return one series for each skill and candidate."""
     found: list[Series] = []
     with tempfile.TemporaryDirectory(prefix="knackbox-bench-") as home:
         async with Engine.open(home=Path(home), environ={}) as engine:
             for skill in SKILLS:
-                await learned(engine, skill)
+                await teach(engine, skill)
                 ways: dict[str, Callable[[], Awaitable[Any]]] = {
                     "knackbox: skill in a fresh box": partial(engine.call, skill.name, skill.arguments)
                 }
@@ -57,11 +56,11 @@ async def _run(rounds: int, console: Console) -> list[Series]:
 
 
 def _show(found: list[Series], console: Console) -> None:
-    """A table with the ratio to the plain process of the same code."""
-    table = Table(title="code to result, milliseconds", title_justify="left")
+    """Print a table with the ratio to a plain process that runs the same code."""
+    table = Table(title="From code to result, milliseconds", title_justify="left")
     for column in ("code", "way"):
         table.add_column(column)
-    for column in ("count", "p50", "p95", "p50 to plain"):
+    for column in ("count", "p50", "p95", "p50 ratio to plain"):
         table.add_column(column, justify="right")
     plain_p50 = {series.title: series.p50 for series in found if series.way == PLAIN}
     for series in found:

@@ -1,4 +1,4 @@
-"""The peer of `bench.start`: a FastMCP server with one tool, on stdin and stdout."""
+"""The peer of `bench.start`: a FastMCP server with one tool, which uses stdin and stdout."""
 
 from fastmcp import FastMCP
 

@@ -1,9 +1,12 @@
-"""Other ways of calling one Python function as a tool, in this process: `knackbox[bench]` brings them.
+"""Other frameworks that call a Python function as a tool in this process. `knackbox[bench]` installs them.
 
-Each calls the same function with the same argument through what its agents call tools with: look-up, validation of
-the arguments, the call, a result for the model. None of them has deadlines, policies, retries or audit rows on.
+Each calls the same function with the same argument through the code with which its agents call tools: look-up,
+validation of the arguments, the call, and a result for the model. None of them uses deadlines, policies, retries or
+audit rows.
 
-Each is imported where it is opened: it may not be installed, and takes up to a second.
+Each framework is imported in the function that opens it, because it is optional and may not be installed, and because
+its import takes up to a second and must not happen when other benchmarks run. The import is not part of the measured
+time.
 """
 
 import importlib.util
@@ -20,7 +23,7 @@ Opened = AsyncIterator[Call]
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """One way. package: that must be there. open: gives the call, and closes what it needed."""
+    """A framework. package: the module that it needs. open: an async context manager that yields the call to time."""
 
     name: str
     package: str
@@ -28,19 +31,19 @@ class Framework:
 
     @property
     def absent(self) -> str:
-        """Why it is not here and how to get it; "" when it is."""
+        """Why it is not available and how to install it; "" if it is available."""
         return "" if importlib.util.find_spec(self.package) else REMEDY
 
 
 async def noop(number: int = 0) -> int:
-    """Give the number back."""
+    """Return the number."""
     return number
 
 
 @asynccontextmanager
 async def pydantic_ai() -> Opened:
-    """The tool manager that its agents call tools with."""
-    from pydantic_ai import RunContext
+    """Open the tool manager with which pydantic-ai's agents call tools."""
+    from pydantic_ai import RunContext  # optional and slow to import; see the module's docstring
     from pydantic_ai.messages import ToolCallPart
     from pydantic_ai.models.test import TestModel
     from pydantic_ai.tool_manager import ToolManager
@@ -58,8 +61,8 @@ async def pydantic_ai() -> Opened:
 
 @asynccontextmanager
 async def fastmcp_server() -> Opened:
-    """The server's own call, without a client."""
-    from fastmcp import FastMCP
+    """Open a FastMCP server that is called without a client."""
+    from fastmcp import FastMCP  # optional and slow to import
 
     server = FastMCP("bench")
     server.tool(noop)
@@ -72,8 +75,8 @@ async def fastmcp_server() -> Opened:
 
 @asynccontextmanager
 async def fastmcp_client() -> Opened:
-    """Its client on the server, both in this process."""
-    from fastmcp import Client, FastMCP
+    """Open a FastMCP client and server, both in this process."""
+    from fastmcp import Client, FastMCP  # optional and slow to import
 
     server = FastMCP("bench")
     server.tool(noop)
@@ -87,18 +90,18 @@ async def fastmcp_client() -> Opened:
 
 @asynccontextmanager
 async def langgraph() -> Opened:
-    """Its ToolNode alone, without the graph around it."""
-    from langchain_core.messages import AIMessage
+    """Open LangGraph's ToolNode, without a graph."""
+    from langchain_core.messages import AIMessage  # optional and slow to import
     from langchain_core.tools import tool
     from langgraph.prebuilt import ToolNode
     from langgraph.runtime import Runtime
 
     node = ToolNode([tool(noop)])
-    asked = AIMessage("", tool_calls=[{"name": "noop", "args": {"number": 1}, "id": "1", "type": "tool_call"}])
+    message = AIMessage("", tool_calls=[{"name": "noop", "args": {"number": 1}, "id": "1", "type": "tool_call"}])
     config: Any = {"configurable": {"__pregel_runtime": Runtime()}}
 
     async def call() -> bool:
-        return bool((await node.ainvoke({"messages": [asked]}, config))["messages"][-1].content == "1")
+        return bool((await node.ainvoke({"messages": [message]}, config))["messages"][-1].content == "1")
 
     yield call
 

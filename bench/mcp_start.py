@@ -1,4 +1,4 @@
-"""Start one MCP server as a process, and take the times until it answers."""
+"""Starts one MCP server as a process, and times its first answers."""
 
 import asyncio
 import json
@@ -16,20 +16,22 @@ _HELLO = {
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
-    """Milliseconds from starting the process to each answer, and how many tools it listed."""
+class StartTimes:
+    """Milliseconds from the start of the process to each answer, and the number of tools that it listed."""
 
     initialize_ms: float
     tools_ms: float
     tools: int
 
 
-async def start(command: Sequence[str], environ: Mapping[str, str]) -> Started:
-    """As a client does it: `initialize` is sent at once, and `tools/list` as soon as that is answered.
+async def start(command: Sequence[str], environ: Mapping[str, str]) -> StartTimes:
+    """Start a server, send `initialize` at once, and send `tools/list` as soon as that is answered.
 
-    Raises RuntimeError, with the end of stderr, when the server ends before it has answered.
+    Raises:
+        RuntimeError: The server answered with an error, or ended before it answered. If it ended, the message
+            contains the end of its stderr.
     """
-    begun = time.perf_counter()
+    started = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
         *command,
         env=dict(environ),
@@ -54,7 +56,7 @@ async def start(command: Sequence[str], environ: Mapping[str, str]) -> Started:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    return Started((initialized - begun) * 1e3, (answered - begun) * 1e3, len(listed["tools"]))
+    return StartTimes((initialized - started) * 1e3, (answered - started) * 1e3, len(listed["tools"]))
 
 
 async def _send(
@@ -78,5 +80,5 @@ async def _answer(process: asyncio.subprocess.Process, number: int) -> dict[str,
         if message.get("id") == number:
             raise RuntimeError(f"the server answered with an error: {message.get('error')}")
     assert process.stderr is not None
-    told = (await process.stderr.read()).decode("utf-8", "replace")
-    raise RuntimeError(f"the server ended before it answered: {told[-500:]}")
+    stderr = (await process.stderr.read()).decode("utf-8", "replace")
+    raise RuntimeError(f"the server ended before it answered: {stderr[-500:]}")

@@ -1,4 +1,4 @@
-"""Other ways of running the same code: a plain process, bubblewrap, sandlock, a container."""
+"""Other ways to run the same code: a plain process, bubblewrap, sandlock and containers."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ _HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """absent: why it is not here and how to get it; "" when it is."""
+    """One way to run the code. absent: why it is not available and how to install it; "" if it is available."""
 
     name: str
     run: Callable[[], Awaitable[bool]]
@@ -28,13 +28,13 @@ class Peer:
 
 
 def plain(script: Path) -> Peer:
-    """What everything else is compared with: no isolation at all."""
+    """Return the baseline: a plain process without isolation."""
     return Peer(PLAIN, _process(sys.executable, str(script)))
 
 
 def bubblewrap(script: Path) -> Peer:
-    shown = {"/usr", "/lib", "/lib64", "/bin", sys.prefix, sys.base_prefix, str(script.parent)}
-    binds = [part for path in sorted(shown) if Path(path).exists() for part in ("--ro-bind", path, path)]
+    visible = {"/usr", "/lib", "/lib64", "/bin", sys.prefix, sys.base_prefix, str(script.parent)}
+    binds = [part for path in sorted(visible) if Path(path).exists() for part in ("--ro-bind", path, path)]
     command = [
         "bwrap", *binds, "--proc", "/proc", "--dev", "/dev", "--unshare-all", "--die-with-parent",
         "--", sys.executable, str(script),
@@ -44,9 +44,10 @@ def bubblewrap(script: Path) -> Peer:
 
 
 def sandlock(script: Path) -> Peer:
-    """Its command is a library call; the process around it is part of what an agent pays."""
-    shown = {"/usr", "/lib", "/lib64", "/bin", "/etc", "/dev", "/proc", sys.prefix, sys.base_prefix, str(script.parent)}
-    readable = [path for path in sorted(shown) if Path(path).exists()]
+    """Return sandlock, used as a library. The time includes the Python process that it starts for the script."""
+    prefixes = (sys.prefix, sys.base_prefix, str(script.parent))
+    visible = {"/usr", "/lib", "/lib64", "/bin", "/etc", "/dev", "/proc", *prefixes}
+    readable = [path for path in sorted(visible) if Path(path).exists()]
     absent = "" if importlib.util.find_spec("sandlock") else "not installed (pip install sandlock)"
 
     async def run() -> bool:
@@ -56,20 +57,20 @@ def sandlock(script: Path) -> Peer:
 
 
 def _run_in_sandlock(readable: list[str], script: Path) -> bool:
-    import sandlock as peer  # noqa: PLC0415  (a peer that may not be installed)
+    import sandlock as peer  # noqa: PLC0415 -- optional: it may not be installed
 
     return bool(peer.Sandbox(fs_readable=readable).run([sys.executable, str(script)], timeout=_DOCKER_WAIT_S).success)
 
 
 def docker_run(script: Path) -> Peer:
-    """A fresh container per call."""
+    """Return a peer that starts a fresh container for each call."""
     command = ["docker", "run", "--rm", *_container(script.parent), "python3", f"/job/{script.name}"]
     return Peer("docker run + python", _process(*command), absent_docker())
 
 
 @contextlib.contextmanager
 def docker_exec(script: Path) -> Iterator[Peer]:
-    """A container that runs already, and is not fresh: every call sees what the one before left."""
+    """Start a container and yield a peer that runs all calls in it. Calls see the files of earlier calls."""
     absent = absent_docker()
     if absent:
         yield Peer("docker exec + python", _process("false"), absent)
@@ -83,7 +84,7 @@ def docker_exec(script: Path) -> Iterator[Peer]:
     )
     name = started.stdout.strip()
     if started.returncode:
-        yield Peer("docker exec + python", _process("false"), f"no container starts: {started.stderr.strip()}")
+        yield Peer("docker exec + python", _process("false"), f"the container did not start: {started.stderr.strip()}")
         return
     try:
         yield Peer("docker exec + python", _process("docker", "exec", name, "python3", f"/job/{script.name}"))
@@ -98,12 +99,12 @@ def absent_docker() -> str:
     if not image:
         return f"set {IMAGE_VARIABLE} to an image with Python {_HERE}"
     try:
-        asked = subprocess.run(
+        inspected = subprocess.run(
             ["docker", "image", "inspect", image], capture_output=True, timeout=_DOCKER_WAIT_S, check=False
         )
     except subprocess.TimeoutExpired:
-        return "its engine does not answer"
-    return "" if asked.returncode == 0 else f"no engine runs, or it has no image {image}"
+        return "the Docker engine does not answer"
+    return "" if inspected.returncode == 0 else f"the Docker engine is not running, or has no image {image}"
 
 
 def _container(folder: Path) -> list[str]:

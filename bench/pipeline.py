@@ -1,8 +1,8 @@
-"""What a call costs besides its tool: a tool that does nothing, in process, through the whole engine (CALL-10).
+"""Measures the overhead of a call: a tool that does nothing, called in process through the whole engine (CALL-10).
 
-Everything is on: validation, access, limits, breakers, retries, deadlines, audit rows and events. The ways take turns
-of ten calls, each of them timed, and each measured while the audit rows of the calls before are being written. The
-first of a turn finds the processor's caches full of the other ways' code, so it has a column of its own.
+Everything is on: validation, access, limits, breakers, retries, deadlines, audit rows and events. The candidates take
+turns of ten calls. Every call is timed, even while the audit rows of earlier calls are being written. At the first call
+of a turn, the processor's caches are full of other candidates' code, so first calls have a separate column.
 """
 
 import asyncio
@@ -36,10 +36,10 @@ Ways = dict[str, Callable[[], Awaitable[Any]]]
 
 
 async def keyed_noop(key: int) -> int:
-    """Give the key back.
+    """Return the key.
 
     Args:
-        key: its own for every call.
+        key: A different one for every call.
     """
     return key
 
@@ -52,12 +52,12 @@ TOOLS = (
 
 
 def bench(rounds: int, console: Console) -> list[dict[str, Any]]:
-    """Measure and show; the rows, times in microseconds."""
+    """Measure, print tables, and return their rows, with times in microseconds."""
     rows = asyncio.run(_run(rounds, console))
     fields = ("p50_us", "p95_us", "p99_us", "first_us", "ratio")
-    show(console, rows, "plain", "overhead of one call in process, microseconds", *fields, ratio="to knackbox, p50")
-    title = "on record before they run, microseconds"
-    show(console, rows, "recorded", title, *fields, ratio="to knackbox, p50")
+    ratio = "p50 ratio to knackbox"
+    show(console, rows, "plain", "Overhead of one call in process, microseconds", *fields, ratio=ratio)
+    show(console, rows, "recorded", "Calls recorded before they run, microseconds", *fields, ratio=ratio)
     return rows
 
 
@@ -71,7 +71,7 @@ async def _run(rounds: int, console: Console) -> list[dict[str, Any]]:
         for each in FRAMEWORKS:
             if not each.absent:
                 ways[each.name] = await stack.enter_async_context(each.open())
-        plain = await _measured("plain", ways, rounds, console)
+        plain = await _measure("plain", ways, rounds, console)
         keys = count()
 
         def keyed() -> Awaitable[ToolResult]:
@@ -81,14 +81,14 @@ async def _run(rounds: int, console: Console) -> list[dict[str, Any]]:
             "destructive": partial(engine.call, "write_noop", {"number": 1}),
             "keyed": keyed,
         }
-        before = await _measured("recorded", recorded, max(rounds // 10, 20), console)
+        recorded_series = await _measure("recorded", recorded, max(rounds // 10, 20), console)
     ours = plain[0].p50
-    rows = [_row(each, ours) for each in [*plain, *before]]
-    return rows + [_absent(name, why) for name, why in absent.items()]
+    rows = [_row(each, ours) for each in [*plain, *recorded_series]]
+    return rows + [_absent_row(name, why) for name, why in absent.items()]
 
 
-async def _measured(what: str, ways: Ways, rounds: int, console: Console) -> list[Series]:
-    """Milliseconds of every call of every way; each tenth is the first of a turn."""
+async def _measure(what: str, ways: Ways, rounds: int, console: Console) -> list[Series]:
+    """Return the milliseconds of every call of every candidate. Every tenth call is the first of a turn."""
     times: dict[str, list[float]] = {way: [] for way in ways}
     for run in ways.values():
         for _ in range(min(_WARM_UP, rounds)):
@@ -120,7 +120,7 @@ def _row(series: Series, ours: float) -> dict[str, Any]:
     }
 
 
-def _absent(name: str, why: str) -> dict[str, Any]:
-    """A row that says why there are no figures."""
-    nothing = dict.fromkeys(("p50_us", "p95_us", "p99_us", "first_us", "ratio"))
-    return {"what": "plain", "way": f"{name}: {why}", "count": 0, **nothing}
+def _absent_row(name: str, why: str) -> dict[str, Any]:
+    """Return a row that says why there are no figures."""
+    empty = dict.fromkeys(("p50_us", "p95_us", "p99_us", "first_us", "ratio"))
+    return {"what": "plain", "way": f"{name}: {why}", "count": 0, **empty}

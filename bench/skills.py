@@ -1,4 +1,4 @@
-"""The code that is timed: one function of the standard library, one that needs pandas."""
+"""The skills that are timed: one that uses only the standard library, and one that needs pandas."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from engine import Engine
 
 
 @dataclass(frozen=True, slots=True)
-class Skill:
-    """A skill to learn, and the arguments it is called with."""
+class BenchSkill:
+    """A skill to teach, and the arguments with which it is called."""
 
     title: str
     name: str
@@ -19,7 +19,7 @@ class Skill:
 
 
 SKILLS = (
-    Skill(
+    BenchSkill(
         title="standard library",
         name="count_vowels",
         code='''def count_vowels(text: str) -> int:
@@ -36,17 +36,19 @@ SKILLS = (
 def test_counts_upper_and_lower_case():
     assert count_vowels("Education") == 5
     assert count_vowels("rhythm") == 0
+    assert count_vowels("Aa bee") == 4
+    assert count_vowels("") == 0
 """,
         arguments={"text": "The quick brown fox jumps over the lazy dog"},
     ),
-    Skill(
+    BenchSkill(
         title="import pandas",
         name="mean_of_column",
         code='''import pandas as pd
 
 
 def mean_of_column(values: list[float]) -> float:
-    """Give the arithmetic mean of a column of numbers.
+    """Return the arithmetic mean of a column of numbers.
 
     Args:
         values: The numbers.
@@ -59,14 +61,19 @@ def mean_of_column(values: list[float]) -> float:
 def test_mean():
     assert mean_of_column([1.0, 2.0, 6.0]) == 3.0
     assert mean_of_column([-4.0]) == -4.0
+    assert mean_of_column([0.0, 1.0]) == 0.5
 """,
         arguments={"values": [1.0, 2.5, 4.0]},
     ),
 )
 
 
-async def learned(engine: Engine, skill: Skill) -> None:
-    """Teach it, as an agent would. Raises RuntimeError when it is refused."""
+async def teach(engine: Engine, skill: BenchSkill) -> None:
+    """Create a skill with `create_skill`, as an agent does.
+
+    Raises:
+        RuntimeError: The skill is refused.
+    """
     arguments = {
         "name": skill.name,
         "description": f"Benchmark skill: {skill.title}.",

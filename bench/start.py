@@ -1,7 +1,7 @@
-"""How long it takes to start: an MCP server until it answers, and commands until they end; beside their peers.
+"""Times MCP servers until their first answers, and commands until they exit, compared with other programs.
 
-Every start is a new process on a home that was used before. Python keeps the bytecode of what it imports, whatever
-``PYTHONDONTWRITEBYTECODE`` says outside, since installed programs have it.
+Every start is a new process on a home that was used before. Python writes and uses bytecode even if
+``PYTHONDONTWRITEBYTECODE`` is set outside, because installed programs have bytecode.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress
 
-from bench.mcp_start import Started, start
+from bench.mcp_start import StartTimes, start
 from bench.table import show
 from bench.timing import Series
 
@@ -38,7 +38,7 @@ _KNACKBOX = (sys.executable, "-m", "engine.interfaces.cli.main")
 
 
 def bench(rounds: int, console: Console) -> list[dict[str, Any]]:
-    """Measure and show; the rows, with the ratio to the peer."""
+    """Measure, print a table, and return its rows, with ratios to the peer."""
     absent = "" if importlib.util.find_spec("fastmcp") else "not installed (pip install -e '.[bench]')"
     if absent:
         console.print(f"left out: {PEER}: {absent}", style="dim")
@@ -49,12 +49,13 @@ def bench(rounds: int, console: Console) -> list[dict[str, Any]]:
             task = progress.add_task("starts", total=rounds)
             series = asyncio.run(_run(rounds, environ, partial(progress.advance, task), with_peer=not absent))
     rows = rows_of(series)
-    show(console, rows, "start", "from start of the process, milliseconds", "code", "p50_ms", "p95_ms", ratio="to peer")
+    title = "From the start of the process, milliseconds"
+    show(console, rows, "start", title, "code", "p50_ms", "p95_ms", ratio="ratio to peer")
     return rows
 
 
 async def _run(rounds: int, environ: dict[str, str], tick: Callable[[], None], *, with_peer: bool) -> list[Series]:
-    """All take turns; the first turn of each is not counted."""
+    """Start all programs in turn. The first round is not counted."""
     servers: dict[str, Sequence[str]] = {OURS: (*_KNACKBOX, "mcp")}
     if with_peer:
         servers[PEER] = (sys.executable, "-m", "bench.fastmcp_server")
@@ -64,36 +65,36 @@ async def _run(rounds: int, environ: dict[str, str], tick: Callable[[], None], *
         **{name: (*_KNACKBOX, *arguments) for name, arguments in _COMMANDS.items()},
     }
     times: dict[tuple[str, str], list[float]] = {}
-    for turn in range(rounds + 1):
+    for round_ in range(rounds + 1):
         for way, command in servers.items():
             started = await start(command, environ)
-            if turn:
-                _note(times, way, started)
+            if round_:
+                _add_times(times, way, started)
         for way, command in commands.items():
-            took = await asyncio.to_thread(_until_its_end, command, environ)
-            if turn:
+            took = await asyncio.to_thread(_run_to_end, command, environ)
+            if round_:
                 times.setdefault(("command", way), []).append(took)
-        if turn:
+        if round_:
             tick()
     return [Series(title, way, tuple(values)) for (title, way), values in times.items()]
 
 
-def _note(times: dict[tuple[str, str], list[float]], way: str, started: Started) -> None:
+def _add_times(times: dict[tuple[str, str], list[float]], way: str, started: StartTimes) -> None:
     times.setdefault((INITIALIZE, way), []).append(started.initialize_ms)
     times.setdefault((TOOLS, way), []).append(started.tools_ms)
 
 
-def _until_its_end(command: Sequence[str], environ: dict[str, str]) -> float:
-    begun = time.perf_counter()
+def _run_to_end(command: Sequence[str], environ: dict[str, str]) -> float:
+    started = time.perf_counter()
     done = subprocess.run(command, env=environ, input=b"6 * 7\n", capture_output=True, timeout=120, check=False)
-    took = (time.perf_counter() - begun) * 1e3
+    took = (time.perf_counter() - started) * 1e3
     if done.returncode:
-        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-500:].decode()}")
+        raise RuntimeError(f"{' '.join(command)} ended with exit code {done.returncode}: {done.stderr[-500:].decode()}")
     return took
 
 
 def rows_of(series: Sequence[Series]) -> list[dict[str, Any]]:
-    """One dict per line of the table: servers beside FastMCP, commands beside a Python that imports typer."""
+    """Return one row per series, with the ratio to FastMCP for servers and to ``import typer`` for commands."""
     p50 = {(each.title, each.way): each.p50 for each in series}
     found = []
     for each in sorted(series, key=lambda each: (INITIALIZE, TOOLS, "command").index(each.title)):

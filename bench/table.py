@@ -1,4 +1,4 @@
-"""The rows of a benchmark as a table."""
+"""Prints the rows of a benchmark as a table."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ _HEADINGS = {
     "at_once": "at once",
     "per_s": "per second",
     "pss_mib": "MiB",
-    "of_process_1_mib": "of it process 1",
+    "of_process_1_mib": "MiB of process 1",
 }
 _TEXT = ("code", "way")
 
@@ -20,7 +20,16 @@ _TEXT = ("code", "way")
 def show(
     console: Console, rows: Sequence[dict[str, Any]], what: str, title: str, *fields: str, ratio: str = "to plain"
 ) -> None:
-    """Those of one kind. fields: beside the way, the count and the ratio, whose heading is `ratio`."""
+    """Print the rows of one kind.
+
+    Args:
+        console: Where to print.
+        rows: All rows of the benchmark.
+        what: The kind of the rows to print.
+        title: Title of the table.
+        fields: The columns, besides the candidate, the count and the ratio.
+        ratio: Heading of the ratio.
+    """
     table = Table(title=title, title_justify="left")
     names = list(
         dict.fromkeys(name for name in ("code", "way", "count", *fields, "ratio") if name in fields or name != "code")

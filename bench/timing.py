@@ -1,4 +1,4 @@
-"""Time several ways in turn, and report percentiles."""
+"""Times several candidates in turn, and computes percentiles."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ _WARM_UP = 3
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One way of running one piece of code. Times in milliseconds."""
+    """The times of one candidate for one piece of code, in milliseconds."""
 
     title: str
     way: str
@@ -31,11 +31,11 @@ class Series:
 
     @property
     def p99(self) -> float:
-        """With fewer than 100 times, the longest."""
+        """The 99th percentile. With fewer than about 50 times, it is the longest."""
         return self._at(0.99)
 
     def _at(self, share: float) -> float:
-        """The nearest-rank percentile."""
+        """Return the nearest-rank percentile."""
         return sorted(self.times)[max(0, round(share * self.count) - 1)]
 
     def as_dict(self) -> dict[str, Any]:
@@ -57,14 +57,22 @@ async def measure(
     *,
     pause_s: float = 0.0,
 ) -> list[Series]:
-    """Run every way once per round, in turn. Raises RuntimeError when one of them does not give a result.
+    """Run every candidate once per round, in turn.
 
-    pause_s: before each turn, so that what the last way left to do in the background is not charged to the next.
+    Args:
+        title: Names the code that runs.
+        ways: The candidates by name.
+        rounds: The number of rounds.
+        tick: Called after each round.
+        pause_s: Pause before each run, so that background work of one candidate is not counted for the next.
+
+    Raises:
+        RuntimeError: A run failed.
     """
     times: dict[str, list[float]] = {way: [] for way in ways}
     for way, run in ways.items():
         for _ in range(min(_WARM_UP, rounds)):
-            _must_have_worked(way, await run())
+            _check(way, await run())
     for _ in range(rounds):
         for way, run in ways.items():
             if pause_s:
@@ -72,11 +80,11 @@ async def measure(
             start = time.perf_counter()
             result = await run()
             times[way].append((time.perf_counter() - start) * 1e3)
-            _must_have_worked(way, result)
+            _check(way, result)
         tick()
     return [Series(title, way, tuple(values)) for way, values in times.items()]
 
 
-def _must_have_worked(way: str, result: Any) -> None:
+def _check(way: str, result: Any) -> None:
     if not getattr(result, "success", result):
         raise RuntimeError(f"{way} failed: {getattr(result, 'error', result)}")

@@ -1,4 +1,4 @@
-"""How long a running box takes to die: from `cancel` until `run` has returned, when the whole tree is dead."""
+"""Times the cancellation of a running box: from `cancel` until `run` returns, when all of its processes are dead."""
 
 import asyncio
 import contextlib
@@ -9,20 +9,24 @@ from sandbox.contract import Job, Stream
 from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
 
 WAY = "knackbox: cancel"
-TITLE = "four processes that work without end"
+TITLE = "four processes in endless loops"
 _CODE = "import os\nos.fork(); os.fork()\nprint('working', flush=True)\nwhile True: pass"
 _PROCESSES = 4
 _WAIT_S = 30
 
 
 async def cancels(rounds: int) -> Series:
-    """One box at a time, each cancelled once all of its processes work."""
+    """Run one box at a time, and cancel each when all of its processes are running."""
     async with NamespaceSandbox(NamespaceConfig(warm=1)) as box:
         return Series(TITLE, WAY, tuple([await _cancel(box) for _ in range(rounds)]))
 
 
 async def _cancel(box: NamespaceSandbox) -> float:
-    """Milliseconds. Raises TimeoutError when the code never starts."""
+    """Return the time to cancel one box in milliseconds.
+
+    Raises:
+        TimeoutError: The code did not start.
+    """
     working = asyncio.Event()
     seen = bytearray()
 

@@ -1,4 +1,4 @@
-"""The code every way runs: a small function, with nothing, numpy or pandas imported."""
+"""The code that all candidates run: small functions that use the standard library, numpy or pandas."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from sandbox.contract import Call, Job
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """One function of one file. preload: what a template has imported already."""
+    """One function in one file. preload: the packages that a template has already imported."""
 
     title: str
     function: str
@@ -20,7 +20,7 @@ class Code:
     preload: tuple[str, ...] = ()
 
     def job(self) -> Job:
-        """For a box."""
+        """Return the job for a box."""
         path = f"{self.function}.py"
         return Job(
             files={path: self.source.encode()},
@@ -29,7 +29,7 @@ class Code:
         )
 
     def script(self, folder: Path) -> Path:
-        """For everything that starts a program: the same, printing its result."""
+        """Write a script that does the same and prints the result, for candidates that start a program."""
         path = folder / f"{self.function}_script.py"
         path.write_text(f"{self.source}\nprint({self.function}(**{json.dumps(dict(self.arguments))}))\n")
         return path

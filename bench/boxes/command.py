@@ -1,4 +1,4 @@
-"""What a box costs: time from code to result, boxes per second, memory of one that waits; beside other ways."""
+"""Measures boxes: time from code to result, boxes per second and memory, compared with other ways to run code."""
 
 import asyncio
 import tempfile
@@ -18,12 +18,12 @@ from bench.peers import PLAIN, Peer
 from bench.table import show
 from bench.timing import Series
 
-_RUNS_PER_ROUND = 10  # of the sustained run
-_MOST_BOXES = 16  # whose memory is measured
+_RUNS_PER_ROUND = 10  # when throughput is measured
+_MOST_BOXES = 16  # when memory is measured
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class BoxMeasurements:
     """Everything measured in one run."""
 
     times: list[Series]
@@ -34,7 +34,7 @@ class Found:
 
 
 def bench(rounds: int, console: Console, codes: Sequence[Code] = CODES) -> list[dict[str, Any]]:
-    """Measure and show; the rows, each with its ratio to a plain process of the same code."""
+    """Measure, print tables, and return their rows, with ratios to a plain process that runs the same code."""
     found = asyncio.run(_run(rounds, console, codes))
     for peer in found.absent:
         console.print(f"left out: {peer.name}: {peer.absent}", style="dim")
@@ -42,15 +42,16 @@ def bench(rounds: int, console: Console, codes: Sequence[Code] = CODES) -> list[
     return rows(found)
 
 
-async def _run(rounds: int, console: Console, codes: Sequence[Code]) -> Found:
+async def _run(rounds: int, console: Console, codes: Sequence[Code]) -> BoxMeasurements:
     with tempfile.TemporaryDirectory(prefix="knackbox-bench-") as folder:
         times, absent = await latencies(codes, Path(folder), rounds, console)
-        sustained = await rates(Path(folder), rounds * _RUNS_PER_ROUND, console)
-    return Found(times, await cancels(rounds), sustained, await footprints(min(rounds, _MOST_BOXES)), absent)
+        throughput = await rates(Path(folder), rounds * _RUNS_PER_ROUND, console)
+    memory = await footprints(min(rounds, _MOST_BOXES))
+    return BoxMeasurements(times, await cancels(rounds), throughput, memory, absent)
 
 
-def rows(found: Found) -> list[dict[str, Any]]:
-    """One dict per line of the tables."""
+def rows(found: BoxMeasurements) -> list[dict[str, Any]]:
+    """Return one row for each line of the tables."""
     p50 = {series.title: series.p50 for series in found.times if series.way == PLAIN}
     per_s = next(rate.per_s for rate in found.rates if rate.way == PLAIN)
     pss = next(each.pss for each in found.memory if each.way == PLAIN)
@@ -65,9 +66,9 @@ def rows(found: Found) -> list[dict[str, Any]]:
     ]
 
 
-def _show(found: Found, console: Console) -> None:
+def _show(found: BoxMeasurements, console: Console) -> None:
     measured = rows(found)
-    show(console, measured, "time", "box alone, code to result, milliseconds", "code", "p50_ms", "p95_ms", "p99_ms")
-    show(console, measured, "cancel", "until a cancelled box is dead, ms", "code", "p50_ms", "p95_ms", "p99_ms")
-    show(console, measured, "rate", "fresh boxes per second, sustained", "at_once", "per_s")
-    show(console, measured, "memory", "PSS of one more that waits, MiB", "pss_mib")
+    show(console, measured, "time", "Box alone, code to result, milliseconds", "code", "p50_ms", "p95_ms", "p99_ms")
+    show(console, measured, "cancel", "Until a cancelled box is dead, ms", "code", "p50_ms", "p95_ms", "p99_ms")
+    show(console, measured, "rate", "Fresh boxes per second, sustained", "at_once", "per_s")
+    show(console, measured, "memory", "PSS of each additional waiting box, MiB", "pss_mib")

@@ -1,4 +1,4 @@
-"""From code to result, one at a time: boxes that wait, boxes forked on demand, and the peers."""
+"""Times single runs from code to result: waiting boxes, boxes forked on demand, and the peers."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -14,13 +14,13 @@ from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
 
 WARM = "knackbox: a box that waits"
 ON_DEMAND = "knackbox: a box forked on demand"
-_PAUSE_S = 0.03  # a pool of waiting boxes is full again after some 20 ms
+_PAUSE_S = 0.03  # the pool of waiting boxes is full again after about 20 ms
 
 
 async def latencies(
     codes: Sequence[Code], folder: Path, rounds: int, console: Console
 ) -> tuple[list[Series], list[Peer]]:
-    """One series per code and way, and the peers that are not here."""
+    """Return one series for each code and candidate, and the peers that are not available."""
     found: list[Series] = []
     absent: list[Peer] = []
     for code in codes:
@@ -29,11 +29,11 @@ async def latencies(
             peers = [plain(script), bubblewrap(script), sandlock(script), started, docker_run(script)]
             absent = [peer for peer in peers if peer.absent]
             ways = {peer.name: peer.run for peer in peers if not peer.absent}
-            found += await _of_one_code(code, ways, rounds, console)
+            found += await _measure_code(code, ways, rounds, console)
     return found, absent
 
 
-async def _of_one_code(
+async def _measure_code(
     code: Code, peers: dict[str, Callable[[], Awaitable[bool]]], rounds: int, console: Console
 ) -> list[Series]:
     async with (
@@ -51,6 +51,6 @@ async def _of_one_code(
 
 
 async def run_in(box: NamespaceSandbox, code: Code) -> bool:
-    """Whether the code gave a value."""
+    """Run the code in a box. Returns whether it produced a value."""
     outcome = await box.run(code.job())
     return outcome.ok and outcome.value is not None

@@ -1,7 +1,7 @@
-"""What one more waiting box costs in memory: proportional set size, in which a shared page counts by its share.
+"""Measures the memory of each additional waiting box, as proportional set size (PSS), which divides shared pages.
 
-It is the difference a number of further boxes makes to all processes together, divided by that number: what the
-template's pages cost is in it only as far as a box makes them cost more.
+The figure is the growth in the total PSS of all processes when a number of boxes is added, divided by that number. The
+template's pages count only to the extent that adding a box increases their PSS.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
 
 _FEW = 2
 _PROCESSES_PER_BOX = 2
-_SETTLED_S, _LOOK_S = 20.0, 0.05
+_SETTLED_S, _INTERVAL_S = 20.0, 0.05
 _WAITING = "import sys; print(flush=True); sys.stdin.read()"
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """pss: MiB per waiting box, None where it may not be read (an ordinary user may not look into a box)."""
+    """The memory of one candidate. pss: MiB per waiting box; None if this user may not read it."""
 
     way: str
     count: int
@@ -37,7 +37,7 @@ class Footprint:
 
 
 async def footprints(more: int) -> list[Footprint]:
-    """Measured over `more` boxes, and as many plain interpreters that wait for a line."""
+    """Measure `more` additional boxes, and as many plain interpreters that wait for input."""
     few, many = [await _of_boxes(count) for count in (_FEW, _FEW + more)]
     plain_few, plain_many = (_of_interpreters(count) for count in (_FEW, _FEW + more))
     return [
@@ -47,7 +47,7 @@ async def footprints(more: int) -> list[Footprint]:
 
 
 async def _of_boxes(count: int) -> float | None:
-    """MiB of `count` waiting boxes, their template and its supervisor."""
+    """Return the MiB of `count` waiting boxes, their template and its supervisor."""
     async with NamespaceSandbox(NamespaceConfig(warm=count)) as box:
         before = set(descendants(os.getpid()))
         await box.warm_up()
@@ -62,8 +62,8 @@ async def _of_boxes(count: int) -> float | None:
             if len(found) == expected and now == last:
                 return now
             last = now
-            await asyncio.sleep(_LOOK_S)
-    raise SandboxError(f"{count} boxes were not all waiting after {_SETTLED_S:.0f} s.")
+            await asyncio.sleep(_INTERVAL_S)
+    raise SandboxError(f"After {_SETTLED_S:.0f} s, not all of {count} boxes were waiting. Is the machine overloaded?")
 
 
 def _of_interpreters(count: int) -> float:
@@ -85,7 +85,7 @@ def _of_interpreters(count: int) -> float:
 
 
 def descendants(pid: int) -> list[int]:
-    """Every process below this one."""
+    """Return all descendants of a process."""
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -101,7 +101,11 @@ def descendants(pid: int) -> list[int]:
 
 
 def pss_mib(pid: int) -> float:
-    """0 for a process that is no more. Raises PermissionError."""
+    """Return the PSS of a process in MiB; 0 if the process has ended.
+
+    Raises:
+        PermissionError: This user may not read it.
+    """
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except (FileNotFoundError, ProcessLookupError):

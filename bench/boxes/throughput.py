@@ -1,4 +1,4 @@
-"""Fresh boxes per second, sustained, on all cores."""
+"""Measures how many fresh boxes per second all cores can run."""
 
 import asyncio
 import os
@@ -20,12 +20,12 @@ from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
 
 TEMPLATES = 2
 _TASKS_PER_TEMPLATE = 2
-_PEERS_SHARE = 4  # a peer is many times slower; a fourth of the runs tells as much
+_PEERS_SHARE = 4  # a peer is many times slower, so a quarter of the runs is enough
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """count: runs in all. lanes: how many at once."""
+    """The throughput of one candidate. count: the number of runs. lanes: how many run at the same time."""
 
     way: str
     count: int
@@ -37,7 +37,7 @@ class Rate:
 
 
 async def rates(folder: Path, runs: int, console: Console) -> list[Rate]:
-    """Boxes, and the peers that start a program each time."""
+    """Measure boxes, and the peers that start a program for each run."""
     script = PLAIN.script(folder)
     lanes = os.cpu_count() or 1
     found: list[Rate] = []
@@ -58,7 +58,11 @@ async def rates(folder: Path, runs: int, console: Console) -> list[Rate]:
 
 
 async def _rate(way: str, lanes: Sequence[Callable[[], Awaitable[bool]]], runs: int, console: Console) -> Rate:
-    """`runs` in all, each lane starting its next as its last ends. Raises RuntimeError when one fails."""
+    """Run `runs` jobs. Each lane starts its next job when its previous one has ended.
+
+    Raises:
+        RuntimeError: A job failed.
+    """
     left = runs
     with Progress(console=console, transient=True) as progress:
         bar = progress.add_task(f"{way}, {len(lanes)} at once", total=runs)

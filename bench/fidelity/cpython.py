@@ -1,4 +1,4 @@
-"""The modules of CPython's own regression tests that are run, and how."""
+"""Selects the modules of CPython's regression tests that are run."""
 
 import importlib.util
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.fidelity.sides import Unit
 
-# Everything that touches the system, and a cross-section of the rest. Those a version of Python lacks are left out.
+# All modules that use the operating system, and a cross-section of the others. Missing modules are skipped.
 MODULES = (
     # files
     "test_os", "test_posix", "test_pathlib", "test_posixpath", "test_genericpath", "test_shutil", "test_tempfile",
@@ -24,7 +24,7 @@ MODULES = (
     "test_socket", "test_selectors", "test_select", "test_poll", "test_epoll", "test_socketserver", "test_ssl",
     "test_httplib", "test_httpservers", "test_ftplib", "test_smtplib", "test_poplib", "test_imaplib", "test_xmlrpc",
     "test_urllib", "test_urllib2_localnet", "test_asyncore", "test_asynchat",
-    # event loops and processes of Python
+    # event loops and multiprocessing
     "test_asyncio", "test_multiprocessing_fork", "test_multiprocessing_forkserver", "test_multiprocessing_spawn",
     "test_multiprocessing_main_handling",
     # data
@@ -48,7 +48,11 @@ HELP = "The test package of this Python is missing (Debian: apt-get install libp
 
 
 def units(wanted: Iterable[str]) -> list[Unit]:
-    """Of the modules named, or of all of MODULES. Raises LookupError when this Python has no tests."""
+    """Return units for the named modules, or for all of MODULES.
+
+    Raises:
+        LookupError: This Python has no test package.
+    """
     found = importlib.util.find_spec("test")
     if found is None or found.origin is None or not Path(found.origin).with_name("test_os.py").exists():
         raise LookupError(HELP)
@@ -58,7 +62,7 @@ def units(wanted: Iterable[str]) -> list[Unit]:
 
 
 def _expand(folder: Path, name: str) -> list[str]:
-    """A package whose modules take long is run module by module."""
+    """Return the modules to run for a name. A slow package is run module by module."""
     path = folder / name.replace(".", "/")
     if name in _ONE_BY_ONE and path.is_dir():
         return [f"{name}.{file.stem}" for file in sorted(path.glob("test_*.py"))]

@@ -1,8 +1,9 @@
-"""Runs a program of somebody else's as an unprivileged process that sees the host read-only.
+"""Runs a test program outside a box, as an unprivileged process that sees the host read-only.
 
-Standard library only; run as a program of its own: ``python outside.py`` with a `Wish` as JSON on stdin. The program
-gets its own mounts and a pid namespace, in which everything it leaves behind is killed with this process; all else,
-such as the network, the devices and the limits, is the host's. Its record file is copied to stdout.
+It uses only the standard library and is run as a program: ``python outside.py`` with a `ProcessRequest` as JSON on
+stdin. The test program gets a mount namespace, and a pid namespace in which all of its processes are killed when this
+process ends. Everything else, such as the network, the devices and the limits, is that of the host. The record file
+that the program writes is copied to stdout.
 """
 
 import contextlib
@@ -28,10 +29,11 @@ _TIMED_OUT = 124
 
 
 @dataclass(frozen=True)
-class Wish:
-    """command: without a shell. files: placed in WORK. shown: host folders it needs, wherever they lie.
+class ProcessRequest:
+    """The program to run.
 
-    scratch_bytes: the size of /tmp, which is its own.
+    command: started without a shell. files: written to WORK. shown: host folders that must be visible, even inside
+    folders that other users may not enter. scratch_bytes: the size of its private /tmp.
     """
 
     command: list[str]
@@ -43,7 +45,7 @@ class Wish:
 
 
 def main() -> None:
-    wish = Wish(**json.load(sys.stdin))
+    request = ProcessRequest(**json.load(sys.stdin))
     uid, gid = os.geteuid(), os.getegid()
     if uid:
         syscalls.unshare(syscalls.CLONE_NEWUSER | syscalls.CLONE_NEWNS | syscalls.CLONE_NEWPID)
@@ -57,8 +59,8 @@ def main() -> None:
     if pid == 0:
         syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
         try:
-            code = _first(wish, uid, gid)
-        except BaseException as problem:  # noqa: BLE001  (must not fall back into the caller's code)
+            code = _run_as_process_1(request, uid, gid)
+        except BaseException as problem:  # noqa: BLE001 -- the fork must never return into the caller's code
             sys.stderr.write(f"{type(problem).__name__}: {problem}\n")
             code = 70
         sys.stderr.flush()
@@ -67,33 +69,33 @@ def main() -> None:
     os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
 
 
-def _first(wish: Wish, uid: int, gid: int) -> int:
-    """Process 1: start the program, wait, and copy what it has recorded."""
-    _mount(wish)
+def _run_as_process_1(request: ProcessRequest, uid: int, gid: int) -> int:
+    """Start the program, wait for it, and copy its record. Returns its exit code."""
+    _mount(request)
     os.mkdir(WORK)
-    for name, text in wish.files.items():
+    for name, text in request.files.items():
         with open(f"{WORK}/{name}", "w", encoding="utf-8") as out:
             out.write(text)
         os.chown(f"{WORK}/{name}", uid, gid)
     os.chown(WORK, uid, gid)
     child = os.fork()
     if child == 0:
-        _become(wish, uid, gid)
-    status = _wait(child, wish.timeout_s)
+        _execute(request, uid, gid)
+    status = _wait(child, request.timeout_s)
     with contextlib.suppress(FileNotFoundError), open(RECORD, "rb") as record:
         shutil.copyfileobj(record, sys.stdout.buffer)
     sys.stdout.flush()
     return status
 
 
-def _mount(wish: Wish) -> None:
-    """Make everything read-only, except a /tmp and a /dev/shm of its own."""
+def _mount(request: ProcessRequest) -> None:
+    """Make everything read-only, except a private /tmp and a private /dev/shm."""
     syscalls.mount("", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
-    trees = [(path, syscalls.open_tree(path)) for path in wish.shown]
-    quiet = syscalls.MS_NOSUID | syscalls.MS_NODEV
-    closed = sorted({folder for path in wish.shown if (folder := _closed_ancestor(path))})
+    trees = [(path, syscalls.open_tree(path)) for path in request.shown]
+    flags = syscalls.MS_NOSUID | syscalls.MS_NODEV
+    closed = sorted({folder for path in request.shown if (folder := _closed_ancestor(path))})
     for folder in closed:
-        syscalls.mount("tmpfs", folder, "tmpfs", quiet, "size=1m,mode=0755")
+        syscalls.mount("tmpfs", folder, "tmpfs", flags, "size=1m,mode=0755")
     for path, tree in trees:
         if any(path.startswith(folder + "/") for folder in closed):
             os.makedirs(path, exist_ok=True)
@@ -103,12 +105,12 @@ def _mount(wish: Wish) -> None:
     syscalls.mount_setattr(root, syscalls.MOUNT_ATTR_RDONLY)
     os.close(root)
     for folder in ("/tmp", "/dev/shm"):
-        syscalls.mount("tmpfs", folder, "tmpfs", quiet, f"size={wish.scratch_bytes},mode=1777")
-    syscalls.mount("proc", "/proc", "proc", quiet | syscalls.MS_NOEXEC)
+        syscalls.mount("tmpfs", folder, "tmpfs", flags, f"size={request.scratch_bytes},mode=1777")
+    syscalls.mount("proc", "/proc", "proc", flags | syscalls.MS_NOEXEC)
 
 
 def _closed_ancestor(path: str) -> str:
-    """The first folder on the way that other users may not pass through; "" when there is none."""
+    """Return the uppermost parent folder that other users may not enter; "" if there is none."""
     parts = path.strip("/").split("/")
     for count in range(1, len(parts)):
         folder = "/" + "/".join(parts[:count])
@@ -117,8 +119,8 @@ def _closed_ancestor(path: str) -> str:
     return ""
 
 
-def _become(wish: Wish, uid: int, gid: int) -> NoReturn:
-    """In the child: drop root, and become the program. Never returns."""
+def _execute(request: ProcessRequest, uid: int, gid: int) -> NoReturn:
+    """Drop root and execute the program. Runs in the forked child and never returns."""
     try:
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
@@ -129,13 +131,13 @@ def _become(wish: Wish, uid: int, gid: int) -> NoReturn:
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
         os.chdir(WORK)
-        os.execve(wish.command[0], wish.command, wish.environment)
+        os.execve(request.command[0], request.command, request.environment)
     finally:
         os._exit(127)
 
 
 def _wait(child: int, timeout_s: float) -> int:
-    """Its exit code; -9 as seen by a shell when its time was over."""
+    """Wait for the program. Returns its exit code, 128 plus the signal that killed it, or 124 after the time limit."""
     exited = os.pidfd_open(child)
     poller = select.poll()
     poller.register(exited, select.POLLIN)

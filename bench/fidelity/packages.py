@@ -1,4 +1,4 @@
-"""The parts of numpy's and pandas' own tests that are run."""
+"""Selects the parts of the test suites of numpy and pandas that are run."""
 
 import importlib.util
 from collections.abc import Iterable
@@ -13,10 +13,14 @@ FOLDERS = {
 
 
 def units(package: str, wanted: Iterable[str]) -> list[Unit]:
-    """One per test file of the folders, or of those named. Raises LookupError when the package is not installed."""
+    """Return one unit for each test file in the named folders, or in the default ones.
+
+    Raises:
+        LookupError: The package or its tests are not installed.
+    """
     found = importlib.util.find_spec(package)
     if found is None or found.origin is None:
-        raise LookupError(f"{package} is not installed here (pip install {package}).")
+        raise LookupError(f"{package} is not installed (pip install {package}).")
     root = Path(found.origin).parents[1]
     files = [
         file.relative_to(root).as_posix()
@@ -24,5 +28,5 @@ def units(package: str, wanted: Iterable[str]) -> list[Unit]:
         for file in ([root / folder] if folder.endswith(".py") else sorted((root / folder).rglob("test_*.py")))
     ]
     if not files:
-        raise LookupError(f"The tests of {package} are not below {root}.")
+        raise LookupError(f"There are no tests of {package} below {root}. Install a package that includes its tests.")
     return [Unit(file, "pytest_cases.py", (package, file)) for file in files]

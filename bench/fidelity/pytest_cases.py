@@ -1,7 +1,7 @@
-"""Runs one file of tests with pytest and records how each case ended. Runs inside a box and outside.
+"""Runs one test file with pytest and records how each case ended. Runs inside and outside a box.
 
-Usage: ``python pytest_cases.py RECORD PACKAGE PATH``: PATH is a test file below the folder that PACKAGE is imported
-from. RECORD is written as by `unittest_cases`.
+Usage: ``python pytest_cases.py RECORD PACKAGE PATH``. PATH is a test file below the folder from which PACKAGE is
+imported. RECORD has the same format as that of `unittest_cases`.
 """
 
 import importlib.util
@@ -19,7 +19,7 @@ _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 
 
 class Collector:
-    """Plugin: one line per case, the worst of its set-up, call and tear-down."""
+    """A pytest plugin that records each case with the worst outcome of its set-up, call and tear-down."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file

@@ -1,4 +1,4 @@
-"""Which protection of the box causes a difference. docs/design/fidelity.md explains each."""
+"""The protections of the box that cause known differences. docs/design/fidelity.md explains each."""
 
 import fnmatch
 
@@ -13,11 +13,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ("test.test_os.ProgramPriorityTests.*", "seccomp: no priority of another process"),
     ("test.test_os.MakedirTests.test_exist_ok_s_isgid_directory", "seccomp: no set-id bits"),
     ("test.test_tarfile.*.test_modes", "seccomp: no set-id bits"),
-    ("test.test_fcntl.*.test_fcntl_64_bit", "seccomp: no leases and notifications on files of others"),
+    ("test.test_fcntl.*.test_fcntl_64_bit", "seccomp: no leases or notifications on files of others"),
     ("test.test_resource.*", "rlimits"),
 )
 
 
 def protection(case: str) -> str:
-    """The protection that causes a case to differ; "" when none is known."""
+    """Return the protection that causes a case to differ; "" if none is known."""
     return next((why for pattern, why in CAUSES if fnmatch.fnmatchcase(case, pattern)), "")

@@ -1,4 +1,4 @@
-"""What one side recorded of one module, and where two sides differ."""
+"""The record of one module on one side, and the differences between two sides."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -11,22 +11,23 @@ _NOT_RUN = "not run"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """parts: subtests that did not pass, by description: (status, detail)."""
+    """The outcome of one case. parts: (status, detail) of subtests that did not pass, by description."""
 
     status: str
     detail: str = ""
     parts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def worst_new_part(self, other: "Case") -> tuple[str, str] | None:
-        """A part that did not pass here although it passed there."""
+        """Return a part that passed in `other` but not in this outcome, or None."""
         return next((found for part, found in self.parts.items() if part not in other.parts), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """loaded: "loaded", "skip" or "error". problem: why it did not run to its end, "" when it did.
+    """The record of one module.
 
-    fixtures: what a set-up or tear-down of a class or of the module said.
+    loaded: "loaded", "skip" or "error". problem: why the module did not run to its end; "" if it did. fixtures:
+    failures of set-ups and tear-downs of classes and of the module.
     """
 
     loaded: str
@@ -39,12 +40,12 @@ class Report:
         return (name for name, case in self.cases.items() if case.status == PASS)
 
     def why_missing(self) -> str:
-        """Why a case that ran elsewhere has no outcome here."""
+        """Return why a case that ran on the other side has no outcome on this side."""
         return " | ".join(filter(None, (self.problem, *self.fixtures))) or _NOT_RUN
 
 
 def _entries(record: bytes) -> Iterator[dict[str, Any]]:
-    """What can be read: a process that was killed, or that wrote to the wrong descriptor, may have spoilt a line."""
+    """Yield the readable lines. A kill, or a test that writes to the wrong descriptor, may damage a line."""
     for line in record.split(b"\n"):
         try:
             entry = json.loads(line)
@@ -55,13 +56,13 @@ def _entries(record: bytes) -> Iterator[dict[str, Any]]:
 
 
 def parse(record: bytes, problem: str) -> Report:
-    """problem: how the process ended, for a record without its last line."""
+    """Parse a record. problem: how the process ended, used if the last line of the record is missing."""
     entries = list(_entries(record))
     module: dict[str, Any] = next((entry for entry in entries if "module" in entry), {})
     done = any("done" in entry for entry in entries)
     cases = {
         entry["case"]: Case(
-            entry["status"], entry["detail"], {part: (said[0], said[1]) for part, said in entry["parts"].items()}
+            entry["status"], entry["detail"], {part: (each[0], each[1]) for part, each in entry["parts"].items()}
         )
         for entry in entries
         if "case" in entry
@@ -78,7 +79,7 @@ def parse(record: bytes, problem: str) -> Report:
 
 
 def differences(outside: Report, inside: Report) -> dict[str, str]:
-    """Cases that pass outside and not inside, each with what was said inside."""
+    """Return the cases that pass outside but not inside, each with its outcome inside."""
     found = {}
     for name in outside.passed:
         case = inside.cases.get(name)

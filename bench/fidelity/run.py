@@ -1,4 +1,4 @@
-"""`knackbox bench fidelity`: which test cases pass in a plain process and fail in a box."""
+"""`knackbox bench fidelity`: finds test cases that pass in a plain process and fail in a box."""
 
 import asyncio
 from collections.abc import Sequence
@@ -21,7 +21,11 @@ _MAX_SHOWN = 160
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """wanted: modules, files or features of the suite; none means all. timeout_s: of one module on one side."""
+    """Options of a run.
+
+    wanted: modules, files or features of the suite; empty for all. jobs: how many run at the same time. timeout_s: time
+    limit of one module on one side.
+    """
 
     suite: str = "cpython"
     wanted: tuple[str, ...] = ()
@@ -31,9 +35,10 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One module. differ: cases that pass outside and not inside, in both of two runs, with what was said inside.
+    """The result of one module.
 
-    loaded: "loaded", "skip" or "error", outside and inside. flaky: cases that differed in the first run only.
+    differ: cases that pass outside but not inside, in both of two runs, with their outcome inside. flaky: the number of
+    cases that differed only in the first run. loaded: "loaded", "skip" or "error", outside and inside.
     """
 
     name: str
@@ -44,7 +49,7 @@ class Result:
     problem: str = ""
 
     def rows(self, suite: str) -> list[dict[str, Any]]:
-        """As JSON: the module, and each case that differs."""
+        """Return JSON rows: one for the module, and one for each case that differs."""
         module = {
             "what": "module",
             "suite": suite,
@@ -57,15 +62,19 @@ class Result:
             "problem": self.problem,
         }
         cases = [
-            {"what": "case", "suite": suite, "module": self.name, "name": name, "inside": said, "protection": why}
-            for name, said in self.differ.items()
+            {"what": "case", "suite": suite, "module": self.name, "name": name, "inside": detail, "protection": why}
+            for name, detail in self.differ.items()
             for why in [reasons.protection(name)]
         ]
         return [module, *cases]
 
 
 def bench(options: Options, console: Console) -> list[dict[str, Any]]:
-    """Run and show; the rows. Raises LookupError when the suite is not here."""
+    """Run a suite, print a table, and return its rows.
+
+    Raises:
+        LookupError: The suite is not installed.
+    """
     chosen: Sequence[Unit | Script]
     if options.suite == "cpython":
         chosen = cpython.units(options.wanted)
@@ -81,7 +90,7 @@ def bench(options: Options, console: Console) -> list[dict[str, Any]]:
 
 
 def total(results: Sequence[Result], suite: str) -> dict[str, Any]:
-    """The sum over all modules."""
+    """Return the row with the sums over all modules."""
     passed = sum(result.passed for result in results)
     differ = [name for result in results for name in result.differ]
     return {
@@ -98,7 +107,7 @@ def total(results: Sequence[Result], suite: str) -> dict[str, Any]:
 
 
 async def measure(chosen: Sequence[Unit | Script], options: Options, console: Console) -> list[Result]:
-    """Every unit outside and inside, interleaved, `options.jobs` units at once."""
+    """Run every unit outside and inside, alternately, `options.jobs` units at the same time."""
     slots = asyncio.Semaphore(options.jobs)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     async with NamespaceSandbox(NamespaceConfig(warm=1, max_boxes=options.jobs)) as sandbox:
@@ -109,51 +118,53 @@ async def measure(chosen: Sequence[Unit | Script], options: Options, console: Co
             async def one(each: Unit | Script) -> Result:
                 async with slots:
                     progress.update(bar, description=f"{options.suite}: {each.name}")
-                    result = await (
-                        _compare(each, outside, inside) if isinstance(each, Unit) else _say(each, outside, inside)
-                    )
+                    if isinstance(each, Unit):
+                        result = await _compare_unit(each, outside, inside)
+                    else:
+                        result = await _compare_script(each, outside, inside)
                     progress.advance(bar)
-                    for name, said in result.differ.items():
-                        progress.console.print(f"  {escape(name)}: {escape(_line(said))}", style="dim")
+                    for name, detail in result.differ.items():
+                        progress.console.print(f"  {escape(name)}: {escape(_line(detail))}", style="dim")
                     return result
 
             return list(await asyncio.gather(*(one(each) for each in chosen)))
 
 
-async def _compare(unit: Unit, outside: Side, inside: Side) -> Result:
-    """A case differs when it does so twice."""
-    there, here = await outside.run(unit), await inside.run(unit)
-    first = differences(there, here)
+async def _compare_unit(unit: Unit, outside: Side, inside: Side) -> Result:
+    """Run a unit on both sides. A case counts as different only if it differs in two runs."""
+    report_outside, report_inside = await outside.run(unit), await inside.run(unit)
+    first = differences(report_outside, report_inside)
     differ = first
     if first:
         again = differences(await outside.run(unit), await inside.run(unit))
-        differ = {name: said for name, said in first.items() if name in again}
+        differ = {name: detail for name, detail in first.items() if name in again}
     return Result(
         unit.name,
-        sum(1 for _ in there.passed),
+        sum(1 for _ in report_outside.passed),
         differ,
         flaky=len(first) - len(differ),
-        loaded=(there.loaded, here.loaded),
-        problem=_problem(there, here),
+        loaded=(report_outside.loaded, report_inside.loaded),
+        problem=_problem(report_outside, report_inside),
     )
 
 
-def _problem(there: Report, here: Report) -> str:
-    return " | ".join(f"{side}: {one.problem}" for side, one in (("outside", there), ("inside", here)) if one.problem)
+def _problem(outside: Report, inside: Report) -> str:
+    sides = (("outside", outside), ("inside", inside))
+    return " | ".join(f"{side}: {one.problem}" for side, one in sides if one.problem)
 
 
-async def _say(script: Script, outside: Side, inside: Side) -> Result:
-    there, here = await outside.say(script), await inside.say(script)
-    if there == here:
+async def _compare_script(script: Script, outside: Side, inside: Side) -> Result:
+    output_outside, output_inside = await outside.output(script), await inside.output(script)
+    if output_outside == output_inside:
         return Result(script.name, 1, {})
-    there, here = await outside.say(script), await inside.say(script)
-    if there == here:
+    output_outside, output_inside = await outside.output(script), await inside.output(script)
+    if output_outside == output_inside:
         return Result(script.name, 1, {}, flaky=1)
-    return Result(script.name, 1, {script.name: f"outside {there!r}, inside {here!r}"})
+    return Result(script.name, 1, {script.name: f"outside {output_outside!r}, inside {output_inside!r}"})
 
 
 def _show(results: Sequence[Result], summary: dict[str, Any], console: Console) -> None:
-    table = Table(title="cases that pass outside and fail inside", title_justify="left")
+    table = Table(title="Cases that pass outside the box and fail inside", title_justify="left")
     for heading in ("module", "pass outside", "fail inside", "flaky", "remark"):
         table.add_column(heading, justify="left" if heading in ("module", "remark") else "right")
     for result in results:
@@ -163,11 +174,12 @@ def _show(results: Sequence[Result], summary: dict[str, Any], console: Console) 
     table.add_row("total", *(str(summary[key]) for key in ("pass_outside", "fail_inside", "flaky")))
     console.print(table)
     for result in results:
-        for name, said in result.differ.items():
-            console.print(f"{escape(name)}\n  {reasons.protection(name) or 'unexplained'}: {escape(_line(said))}")
+        for name, detail in result.differ.items():
+            console.print(f"{escape(name)}\n  {reasons.protection(name) or 'unexplained'}: {escape(_line(detail))}")
     if summary["share"] is not None:
         console.print(
-            f"{summary['share']:.3%} of what passes outside passes inside; {summary['unexplained']} unexplained"
+            f"{summary['share']:.3%} of the cases that pass outside also pass inside; {summary['unexplained']} of the "
+            "differences are unexplained"
         )
 
 

@@ -1,4 +1,4 @@
-"""The two places a module of tests runs in: a plain unprivileged process, and a box."""
+"""The two sides on which tests run: a plain unprivileged process, and a box."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ _PREFIX = os.path.realpath(sys.base_prefix)
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One module of tests: the runner's file in this folder, and its arguments after the record's path."""
+    """One module of tests. runner: a file in this folder. arguments: passed to it after the record's path."""
 
     name: str
     runner: str
@@ -39,7 +39,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A feature of a language, shown by what a script prints and how it ends."""
+    """A script that tests one feature of a language by its output and exit code."""
 
     name: str
     language: Language
@@ -47,17 +47,17 @@ class Script:
 
 
 class Side(Protocol):
-    """Where things run."""
+    """A place where tests run."""
 
     async def run(self, unit: Unit) -> report.Report: ...
 
-    async def say(self, script: Script) -> str:
-        """What it prints, and its exit code."""
+    async def output(self, script: Script) -> str:
+        """Run a script. Returns its output and its exit code."""
         ...
 
 
 class Inside:
-    """A box with limits so generous that no test should notice them."""
+    """A box with limits that are generous enough for all tests."""
 
     def __init__(self, sandbox: Sandbox, timeout_s: float) -> None:
         self._sandbox = sandbox
@@ -76,22 +76,22 @@ class Inside:
         job = Job(
             code=unit.source,
             argv=(_RECORD, *unit.arguments),
-            env=_as_by_default(unit),
+            env=_environment(unit),
             collect=(_RECORD,),
             limits=self._limits,
         )
         outcome = await self._sandbox.run(job)
-        said = outcome.stderr[-_TAIL:].decode(errors="replace")
-        ended = "" if outcome.ok else f"{outcome.end} (exit {outcome.exit_code}, signal {outcome.signal}): {said}"
+        stderr = outcome.stderr[-_TAIL:].decode(errors="replace")
+        ended = "" if outcome.ok else f"{outcome.end} (exit {outcome.exit_code}, signal {outcome.signal}): {stderr}"
         return report.parse(outcome.files.get(_RECORD, b""), ended)
 
-    async def say(self, script: Script) -> str:
+    async def output(self, script: Script) -> str:
         outcome = await self._sandbox.run(Job(script.language, script.source, limits=self._limits))
         return f"{outcome.stdout.decode(errors='replace')}exit {outcome.exit_code}\n"
 
 
 class Outside:
-    """A plain process of an unprivileged user, see `bench.fidelity.outside`."""
+    """A plain process of an unprivileged user. See `bench.fidelity.outside`."""
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
@@ -99,7 +99,7 @@ class Outside:
         programs = find_programs(self._packages)
         self._real = {f"/env/{index}": folder for index, folder in enumerate(self._packages)}
         self._environment = {
-            "PATH": ":".join(self._here(path) for path in programs.path),
+            "PATH": ":".join(self._host_path(path) for path in programs.path),
             "HOME": "/tmp",
             "TMPDIR": "/tmp",
             "USER": "nobody",
@@ -110,27 +110,29 @@ class Outside:
 
     async def run(self, unit: Unit) -> report.Report:
         command = [_PYTHON, _MAIN, _RECORD, *unit.arguments]
-        code, record, said = await self._start(command, {**self._environment, **_as_by_default(unit)}, unit.source)
-        return report.parse(record, f"exit {code}: {said[-_TAIL:].decode(errors='replace')}" if code else "")
+        code, record, stderr = await self._start(command, {**self._environment, **_environment(unit)}, unit.source)
+        return report.parse(record, f"exit {code}: {stderr[-_TAIL:].decode(errors='replace')}" if code else "")
 
-    async def say(self, script: Script) -> str:
-        interpreter = self._here(self._interpreters[script.language] or "")
+    async def output(self, script: Script) -> str:
+        interpreter = self._host_path(self._interpreters[script.language] or "")
         file = _FILES[script.language]
         line = f'("{interpreter}" {file}; echo "exit $?") | cat > {_RECORD}'
         _, record, _ = await self._start(["/bin/bash", "-c", line], self._environment, script.source, file)
         return record.decode(errors="replace")
 
-    def _here(self, path: str) -> str:
-        """A path of the box as the host's."""
+    def _host_path(self, path: str) -> str:
+        """Convert a path in the box to the path on the host."""
         shown, found = next(((shown, real) for shown, real in self._real.items() if path.startswith(shown)), ("", ""))
         return found + path.removeprefix(shown)
 
     async def _start(
         self, command: list[str], environment: Mapping[str, str], source: str, file: str = _MAIN
     ) -> tuple[int, bytes, bytes]:
-        """Exit code, record, and what it printed."""
+        """Run a command. Returns its exit code, its record, and its stderr."""
         shown = [_PREFIX, *self._packages]
-        wish = outside.Wish(command, dict(environment), {file: source}, shown, self._timeout_s, _SCRATCH_BYTES)
+        request = outside.ProcessRequest(
+            command, dict(environment), {file: source}, shown, self._timeout_s, _SCRATCH_BYTES
+        )
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-I",
@@ -142,14 +144,14 @@ class Outside:
         )
         try:
             async with asyncio.timeout(self._timeout_s + _GRACE_S):
-                record, said = await process.communicate(json.dumps(asdict(wish)).encode())
+                record, stderr = await process.communicate(json.dumps(asdict(request)).encode())
         except BaseException:
-            process.kill()  # and with it its process 1, and with that all others
+            process.kill()  # this also kills process 1 of its pid namespace, and thereby all others
             await process.wait()
             raise
-        return process.returncode or 0, record, said
+        return process.returncode or 0, record, stderr
 
 
-def _as_by_default(unit: Unit) -> dict[str, str]:
-    """Boxes write no bytecode unless told to (a setting of CPython's own); the suites test that it is written."""
+def _environment(unit: Unit) -> dict[str, str]:
+    """Return the environment of a unit. Bytecode is enabled because the suites test it; boxes disable it by default."""
     return {"PYTHONDONTWRITEBYTECODE": "", **unit.environment}

@@ -1,7 +1,7 @@
-"""Runs one unittest module and records how each case ended. Standard library only; runs inside a box and outside.
+"""Runs one unittest module and records how each case ended. Runs inside and outside a box; standard library only.
 
-Usage: ``python unittest_cases.py RECORD MODULE [RESOURCE...]``. RECORD gets one JSON object a line, written as soon as
-a case has ended, so a module that hangs or crashes still tells how far it came. Resources are those of regrtest.
+Usage: ``python unittest_cases.py RECORD MODULE [RESOURCE...]``. RECORD has one JSON object per line, written as soon as
+a case has ended, so that the outcomes before a crash or a hang are kept. RESOURCE is a regrtest resource.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ _MAX_FRAMES = 8
 
 
 class Record:
-    """Where outcomes are written. A forked child of a test must not write there."""
+    """Writes outcomes to a file, but never in a forked child of a test."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -33,7 +33,7 @@ class Record:
 
 
 class Collector(unittest.TestResult):
-    """Records cases by id; a subtest, or a part such as `setUpClass`, that did not pass is a part of its case."""
+    """Records cases by id. Subtests that did not pass are recorded as parts of their case."""
 
     def __init__(self, record: Record) -> None:
         super().__init__()
@@ -55,30 +55,30 @@ class Collector(unittest.TestResult):
         self._record.add(case=name, status=status, detail=detail, parts=self._parts)
 
     def addError(self, test: Any, err: Any) -> None:
-        self._note(test, "error", _describe(err))
+        self._add(test, "error", _describe(err))
 
     def addFailure(self, test: Any, err: Any) -> None:
-        self._note(test, "fail", _describe(err))
+        self._add(test, "fail", _describe(err))
 
     def addSkip(self, test: Any, reason: str) -> None:
-        self._note(test, "skip", reason)
+        self._add(test, "skip", reason)
 
     def addUnexpectedSuccess(self, test: Any) -> None:
-        self._note(test, "fail", "unexpected success")
+        self._add(test, "fail", "unexpected success")
 
     def addExpectedFailure(self, test: Any, err: Any) -> None:
-        """The case passes."""
+        """Record nothing: the case passes."""
 
     def addSuccess(self, test: Any) -> None:
-        """The case passes."""
+        """Record nothing: the case passes."""
 
     def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:
         if err is not None:
             failed = issubclass(err[0], test.failureException)
-            self._note(subtest, "fail" if failed else "error", _describe(err))
+            self._add(subtest, "fail" if failed else "error", _describe(err))
 
-    def _note(self, test: Any, status: str, detail: str) -> None:
-        if not isinstance(test, unittest.TestCase):  # setUpModule, setUpClass and their like
+    def _add(self, test: Any, status: str, detail: str) -> None:
+        if not isinstance(test, unittest.TestCase):  # setUpModule, setUpClass and similar
             self._record.add(fixture=test.id(), status=status, detail=detail[:_MAX_DETAIL])
             return
         inner = getattr(test, "test_case", None)
@@ -94,14 +94,14 @@ def _describe(err: Any) -> str:
 
 
 def run(module: str, record: Record) -> None:
-    """Load the module as regrtest does, and run all of its cases."""
+    """Load a module as regrtest does, and run all of its cases."""
     try:
         loaded = importlib.import_module(module)
         suite = _suite(loaded)
     except unittest.SkipTest as reason:
         record.add(module="skip", detail=str(reason))
         return
-    except BaseException as problem:  # noqa: BLE001  (whatever keeps it from loading is the finding)
+    except BaseException as problem:  # noqa: BLE001 -- any error while loading is the result
         record.add(module="error", detail=_describe((type(problem), problem, problem.__traceback__)))
         return
     record.add(module="loaded", cases=suite.countTestCases())
@@ -109,7 +109,7 @@ def run(module: str, record: Record) -> None:
 
 
 def _suite(module: types.ModuleType) -> unittest.TestSuite:
-    """`test_main` picks the classes of older modules."""
+    """Return the cases of a module. In older modules, `test_main` selects the classes."""
     loader = unittest.defaultTestLoader
     support: Any = importlib.import_module("test.support")
     if not hasattr(module, "test_main") or not hasattr(support, "_run_suite"):
@@ -142,7 +142,7 @@ def main() -> None:
         run(module, record)
         record.add(done=True)
     sys.stdout.flush()
-    os._exit(0)  # threads and children that a test left behind must not hold it up
+    os._exit(0)  # do not wait for threads and children that a test left running
 
 
 if __name__ == "__main__":

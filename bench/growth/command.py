@@ -1,4 +1,4 @@
-"""`knackbox bench growth`: what homes of many skills and calls cost, as ratios to an empty home in the same run."""
+"""`knackbox bench growth`: measures homes with many skills and calls, relative to an empty home in the same run."""
 
 import json
 import subprocess
@@ -25,7 +25,18 @@ STEPS = (
 def bench(
     rounds: int, console: Console, sizes: tuple[int, ...] = SIZES, calls: int = CALLS, folder: Path | None = None
 ) -> list[dict[str, Any]]:
-    """Make the homes, then open and use each so many times, in turn. folder: where they are kept for the next time."""
+    """Make the homes, then open and use each of them `rounds` times, in turn.
+
+    Args:
+        rounds: The number of measured rounds.
+        console: Where to print.
+        sizes: The number of skills in each home. The first is the baseline of the ratios.
+        calls: The number of recorded calls in each home that has skills.
+        folder: Where the homes are kept for the next run, or None to delete them.
+
+    Returns:
+        One row for each home.
+    """
     with tempfile.TemporaryDirectory(prefix="knackbox-growth-") as temporary:
         root = folder or Path(temporary)
         found: dict[int, list[dict[str, float]]] = {size: [] for size in sizes}
@@ -36,7 +47,7 @@ def bench(
             for round_ in range(rounds + 1):
                 for size in sizes:
                     measured = _probe(root / str(size))
-                    if round_:  # the first reads the disk
+                    if round_:  # the first round reads from the disk
                         found[size].append(measured)
                         progress.advance(task)
     rows = [_row(size, found[size], found[sizes[0]]) for size in sizes]
@@ -77,7 +88,7 @@ def _row(size: int, measured: list[dict[str, float]], empty: list[dict[str, floa
 
 
 def _show(rows: list[dict[str, Any]], rounds: int, console: Console) -> None:
-    title = f"seconds of processor time (ratio to an empty home), median of {rounds}"
+    title = f"Seconds of processor time (ratio to an empty home), median of {rounds}"
     table = Table(title=title, title_justify="left")
     for heading in ("skills", *STEPS, "MiB, peak"):
         table.add_column(heading, justify="right")

@@ -1,4 +1,4 @@
-"""Homes of many skills and calls, written directly in the home's own formats: admitting each skill takes a second."""
+"""Makes homes with many skills and calls. Files and records are written directly, since an admission takes a second."""
 
 import hashlib
 import random
@@ -11,14 +11,13 @@ from sqlalchemy import text
 
 from acquired_skills.find.indexing import SkillIndexing
 from acquired_skills.model.skill import Skill, SkillState
-from acquired_skills.store import totals
-from acquired_skills.store.ledger import CALLS, Ledger
+from acquired_skills.store.ledger import Ledger
 from acquired_skills.store.past_requests import PastRequests
 from acquired_skills.store.skill_file import render
 from acquired_skills.store.skill_store import SkillStore
 from engine.app.home import Home
 from engine.retrieval.stored_index import StoredIndex
-from engine.stores.call_log import CallLog
+from engine.stores.call_journal import CallJournal
 from engine.stores.embedder import WordLlamaEmbedder
 from engine.stores.records import Records
 
@@ -48,13 +47,13 @@ _CODE_HASH, _TESTS_HASH = "c0de" * 16, "7e57" * 16
 
 
 def make_home(root: Path, skills: int, calls: int, advance: Advance) -> None:
-    """Make a home with so many skills and recorded calls. advance: told how many of both are written."""
+    """Make a home with skills and recorded calls. advance: called with the number of skills or calls just written."""
     home = Home(root)
     home.create()
     records = Records.open(home.records_url)
     try:
         ledger, past = Ledger(records), PastRequests(records)
-        CallLog(records)
+        CallJournal(records)
         store = SkillStore(home.skills)
         batch: dict[str, tuple[Skill, str]] = {}
         for skill, code, tests in _skills(skills):
@@ -118,9 +117,9 @@ def _write(store: SkillStore, skill: Skill, code: bytes, tests: bytes) -> None:
 
 
 def _rendered(skill: Skill) -> bytes:
-    """As `render`, which takes milliseconds, by filling in a form of it."""
+    """Return what `render` would, by filling in a template, because `render` takes milliseconds."""
     value = skill.parameters["properties"]["value"]["description"]
-    filled = _form()
+    filled = _template()
     for placeholder, text_ in (
         ("zz-name", skill.folder),
         ("zz_name", skill.name),
@@ -135,7 +134,7 @@ def _rendered(skill: Skill) -> bytes:
 
 
 @cache
-def _form() -> bytes:
+def _template() -> bytes:
     (skill, _, _) = next(_skills(1))
     value = {"type": "integer", "description": "zzvalue"}
     return render(
@@ -152,7 +151,7 @@ def _form() -> bytes:
 
 
 def _calls(records: Records, skills: int, calls: int) -> None:
-    """Calls of the skills in turn, one of ten failed, in all the tables that record calls."""
+    """Write calls of all skills in turn to the journal and to the totals. Every tenth call failed."""
     numbers = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < :calls)"
     names = "SELECT row_number() OVER (ORDER BY name) - 1 AS place, name FROM skills"
     joined = "FROM n JOIN temp.named ON temp.named.place = n.i % :skills"
@@ -163,17 +162,16 @@ def _calls(records: Records, skills: int, calls: int) -> None:
         connection.execute(text("CREATE INDEX temp.named_by_place ON named (place)"))
         connection.execute(
             text(
-                "INSERT INTO skill_calls (name, version, ts, success, counted, latency_ms) "
-                f"{numbers} SELECT name, 1, {ts}, n.i % 10 > 0, 1, 2.0 {joined}"
-            ),
-            given,
-        )
-        connection.execute(
-            text(
                 "INSERT INTO call_log (call_id, ts, tool, user, agent, risk, arguments, end, success, attempts, "
                 f"duration_ms, side_effects) {numbers} SELECT 'c' || n.i, {ts}, name, 'local', '', 'LOW', "
                 f"'{{\"value\": 1}}', 'ok', n.i % 10 > 0, 1, 2.0, '[]' {joined}"
             ),
             given,
         )
-        totals.build(connection, CALLS)
+        connection.execute(
+            text(
+                "INSERT INTO skill_totals (name, version, calls, successes, failures, total_ms, timed, last, lately) "
+                "SELECT tool, 1, count(*), sum(success), sum(1 - success), 2.0 * sum(success), sum(success), max(ts), "
+                "'1' FROM call_log GROUP BY tool"
+            )
+        )

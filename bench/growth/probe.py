@@ -1,4 +1,4 @@
-"""Run by `bench growth` in a process of its own: opens a home, uses it, and prints the cost as one JSON object."""
+"""Opens and uses a home, and prints the cost as one JSON object. `bench growth` runs it as a separate process."""
 
 import asyncio
 import json
@@ -18,12 +18,12 @@ REQUEST = "please merge the weekly invoice of my patient"
 
 
 class _NoSandbox:
-    """Nothing runs here, so that no time of a sandbox is counted."""
+    """A sandbox that runs nothing, so that the start of a real one is not measured."""
 
     name = "none"
 
-    async def run(self, job: Any, *, on_output: Any = None) -> Any:  # noqa: ARG002 -- a sandbox takes them
-        raise RuntimeError("nothing runs here")
+    async def run(self, job: Any, *, on_output: Any = None) -> Any:  # noqa: ARG002 -- the signature of a sandbox
+        raise RuntimeError("this sandbox runs nothing")
 
     async def report(self) -> Protections:
         return Protections("none", ())
@@ -32,14 +32,14 @@ class _NoSandbox:
         pass
 
 
-async def _called(engine: Engine, tool: str, **arguments: str) -> None:
+async def _call(engine: Engine, tool: str, **arguments: str) -> None:
     result = await engine.call(tool, arguments, Turn(use_tool_search_flow=True))
     if not result.success:
         raise RuntimeError(result.error)
 
 
 async def probe(home: str) -> dict[str, float]:
-    """Seconds of processor time of each step, all threads together, and the peak of the memory in MiB."""
+    """Return the processor time of each step in seconds, over all threads, and the peak memory in MiB."""
     found: dict[str, float] = {}
 
     async def timed(step: str, work: Callable[[], Awaitable[Any]]) -> Any:
@@ -58,9 +58,9 @@ async def probe(home: str) -> dict[str, float]:
         await timed("stats", lambda: library.stats(limit=PAGE))
         name = str(rows[0]["name"]) if rows else "none_of_them"
         await timed("find by name", lambda: library.find(name))
-        await timed("search_tools", lambda: _called(engine, "search_tools", query=REQUEST))
+        await timed("search_tools", lambda: _call(engine, "search_tools", query=REQUEST))
         described = name if rows else "execute"
-        await timed("describe_tool", lambda: _called(engine, "describe_tool", name=described))
+        await timed("describe_tool", lambda: _call(engine, "describe_tool", name=described))
         await timed("tool page", lambda: engine.tool_page(limit=PAGE))
         found["rows"] = len(rows)
         found["found"] = sum(tool.spec.category == "skill" for tool in listed.tools)

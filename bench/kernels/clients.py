@@ -1,4 +1,4 @@
-"""Running a cell in a kernel, in the same way for every kind of kernel: the pool's own, and Jupyter's client."""
+"""Runs cells in kernels, with the kernel pool or with Jupyter's client."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_client.manager import AsyncKernelManager
 
 from sandbox.kernels.pool import KernelPool
-from sandbox.kernels.spec import CellLimits
+from sandbox.kernels.spec import CellLimits, KernelOwner
 
 BOXED = "knackbox-bench"
 STOCK = "python3"
@@ -26,16 +26,16 @@ _JUPYTERS = ("JUPYTER_PATH", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What came of a cell. seen: characters of its outputs."""
+class CellOutcome:
+    """The outcome of a cell. characters: the length of its outputs."""
 
     success: bool
-    seen: int
+    characters: int
 
 
 @contextmanager
 def kernelspecs(folder: Path) -> Iterator[None]:
-    """A kernelspec of ours in a folder of its own, which also takes what Jupyter writes."""
+    """Install a kernelspec for our kernels in a separate folder, to which Jupyter also writes its files."""
     spec = folder / "kernels" / BOXED
     spec.mkdir(parents=True)
     named = {"kernel_provisioner": {"provisioner_name": "knackbox"}}
@@ -54,17 +54,17 @@ def kernelspecs(folder: Path) -> Iterator[None]:
                 os.environ[name] = value
 
 
-async def in_pool(pool: KernelPool, agent: str, code: str) -> Seen:
-    cell = await pool.run(agent, code, limits=_KEPT)
-    return Seen(
+async def run_in_pool(pool: KernelPool, owner: KernelOwner, code: str) -> CellOutcome:
+    cell = await pool.run(owner, code, limits=_KEPT)
+    return CellOutcome(
         cell.ok, sum(len(each.text) + sum(len(str(part)) for part in each.data.values()) for each in cell.outputs)
     )
 
 
-async def by_jupyter(client: AsyncKernelClient, code: str) -> Seen:
-    """As the pool's client does it: until the kernel is idle again, and its reply is there."""
+async def run_with_jupyter(client: AsyncKernelClient, code: str) -> CellOutcome:
+    """Run a cell and wait, as the pool does, until the kernel is idle again and has replied."""
     request = client.execute(code, allow_stdin=False, stop_on_error=False)
-    seen = 0
+    characters = 0
     while True:
         message = await client.get_iopub_msg(timeout=WAIT_S)
         if message["parent_header"].get("msg_id") != request:
@@ -73,18 +73,18 @@ async def by_jupyter(client: AsyncKernelClient, code: str) -> Seen:
         if message["msg_type"] == "status" and content["execution_state"] == "idle":
             break
         if message["msg_type"] == "stream":
-            seen += len(content["text"])
+            characters += len(content["text"])
         elif "data" in content:
-            seen += sum(map(len, content["data"].values()))
+            characters += sum(map(len, content["data"].values()))
     while True:
         reply = await client.get_shell_msg(timeout=WAIT_S)
         if reply["parent_header"].get("msg_id") == request:
-            return Seen(reply["content"]["status"] == "ok", seen)
+            return CellOutcome(reply["content"]["status"] == "ok", characters)
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
-    """A kernel of Jupyter's manager, with its client."""
+class StartedKernel:
+    """A kernel started by Jupyter's manager, with its client."""
 
     manager: AsyncKernelManager
     client: AsyncKernelClient
@@ -94,8 +94,8 @@ class Started:
         await self.manager.shutdown_kernel(now=True)
 
 
-async def start_patiently(kernel: str, transport: str) -> Started:
-    """As `start_new_async_kernel` does it, which takes no transport."""
+async def start_and_wait(kernel: str, transport: str) -> StartedKernel:
+    """Start a kernel and wait as `start_new_async_kernel` does, which has no parameter for the transport."""
     started = await _start(kernel, transport)
     try:
         await started.client.wait_for_ready(timeout=WAIT_S)
@@ -105,15 +105,15 @@ async def start_patiently(kernel: str, transport: str) -> Started:
     return started
 
 
-async def start_at_once(kernel: str, transport: str) -> Started:
-    """As our pool does it: until both channels have said something."""
+async def start_until_reply(kernel: str, transport: str) -> StartedKernel:
+    """Start a kernel and wait, as our pool does, only until both channels have delivered a message."""
     started = await _start(kernel, transport)
     try:
         async with asyncio.timeout(WAIT_S):
             while True:
                 started.client.kernel_info()
                 await started.client.get_shell_msg(timeout=WAIT_S)
-                with contextlib.suppress(Empty):  # what is published before a subscription arrives is lost
+                with contextlib.suppress(Empty):  # messages published before the subscription arrives are lost
                     await started.client.get_iopub_msg(timeout=_ASK_AGAIN_S)
                     return started
     except BaseException:
@@ -121,18 +121,18 @@ async def start_at_once(kernel: str, transport: str) -> Started:
         raise
 
 
-async def _start(kernel: str, transport: str) -> Started:
+async def _start(kernel: str, transport: str) -> StartedKernel:
     manager = AsyncKernelManager(kernel_name=kernel, transport=transport)
-    await manager.start_kernel(stderr=subprocess.DEVNULL)  # over TCP it warns of that
+    await manager.start_kernel(stderr=subprocess.DEVNULL)  # with TCP, the kernel prints a warning
     client = manager.client()
     client.start_channels()
-    return Started(manager, client)
+    return StartedKernel(manager, client)
 
 
 @asynccontextmanager
-async def one(kernel: str, transport: str) -> AsyncIterator[AsyncKernelClient]:
-    """A client of a kernel that is ready."""
-    started = await start_patiently(kernel, transport)
+async def ready_kernel(kernel: str, transport: str) -> AsyncIterator[AsyncKernelClient]:
+    """Start a kernel and yield its client when the kernel is ready."""
+    started = await start_and_wait(kernel, transport)
     try:
         yield started.client
     finally:

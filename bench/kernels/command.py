@@ -1,4 +1,4 @@
-"""What a kernel costs beside a stock one: until its first result, there and back, large outputs, memory, rest."""
+"""Measures kernels, compared with stock ones: first result, round trips, large outputs, memory and idle cost."""
 
 import asyncio
 import os
@@ -16,19 +16,22 @@ from bench.table import show
 from bench.timing import Series
 
 _TRIPS_PER_ROUND = 5
-_MOST_KERNELS = 6  # whose memory is measured
-_WATCHED_S = 20.0  # of rest
+_MOST_KERNELS = 6  # when memory is measured
+_WATCHED_S = 20.0  # how long idle kernels are measured
 
 
 def bench(rounds: int, console: Console, *, watched_s: float = _WATCHED_S) -> list[dict[str, Any]]:
-    """Measure and show; the rows, each with its ratio to a stock kernel. The last row is the load."""
+    """Measure, print tables, and return their rows, with ratios to a stock kernel. The last row is the machine's load.
+
+    watched_s: how long idle kernels are measured.
+    """
     before = os.getloadavg()
     with tempfile.TemporaryDirectory(prefix="knackbox-bench-") as folder, kernelspecs(Path(folder)):
-        first, there_and_back, resting = asyncio.run(_run(rounds, console, watched_s))
+        first, round_trips, idle_costs = asyncio.run(_run(rounds, console, watched_s))
     rows = [
         *_rows("start", first, starts.PLAIN),
-        *_rows("trip", there_and_back, trips.PLAIN),
-        *_costs(resting),
+        *_rows("trip", round_trips, trips.PLAIN),
+        *_costs(idle_costs),
         {"what": "load", "before": before, "after": os.getloadavg()},
     ]
     _show(rows, console)
@@ -39,9 +42,9 @@ async def _run(rounds: int, console: Console, watched_s: float) -> tuple[list[Se
     with Progress(console=console, transient=True) as progress:
         small = rounds * _TRIPS_PER_ROUND
         tasks = [progress.add_task(name, total=total) for name, total in (("first cells", rounds + 1), ("trips", None))]
-        resting = await idle.costs(max(1, min(rounds, _MOST_KERNELS)), watched_s)
+        idle_costs = await idle.costs(max(1, min(rounds, _MOST_KERNELS)), watched_s)
         first = await starts.starts(rounds, lambda: progress.advance(tasks[0]))
-        return first, await trips.trips(small, lambda: progress.advance(tasks[1])), resting
+        return first, await trips.trips(small, lambda: progress.advance(tasks[1])), idle_costs
 
 
 def _rows(what: str, found: Iterable[Series], plain: str) -> list[dict[str, Any]]:
@@ -59,14 +62,14 @@ def _costs(found: list[idle.Cost]) -> list[dict[str, Any]]:
 
 
 def _show(rows: list[dict[str, Any]], console: Console) -> None:
-    ratio = "to stock, ipc"
+    ratio = "ratio to stock, ipc"
     times = ("p50_ms", "p95_ms", "p99_ms")
-    show(console, rows, "start", "until the first cell's result, milliseconds", *times, ratio=ratio)
-    show(console, rows, "trip", "there and back in a kernel that is ready, milliseconds", "code", *times, ratio=ratio)
+    show(console, rows, "start", "Until the first cell's result, milliseconds", *times, ratio=ratio)
+    show(console, rows, "trip", "Round trip in a kernel that is ready, milliseconds", "code", *times, ratio=ratio)
     fields = ("pss_mib", "of_process_1_mib", "cpu_percent")
-    show(console, rows, "idle", "one more idle kernel: PSS, and processor time in percent", *fields, ratio=ratio)
+    show(console, rows, "idle", "Each additional idle kernel: PSS, processor time in percent", *fields, ratio=ratio)
     load = rows[-1]
     console.print(
-        "load of the machine (1, 5, 15 minutes): "
+        "Load of the machine (1, 5, 15 minutes): "
         + "; ".join(f"{when} {', '.join(f'{each:.1f}' for each in load[when])}" for when in ("before", "after"))
     )

@@ -1,6 +1,7 @@
-"""What one more idle kernel costs: memory (PSS, in which a shared page counts by its share) and processor time.
+"""Measures the cost of each additional idle kernel: memory (PSS, which divides shared pages) and processor time.
 
-The difference that further kernels make to all processes below this one, divided by their number.
+The figure is the growth, summed over all descendants of this process, when kernels are added, divided by the number of
+added kernels.
 """
 
 import asyncio
@@ -14,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.boxes.memory import descendants, pss_mib
-from bench.kernels.clients import STOCK, in_pool, one
+from bench.kernels.clients import STOCK, ready_kernel, run_in_pool
 from sandbox.kernels.pool import KernelPool, PoolConfig
+from sandbox.kernels.spec import KernelOwner
 from sandbox.namespace.backend import NamespaceSandbox
 
 POOL = "knackbox"
@@ -23,12 +25,12 @@ PLAIN = "stock, ipc"
 _CELL = "6 * 7"
 _SETTLE_S = 2.0
 
-_More = Callable[[], Awaitable[object]]
+_Start = Callable[[], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of one kernel. pss, of_process_1: MiB, None where they may not be read. cpu: percent of one processor."""
+    """The cost of one kernel. pss, of_process_1: MiB, or None if this user may not read them. cpu: % of a processor."""
 
     way: str
     count: int
@@ -48,30 +50,30 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """Of some processes. pss: by whether they are the first of a pid namespace. cpu_s: of all their threads so far."""
+    """Sums over processes. pss: by whether a process is process 1 of a pid namespace. cpu_s: of all threads so far."""
 
     pss: dict[bool, float] | None
     cpu_s: float
 
 
 async def costs(more: int, watched_s: float) -> list[Cost]:
-    """Of `more` kernels beside one; the processor's time over `watched_s` of rest."""
+    """Measure the cost of `more` kernels started after a first one. watched_s: how long to measure processor time."""
     found = []
     async with AsyncExitStack() as stack:
         box = await stack.enter_async_context(NamespaceSandbox())
         pool = await stack.enter_async_context(KernelPool(box, PoolConfig(warm=0, most=more + 1)))
-        names = iter(range(more + 1))
-        found.append(await _of(POOL, lambda: in_pool(pool, f"agent {next(names)}", _CELL), more, watched_s))
+        owners = (KernelOwner("bench", f"agent {number}") for number in range(more + 1))
+        found.append(await _measure(POOL, lambda: run_in_pool(pool, next(owners), _CELL), more, watched_s))
     async with AsyncExitStack() as stack:
-        found.append(await _of(PLAIN, partial(_enter, stack), more, watched_s))
+        found.append(await _measure(PLAIN, partial(_enter, stack), more, watched_s))
     return found
 
 
 async def _enter(stack: AsyncExitStack) -> None:
-    await stack.enter_async_context(one(STOCK, "ipc"))
+    await stack.enter_async_context(ready_kernel(STOCK, "ipc"))
 
 
-async def _of(way: str, start: _More, more: int, watched_s: float) -> Cost:
+async def _measure(way: str, start: _Start, more: int, watched_s: float) -> Cost:
     before = set(descendants(os.getpid()))
     await start()
     await asyncio.sleep(min(_SETTLE_S, watched_s))
@@ -110,7 +112,7 @@ def _sum(before: set[int]) -> _Sum:
 
 
 def _is_first(pid: int) -> bool:
-    """Whether it is process 1 of a pid namespace."""
+    """Return whether a process is process 1 of a pid namespace."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("NSpid:"):
@@ -119,7 +121,10 @@ def _is_first(pid: int) -> bool:
 
 
 def _cpu_s(pid: int) -> float:
-    """0 for a process that is no more. In nanoseconds there, where /proc/<pid>/stat counts hundredths of a second."""
+    """Return the processor time of a process in seconds; 0 if it has ended.
+
+    It reads schedstat, which counts nanoseconds; /proc/<pid>/stat counts hundredths of a second.
+    """
     total = 0
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():

@@ -1,4 +1,4 @@
-"""From nothing to the first cell's result."""
+"""Times the start of a kernel until the result of its first cell."""
 
 import time
 from asyncio import sleep
@@ -7,10 +7,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from bench.kernels.clients import STOCK, Started, by_jupyter, in_pool, start_at_once, start_patiently
+from bench.kernels.clients import (
+    STOCK,
+    StartedKernel,
+    run_in_pool,
+    run_with_jupyter,
+    start_and_wait,
+    start_until_reply,
+)
 from bench.timing import Series
 from sandbox.kernels.pool import KernelPool, PoolConfig
-from sandbox.kernels.spec import KernelSpec
+from sandbox.kernels.spec import KernelOwner, KernelSpec
 from sandbox.namespace.backend import NamespaceSandbox
 
 POOL = "knackbox: from the pool"
@@ -18,33 +25,41 @@ FORKED = "knackbox: forked from a template"
 COLD = "knackbox: nothing started before"
 PLAIN = "stock, ipc, first reply"
 _CELL = "6 * 7"
-_AGENT = "bench"
-_PAUSE_S = 0.2  # what the last way left to do is over by then, and boxes wait again
+_OWNER = KernelOwner("bench", "")
+_PAUSE_S = 0.2  # long enough for background work to finish and the pool of waiting boxes to refill
 
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """run: what is timed; its result is whether it worked, and how to end what it started. before: is not timed."""
+    """A candidate.
+
+    run: timed. Returns whether the cell succeeded, and a function that stops the kernel. before: called before
+    each run, and not timed.
+    """
 
     run: Callable[[], Awaitable[tuple[bool, Callable[[], Awaitable[object]]]]]
     before: Callable[[], Awaitable[object]]
 
 
 async def starts(rounds: int, tick: Callable[[], None]) -> list[Series]:
-    """One series for each way. Raises RuntimeError when a cell fails."""
+    """Return one series for each candidate.
+
+    Raises:
+        RuntimeError: A cell failed.
+    """
     async with _pools() as (warm, forking):
         nothing = partial(sleep, 0)
         ways = {
             POOL: _Way(partial(_in_pool, warm), partial(warm.warm_up, KernelSpec())),
             FORKED: _Way(partial(_in_pool, forking), nothing),
             COLD: _Way(_cold, nothing),
-            PLAIN: _Way(partial(_stock, start_at_once, "ipc"), nothing),
-            "stock, tcp, first reply": _Way(partial(_stock, start_at_once, "tcp"), nothing),
-            "stock, ipc, wait_for_ready": _Way(partial(_stock, start_patiently, "ipc"), nothing),
-            "stock, tcp, wait_for_ready": _Way(partial(_stock, start_patiently, "tcp"), nothing),
+            PLAIN: _Way(partial(_stock, start_until_reply, "ipc"), nothing),
+            "stock, tcp, first reply": _Way(partial(_stock, start_until_reply, "tcp"), nothing),
+            "stock, ipc, wait_for_ready": _Way(partial(_stock, start_and_wait, "ipc"), nothing),
+            "stock, tcp, wait_for_ready": _Way(partial(_stock, start_and_wait, "tcp"), nothing),
         }
         times: dict[str, list[float]] = {name: [] for name in ways}
-        for turn in range(rounds + 1):
+        for round_ in range(rounds + 1):
             for name, way in ways.items():
                 await way.before()
                 await sleep(_PAUSE_S)
@@ -54,7 +69,7 @@ async def starts(rounds: int, tick: Callable[[], None]) -> list[Series]:
                 await end()
                 if not worked:
                     raise RuntimeError(f"{name}: the first cell failed")
-                if turn:  # the first one warms up
+                if round_:  # the first round is a warm-up
                     times[name].append(took)
             tick()
     return [Series("first cell", name, tuple(found)) for name, found in times.items()]
@@ -71,7 +86,7 @@ async def _pools() -> AsyncIterator[tuple[KernelPool, KernelPool]]:
 
 
 async def _in_pool(pool: KernelPool) -> tuple[bool, Callable[[], Awaitable[object]]]:
-    return (await in_pool(pool, _AGENT, _CELL)).success, partial(pool.stop, _AGENT)
+    return (await run_in_pool(pool, _OWNER, _CELL)).success, pool.kernel(_OWNER).stop
 
 
 async def _cold() -> tuple[bool, Callable[[], Awaitable[object]]]:
@@ -82,11 +97,11 @@ async def _cold() -> tuple[bool, Callable[[], Awaitable[object]]]:
         await pool.aclose()
         await box.aclose()
 
-    return (await in_pool(pool, _AGENT, _CELL)).success, end
+    return (await run_in_pool(pool, _OWNER, _CELL)).success, end
 
 
 async def _stock(
-    start: Callable[[str, str], Awaitable[Started]], transport: str
+    start: Callable[[str, str], Awaitable[StartedKernel]], transport: str
 ) -> tuple[bool, Callable[[], Awaitable[object]]]:
     started = await start(STOCK, transport)
-    return (await by_jupyter(started.client, _CELL)).success, started.end
+    return (await run_with_jupyter(started.client, _CELL)).success, started.end

@@ -1,8 +1,8 @@
-"""Concurrent HTTP clients in a process of their own: ``python -m bench.load.clients URL TOKEN CLIENTS SECONDS``.
+"""Runs concurrent HTTP clients in a separate process: ``python -m bench.load.clients URL TOKEN CLIENTS SECONDS``.
 
-Each client sends one request after the other over a connection it keeps. A client that is refused waits as long as
-``Retry-After`` says, then asks again. Prints one JSON object. Written on asyncio streams, because a thousand clients of
-a full HTTP library would take more of the machine than the servers they measure.
+Each client sends one request after the other over a persistent connection. A refused client waits as long as
+``Retry-After`` says and tries again. The result is printed as one JSON object. The clients use asyncio streams, because
+a thousand clients of an HTTP library would need more of the machine than the servers that they measure.
 """
 
 import asyncio
@@ -15,16 +15,19 @@ from urllib.parse import urlsplit
 
 TIMEOUT_S = 30.0
 _OK, _REFUSED = 200, (429, 503)
-_PAUSE_S = 1.0  # after a connection that failed, and after a refusal without Retry-After
+_PAUSE_S = 1.0  # after a failed connection, and after a refusal without Retry-After
 
 
 @dataclass
-class Found:
-    """What the clients saw. Times in seconds. promises: of each refusal, ``Retry-After`` and whether coming back then
-    was enough; None where there was no such header."""
+class ClientReport:
+    """What the clients observed. Times are in seconds.
+
+    promises: one entry per refusal: the value of ``Retry-After``, and whether the client was served when it came back
+    after that wait. The entry is None if the header was missing.
+    """
 
     served: list[float] = field(default_factory=list)
-    within: int = 0  # served before the time was up
+    within: int = 0  # calls that were served before the end of the measurement
     refusals: list[float] = field(default_factory=list)
     promises: list[tuple[float, bool] | None] = field(default_factory=list)
     timeouts: int = 0
@@ -32,7 +35,9 @@ class Found:
 
 
 class Client:
-    def __init__(self, url: str, token: str, end: float, found: Found) -> None:
+    """One client, which makes calls until the end of the measurement."""
+
+    def __init__(self, url: str, token: str, end: float, report: ClientReport) -> None:
         parts = urlsplit(url)
         self._host, self._port = parts.hostname or "", parts.port or 80
         body = json.dumps({"name": "execute", "arguments": {"language": "python", "code": "6 * 7"}}).encode()
@@ -42,48 +47,48 @@ class Client:
         )
         self._request = head.encode() + body
         self._end = end
-        self._found = found
+        self._report = report
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def work(self) -> None:
-        """Ask until the time is up."""
-        found, promised = self._found, None
+        """Make calls until the end."""
+        report, promised = self._report, None
         while time.monotonic() < self._end:
             began = time.monotonic()
             try:
                 async with asyncio.timeout(TIMEOUT_S):
-                    status, headers, body = await self._ask()
+                    status, headers, body = await self._call()
             except TimeoutError:
-                found.timeouts += 1
+                report.timeouts += 1
                 self._close()
                 continue
             except (OSError, EOFError, ValueError) as error:
-                found.errors.append(f"{type(error).__name__}: {error}"[:200])
+                report.errors.append(f"{type(error).__name__}: {error}"[:200])
                 self._close()
                 await asyncio.sleep(_PAUSE_S)
                 continue
             took = time.monotonic() - began
             refused = status in _REFUSED
             if promised is not None:
-                found.promises.append((promised, not refused))
+                report.promises.append((promised, not refused))
                 promised = None
             if refused:
-                found.refusals.append(took)
-                told = headers.get("retry-after", "")
-                if not told:
-                    found.promises.append(None)
+                report.refusals.append(took)
+                retry_after = headers.get("retry-after", "")
+                if not retry_after:
+                    report.promises.append(None)
                 else:
-                    promised = float(told)
+                    promised = float(retry_after)
                 await asyncio.sleep(promised if promised is not None else _PAUSE_S)
             elif status == _OK and b"42" in body:
-                found.served.append(took)
-                found.within += time.monotonic() < self._end
+                report.served.append(took)
+                report.within += time.monotonic() < self._end
             else:
-                found.errors.append(f"{status}: {body[:200]!r}")
+                report.errors.append(f"{status}: {body[:200]!r}")
                 await asyncio.sleep(_PAUSE_S)
         self._close()
 
-    async def _ask(self) -> tuple[int, dict[str, str], bytes]:
+    async def _call(self) -> tuple[int, dict[str, str], bytes]:
         if self._streams is None:
             self._streams = await asyncio.open_connection(self._host, self._port)
         reader, writer = self._streams
@@ -101,11 +106,11 @@ class Client:
             self._streams = None
 
 
-async def main(url: str, token: str, clients: int, seconds: float) -> Found:
-    """All of them at once."""
-    found, end = Found(), time.monotonic() + seconds
-    await asyncio.gather(*(Client(url, token, end, found).work() for _ in range(clients)))
-    return found
+async def main(url: str, token: str, clients: int, seconds: float) -> ClientReport:
+    """Run all clients at the same time."""
+    report, end = ClientReport(), time.monotonic() + seconds
+    await asyncio.gather(*(Client(url, token, end, report).work() for _ in range(clients)))
+    return report
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""`knackbox serve` under load: 1, 10, 100 and 1,000 clients at once, beside one that starts ``python -c`` for each.
+"""Measures `knackbox serve` with 1 to 1,000 clients, compared with a server that starts ``python -c`` per request.
 
-Both servers run all the time and take turns, so that a drift of the machine's speed hits them alike.
+Both servers run all the time and are measured in turn, so that changes of the machine's speed affect both equally.
 """
 
 import json
@@ -15,8 +15,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.load.clients import TIMEOUT_S, Found
-from bench.load.servers import Server, knackbox, peer
+from bench.load.clients import TIMEOUT_S, ClientReport
+from bench.load.servers import LoadServer, knackbox, peer
 
 CLIENTS = (1, 10, 100, 1000)
 SECONDS = 10.0
@@ -24,46 +24,50 @@ SECONDS = 10.0
 
 @dataclass(slots=True)
 class Load:
-    """What so many clients saw of one server, all rounds together."""
+    """What the clients observed of one server, over all rounds."""
 
     clients: int
     way: str
     seconds: float = 0.0
-    found: Found = field(default_factory=Found)
+    total: ClientReport = field(default_factory=ClientReport)
 
-    def add(self, found: Found, seconds: float) -> None:
+    def add(self, report: ClientReport, seconds: float) -> None:
         self.seconds += seconds
-        mine = self.found
-        mine.within += found.within
-        mine.timeouts += found.timeouts
+        total = self.total
+        total.within += report.within
+        total.timeouts += report.timeouts
         for name in ("served", "refusals", "promises", "errors"):
-            getattr(mine, name).extend(getattr(found, name))
+            getattr(total, name).extend(getattr(report, name))
 
     def row(self) -> dict[str, Any]:
-        """per_s: served within the time. kept: the share of refused clients that were let in when they came back."""
-        found = self.found
-        told = [each for each in found.promises if each is not None]
+        """Return the row of the tables.
+
+        per_s: calls served within the time, per second. kept: the share of refused clients that were served when they
+        came back after the announced wait.
+        """
+        total = self.total
+        announced = [each for each in total.promises if each is not None]
         return {
             "clients": self.clients,
             "way": self.way,
-            "per_s": found.within / self.seconds,
-            **{f"p{share}_ms": at(found.served, share / 100) * 1e3 for share in (50, 95, 99)},
-            "refusals": len(found.refusals),
-            "refused_within_ms": at(found.refusals, 1.0) * 1e3,
-            "promises": len(told),
-            "kept": sum(kept for _, kept in told) / len(told) if told else None,
-            "longest_promise_s": max((wait for wait, _ in told), default=None),
-            "without_retry_after": len(found.promises) - len(told),
-            "timeouts": found.timeouts,
-            "errors": len(found.errors),
-            "first_error": found.errors[0] if found.errors else "",
+            "per_s": total.within / self.seconds,
+            **{f"p{share}_ms": percentile(total.served, share / 100) * 1e3 for share in (50, 95, 99)},
+            "refusals": len(total.refusals),
+            "refused_within_ms": percentile(total.refusals, 1.0) * 1e3,
+            "promises": len(announced),
+            "kept": sum(kept for _, kept in announced) / len(announced) if announced else None,
+            "longest_promise_s": max((wait for wait, _ in announced), default=None),
+            "without_retry_after": len(total.promises) - len(announced),
+            "timeouts": total.timeouts,
+            "errors": len(total.errors),
+            "first_error": total.errors[0] if total.errors else "",
         }
 
 
 def bench(
     rounds: int, console: Console, clients: Sequence[int] = CLIENTS, seconds: float = SECONDS
 ) -> list[dict[str, Any]]:
-    """Measure and show; the rows, with the throughput's ratio to the peer's."""
+    """Measure, print tables, and return their rows, with the ratio of the throughput to the peer's."""
     with (
         tempfile.TemporaryDirectory(prefix="knackbox-bench-") as folder,
         knackbox(Path(folder), max(clients)) as ours,
@@ -74,7 +78,7 @@ def bench(
             for number, count in enumerate(clients):
                 for which, server in enumerate((ours, theirs)):
                     with console.status(f"{count} clients of {server.way}"):
-                        loads[2 * number + which].add(asked(server, count, seconds), seconds)
+                        loads[2 * number + which].add(run_clients(server, count, seconds), seconds)
     rows = [load.row() for load in loads]
     for mine, other in zip(rows[::2], rows[1::2], strict=True):
         mine["ratio"] = mine["per_s"] / other["per_s"] if other["per_s"] else None
@@ -83,22 +87,22 @@ def bench(
     return rows
 
 
-def asked(server: Server, clients: int, seconds: float) -> Found:
-    """What clients in another process saw."""
+def run_clients(server: LoadServer, clients: int, seconds: float) -> ClientReport:
+    """Run clients in another process, and return their report."""
     command = [sys.executable, "-m", "bench.load.clients", server.url, server.token, str(clients), str(seconds)]
     done = subprocess.run(command, capture_output=True, check=True, timeout=seconds + 4 * TIMEOUT_S)
-    said = json.loads(done.stdout)
-    said["promises"] = [None if each is None else tuple(each) for each in said["promises"]]
-    return Found(**said)
+    report = json.loads(done.stdout)
+    report["promises"] = [None if each is None else tuple(each) for each in report["promises"]]
+    return ClientReport(**report)
 
 
-def at(values: Sequence[float], share: float) -> float:
-    """The nearest-rank percentile; 0 of nothing."""
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the nearest-rank percentile; 0 if there are no values."""
     return sorted(values)[max(0, round(share * len(values)) - 1)] if values else 0.0
 
 
 def show(rows: Sequence[dict[str, Any]], console: Console) -> None:
-    """Print one table of the served calls and one of the others; both fit into 80 columns."""
+    """Print one table of the served calls and one of the rest. Both fit into 80 columns."""
     served = _table("HTTP calls of `6 * 7`", "/s", "p50 ms", "p95 ms", "p99 ms", "ratio")
     others = _table(
         f"Calls that were not served; clients give up after {TIMEOUT_S:g} s",

@@ -1,7 +1,7 @@
 """The peer: a Starlette server that starts ``python -c`` for each request, without any isolation.
 
-It runs at most four processes per processor at once. Without that bound a thousand clients would start a thousand
-interpreters, and the peer would be slower still.
+It runs at most four processes per processor at the same time. Without this limit a thousand clients would start a
+thousand interpreters, and the peer would be even slower.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The servers that are measured, each in a process of its own."""
+"""Starts the servers that are measured, each in a separate process."""
 
 import contextlib
 import json
@@ -21,15 +21,17 @@ connections = {connections}
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class LoadServer:
+    """A running server. way: its name in the tables."""
+
     way: str
     url: str
     token: str = "none"
 
 
 @contextlib.contextmanager
-def knackbox(home: Path, clients: int) -> Iterator[Server]:
-    """`knackbox serve` with limits that let so many clients in."""
+def knackbox(home: Path, clients: int) -> Iterator[LoadServer]:
+    """Run `knackbox serve` with limits that allow this number of clients."""
     home.mkdir(parents=True, exist_ok=True)
     (home / "config.toml").write_text(_CONFIG.format(most=2 * clients, connections=2 * clients + 10))
     command = [sys.executable, "-m", "engine.interfaces.cli.main", "--home", str(home), "serve"]
@@ -39,17 +41,17 @@ def knackbox(home: Path, clients: int) -> Iterator[Server]:
     token = json.loads(made.stdout)["token"]
     with _running([*command, "--json"]) as process:
         line = process.stdout.readline() if process.stdout else b""
-        yield Server("knackbox serve", json.loads(line)["url"], token)
+        yield LoadServer("knackbox serve", json.loads(line)["url"], token)
 
 
 @contextlib.contextmanager
-def peer() -> Iterator[Server]:
-    """The Starlette server of `bench.load.peer`."""
+def peer() -> Iterator[LoadServer]:
+    """Run the Starlette server of `bench.load.peer`."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with _running([sys.executable, "-m", "bench.load.peer", str(port)]):
-        _until_it_answers(port)
-        yield Server("Starlette + python -c", f"http://127.0.0.1:{port}")
+        _wait_until_it_listens(port)
+        yield LoadServer("Starlette + python -c", f"http://127.0.0.1:{port}")
 
 
 @contextlib.contextmanager
@@ -66,10 +68,10 @@ def _running(command: list[str]) -> Iterator["subprocess.Popen[bytes]"]:
                 process.wait()
 
 
-def _until_it_answers(port: int) -> None:
+def _wait_until_it_listens(port: int) -> None:
     end = time.monotonic() + _START_S
     while time.monotonic() < end:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
             return
         time.sleep(0.05)
-    raise RuntimeError("the peer does not start")
+    raise RuntimeError(f"the peer did not start within {_START_S} s")

@@ -1,4 +1,4 @@
-"""`knackbox bench turns`: the run, its record and its picture."""
+"""`knackbox bench turns`: runs the turns, and writes the record and the chart."""
 
 import asyncio
 from collections import Counter
@@ -8,17 +8,20 @@ from rich.console import Console
 from rich.progress import Progress
 
 from bench.turns.plot import draw
-from bench.turns.run import TurnRecord, run, whole
+from bench.turns.run import TurnRecord, full_plan, run
 
 LINES, PICTURE = "turns.jsonl", "two-hundred-turns.svg"
 
 
 def bench(rounds: int, console: Console, out: Path | None = None) -> list[dict[str, object]]:
-    """Play so many turns and tell what happened. out: a folder for one JSON line a turn, and for the picture."""
+    """Run `rounds` turns, print a summary, and return it.
+
+    out: a folder for the chart, and for the record with one JSON line per turn.
+    """
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("turns", total=rounds)
-        records = asyncio.run(run(whole(rounds), lambda _: progress.advance(task)))
-    summary = summarised(records)
+        records = asyncio.run(run(full_plan(rounds), lambda _: progress.advance(task)))
+    summary = summarize(records)
     for what, count in summary.items():
         console.print(f"{what:>12}  {count}")
     if out is not None:
@@ -29,7 +32,7 @@ def bench(rounds: int, console: Console, out: Path | None = None) -> list[dict[s
     return [summary]
 
 
-def summarised(records: list[TurnRecord]) -> dict[str, object]:
-    """How many turns, how many were answered rightly, and how often each kind of event came."""
+def summarize(records: list[TurnRecord]) -> dict[str, object]:
+    """Return the number of turns, the number of right answers, and the number of events of each kind."""
     events = Counter(event.partition(":")[0] for record in records for event in record.events)
     return {"turns": len(records), "right": sum(record.ok for record in records), **dict(sorted(events.items()))}

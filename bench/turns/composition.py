@@ -1,9 +1,9 @@
-"""Two calls that were just made, written down as one composed skill; what they gave is its first case."""
+"""The proposal that turns two calls into one composed skill, with the results of the calls as its first case."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from bench.turns.jobs import BY_NAME
+from bench.turns.tasks import BY_NAME
 
 _PIPELINE = {
     "steps": [
@@ -27,25 +27,31 @@ _PIPELINE = {
 _ANOTHER = {"orders": "some.csv", "rates": "some.json", "customer": "Zoe", "currency": "SEK"}
 
 
-def composed(asked: Mapping[str, Any], total: float, converted: float) -> dict[str, Any]:
-    """Arguments of `compose_skill`. asked: what the whole was asked for. total, converted: what the two steps gave."""
-    job = BY_NAME["owed_in"]
+def composition(arguments: Mapping[str, Any], total: float, converted: float) -> dict[str, Any]:
+    """Return the arguments for `compose_skill`.
+
+    Args:
+        arguments: The arguments of the request that the two calls answered.
+        total: The result of the first call.
+        converted: The result of the second call.
+    """
+    task = BY_NAME["owed_in"]
     return {
-        "name": job.name,
-        "description": job.description,
+        "name": task.name,
+        "description": task.description,
         "pipeline": _PIPELINE,
-        "cases": [_case(asked, total, converted), _case(_ANOTHER, 10.5, 115.5)],
-        "examples": [text.replace("{", "").replace("}", "") for text in job.says],
+        "cases": [_case(arguments, total, converted), _case(_ANOTHER, 10.5, 115.5)],
+        "examples": [text.replace("{", "").replace("}", "") for text in task.says],
     }
 
 
-def _case(asked: Mapping[str, Any], total: float, converted: float) -> dict[str, Any]:
+def _case(arguments: Mapping[str, Any], total: float, converted: float) -> dict[str, Any]:
     return {
-        "arguments": dict(asked),
+        "arguments": dict(arguments),
         "steps": {"total": total, "converted": converted},
         "asked": {
-            "total": {"path": asked["orders"], "customer": asked["customer"]},
-            "converted": {"path": asked["rates"], "amount": total, "currency": asked["currency"]},
+            "total": {"path": arguments["orders"], "customer": arguments["customer"]},
+            "converted": {"path": arguments["rates"], "amount": total, "currency": arguments["currency"]},
         },
         "expect": converted,
     }

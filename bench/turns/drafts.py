@@ -1,4 +1,4 @@
-"""What the scripted agent writes: code of skills, first tests that prove too little, and tests that prove it."""
+"""The code and tests that the scripted agent writes: skills, tests that are too weak, and sufficient tests."""
 
 CUSTOMER_TOTAL = '''import csv
 

@@ -1,12 +1,12 @@
-"""The run as a picture: the share of right answers over a window of turns, and what happened when."""
+"""Draws a chart of a run: the share of right answers over a window of turns, and the events."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from bench.turns.run import TurnRecord
 
-WINDOW = 15  # turns, the one at hand and those before it
-# What is marked: the event, how it is called, its sign and its colour.
+WINDOW = 15  # turns: the current one and those before it
+# The events that are marked: event, label, marker and colour.
 _MARKS = (
     ("changed", "the world changes", "v", "#b3261e"),
     ("quarantined", "quarantined", "X", "#d08700"),
@@ -18,15 +18,19 @@ _MARKS = (
 
 
 def success_rates(records: Sequence[TurnRecord]) -> list[float]:
-    """Of every turn, the share of right answers over the window that ends with it."""
+    """Return, for each turn, the share of right answers in the window that ends with it."""
     ok = [record.ok for record in records]
     return [sum(ok[max(0, end - WINDOW) : end]) / min(end, WINDOW) for end in range(1, len(ok) + 1)]
 
 
 def draw(records: Sequence[TurnRecord], file: Path) -> None:
-    """Write an SVG, the same to the byte for the same records. Raises ImportError without matplotlib."""
-    import matplotlib as mpl  # noqa: PLC0415 -- of the extra `bench`, and slow to import
-    from matplotlib.figure import Figure  # noqa: PLC0415 -- same
+    """Write an SVG. Equal records give equal bytes.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    import matplotlib as mpl  # noqa: PLC0415 -- optional (extra `bench`) and slow to import
+    from matplotlib.figure import Figure  # noqa: PLC0415 -- the same
 
     with mpl.rc_context({"svg.hashsalt": "knackbox", "svg.fonttype": "none", "font.size": 9}):
         figure = Figure(figsize=(9, 3.6), layout="constrained")
@@ -35,9 +39,9 @@ def draw(records: Sequence[TurnRecord], file: Path) -> None:
         axes.plot(turns, success_rates(records), color="#333333", linewidth=1.6)
         wrong = [record.turn for record in records if not record.ok]
         axes.plot(wrong, [0.02] * len(wrong), "|", color="#b3261e", markersize=9, label="not answered")
-        for height, (event, told, sign, colour) in enumerate(_MARKS):
+        for height, (event, label, marker, colour) in enumerate(_MARKS):
             at = [one.turn for one in records if any(each.startswith(f"{event}:") for each in one.events)]
-            axes.plot(at, [1.06 + 0.055 * height] * len(at), sign, color=colour, markersize=5, label=told)
+            axes.plot(at, [1.06 + 0.055 * height] * len(at), marker, color=colour, markersize=5, label=label)
             if event == "changed":
                 for turn in at:
                     axes.axvline(turn, color=colour, linewidth=0.7, linestyle=":")

@@ -1,4 +1,4 @@
-"""The repair of a quarantined skill: code that knows the new form, tests made of the inputs handed back."""
+"""The repair of a quarantined skill: code for the new file format, and tests made of the reported failing inputs."""
 
 import ast
 import csv
@@ -7,15 +7,15 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bench.turns.jobs import Job
+from bench.turns.tasks import Task
 
 MOST_CASES = 6
 
 
-def cases_of(told: str, name: str) -> list[dict[str, Any]]:
-    """The failing inputs in what the engine said of a quarantine: the test cases that it hands back."""
+def cases_of(message: str, name: str) -> list[dict[str, Any]]:
+    """Return the failing inputs that the engine's message about a quarantine lists as test cases."""
     cases: list[dict[str, Any]] = []
-    for line in told.splitlines():
+    for line in message.splitlines():
         if line.strip().startswith(f"assert {name}("):
             call = ast.parse(line.strip().removesuffix("== ...").removeprefix("assert "), mode="eval").body
             if isinstance(call, ast.Call):
@@ -23,24 +23,29 @@ def cases_of(told: str, name: str) -> list[dict[str, Any]]:
     return cases
 
 
-def repaired(job: Job, path: str, content: str, told: str) -> dict[str, Any]:
-    """Arguments of `create_skill`: the next version, tested on the old form and on every case that was handed back.
+def repair(task: Task, path: str, content: str, message: str) -> dict[str, Any]:
+    """Return the arguments of `create_skill` for the next version, with tests of the old format and of failing inputs.
 
-    path, content: the file as the agent has just read it. The right answers are worked out by reading it, not by the
-    skill. Without any case the proposal has no new test.
+    The expected results are computed from the file, without the skill. No test is added if there are no failing inputs.
+
+    Args:
+        task: The task of the skill.
+        path: The file that the agent has just read.
+        content: Content of the file.
+        message: The engine's message about the quarantine.
     """
     cases = "".join(
-        f"    assert {job.name}({', '.join(f'{key}={value!r}' for key, value in case.items())}) == "
-        f"{_ANSWERS[job.name](content, case)!r}\n"
-        for case in cases_of(told, job.name)[-MOST_CASES:]
+        f"    assert {task.name}({', '.join(f'{key}={value!r}' for key, value in case.items())}) == "
+        f"{_ANSWERS[task.name](content, case)!r}\n"
+        for case in cases_of(message, task.name)[-MOST_CASES:]
     )
     new = f"\n\ndef test_new_form(here):\n    (here / {path!r}).write_text({content!r})\n{cases}" if cases else ""
     return {
-        "name": job.name,
-        "description": job.description,
-        "code": job.repaired,
-        "tests": job.drafts[-1].tests + new,
-        "examples": [text.replace("{", "").replace("}", "") for text in job.says],
+        "name": task.name,
+        "description": task.description,
+        "code": task.repaired,
+        "tests": task.drafts[-1].tests + new,
+        "examples": [text.replace("{", "").replace("}", "") for text in task.says],
     }
 
 

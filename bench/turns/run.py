@@ -1,4 +1,4 @@
-"""The run: turn after turn through the real engine and the real loop, while the world changes underneath."""
+"""Runs turns through the real engine and the real loop, while the files in the workspace change."""
 
 import asyncio
 import json
@@ -16,8 +16,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from bench.turns.jobs import BRING_BACK, BY_NAME, FORGET
 from bench.turns.plain_agent import QUARANTINED, decide
+from bench.turns.tasks import BRING_BACK, BY_NAME, FORGET
 from bench.turns.world import World
 from engine import Engine
 from engine.agent.events import CallFinished, Event, Report, TurnStarted
@@ -27,8 +27,8 @@ from engine.app.home import Home
 from engine.app.models import endpoint_of
 from engine.app.settings import Settings
 from engine.contract.spec import Origin
-from engine.interfaces.demo.local_server import serve
-from engine.interfaces.demo.moves import Say
+from examples.demo.local_server import serve
+from examples.demo.moves import Say
 
 MODEL = "plain-agent"
 RETRIEVED = 3
@@ -36,22 +36,24 @@ RETRIEVED = 3
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What happens at which turn, counted from 1. jobs: what is asked for. changes: a file's new form.
+    """The plan of a run. Turns are counted from 1.
 
-    forgets: the skill that a user has deleted, and later brought back, with the two turns.
+    turns: the number of turns. tasks: names of the tasks that users request. changes: by turn, the file whose format
+    changes. forgets: a skill, the turn at which a user asks to delete it, and the turn at which it is restored. seed:
+    the seed of all random choices.
     """
 
     turns: int
-    jobs: tuple[str, ...]
+    tasks: tuple[str, ...]
     changes: Mapping[int, str]
     forgets: tuple[str, int, int] | None = None
     seed: int = 6
 
 
-def whole(turns: int) -> Plan:
-    """The whole story in so many turns: the first file changes after two fifths of them, the other after seven tenths.
+def full_plan(turns: int) -> Plan:
+    """Return the full plan: one file changes after 2/5 of the turns, the other after 7/10.
 
-    Half-way between, a skill is deleted and brought back.
+    Between them, after 11/20, a skill is deleted and restored.
     """
     changes = {turns * 2 // 5: "orders", turns * 7 // 10: "rates"}
     return Plan(turns, tuple(BY_NAME), changes, ("title_slug", turns * 11 // 20, turns * 11 // 20 + 1))
@@ -59,11 +61,12 @@ def whole(turns: int) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class TurnRecord:
-    """One message of a user and what became of it. ok: the answer was right. offered: skills on the first list.
+    """One message of a user and its result.
 
-    events: `WHAT:NAME`, in order, with learned, refused, used, failed, quarantined, repaired, composed, deleted,
-    restored and enabled for a skill, changed for a file, and missed for a skill that is there and was not found for a
-    request that it was made for.
+    ok: whether the answer was right. offered: the skills on the first list of the turn. called: the tools that were
+    called. events: `WHAT:NAME` in order, with learned, refused, used, failed, quarantined, repaired, composed, deleted,
+    restored and enabled for a skill, changed for a file, and missed for an existing skill that retrieval did not find
+    for its own task.
     """
 
     turn: int
@@ -74,12 +77,12 @@ class TurnRecord:
     events: tuple[str, ...]
 
     def line(self) -> str:
-        """As a line of JSON."""
+        """Return the record as a line of JSON."""
         return json.dumps(asdict(self))
 
 
 async def run(plan: Plan, tick: Callable[[TurnRecord], None] = lambda _: None) -> list[TurnRecord]:
-    """Play the plan in a home that is thrown away."""
+    """Run a plan in a temporary home. tick: called with the record of each turn."""
     with tempfile.TemporaryDirectory(prefix="knackbox-turns-") as folder:
         async with _model() as url:
             settings = Settings.model_validate(
@@ -104,30 +107,32 @@ async def _play(
         if changed:
             world.change(changed)
         await asyncio.to_thread(world.pass_a_day)
-        job = chance.choice(plan.jobs)
-        arguments = world.arguments(job)
-        request, right = BY_NAME[job].request(chance.randrange(6), arguments), BY_NAME[job].answer(world, arguments)
+        task = chance.choice(plan.tasks)
+        arguments = world.arguments(task)
+        request, right = BY_NAME[task].request(chance.randrange(6), arguments), BY_NAME[task].answer(world, arguments)
         if plan.forgets and number in plan.forgets[1:]:
             template = FORGET if number == plan.forgets[1] else BRING_BACK
-            job, request, right = "manage", template.format(name=plan.forgets[0]), None
+            task, request, right = "manage", template.format(name=plan.forgets[0]), None
         known = {
             skill.name for skill in await engine.get_active_tool_definitions() if skill.origin is not Origin.STATIC
         }
-        watched = Watched(known)
-        conversation = Conversation(engine, client, on_event=watched, stream=False)
+        recorder = TurnRecorder(known)
+        conversation = Conversation(engine, client, on_event=recorder, stream=False)
         report = await conversation.run(request)
-        events = ([f"changed:{changed}"] if changed else []) + watched.events
-        if job in known and job not in watched.offered:
-            events.append(f"missed:{job}")
+        events = ([f"changed:{changed}"] if changed else []) + recorder.events
+        if task in known and task not in recorder.offered:
+            events.append(f"missed:{task}")
         called = tuple(one.call.name for one in report.calls)
         ok = _right(report, right)
-        records.append(TurnRecord(number, job, tuple(sorted(known & set(watched.offered))), called, ok, tuple(events)))
+        records.append(
+            TurnRecord(number, task, tuple(sorted(known & set(recorder.offered))), called, ok, tuple(events))
+        )
         tick(records[-1])
     return records
 
 
-class Watched:
-    """What is seen of one turn from outside: the first list, and what became of each call."""
+class TurnRecorder:
+    """Records the first list of a turn and the result of each call, from the events of the loop."""
 
     def __init__(self, known: set[str]) -> None:
         self._known = known
@@ -139,9 +144,9 @@ class Watched:
             case TurnStarted(number=1):
                 self.offered = event.tools
             case CallFinished():
-                self.events += self._told(event)
+                self.events += self._events_of(event)
 
-    def _told(self, event: CallFinished) -> Sequence[str]:
+    def _events_of(self, event: CallFinished) -> Sequence[str]:
         name, result = event.call.name, event.result
         if name in ("create_skill", "compose_skill"):
             skill = str(event.call.arguments.get("name"))
@@ -159,7 +164,7 @@ class Watched:
 
 
 def _right(report: Report, right: Any) -> bool:
-    """Whether the agent's answer is the right one. right: None where all that counts is that the calls went well."""
+    """Return whether the agent's answer is right. right: the expected answer, or None if all calls must succeed."""
     if right is None:
         return bool(report.calls) and all(one.result.success for one in report.calls)
     expected = str(right).lower() if isinstance(right, bool) else str(right)
@@ -168,22 +173,22 @@ def _right(report: Report, right: Any) -> bool:
 
 @asynccontextmanager
 async def _model() -> AsyncIterator[str]:
-    """The agent served as a model over HTTP, in the OpenAI protocol; its base URL."""
+    """Serve the agent as a model over HTTP, with the OpenAI protocol. Yields its base URL."""
 
     async def answer(request: Request) -> JSONResponse:
-        asked = await request.json()
-        move = decide(asked)
+        body = await request.json()
+        move = decide(body)
         message: dict[str, Any] = {"role": "assistant", "content": None}
         if isinstance(move, Say):
-            message["content"] = move.words(asked["messages"])
+            message["content"] = move.words(body["messages"])
         else:
             function = {"name": move.tool, "arguments": json.dumps(dict(move.arguments))}
-            message["tool_calls"] = [{"id": f"call_{len(asked['messages'])}", "type": "function", "function": function}]
+            message["tool_calls"] = [{"id": f"call_{len(body['messages'])}", "type": "function", "function": function}]
         reason = "stop" if isinstance(move, Say) else "tool_calls"
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
         choices = [{"index": 0, "message": message, "finish_reason": reason}]
-        told = {"id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": MODEL}
-        return JSONResponse(told | {"choices": choices, "usage": usage})
+        head = {"id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": MODEL}
+        return JSONResponse(head | {"choices": choices, "usage": usage})
 
     async with serve(Starlette(routes=[Route("/chat/completions", answer, methods=["POST"])])) as url:
         yield url

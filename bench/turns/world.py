@@ -1,4 +1,4 @@
-"""The world of the run: two files that other people keep, whose form changes on the way, and a log."""
+"""The environment of the run: a log, and two files owned by other people, whose format changes during the run."""
 
 import json
 import random
@@ -14,7 +14,7 @@ _FIRST, _LAST = (1950, 2049)
 
 
 class World:
-    """Keeps its files in the agent's workspace, and knows the right answers."""
+    """Writes files to the agent's workspace, and computes the right answers."""
 
     def __init__(self, folder: Path, chance: random.Random) -> None:
         self._folder = folder
@@ -25,7 +25,7 @@ class World:
         self.changed: set[str] = set()
 
     def pass_a_day(self) -> None:
-        """New orders, other rates, another log; in the form of the day."""
+        """Write new orders, rates and a log, in their current formats."""
         pick = self._chance
         self._orders = [(pick.choice(CUSTOMERS), pick.randint(100, 9_999) / 100) for _ in range(pick.randint(5, 9))]
         self._rates = {code: pick.randint(50, 15_000) / 100 for code in CURRENCIES}
@@ -35,13 +35,13 @@ class World:
         (self._folder / LOG).write_text("".join(f"{hour:02}:00 {one} hello\n" for hour, one in enumerate(self._levels)))
 
     def change(self, what: str) -> None:
-        """From the next day on the file `what` has another form."""
+        """Change the format of a file ("orders" or "rates") from the next day on."""
         self.changed.add(what)
 
-    def arguments(self, job: str) -> dict[str, Any]:
-        """What somebody could ask of a job today."""
+    def arguments(self, task: str) -> dict[str, Any]:
+        """Return random arguments for a task."""
         pick = self._chance
-        asked: Mapping[str, Callable[[], dict[str, Any]]] = {
+        choices: Mapping[str, Callable[[], dict[str, Any]]] = {
             "customer_total": lambda: {"path": ORDERS, "customer": pick.choice(CUSTOMERS)},
             "convert_amount": lambda: {
                 "path": RATES,
@@ -62,7 +62,7 @@ class World:
                 "day": f"{pick.randint(_FIRST, _LAST)}-{pick.randint(1, 12):02}-{pick.randint(1, 28):02}"
             },
         }
-        return asked[job]()
+        return choices[task]()
 
     def total(self, customer: str) -> float:
         return round(sum((amount for name, amount in self._orders if name == customer), 0.0), 2)

@@ -1,4 +1,4 @@
-"""What is asked for in the run: how people say it, how the agent would do it, and what the right answer is."""
+"""The tasks of the run: how users phrase them, which skills the agent proposes, and the right answers."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -21,10 +21,17 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """name: also of the skill for it. says: requests, with the arguments in braces. answer: what is right, worked out
-    without the skill. drafts: what the agent proposes, the next one when one is refused. repaired: code that reads the
-    file's new form as well. file: the argument that names the file it reads.
+class Task:
+    """One kind of request.
+
+    Attributes:
+        name: Name of the task and of the skill for it.
+        description: Description of the skill.
+        says: Requests, with the arguments in braces.
+        answer: Computes the right answer without the skill.
+        drafts: What the agent proposes. If one is refused, it proposes the next.
+        repaired: Code that also reads the new format of the file.
+        file: The argument that names the file that the skill reads.
     """
 
     name: str
@@ -39,7 +46,7 @@ class Job:
         return self.says[which % len(self.says)].format(**arguments)
 
     def understood(self, message: str) -> dict[str, Any] | None:
-        """The arguments, when the message asks for this job."""
+        """Return the arguments if the message is a request for this task."""
         for template in self.says:
             pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+?)", re.escape(template))
             found = re.fullmatch(pattern, message)
@@ -68,8 +75,8 @@ def _roman(value: int) -> str:
     return written
 
 
-JOBS = (
-    Job(
+TASKS = (
+    Task(
         "customer_total",
         "Add up the amounts of all orders of one customer from the file of orders.",
         (
@@ -77,7 +84,7 @@ JOBS = (
             "Add up the orders of {customer} in {path}.",
             "What is the sum of what {customer} bought? It is in {path}.",
         ),
-        lambda world, asked: world.total(asked["customer"]),
+        lambda world, arguments: world.total(arguments["customer"]),
         (
             Draft(drafts.CUSTOMER_TOTAL, drafts.CUSTOMER_TOTAL_WEAK),
             Draft(drafts.CUSTOMER_TOTAL, drafts.CUSTOMER_TOTAL_TESTS),
@@ -85,59 +92,59 @@ JOBS = (
         drafts.CUSTOMER_TOTAL_REPAIRED,
         "path",
     ),
-    Job(
+    Task(
         "convert_amount",
         "Convert an amount of money into another currency by the file of exchange rates.",
         (
             "Convert {amount} to {currency} with the rates in {path}.",
             "How much is {amount} in {currency} at the exchange rates of {path}?",
         ),
-        lambda world, asked: world.converted(asked["amount"], asked["currency"]),
+        lambda world, arguments: world.converted(arguments["amount"], arguments["currency"]),
         (Draft(drafts.CONVERT_AMOUNT, drafts.CONVERT_AMOUNT_TESTS),),
         drafts.CONVERT_AMOUNT_REPAIRED,
         "path",
     ),
-    Job(
+    Task(
         "owed_in",
         "Tell what a customer owes in another currency: the orders added up, then converted.",
         ("What does {customer} owe us in {currency}? Orders are in {orders}, exchange rates in {rates}.",),
-        lambda world, asked: world.converted(world.total(asked["customer"]), asked["currency"]),
+        lambda world, arguments: world.converted(world.total(arguments["customer"]), arguments["currency"]),
     ),
-    Job(
+    Task(
         "count_level",
         "Count the lines of a log file that have a level such as ERROR.",
         ("How many lines of level {level} are there in {path}?", "Count the {level} entries of the log {path}."),
-        lambda world, asked: world.count(asked["level"]),
+        lambda world, arguments: world.count(arguments["level"]),
         (Draft(drafts.COUNT_LEVEL, drafts.COUNT_LEVEL_TESTS),),
     ),
-    Job(
+    Task(
         "luhn_valid",
         "Check whether a card number is valid by its check digit.",
         ("Is {number} a valid card number?", "Check the last digit of the credit card {number}."),
-        lambda _, asked: _luhn(asked["number"]),
+        lambda _, arguments: _luhn(arguments["number"]),
         (Draft(drafts.LUHN_VALID, drafts.LUHN_VALID_WEAK), Draft(drafts.LUHN_VALID, drafts.LUHN_VALID_TESTS)),
     ),
-    Job(
+    Task(
         "title_slug",
         "Turn a title into a slug for a web address.",
         ("Make a slug for the title: {title}", "What would the web address of an article called {title} end in?"),
-        lambda _, asked: "-".join(re.sub(r"[^a-z0-9 ]", "", asked["title"].lower()).split()),
+        lambda _, arguments: "-".join(re.sub(r"[^a-z0-9 ]", "", arguments["title"].lower()).split()),
         (Draft(drafts.TITLE_SLUG, drafts.TITLE_SLUG_TESTS),),
     ),
-    Job(
+    Task(
         "roman_number",
         "Write a number in Roman numerals.",
         ("Write {value} in Roman numerals.", "How would the Romans have written the number {value}?"),
-        lambda _, asked: _roman(asked["value"]),
+        lambda _, arguments: _roman(arguments["value"]),
         (Draft(drafts.ROMAN_NUMBER, drafts.ROMAN_NUMBER_TESTS),),
     ),
-    Job(
+    Task(
         "weekday_of",
         "Tell on which day of the week a date falls.",
         ("What day of the week was {day}?", "On which weekday does {day} fall?"),
-        lambda _, asked: date.fromisoformat(asked["day"]).strftime("%A"),
+        lambda _, arguments: date.fromisoformat(arguments["day"]).strftime("%A"),
         (Draft(drafts.WEEKDAY_OF, drafts.WEEKDAY_OF_TESTS),),
     ),
 )
-BY_NAME = {job.name: job for job in JOBS}
+BY_NAME = {task.name: task for task in TASKS}
 FORGET, BRING_BACK = "Forget the skill {name}, we do not need it.", "Bring the skill {name} back, that was a mistake."

@@ -1,0 +1,79 @@
+"""Runs solutions of a problem in boxes: which of them are broken, and what they answer to calls."""
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from acquired_skills.proof.mutation.mutants import make_mutants
+from bench.admission.problems import Problem
+from sandbox.contract import Call, Job, Limits, Sandbox
+
+_SCRIPT = Path(__file__).with_name("solutions_in_box.py")
+_LIMITS = Limits(wall_s=60, cpu_s=60)
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """A program for a problem.
+
+    Attributes:
+        source: the program.
+        broken: whether it answers one of the problem's probe inputs otherwise than the reference solution.
+        passes: for each of the problem's asserts, whether it holds.
+    """
+
+    source: str
+    broken: bool
+    passes: Sequence[bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to a call, as source text: a value, or the name of an exception."""
+
+    value: str | None = None
+    raised: str | None = None
+
+
+async def examine(problem: Problem, box: Sandbox, most: int, seed: int) -> list[Solution]:
+    """Return the reference solution and at most `most` mutants of it.
+
+    Returns:
+        Empty if the problem is not usable: the reference solution fails an assert, or returns what JSON cannot
+        represent, or pytest would collect the function as a test.
+    """
+    source = problem.data["code"]
+    sources = [source, *mutated_sources(source, most, seed)]
+    outcome = await box.run(_job("examine", {"problem": dict(problem.data), "sources": sources}))
+    if not outcome.ok or problem.name.startswith("test"):
+        return []
+    reference, *_ = outcome.value
+    if not (reference["asserts"] and all(reference["asserts"]) and reference["json"]):
+        return []
+    return [
+        Solution(text, found["answers"] != reference["answers"], found["asserts"])
+        for text, found in zip(sources, outcome.value, strict=True)
+    ]
+
+
+async def answers_of(problem: Problem, source: str, calls: Sequence[str], box: Sandbox) -> list[Answer | None]:
+    """Return a program's answers to calls, given as source text; None for an answer that is missing or no literal."""
+    outcome = await box.run(_job("answer", {"imports": problem.imports, "source": source, "calls": list(calls)}))
+    if not outcome.ok:
+        return [None] * len(calls)
+    return [None if each is None else Answer(**each) for each in outcome.value]
+
+
+def mutated_sources(source: str, most: int, seed: int) -> list[str]:
+    """Return the sources of at most `most` mutants."""
+    found = []
+    for index in range(len(make_mutants(ast.parse(source), most, seed))):
+        tree = ast.parse(source)
+        make_mutants(tree, most, seed)[index].make()
+        found.append(ast.unparse(tree))
+    return found
+
+
+def _job(function: str, arguments: dict[str, object]) -> Job:
+    return Job(call=Call(_SCRIPT.name, function, arguments), files={_SCRIPT.name: _SCRIPT.read_bytes()}, limits=_LIMITS)
