@@ -1,4 +1,4 @@
-"""Allow-lists: what one agent may be offered and call, by name. Run: python examples/allow_lists.py"""
+"""Allow-lists: limit the tools that one agent is offered and may call. Run: python examples/allow_lists.py"""
 
 import asyncio
 import tempfile
@@ -9,10 +9,10 @@ from engine import Engine
 MINE = """
 lists:
   reporter:
-    description: Reads and draws; keeps nothing.
-    include: [explore]                    # every tool that says it is read-only
+    description: Reads and draws, but stores nothing.
+    include: [explore]                    # all tools that are declared read-only
     tools: [image_generation]
-    skills: ["report_*"]                  # also those that are learned later
+    skills: ["report_*"]                  # includes skills that are created later
     exclude: {categories: [control]}
 """
 
@@ -20,15 +20,15 @@ lists:
 async def main(home: Path) -> None:
     async with Engine.open(home=home) as engine:
         for name in ("code_gen", "explore", "reporter"):
-            given = await engine.get_tools_for_agent(name)
-            print(f"{name}: {', '.join(given.tools)}")
-        result = await given.tools["system_utility"](action="diagnostics")
+            agent = await engine.get_tools_for_agent(name)
+            print(f"{name}: {', '.join(agent.tools)}")
+        result = await agent.tools["system_utility"](action="diagnostics")
         print(f"system_utility: {result.success}")
-        denied = await engine.call("execute", {"language": "python", "code": "1"}, given.turn)
+        denied = await engine.call("execute", {"language": "python", "code": "1"}, agent.turn)
         print(denied.error.splitlines()[0])
 
-        found = await engine.get_discovery_tools_for_agent("explore")  # three tools that stand for all of them
-        print([each["name"] for each in (await found.tools["search_tools"](query="plan again")).output])
+        discovery = await engine.get_discovery_tools_for_agent("explore")  # three tools that find and call all others
+        print([each["name"] for each in (await discovery.tools["search_tools"](query="plan again")).output])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A pipeline of calls as one tool, proved by a case. Run: python examples/composed_skill.py"""
+"""Composed skills: make one tool from a pipeline of calls, proved by a case. Run: python examples/composed_skill.py"""
 
 import asyncio
 import tempfile
@@ -18,7 +18,7 @@ PIPELINE = {
 }
 CASE = {
     "arguments": {"path": "a.txt"},
-    "steps": {"read": {"content": "rye"}, "keep": {}},  # outputs in the place of calls
+    "steps": {"read": {"content": "rye"}, "keep": {}},  # outputs used in place of real calls
     "asked": {"read": {"action": "read", "path": "a.txt"}, "keep": {"action": "set", "key": "a.txt", "value": "rye"}},
     "expect": "noted: rye",
 }

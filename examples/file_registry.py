@@ -1,4 +1,4 @@
-"""Tools, prompts and agents of an operator, kept in files of the home. Run: python examples/file_registry.py"""
+"""The registry: keep an operator's tools, prompts and agents in files. Run: python examples/file_registry.py"""
 
 import asyncio
 import tempfile
@@ -9,7 +9,7 @@ from engine.app.settings import Settings
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 
 
-def count_words(text: str) -> int:  # the adapter: as a rule in a package of your own
+def count_words(text: str) -> int:  # the adapter; usually part of your own package
     return len(text.split())
 
 

@@ -1,4 +1,4 @@
-"""A tool that lives elsewhere: a module served over HTTP, and used. Run: python examples/http_module.py"""
+"""Modules: serve a tool over HTTP in another process, and call it. Run: python examples/http_module.py"""
 
 import asyncio
 import json
@@ -18,8 +18,8 @@ class Module(BaseHTTPRequestHandler):
         self.answer({"module_name": "weather", "tools": [TOOL]})
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        self.answer({"tool_name": "weather.now", "success": True, "result": f"Sunny in {asked['arguments']['city']}."})
+        call = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.answer({"tool_name": "weather.now", "success": True, "result": f"Sunny in {call['arguments']['city']}."})
 
     def answer(self, value: dict[str, object]) -> None:
         self.send_response(200)

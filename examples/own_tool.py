@@ -1,4 +1,4 @@
-"""A tool of your own: a typed function with a docstring, in a source, in an engine. Run: python examples/own_tool.py"""
+"""Your own tool: a typed function with a docstring, offered by a source. Run: python examples/own_tool.py"""
 
 import asyncio
 import tempfile

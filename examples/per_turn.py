@@ -1,4 +1,4 @@
-"""One turn: its tools in a provider's format, and a call that is followed. Run: python examples/per_turn.py"""
+"""Turns: get the tools of a turn in a provider's format, and stream a call. Run: python examples/per_turn.py"""
 
 import asyncio
 import tempfile
@@ -23,7 +23,7 @@ async def bake(ctx: CallContext, loaves: int) -> str:
 async def main() -> None:
     async with Engine.open(home=tempfile.mkdtemp(), sources=[StaticSource("bakery", [bake])]) as engine:
         for turn in (Turn(permission="guest"), Turn(permission="user", query="fresh bread for breakfast")):
-            specs = await engine.get_active_tool_definitions(turn)  # by name: the same turn gives the same bytes
+            specs = await engine.get_active_tool_definitions(turn)  # sorted by name; the same turn gives the same bytes
             print(turn.permission, [each["function"]["name"] for each in tools_to_openai_format(specs)][:3])
         for name, arguments in (("bake", {"loaves": 2}), ("execute", {"language": "bash", "code": "echo in a box"})):
             async for event in engine.stream(name, arguments, turn):
@@ -32,7 +32,7 @@ async def main() -> None:
                         print(f"  {fraction:.0%} {message}")
                     case OutputPiece(stream, text):
                         print(f"  {stream}: {text.strip()}")
-            print(f"{name}: {event.success}")  # the last one is the result
+            print(f"{name}: {event.success}")  # the last event is the result
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Response tags: a model without tools calls one by a line of its answer. Run: python examples/response_tags.py"""
+"""Response tags: a model without tool calls uses a tool with a line of text. Run: python examples/response_tags.py"""
 
 import asyncio
 import tempfile
@@ -15,13 +15,12 @@ from engine.registry.static import StaticSource
 @tool(tag=Tag("REMIND", r"in (\d+) minutes: (.+)", ("minutes", "what"), "REMIND: in 5 minutes: feed the cat"))
 async def remind(ctx: CallContext, minutes: int, what: str) -> str:
     """Remind the user of something."""
-    asked = ctx.user_message
-    return f"{what}, in {minutes} minutes (asked: {asked!r})"
+    return f"{what}, in {minutes} minutes (asked: {ctx.user_message!r})"
 
 
 async def main() -> None:
-    print(TagRegistry([remind.spec]).prompt_block())  # goes into the model's prompt
-    answer = "I will.\nREMIND: in 10 minutes: take the bread out\nAnything else?"  # comes back from it
+    print(TagRegistry([remind.spec]).prompt_block())  # added to the model's prompt
+    answer = "I will.\nREMIND: in 10 minutes: take the bread out\nAnything else?"  # returned by the model
     async with Engine.open(home=tempfile.mkdtemp(), sources=[StaticSource("mine", [remind])], packs=False) as engine:
         answered = await engine.answer_tags(answer, context=ToolContext(user_message="the bread!"))
     print(answered.display)

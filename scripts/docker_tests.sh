@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# `make test-docker`: the tests marked `docker`, on an engine and an image made here, with what else goes to pytest.
-# `docker_tests.sh VENV [ARGUMENT...]`. An engine that was started here is stopped at the end; one that ran goes on.
+# `make test-docker`: runs the tests marked `docker`, and starts an engine and builds an image for them if necessary.
+# Usage: `docker_tests.sh VENV [ARGUMENT...]`; the arguments are passed to pytest. An engine that was started here is
+# stopped at the end.
 set -euo pipefail
 
 venv=${1:?usage: docker_tests.sh VENV [ARGUMENT...]}
 shift
 cd "$(dirname "$0")/.."
-folder=${DOCKER_TESTS_FOLDER:-/var/tmp/knackbox-docker} # the engine's data: the image in it is used again
+folder=${DOCKER_TESTS_FOLDER:-/var/tmp/knackbox-docker} # the engine's data, with the image, is kept for the next run
 
 say() { printf 'test-docker: %s\n' "$1"; }
 
@@ -19,7 +20,7 @@ bash scripts/docker_image.sh "$venv"
 
 chosen=docker
 if ! docker info --format '{{range $name, $_ := .Runtimes}}{{println $name}}{{end}}' | grep -qx runsc; then
-    say "NOT TESTED: gVisor, since the engine at $DOCKER_HOST has no runtime runsc (one started here has, where Debian has the package)"
+    say "NOT TESTED: gVisor, because the engine at $DOCKER_HOST has no runtime runsc (install Debian's package runsc, if it has one)"
     chosen="docker and not gvisor"
 fi
 "$venv/bin/python" -m pytest -m "$chosen" "$@"

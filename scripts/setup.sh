@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Make the virtual environment VENV and install this checkout into it, with what its tests and demo need.
-# PYTHON names the interpreter; without it, the first python 3.11 or newer on the path is taken.
-# uv installs where it is on the path, many times faster than pip; UV= (empty) takes pip all the same.
-# The versions are those in requirements.lock; CONSTRAINTS names another file, and CONSTRAINTS= (empty) takes the newest.
+# Creates the virtual environment VENV and installs this checkout into it, with everything that tests and demo need.
+# PYTHON selects the interpreter. The default is the first Python 3.11 or newer on the path.
+# If uv is on the path, it is used, since it is much faster than pip. UV= (empty) selects pip.
+# Versions come from requirements.lock. CONSTRAINTS selects another file; CONSTRAINTS= (empty) selects the newest ones.
 set -euo pipefail
 
 venv=${1:?usage: setup.sh VENV}
@@ -17,14 +17,14 @@ for candidate in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11 p
 done
 if [ -z "$python" ]; then
     found=$("${PYTHON:-python3}" --version 2>&1 || true)
-    stop "Python 3.11 or newer is needed, but ${PYTHON:-python3} is: ${found:-not there}. Install one, or name it: make setup PYTHON=/path/to/python3.12"
+    stop "Python 3.11 or newer is required, but ${PYTHON:-python3} is: ${found:-missing}. Install one, or give its path: make setup PYTHON=/path/to/python3.12"
 fi
 
 uv=${UV-uv}
 if [ -n "$uv" ] && ! "$uv" --version >/dev/null 2>&1; then uv=""; fi
 
 make_with_pip() {
-    # Debian keeps ensurepip in a package of its own; the pip that is there can fill an environment without it.
+    # Debian has ensurepip in a separate package; without it, an installed pip can install pip into the environment.
     if "$python" -c 'import ensurepip, venv' 2>/dev/null; then
         "$python" -m venv --clear "$venv"
     elif "$python" -c 'import venv' 2>/dev/null && "$python" -m pip --version >/dev/null 2>&1; then
@@ -50,5 +50,5 @@ else
     printf 'setup: installing into %s (a few minutes the first time; with uv on the path, seconds)\n' "$venv"
     installer=pip
     "$venv/bin/python" -m pip install -qq --disable-pip-version-check "${constraints[@]}" --editable '.[dev]'
-fi || stop "$installer could not install the dependencies; its own message is above. Check the network and its configuration, then run make setup again"
+fi || stop "$installer could not install the dependencies; its message is above. Check the network and its configuration, then run make setup again"
 printf 'setup: ready, with %s\n' "$("$venv/bin/python" --version)"
