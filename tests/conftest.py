@@ -2,7 +2,9 @@
 
 import logging
 import os
+import random
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("knackbox", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -13,3 +15,23 @@ logging.raiseExceptions = False
 # readline sets these for the processes that pytest-xdist starts, and tables would be fitted into them.
 for name in ("COLUMNS", "LINES"):
     os.environ.pop(name, None)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--order-seed", type=int, default=None, help="run files, and the tests of each, in a random order")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With `--order-seed`, shuffle the files and the tests of each file. Files stay whole, since they share fixtures."""
+    seed = config.getoption("--order-seed")
+    if seed is None:
+        return
+    order = random.Random(seed)
+    files: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(str(item.path), []).append(item)
+    shuffled = list(files.values())
+    order.shuffle(shuffled)
+    for tests in shuffled:
+        order.shuffle(tests)
+    items[:] = [item for tests in shuffled for item in tests]

@@ -7,16 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from acquired_skills.model.parsing import parse_source
+from acquired_skills.model.parsed import parse_source
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGES = ("sandbox", "engine", "acquired_skills", "builtin_tools")
 ROW = re.compile(r"^\| (?P<term>[^|]+) \| (?P<meaning>[^|]+) \| `(?P<path>[\w.]+)` \|$", re.MULTILINE)
-# Names that several modules still define, and the new names that would end it. This list may only become shorter.
-MOST_REPEATED = 1
-REPEATED = {
-    "Manifest": "ManifestResponse in http/bodies",
-}
 
 pytestmark = pytest.mark.spec("DOC-2")
 
@@ -62,7 +57,4 @@ def test_a_new_class_name_is_not_one_that_another_module_has() -> None:
     places: dict[str, set[str]] = {}
     for name, module in classes():
         places.setdefault(name, set()).add(module)
-    repeated = {name: sorted(modules) for name, modules in places.items() if len(modules) > 1}
-    assert {name: modules for name, modules in repeated.items() if name not in REPEATED} == {}
-    assert set(REPEATED) - set(repeated) == set(), "remove these from REPEATED, and lower MOST_REPEATED"
-    assert len(REPEATED) <= MOST_REPEATED
+    assert {name: sorted(modules) for name, modules in places.items() if len(modules) > 1} == {}

@@ -171,6 +171,8 @@ def prepare(block: str, tmp_path: Path, environ: dict[str, str]) -> Path:
         prepared("skills", "add", "roman_numeral.py", "--tests", "test_roman_numeral.py", *described)
         forms = folder / "pdf-forms"
         forms.mkdir()
+        script = 'def field_name(label: str) -> str:\n    """Return the name of a field."""\n    return label.lower()\n'
+        (forms / "fields.py").write_text(script)
         (forms / "SKILL.md").write_text(
             "---\nname: pdf-forms\ndescription: How to fill in PDF forms.\n---\nRead them.\n"
         )

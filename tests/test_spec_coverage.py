@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from acquired_skills.model.parsing import parse_source
+from acquired_skills.model.parsed import parse_source
 
 ROOT = Path(__file__).resolve().parent.parent
 ROW = re.compile(r"^\| (?P<id>[A-Z]+-\d+) \| (?P<behaviour>(?:\\\||[^|])+) \| (?P<state>\w+) \|$")

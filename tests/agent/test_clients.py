@@ -1,5 +1,6 @@
 """The vision and image clients, over HTTP against an OpenAI-compatible server; and what a missing key says."""
 
+import asyncio
 import base64
 
 import pytest
@@ -66,10 +67,15 @@ def test_a_provider_without_a_key_is_a_configuration_error_that_names_the_settin
 
 
 @pytest.mark.spec("LOOP-1")
-@pytest.mark.parametrize("provider", ["openai", "anthropic", "google"])
+@pytest.mark.parametrize(
+    "provider", ["openai", *(pytest.param(each, marks=pytest.mark.slow) for each in ("anthropic", "google"))]
+)
 async def test_every_provider_opens_and_closes_with_a_key(provider: str) -> None:
-    async with ModelClient(ModelEndpoint(provider, "some-model", api_key="k")):  # type: ignore[arg-type]
-        pass
+    client = ModelClient(ModelEndpoint(provider, "some-model", api_key="k"))  # type: ignore[arg-type]
+    async with client as opened:
+        assert opened is client
+        assert (opened.endpoint.provider, opened._http.is_closed) == (provider, False)
+    assert client._http.is_closed
 
 
 @pytest.mark.spec("LOOP-1")
@@ -85,3 +91,28 @@ async def test_a_web_page_in_place_of_a_reply_is_called_that(streamed: bool) -> 
 
 def test_a_key_does_not_show_in_an_endpoint() -> None:
     assert "sk-1" not in repr(ModelEndpoint("openai", "m", api_key="sk-1"))
+
+
+@pytest.mark.spec("LOOP-1")
+@pytest.mark.slow
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "google"])
+async def test_a_key_of_the_environment_is_not_sent_to_another_server(
+    provider: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "GOOGLE_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.setenv(variable, "secret-of-the-environment")
+    received: list[bytes] = []
+
+    async def record(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        received.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(record, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server, ModelClient(ModelEndpoint(provider, "m", url)) as client:  # type: ignore[arg-type]
+        with pytest.raises(ModelError):
+            await client.ask([ModelRequest(parts=[UserPromptPart("hi")])])
+    assert received
+    assert all(b"secret-of-the-environment" not in head for head in received)

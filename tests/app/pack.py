@@ -6,7 +6,7 @@ from typing import Any
 
 from engine.contract.context import CallContext, Produced
 from engine.contract.spec import Annotations
-from engine.dispatch.large import MAX_NODES
+from engine.dispatch.render import MAX_NODES
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
 from sandbox.contract import Job, Limits, Mount
@@ -16,7 +16,7 @@ READ = Annotations(read_only=True, idempotent=True)
 
 @tool(category="test", annotations=READ)
 async def double(ctx: CallContext, x: int) -> int:
-    """Twice a number.
+    """Return twice a number.
 
     Args:
         x: The number.
@@ -26,14 +26,14 @@ async def double(ctx: CallContext, x: int) -> int:
 
 @tool(category="test", annotations=READ)
 async def misleading(ctx: CallContext) -> dict[str, int]:
-    """Say one type, and return another."""
+    """Declare one type and return another."""
     wrong: Any = {"a": "one"}
     return wrong  # type: ignore[no-any-return]
 
 
 @tool(category="test", annotations=READ)
 async def huge(ctx: CallContext) -> list[int]:
-    """Return more than is passed on."""
+    """Return more values than a result may have."""
     return [0] * (MAX_NODES + 1)
 
 
@@ -55,7 +55,7 @@ async def run_box(ctx: CallContext, code: str) -> Produced:
 
 @tool(category="test", requires=("sandbox",), timeout_s=120)
 async def hold_lock(ctx: CallContext) -> Produced:
-    """Lock the workspace's file `lock` from inside a box, for as long as the box lives."""
+    """Lock the file `lock` of the workspace from inside a box until the box ends."""
     code = "import fcntl, time\nfile = open('/work/lock', 'w')\nfcntl.flock(file, fcntl.LOCK_EX)\ntime.sleep(100)"
     job = Job(code=code, workspace=Mount(ctx.workspace.root), limits=Limits(wall_s=100))
     outcome = await ctx.sandbox.run(job)
@@ -71,12 +71,12 @@ def blocking(seconds: float) -> str:
 
 @tool(category="test", requires=("a_moon_base",))
 async def unreachable(ctx: CallContext) -> None:
-    """Needs what nobody configured."""
+    """Need something that is not configured."""
 
 
 @tool(category="test", features=("vision",), annotations=READ)
 async def look(ctx: CallContext) -> str:
-    """Needs a model that sees."""
+    """Need a vision model."""
     return "seen" if ctx.vision is not None else "blind"
 
 
@@ -89,7 +89,7 @@ async def write_note(ctx: CallContext, text: str) -> Produced:
 
 @tool(category="test")
 async def noisy(ctx: CallContext) -> dict[str, Any]:
-    """Print to stdout, where a protocol may be."""
+    """Print to stdout, which a protocol may use."""
     print("this must not get into the protocol")
     return {"printed": True}
 

@@ -1,4 +1,4 @@
-"""A turn that names a registered agent is bounded by what is registered, whoever made it. (REG-7, ACCESS-5)"""
+"""A turn that names a registered agent is limited by the agent's entry. (REG-7, ACCESS-5)"""
 
 import asyncio
 import json
@@ -18,10 +18,10 @@ from engine.contract.spec import Origin
 from engine.contract.turn import Turn
 from engine.registry.decorate import tool
 from engine.registry.static import RegistryError, StaticSource
+from tests.eventually import eventually
 
 pytestmark = pytest.mark.spec("REG-7", "ACCESS-5")
 
-DEADLINE_S = 20
 KEEPER = {"spec_id": "keeper", "allowed_tools": ["look", "unlock", "launch"], "caps": ["keys"]}
 CAREFUL = KEEPER | {"policy_overrides": {"band_floor": "RED"}}
 AS_KEEPER = Turn(agent="keeper")
@@ -63,9 +63,9 @@ async def names(engine: Engine, turn: Turn | None = None) -> set[str]:
     return {spec.name for spec in await engine.get_active_tool_definitions(turn)}
 
 
-async def test_a_turn_is_as_narrow_as_the_agent_it_names(tmp_path: Path) -> None:
+async def test_a_turn_is_limited_by_the_agent_it_names(tmp_path: Path) -> None:
     async with opened(tmp_path) as engine:
-        assert "other" in await names(engine, AS_KEEPER)  # a name that nobody registered
+        assert "other" in await names(engine, AS_KEEPER)  # a name that is not registered
         await engine.registries.register_agent(CAREFUL)
         assert await names(engine, AS_KEEPER) == {"look", "unlock"}
         assert (await engine.call("unlock", {}, AS_KEEPER)).output == "open"
@@ -88,7 +88,7 @@ async def test_a_turn_is_as_narrow_as_the_agent_it_names(tmp_path: Path) -> None
         assert (await engine.call("other", {}, Turn(agent="somebody"))).success
 
 
-async def test_a_registered_agent_has_its_own_caps_whatever_the_turn_claims(tmp_path: Path) -> None:
+async def test_a_registered_agent_has_only_its_own_caps(tmp_path: Path) -> None:
     async with opened(tmp_path) as engine:
         await engine.registries.register_agent({"spec_id": "keeper"})
         assert (
@@ -114,7 +114,7 @@ async def test_allowed_tools_are_tool_ids_as_well_as_names(tmp_path: Path) -> No
             assert not (await engine.call("look", {}, agent)).success
 
 
-async def test_an_acquired_tool_does_not_pass_for_another_by_its_id() -> None:
+async def test_an_acquired_tool_cannot_impersonate_another_by_its_id() -> None:
     allowed = Allowed.of(["files.write_text"])
     forged = replace(write_text.spec, id="files.write_text", name="anything", origin=Origin.ACQUIRED)
     assert not allowed.permits(forged)
@@ -122,24 +122,24 @@ async def test_an_acquired_tool_does_not_pass_for_another_by_its_id() -> None:
 
 
 @pytest.mark.parametrize("agent", ["agent://planner@deviceA", "planner@deviceA", "agent://planner", "a.b-c_d"])
-async def test_an_agent_may_be_called_by_a_uri(tmp_path: Path, agent: str) -> None:
+async def test_the_id_of_an_agent_may_be_a_uri(tmp_path: Path, agent: str) -> None:
     async with opened(tmp_path) as engine:
         await engine.registries.register_agent({"spec_id": agent, "allowed_tools": ["look"]})
         assert await names(engine, Turn(agent=agent)) == {"look"}
         assert (await engine.call("look", {}, Turn(agent=agent))).success
         assert [row["agent"] for row in await engine.audit()] == [agent]
-    async with opened(tmp_path) as engine:  # and it is there at the next start
+    async with opened(tmp_path) as engine:  # it is still registered at the next start
         assert not (await engine.call("other", {}, Turn(agent=agent))).success
 
 
 @pytest.mark.parametrize("agent", ["agent://", "planner@", "a b", "http://planner", "agent://../x", "x@y@z", ""])
-async def test_other_names_of_agents_are_refused(tmp_path: Path, agent: str) -> None:
+async def test_invalid_agent_ids_are_refused(tmp_path: Path, agent: str) -> None:
     async with opened(tmp_path) as engine:
         with pytest.raises(RegistryError, match="spec_id"):
             await engine.registries.register_agent({"spec_id": agent})
 
 
-async def test_the_house_may_be_narrower_still(tmp_path: Path) -> None:
+async def test_the_configuration_may_restrict_an_agent_further(tmp_path: Path) -> None:
     (tmp_path / "allow_lists.yaml").write_text("lists:\n  lookers:\n    tools: [look, other]\n")
     settings = Settings.model_validate({"access": {"allow_list": "lookers"}})
     async with opened(tmp_path, settings=settings) as engine:
@@ -150,14 +150,14 @@ async def test_the_house_may_be_narrower_still(tmp_path: Path) -> None:
             await engine.describe_tool("unlock", AS_KEEPER)
 
 
-async def test_the_agent_of_calls_that_name_none_can_be_registered_too(tmp_path: Path) -> None:
+async def test_the_default_agent_can_be_registered_too(tmp_path: Path) -> None:
     async with opened(tmp_path) as engine:
         await engine.registries.register_agent(KEEPER | {"spec_id": "main"})
         assert await names(engine) == {"look", "unlock", "launch"}
         assert not (await engine.call("other", {})).success
 
 
-async def test_an_agent_that_is_disabled_is_offered_nothing_and_calls_nothing(tmp_path: Path) -> None:
+async def test_a_disabled_agent_is_offered_nothing_and_can_call_nothing(tmp_path: Path) -> None:
     async with opened(tmp_path) as engine:
         await engine.registries.register_agent(KEEPER)
         before = await engine.turn_of("keeper")
@@ -167,27 +167,29 @@ async def test_an_agent_that_is_disabled_is_offered_nothing_and_calls_nothing(tm
             refused = await engine.call("look", {}, turn)
             assert refused.failure is not None
             assert refused.failure.failure_class is FailureClass.FATAL
-            assert "agent keeper is disabled since" in refused.error
+            assert "agent keeper has been disabled since" in refused.error
             assert "registry enable keeper --kind agent" in refused.error
         assert (await engine.call("look", {})).success
         await asyncio.to_thread(engine.registries.agents.set_disabled, "keeper", False)
         assert (await engine.call("look", {}, AS_KEEPER)).success
 
 
-async def test_what_another_process_registers_bounds_the_calls_of_this_one(tmp_path: Path) -> None:
+async def refused(engine: Engine, name: str) -> bool:
+    return not (await engine.call(name, {}, AS_KEEPER)).success
+
+
+async def test_agents_registered_by_another_process_limit_calls_of_this_one(tmp_path: Path) -> None:
     async with opened(tmp_path) as engine, opened(tmp_path) as elsewhere:
         assert (await engine.call("other", {}, AS_KEEPER)).success
         await elsewhere.registries.register_agent(KEEPER)
-        async with asyncio.timeout(DEADLINE_S):
-            while (await engine.call("other", {}, AS_KEEPER)).success:
-                await asyncio.sleep(0.01)
+        await eventually(lambda: refused(engine, "other"))
         assert await names(engine, AS_KEEPER) == {"look", "unlock", "launch"}
         await elsewhere.registries.register_agent(KEEPER | {"allowed_tools": ["look"]})
-        assert await engine.registries.problems() == []  # the file is read for another reason
+        assert await engine.registries.problems() == []  # this reads the file
         assert not (await engine.call("launch", {}, AS_KEEPER)).success
 
 
-async def test_an_agent_whose_entry_cannot_be_read_is_not_set_free(tmp_path: Path) -> None:
+async def test_an_agent_with_an_unreadable_entry_can_call_nothing(tmp_path: Path) -> None:
     async with opened(tmp_path) as engine:
         await engine.registries.register_agent(KEEPER)
     file = tmp_path / "registries" / "agents.json"
@@ -201,16 +203,14 @@ async def test_an_agent_whose_entry_cannot_be_read_is_not_set_free(tmp_path: Pat
 
 @pytest.mark.spec("REG-5")
 @pytest.mark.parametrize("running", [True, False])
-async def test_the_agents_of_a_damaged_file_are_not_set_free(tmp_path: Path, running: bool) -> None:
+async def test_agents_of_a_damaged_file_can_call_nothing(tmp_path: Path, running: bool) -> None:
     async with opened(tmp_path) as engine:
         await engine.registries.register_agent(KEEPER)
         file = tmp_path / "registries" / "agents.json"
         file.write_text("{")
         if running:
-            async with asyncio.timeout(DEADLINE_S):
-                while (await engine.call("look", {}, AS_KEEPER)).success:
-                    await asyncio.sleep(0.01)
+            await eventually(lambda: refused(engine, "look"))
     for _ in range(2):
         async with opened(tmp_path) as engine:
-            assert "agent keeper is disabled since" in (await engine.call("other", {}, AS_KEEPER)).error
+            assert "agent keeper has been disabled since" in (await engine.call("other", {}, AS_KEEPER)).error
             assert (await engine.call("other", {})).success

@@ -1,4 +1,4 @@
-"""Settings come from three places; what cannot be used is one clear line."""
+"""Settings come from three sources, and an invalid one is reported in one line."""
 
 from pathlib import Path
 
@@ -22,11 +22,11 @@ def refusal(home: Home, environ: dict[str, str] | None = None) -> str:
     return str(caught.value)
 
 
-def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
+def test_without_a_file_the_defaults_apply(tmp_path: Path) -> None:
     assert load_settings(Home(tmp_path / "none"), {}) == Settings()
 
 
-def test_the_environment_wins_over_the_file_and_the_command_line_over_both(tmp_path: Path) -> None:
+def test_the_environment_overrides_the_file_and_the_command_line_overrides_both(tmp_path: Path) -> None:
     home = home_with(tmp_path, '[model]\nname = "from-file"\nbase_url = "http://file"\n[budget]\nturns = 3\n')
     settings = load_settings(home, {"KNACKBOX_MODEL_NAME": "from-env", "KNACKBOX_HOME": "/x"}, {"budget.turns": 5})
     assert (settings.model.name, settings.model.base_url, settings.budget.turns) == ("from-env", "http://file", 5)
@@ -44,19 +44,21 @@ def test_the_environment_wins_over_the_file_and_the_command_line_over_both(tmp_p
         ("[model]\nprovider = 'acme'\n", ["config.toml", "model.provider", "'anthropic'", "acme"]),
     ],
 )
-def test_a_wrong_file_is_one_line_with_place_field_and_remedy(tmp_path: Path, text: str, parts: list[str]) -> None:
+def test_an_invalid_file_is_reported_in_one_line_with_field_and_remedy(
+    tmp_path: Path, text: str, parts: list[str]
+) -> None:
     message = refusal(home_with(tmp_path, text))
     assert "\n" not in message
     assert [part for part in parts if part not in message] == []
 
 
-def test_a_variable_that_names_no_setting_is_refused_with_the_nearest(tmp_path: Path) -> None:
+def test_an_unknown_variable_is_refused_with_a_suggestion(tmp_path: Path) -> None:
     message = refusal(Home(tmp_path), {"KNACKBOX_MODEL_NAM": "x"})
-    assert "KNACKBOX_MODEL_NAM names no setting" in message
+    assert "KNACKBOX_MODEL_NAM is not a setting" in message
     assert "KNACKBOX_MODEL_NAME" in message
 
 
-def test_a_wrong_variable_is_blamed_on_the_environment_and_not_on_the_file(tmp_path: Path) -> None:
+def test_an_invalid_variable_is_attributed_to_the_environment(tmp_path: Path) -> None:
     message = refusal(home_with(tmp_path, "[budget]\nturns = 3\n"), {"KNACKBOX_BUDGET_TOKENS": "lots"})
     assert message.startswith("environment: budget.tokens")
 
@@ -67,13 +69,13 @@ def test_a_key_is_never_shown(tmp_path: Path) -> None:
     assert "sk-secret" not in refusal(home_with(tmp_path, "[model]\napi_key = ['sk-secret']\n"))
 
 
-def test_a_pack_has_a_free_table_of_its_own(tmp_path: Path) -> None:
+def test_a_pack_has_its_own_table_of_settings(tmp_path: Path) -> None:
     home = home_with(tmp_path, "[packs.acme]\nurl = 'http://acme'\n[packs.acme.deep]\nx = 1\n")
     assert load_settings(home, {}).packs["acme"] == {"url": "http://acme", "deep": {"x": 1}}
 
 
 @pytest.mark.spec("LIST-2")
-def test_the_chat_model_is_the_vision_model_only_when_it_sees(tmp_path: Path) -> None:
+def test_the_chat_model_is_the_vision_model_only_if_it_accepts_images(tmp_path: Path) -> None:
     blind = {"KNACKBOX_MODEL_NAME": "m"}
     assert load_settings(Home(tmp_path), blind).vision_endpoint is None
     seeing = load_settings(Home(tmp_path), blind | {"KNACKBOX_MODEL_SEES": "true"})
@@ -84,7 +86,7 @@ def test_the_chat_model_is_the_vision_model_only_when_it_sees(tmp_path: Path) ->
 
 
 @pytest.mark.spec("BOX-10")
-def test_where_skills_may_connect_comes_from_the_file_or_with_commas_from_the_environment(tmp_path: Path) -> None:
+def test_egress_destinations_come_from_the_file_or_the_environment(tmp_path: Path) -> None:
     text = '[egress]\nallow = ["API.example.com.:443", "[::1]:80"]\nallow_private = ["::1"]\n'
     home = home_with(tmp_path, text)
     assert load_settings(home, {}).egress.allow == ("api.example.com:443", "[::1]:80")
@@ -97,7 +99,7 @@ def test_where_skills_may_connect_comes_from_the_file_or_with_commas_from_the_en
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "says"),
+    ("field", "value", "reason"),
     [
         ("allow", "example.com", "'example.com' is not host:port"),
         ("allow", "*.example.com:443", "wildcard"),
@@ -106,9 +108,7 @@ def test_where_skills_may_connect_comes_from_the_file_or_with_commas_from_the_en
         ("allow_private", "10.0.0.0/8", "neither a host name"),
     ],
 )
-def test_a_destination_that_cannot_be_one_is_one_line_with_its_place(
-    tmp_path: Path, field: str, value: str, says: str
-) -> None:
+def test_an_invalid_destination_is_reported_in_one_line(tmp_path: Path, field: str, value: str, reason: str) -> None:
     from_file = refusal(
         home_with(
             tmp_path,
@@ -121,13 +121,13 @@ def test_a_destination_that_cannot_be_one_is_one_line_with_its_place(
     from_variable = refusal(Home(tmp_path / "none"), {f"KNACKBOX_EGRESS_{field.upper()}": value})
     assert from_variable.startswith(f"environment: egress.{field}.0: ")
     for message in (from_file, from_variable):
-        assert says in message
+        assert reason in message
         assert message.endswith("Correct or remove it.")
         assert "\n" not in message
 
 
 @pytest.mark.spec("KERN-6")
-def test_kernels_are_bounded_by_the_file_and_by_the_environment(tmp_path: Path) -> None:
+def test_kernel_limits_come_from_the_file_and_the_environment(tmp_path: Path) -> None:
     home = home_with(tmp_path, "[kernels]\nidle_s = 60\nper_agent = 2\npreload = ['numpy']\n")
     kernels = load_settings(home, {"KNACKBOX_KERNELS_PER_AGENT": "3", "KNACKBOX_KERNELS_MOST": "5"}).kernels
     assert (kernels.idle_s, kernels.per_agent, kernels.most, kernels.preload) == (60, 3, 5, ("numpy",))
@@ -140,6 +140,6 @@ def test_kernels_are_bounded_by_the_file_and_by_the_environment(tmp_path: Path) 
         assert "\n" not in message
 
 
-def test_a_list_is_a_list_in_the_file(tmp_path: Path) -> None:
+def test_a_list_must_be_a_list_in_the_file(tmp_path: Path) -> None:
     message = refusal(home_with(tmp_path, "[egress]\nallow = 'a.example:1'\n"))
     assert "egress.allow: Input should be a valid tuple, not 'a.example:1'" in message

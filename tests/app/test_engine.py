@@ -1,4 +1,4 @@
-"""The engine as one object: opens, lists, calls, and closes what it opened."""
+"""`Engine` opens, lists and calls tools, and closes what it opened."""
 
 import asyncio
 import logging
@@ -50,7 +50,7 @@ def test_importing_the_engine_package_loads_no_other_package() -> None:
 
 
 @pytest.mark.spec("FACE-4", "CALL-1")
-async def test_a_tool_is_called_by_name_and_answers_with_one_result(tmp_path: Path) -> None:
+async def test_a_tool_is_called_by_name_and_returns_one_result(tmp_path: Path) -> None:
     async with opened(tmp_path) as engine:
         result = await engine.call("double", {"x": 21})
     assert (result.success, result.output) == (True, 42)
@@ -67,7 +67,7 @@ async def note(ctx: CallContext, topic: str, text: str) -> dict[str, Any]:
 
 
 @pytest.mark.spec("TAG-2", "TAG-3")
-async def test_lines_of_an_answer_call_tools_which_know_what_was_asked_and_by_whom(tmp_path: Path) -> None:
+async def test_tagged_lines_call_tools_with_the_context_of_the_message(tmp_path: Path) -> None:
     context = ToolContext(user_message="remember the cat", chat_id="7", kb_context="cats eat", confidence=0.5)
     async with opened(tmp_path, sources=[StaticSource("notes", [note])]) as engine:
         answered = await engine.answer_tags("Sure.\nNOTE: [home] feed it\nNOTE: whatever", Turn(user="ada"), context)
@@ -88,7 +88,7 @@ async def test_lines_of_an_answer_call_tools_which_know_what_was_asked_and_by_wh
 
 
 @pytest.mark.spec("TAG-1")
-def test_a_tag_that_cannot_be_matched_is_refused_where_the_tool_is_made() -> None:
+def test_an_invalid_tag_pattern_is_refused_when_the_tool_is_defined() -> None:
     with pytest.raises(TypeError, match="not valid RE2"):
 
         @tool(tag=Tag("X", "("))
@@ -115,7 +115,7 @@ async def test_the_sandbox_of_the_engine_runs_code(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("LIST-0", "LIST-6")
-async def test_the_list_leaves_out_what_is_not_configured_and_says_why(tmp_path: Path) -> None:
+async def test_tools_that_are_not_configured_are_left_out_with_the_reason(tmp_path: Path) -> None:
     async with opened(tmp_path) as engine:
         names = [spec.name for spec in await engine.get_active_tool_definitions(Turn())]
         dropped = {each.name: each.reason for each in (await engine.list_tools()).dropped}
@@ -126,7 +126,7 @@ async def test_the_list_leaves_out_what_is_not_configured_and_says_why(tmp_path:
 
 
 @pytest.mark.spec("LIST-2")
-async def test_a_model_that_sees_brings_the_tools_that_need_eyes(tmp_path: Path) -> None:
+async def test_a_vision_model_makes_vision_tools_available(tmp_path: Path) -> None:
     settings = Settings.model_validate({"model": {"name": "m", "base_url": "http://127.0.0.1:9", "sees": True}})
     async with opened(tmp_path, settings=settings) as engine:
         assert "look" in [spec.name for spec in await engine.get_active_tool_definitions(Turn())]
@@ -139,7 +139,7 @@ async def test_the_same_inputs_give_the_same_list(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("FAIL-5")
-async def test_failures_are_kept_for_people(tmp_path: Path) -> None:
+async def test_failures_are_stored(tmp_path: Path) -> None:
     async with opened(tmp_path) as engine:
         await engine.call("double", {"x": "many"})
     async with opened(tmp_path) as engine:
@@ -147,7 +147,7 @@ async def test_failures_are_kept_for_people(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("BOX-2")
-async def test_where_no_sandbox_opens_the_engine_still_lists_and_code_is_refused_with_the_remedy(
+async def test_without_a_sandbox_the_engine_lists_tools_and_refuses_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: object) -> Any:
@@ -164,7 +164,7 @@ async def test_where_no_sandbox_opens_the_engine_still_lists_and_code_is_refused
     assert "user namespaces are forbidden" in result.error
 
 
-async def test_a_damaged_record_file_is_one_clear_line_and_stays_as_it_was(tmp_path: Path) -> None:
+async def test_a_damaged_database_is_reported_in_one_line_and_not_changed(tmp_path: Path) -> None:
     (tmp_path / "records.db").write_bytes(b"this is no database" * 100)
     with pytest.raises(ConfigError, match=r"records\.db.*damaged") as caught:
         async with opened(tmp_path):
@@ -183,41 +183,41 @@ async def test_cancelling_a_call_cancels_the_tool(tmp_path: Path) -> None:
             await task
 
 
-def test_our_own_entry_points_are_found_in_a_checkout_too() -> None:
+def test_own_entry_points_are_found_in_a_checkout() -> None:
     assert [point.name for point in find(TOOL_SOURCES)][:2] == ["builtin", "skills"]
     assert "skills" in [point.name for point in find(COMMANDS)]
     assert "namespace" in [point.name for point in find(SANDBOXES)]
 
 
 @pytest.mark.spec("FACE-11")
-def test_an_own_entry_point_is_found_without_reading_what_other_packages_declare(
+def test_an_own_entry_point_is_found_without_reading_other_packages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    abroad = EntryPoint("abroad", "tests.app.test_engine:nothing", SANDBOXES)
-    asked: list[str] = []
+    foreign_point = EntryPoint("foreign", "tests.app.test_engine:nothing", SANDBOXES)
+    looked_up: list[str] = []
 
     def entry_points(*, group: str, name: str) -> list[EntryPoint]:
-        asked.append(name)
-        return [each for each in [abroad] if (each.group, each.name) == (group, name)]
+        looked_up.append(name)
+        return [each for each in [foreign_point] if (each.group, each.name) == (group, name)]
 
     monkeypatch.setattr("engine.app.plugins.entry_points", entry_points)
     own = named(SANDBOXES, "namespace")
     assert own is not None
     assert own.value.startswith("sandbox.namespace.")
-    assert asked == []
-    assert named(SANDBOXES, "abroad") == abroad
+    assert looked_up == []
+    assert named(SANDBOXES, "foreign") == foreign_point
     assert named(SANDBOXES, "nowhere") is None
 
 
 @tool(category="test", annotations=Annotations(read_only=True))
 async def foreign(ctx: CallContext) -> str:
-    """A tool of somebody else."""
-    return "hello from abroad"
+    """A tool of a third-party pack."""
+    return "hello from a pack"
 
 
 @tool(category="test", name="double", annotations=Annotations(read_only=True))
 async def clashing(ctx: CallContext) -> str:
-    """Takes a name that is taken."""
+    """Have a name that is already taken."""
     return "mine"
 
 
@@ -250,13 +250,13 @@ def points(*names: str) -> Sequence[EntryPoint]:
     return [EntryPoint(name, f"tests.app.test_engine:{name}", TOOL_SOURCES) for name in names]
 
 
-async def test_a_pack_of_somebody_else_joins_through_the_same_door(
+async def test_a_third_party_pack_is_opened_through_its_entry_point(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed.clear()
     monkeypatch.setattr(packs_module, "find", lambda _: points("good_pack"))
     async with opened(tmp_path, packs=True) as engine:
-        assert (await engine.call("foreign", {})).output == "hello from abroad"
+        assert (await engine.call("foreign", {})).output == "hello from a pack"
         assert closed == []
     assert closed == ["good"]
 
@@ -281,7 +281,7 @@ async def test_a_broken_pack_is_left_out_with_a_warning_and_the_rest_works(
     (warning,) = [record.getMessage() for record in caplog.records if record.name == "knackbox.packs"]
     assert name in warning
     assert reason in warning
-    assert "left out" in warning
+    assert "skipped" in warning
 
 
 async def test_static_names_are_known_to_packs(tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ async def test_a_name_claimed_twice_by_given_sources_is_refused(tmp_path: Path) 
             pass
 
 
-def test_nothing_is_joined_when_a_name_is_taken() -> None:
+def test_no_source_is_added_if_a_name_is_taken() -> None:
     packs = OpenedPacks()
     packs.join([source()])
     with pytest.raises(ConfigError):

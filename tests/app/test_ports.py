@@ -1,4 +1,4 @@
-"""Ports on the context of a call: made for its turn, bounded by its agent, None where nobody implements them."""
+"""Ports of a call's context are created for its turn, limited by its agent, and None if no pack implements them."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -11,6 +11,7 @@ from hypothesis import strategies as some
 
 from engine import Engine
 from engine.app.packs import OpenedPacks
+from engine.app.turns import turn_of
 from engine.contract.context import CallContext
 from engine.contract.pack import Pack
 from engine.contract.ports import LlmClient, MemoryEntry, MemorySystem, Ports, ScheduledTask, Scheduler
@@ -20,8 +21,7 @@ from engine.contract.turn import Turn
 from engine.dispatch.bind import ContextBinder
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
-from engine.turn.agent_turn import turn_of
-from tests.dispatch.house import house
+from tests.dispatch.pipeline_fixture import open_pipeline
 from tests.skills.parts import NoSandbox
 
 HOUSEHOLD = MemoryEntry("1", "The spare key is under the pot.", "shared:household")
@@ -29,7 +29,7 @@ DIARY = MemoryEntry("2", "A secret.", "private:ada")
 
 
 class Shelf:
-    """A memory without access control of its own."""
+    """A memory system without access control."""
 
     def __init__(self, turn: Turn) -> None:
         self.turn = turn
@@ -104,20 +104,20 @@ async def ask(ctx: CallContext, action: str) -> Any:
 
 
 def bind(h: Any) -> None:
-    """Give the calls of a house these ports."""
+    """Replace the ports of the calls of a pipeline."""
     h.pipeline._bind = ContextBinder(NoSandbox(), h.workspace, h.pipeline._clock, ports=PORTS)
 
 
 @pytest.mark.spec("CALL-2")
 async def test_a_call_is_bound_to_the_ports_of_its_turn(tmp_path: Path) -> None:
-    async with house(tmp_path, [ask]) as h:
+    async with open_pipeline(tmp_path, [ask]) as h:
         bind(h)
         as_ada = Turn(user="ada")
-        said = [
+        outputs = [
             (await h.pipeline.call(ToolCall("ask", {"action": each}), as_ada)).output
             for each in ("complete", "schedule")
         ]
-        assert said == ["ada asked: Why?", "ada/1"]
+        assert outputs == ["ada asked: Why?", "ada/1"]
         assert (await h.pipeline.call(ToolCall("ask", {"action": "recall"}), as_ada)).output == [
             HOUSEHOLD.text,
             DIARY.text,
@@ -126,20 +126,20 @@ async def test_a_call_is_bound_to_the_ports_of_its_turn(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("CALL-2")
-async def test_a_port_that_nobody_implements_is_none_and_the_sandbox_dir_is_the_workspace(tmp_path: Path) -> None:
+async def test_an_unimplemented_port_is_none_and_the_sandbox_dir_is_the_workspace(tmp_path: Path) -> None:
     async with Engine.open(tmp_path, sources=[StaticSource("mine", [ask])], packs=False, environ={}) as engine:
         found = await engine.call("ask", {"action": "nothing"})
     assert found.output == [str(tmp_path / "workspace"), None, None, None]
 
 
 @pytest.mark.spec("REG-7")
-async def test_an_agent_sees_and_changes_no_memory_outside_of_its_spaces(tmp_path: Path) -> None:
+async def test_an_agent_can_neither_read_nor_change_memory_outside_its_spaces(tmp_path: Path) -> None:
     async with Engine.open(tmp_path, packs=False, environ={}) as engine:
         planner = {"spec_id": "agent://planner@deviceA", "memory_spaces": ["shared:*"]}
         await engine.registries.register_agent(planner)
         turn = await engine.turn_of("agent://planner@deviceA", Turn(user="ada"))
     assert turn.memory_spaces == ("shared:*",)
-    async with house(tmp_path / "house", [ask]) as h:
+    async with open_pipeline(tmp_path / "workspace", [ask]) as h:
         bind(h)
         assert (await h.pipeline.call(ToolCall("ask", {"action": "recall"}), turn)).output == [HOUSEHOLD.text]
         for action in ("remember", "forget"):
@@ -150,7 +150,7 @@ async def test_an_agent_sees_and_changes_no_memory_outside_of_its_spaces(tmp_pat
 
 
 @pytest.mark.spec("CALL-2")
-async def test_a_pack_implements_ports_and_of_two_the_first_wins() -> None:
+async def test_the_first_pack_that_implements_a_port_wins() -> None:
     async with AsyncExitStack() as stack:
         opened = OpenedPacks()
         first, second = Ports(llm_client=Oracle), Ports(memory_system=shelf, llm_client=lambda turn: 1 / 0)  # type: ignore[return-value, arg-type]
@@ -159,7 +159,7 @@ async def test_a_pack_implements_ports_and_of_two_the_first_wins() -> None:
         assert opened.ports == Ports(memory_system=shelf, llm_client=Oracle)
 
 
-def test_what_stands_in_for_a_port_fits_it() -> None:
+def test_the_fake_ports_match_the_protocols() -> None:
     ports: tuple[MemorySystem, LlmClient, Scheduler] = (Shelf(Turn()), Oracle(Turn()), Diary(Turn()))
     assert len(ports) == 3
 
@@ -180,7 +180,7 @@ def test_narrowed_globs_match_only_what_both_match(
 
 
 @pytest.mark.spec("REG-7")
-def test_a_turn_that_is_bounded_twice_is_bounded_as_once() -> None:
+def test_limiting_a_turn_twice_changes_nothing() -> None:
     from engine.contract.agent import AgentSpec
 
     agent = AgentSpec("a", memory_spaces=("shared:*", "private:a"))

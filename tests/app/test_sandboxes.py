@@ -1,4 +1,4 @@
-"""What a sandbox backend is told when the house opens it."""
+"""The settings that a sandbox backend gets when the engine opens it."""
 
 from pathlib import Path
 
@@ -24,10 +24,10 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.mark.spec("BOX-10", "BOX-11")
-def test_the_cache_is_below_the_home_and_nothing_is_written_before_it_is_needed(tmp_path: Path) -> None:
-    told = sandbox_settings(Home(tmp_path), settings(tmp_path))
-    assert told == SandboxSettings(tmp_path / "cache", 7, 3, frozenset({"printer.lan"}), image="knackbox-box")
-    config = NamespaceConfig.of(told)
+def test_the_cache_is_in_the_home_and_nothing_is_written_in_advance(tmp_path: Path) -> None:
+    found = sandbox_settings(Home(tmp_path), settings(tmp_path))
+    assert found == SandboxSettings(tmp_path / "cache", 7, 3, frozenset({"printer.lan"}), image="knackbox-box")
+    config = NamespaceConfig.of(found)
     assert (config.environments.cache, config.environments.cap_bytes) == (tmp_path / "cache", 7)
     assert config.environments.build_s == 3
     assert config.egress.allow_private == {"printer.lan"}
@@ -35,29 +35,27 @@ def test_the_cache_is_below_the_home_and_nothing_is_written_before_it_is_needed(
 
 
 @pytest.mark.parametrize("kind", [NamespaceSandbox, LandlockSandbox, UnsafeSandbox])
-async def test_every_backend_can_be_made_from_what_the_house_tells(
-    tmp_path: Path, kind: type[NamespaceSandbox]
-) -> None:
+async def test_every_backend_can_be_created_from_the_settings(tmp_path: Path, kind: type[NamespaceSandbox]) -> None:
     backend: Sandbox = kind.configured(sandbox_settings(Home(tmp_path), Settings()))
     assert type(backend) is kind
     await backend.aclose()
 
 
 @pytest.mark.spec("BOX-9")
-async def test_image_runtime_and_engine_of_containers_are_settings(tmp_path: Path) -> None:
+async def test_the_docker_settings_reach_the_backend(tmp_path: Path) -> None:
     docker = {"image": "mine", "runtime": "runsc", "url": "unix:///nowhere.sock"}
     box = DockerSandbox.configured(sandbox_settings(Home(tmp_path), Settings.model_validate({"docker": docker})))
     assert (box._config.image, box._config.runtime, box._config.url) == tuple(docker.values())
     await box.aclose()
 
 
-def test_every_entry_point_of_ours_takes_the_settings() -> None:
+def test_every_own_backend_is_created_by_its_configured_method() -> None:
     assert {point.name: point.value.rpartition(".")[2] for point in own(SANDBOXES)} == dict.fromkeys(
         ("docker", "landlock", "namespace"), "configured"
     )
 
 
-async def test_the_configured_backend_is_opened_with_them(tmp_path: Path) -> None:
+async def test_the_configured_backend_is_opened_with_the_settings(tmp_path: Path) -> None:
     box = await open_sandbox("namespace", sandbox_settings(Home(tmp_path), settings(tmp_path)))
     assert isinstance(box, NamespaceSandbox)
     assert box._config.environments.cache == tmp_path / "cache"
@@ -65,21 +63,21 @@ async def test_the_configured_backend_is_opened_with_them(tmp_path: Path) -> Non
 
 
 @pytest.mark.spec("FACE-11")
-def test_where_nothing_is_configured_the_sandbox_is_that_of_the_default_settings(tmp_path: Path) -> None:
-    name, told = chosen_sandbox(Home(tmp_path), {"KNACKBOX_HOME": str(tmp_path), "PATH": "/bin"})
+def test_without_a_configuration_the_default_sandbox_is_chosen(tmp_path: Path) -> None:
+    name, found = chosen_sandbox(Home(tmp_path), {"KNACKBOX_HOME": str(tmp_path), "PATH": "/bin"})
     assert name == Settings().sandbox
-    assert NamespaceConfig.of(told) == NamespaceConfig.of(sandbox_settings(Home(tmp_path), Settings()))
+    assert NamespaceConfig.of(found) == NamespaceConfig.of(sandbox_settings(Home(tmp_path), Settings()))
 
 
 @pytest.mark.spec("FACE-11")
-def test_what_is_configured_chooses_the_sandbox(tmp_path: Path) -> None:
+def test_the_configuration_chooses_the_sandbox(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("[environments]\nbuild_s = 7")
-    name, told = chosen_sandbox(Home(tmp_path), {"KNACKBOX_SANDBOX": "landlock"})
-    assert (name, told.build_s) == ("landlock", 7)
+    name, found = chosen_sandbox(Home(tmp_path), {"KNACKBOX_SANDBOX": "landlock"})
+    assert (name, found.build_s) == ("landlock", 7)
 
 
 @pytest.mark.spec("FACE-11")
-def test_a_configuration_that_cannot_be_used_is_an_error_for_a_command_that_only_needs_the_sandbox(
+def test_an_invalid_configuration_is_an_error_even_if_only_the_sandbox_is_needed(
     tmp_path: Path,
 ) -> None:
     with pytest.raises(ConfigError, match="KNACKBOX_NONSENSE"):

@@ -1,4 +1,4 @@
-"""`knackbox bench …`: what can be asked of it, without measuring anything."""
+"""`knackbox bench …`: its arguments, without measuring anything."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.spec("FACE-1")
 
 
 @pytest.mark.parametrize(("name", "file"), [("retrieval", "tools.jsonl"), ("admission", "problems.jsonl")])
-def test_a_benchmark_without_its_public_data_says_where_they_are_from(
+def test_a_benchmark_without_its_public_data_says_where_to_get_it(
     capfd: pytest.CaptureFixture[str], tmp_path: Path, name: str, file: str
 ) -> None:
     for given in ([], ["--data", str(tmp_path)]):

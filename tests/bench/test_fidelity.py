@@ -1,4 +1,4 @@
-"""`knackbox bench fidelity`: the same tests in a plain process and in a box, and what counts as a difference."""
+"""`knackbox bench fidelity` runs tests in a plain process and in a box, and reports the differences."""
 
 import io
 import json
@@ -44,7 +44,7 @@ class NotSetUp(unittest.TestCase):
 
 
 def recorded(monkeypatch: pytest.MonkeyPatch, source: str) -> Report:
-    """What the runner records of a module with this source, run in this process."""
+    """Run a module with this source in this process, and return what the runner records."""
     module = ModuleType("cases_of_this_test")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(source, module.__dict__)
@@ -68,7 +68,7 @@ def test_every_case_is_recorded_with_its_outcome(monkeypatch: pytest.MonkeyPatch
     assert ["no port" in fixture for fixture in found.fixtures] == [True]
 
 
-def test_a_child_of_a_test_records_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_forked_child_of_a_test_records_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "record"
     with path.open("w") as file:
         record = unittest_cases.Record(file)
@@ -100,7 +100,7 @@ def test_a_case_that_fails_skips_or_is_missing_inside_differs() -> None:
     }
 
 
-def test_a_part_that_fails_on_both_sides_is_no_difference() -> None:
+def test_a_subtest_that_fails_on_both_sides_is_not_a_difference() -> None:
     both = Report("loaded", {"a": Case("pass", "", {"(n=1)": ("fail", "x")})})
     assert differences(both, both) == {}
 
@@ -120,7 +120,7 @@ def test_a_module_that_does_not_load_or_end_makes_all_of_its_cases_differ(
     assert differences(outside, parse(record, ended)) == {"a": problem, "b": problem}
 
 
-async def test_outside_is_an_unprivileged_process_that_can_change_nothing_of_the_host() -> None:
+async def test_outside_is_an_unprivileged_process_that_cannot_change_the_host() -> None:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         Path(folder).chmod(0o777)
         script = f"""
@@ -129,22 +129,22 @@ async def test_outside_is_an_unprivileged_process_that_can_change_nothing_of_the
             touch {folder}/mark 2>/dev/null || echo refused
             touch /tmp/mark && ls /tmp
             echo "$HOME"
-            sleep 1000 &
+            sleep 1000 > /dev/null &
         """
-        said = await Outside(60.0).say(Script("what it may", Language.BASH, textwrap.dedent(script)))
-        user, *rest = said.splitlines()
+        output = await Outside(60.0).output(Script("permissions", Language.BASH, textwrap.dedent(script)))
+        user, *rest = output.splitlines()
         assert user != "0"
         assert rest == [folder, "refused", "mark", "work", "/tmp", "exit 0"]
         assert not (Path(folder) / "mark").exists()
         assert not Path("/tmp/mark").exists()
 
 
-async def test_a_case_that_does_not_end_is_stopped_outside() -> None:
-    said = await Outside(1.0).say(Script("endless", Language.BASH, "echo started; sleep 1000"))
-    assert said == "started\n"
+async def test_an_endless_case_is_stopped_outside() -> None:
+    output = await Outside(1.0).output(Script("endless", Language.BASH, "echo started; sleep 1000"))
+    assert output == "started\n"
 
 
-async def test_quick_modules_of_cpython_behave_in_a_box_as_outside() -> None:
+async def test_quick_modules_of_cpython_behave_the_same_in_a_box_and_outside() -> None:
     units = cpython.units(QUICK)
     assert len(units) == len(QUICK)
     results = await run.measure(units, run.Options(timeout_s=100.0), Console(file=io.StringIO()))
@@ -154,7 +154,7 @@ async def test_quick_modules_of_cpython_behave_in_a_box_as_outside() -> None:
     assert all(result.passed for result in results)
 
 
-async def test_a_difference_is_found_shown_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_difference_is_found_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script("the name of the machine", Language.BASH, "hostname; true")
     results = await run.measure([script], run.Options(suite="shell"), Console(file=io.StringIO()))
     summary = run.total(results, "shell")
@@ -163,13 +163,13 @@ async def test_a_difference_is_found_shown_and_counted(monkeypatch: pytest.Monke
     assert json.dumps([row for result in results for row in result.rows("shell")])
 
 
-def test_a_unit_carries_the_runner_that_both_sides_get() -> None:
+def test_both_sides_get_the_same_runner() -> None:
     unit = Unit("test_struct", "unittest_cases.py", ("test.test_struct",))
     assert unit.source == Path(unittest_cases.__file__).read_text()
 
 
 @pytest.mark.parametrize("suite", ["shell", "node"])
-async def test_features_behave_in_a_box_as_outside(suite: str) -> None:
+async def test_features_behave_the_same_in_a_box_and_outside(suite: str) -> None:
     names = {"shell": ("here_documents", "redirections", "terminal"), "node": ("fs", "child_process")}[suite]
     options = run.Options(suite, timeout_s=60.0)
     results = await run.measure(features.scripts(suite, names), options, Console(file=io.StringIO()))

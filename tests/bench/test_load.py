@@ -1,4 +1,4 @@
-"""The load benchmark, in short: its clients reach both servers and count what they see."""
+"""A short run of the load benchmark: its clients reach both servers and count the results."""
 
 from io import StringIO
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from bench.load import command
-from bench.load.clients import Found
+from bench.load.clients import ClientReport
 
 
 @pytest.mark.spec("FACE-6")
@@ -26,7 +26,10 @@ def test_the_tables_show_every_number_in_80_columns() -> None:
     loads = [command.Load(1000, way, seconds=10.0) for way in ("knackbox serve", "Starlette + python -c")]
     for load in loads:
         load.add(
-            Found(within=98765, served=[12.3456], refusals=[0.98765], promises=[(1.0, True), None], timeouts=4321), 10
+            ClientReport(
+                within=98765, served=[12.3456], refusals=[0.98765], promises=[(1.0, True), None], timeouts=4321
+            ),
+            10,
         )
     rows = [{**load.row(), "ratio": 123.45} for load in loads]
     console = Console(width=80, record=True, quiet=False, file=StringIO())

@@ -1,4 +1,4 @@
-"""`knackbox bench start`: what is compared with what, and a server that does not answer."""
+"""`knackbox bench start`: the ratios that it reports, and a server that does not answer."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from bench.timing import Series
 pytestmark = pytest.mark.spec("FACE-12")
 
 
-def test_servers_are_compared_with_fastmcp_and_commands_with_a_python_that_imports_typer() -> None:
+def test_servers_are_compared_with_fastmcp_and_commands_with_an_import_of_typer() -> None:
     measured = [
         Series("command", TYPER, (50.0, 50.0)),
         Series("command", "knackbox --help", (100.0, 100.0)),
@@ -25,7 +25,7 @@ def test_servers_are_compared_with_fastmcp_and_commands_with_a_python_that_impor
     assert rows_of(measured[3:])[0]["ratio"] is None  # no peer, no ratio
 
 
-async def test_a_server_that_ends_before_it_answers_is_an_error_with_its_reason() -> None:
+async def test_a_server_that_ends_before_it_answers_raises_an_error_with_its_stderr() -> None:
     broken = (sys.executable, "-c", "raise SystemExit('no home')")
     with pytest.raises(RuntimeError, match="ended before it answered: no home"):
         await start(broken, os.environ)

@@ -1,4 +1,4 @@
-"""Real parts for the built-in tools: a workspace folder, records, and boxes."""
+"""Fixtures for the built-in tools, with a real workspace folder, real records and real boxes."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ from sandbox.namespace.backend import NamespaceSandbox
 
 
 class NoSandbox:
-    """A sandbox of a machine that can hold none, for tools that must not need it."""
+    """A sandbox that cannot run anything, for tools that must work without one."""
 
     name = "none"
 
@@ -39,7 +39,7 @@ def records(tmp_path: Path) -> Iterator[Records]:
 
 @pytest.fixture
 def ctx(tmp_path: Path, records: Records) -> CallContext:
-    """A call's context without a sandbox, a model or an image client."""
+    """The context of a call, without a working sandbox, a model or an image client."""
     clock = SystemClock()
     return CallContext(
         turn=Turn(user="ada", agent="main"),

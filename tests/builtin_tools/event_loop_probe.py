@@ -1,6 +1,6 @@
-"""Calls every built-in tool in a fresh process, the first time and again, and prints what each cost the event loop.
+"""Calls every built-in tool twice in a fresh process, and prints how long each call blocked the event loop.
 
-What is measured is the processor time of the loop's thread in one callback, which a busy machine hardly changes.
+It measures the processor time of the loop's thread in one callback, which hardly depends on the load of the machine.
 """
 
 import asyncio
@@ -75,7 +75,7 @@ CALLS: Calls = [
 
 
 class Meter:
-    """The longest callback of the loop's thread since it was last asked, seconds of processor time."""
+    """Records the longest callback of the loop's thread since the last `take`, in seconds of processor time."""
 
     def __init__(self) -> None:
         self.longest = (0.0, "")
@@ -96,7 +96,7 @@ class Meter:
 
 
 def answer(handler: BaseHTTPRequestHandler, seen: Seen) -> None:
-    """As a model that sees, and one that draws."""
+    """Answer as a vision model, and as an image model."""
     message = {"role": "assistant", "content": "A dot."}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
     drawn = {"created": 1, "data": [{"b64_json": base64.b64encode(PNG).decode()}]}

@@ -1,4 +1,4 @@
-"""A real HTTP server on loopback whose answers a test writes itself, byte by byte where it wants to."""
+"""A real HTTP server on loopback whose answers are written by the test."""
 
 import ssl
 import threading
@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class Seen:
-    """One request as it came in."""
+    """One request that the server received."""
 
     method: str
     path: str
@@ -20,7 +20,7 @@ class Seen:
 
 @dataclass
 class Server:
-    """Where it listens and what it was asked."""
+    """A running server: its port, and the requests that it has received."""
 
     port: int
     seen: list[Seen] = field(default_factory=list)
@@ -57,16 +57,16 @@ def serving(answers: dict[str, Answer], tls: ssl.SSLContext | None = None) -> It
             else:
                 answer(self, seen)
 
-        do_POST = do_GET  # noqa: N815 -- the base class asks for this name
+        do_POST = do_GET  # noqa: N815 -- the base class requires this name
 
         def log_message(self, *args: object) -> None:
-            """Quiet: the tests read `seen`."""
+            """Log nothing; tests read `seen`."""
 
     class Listener(ThreadingHTTPServer):
         daemon_threads = True
 
         def handle_error(self, request: object, client_address: object) -> None:
-            """A client that hangs up in the middle is what some tests are about."""
+            """Ignore errors: in some tests the client closes the connection early."""
 
     listener = Listener(("127.0.0.1", 0), Handler)
     if tls:

@@ -1,4 +1,4 @@
-"""`replan` and `abort_attempt` are signals: they do nothing but tell the loop."""
+"""`replan` and `abort_attempt` only return a signal, which the loop acts on."""
 
 import pytest
 
@@ -28,5 +28,5 @@ async def test_abort_attempt_carries_what_was_learned(ctx: CallContext) -> None:
 async def test_the_loop_understands_both_signals(ctx: CallContext) -> None:
     for tool, more in ((replan, {"new_plan": "b"}), (abort_attempt, {})):
         produced = await tool.run(ctx, {"reason": "a", **more})
-        signal, said = control_signal(tool.spec.name, ToolResult(success=True, output=produced.value))
-        assert (signal, said.split()[0]) == (tool.spec.name, "a")
+        signal, text = control_signal(tool.spec.name, ToolResult(success=True, output=produced.value))
+        assert (signal, text.split()[0]) == (tool.spec.name, "a")

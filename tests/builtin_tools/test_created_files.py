@@ -1,4 +1,4 @@
-"""What a run created in a workspace is named: plain files, a few of them, and nothing that was there before."""
+"""A run reports the files that it created in the workspace: regular, visible, new, and a limited number."""
 
 import os
 from pathlib import Path
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spec("FACE-21")
     ("python", "import os\nos.makedirs('made/deep')\nopen('made/deep/b.csv', 'w').write('x')\nopen('a.txt', 'w').write('x')"),
     ("bash", "mkdir -p made/deep; echo x > made/deep/b.csv; echo x > a.txt; echo more >> old.txt"),
 ])  # fmt: skip
-async def test_execute_names_the_files_that_its_code_created(
+async def test_execute_reports_the_files_that_its_code_created(
     tmp_path: Path, language_and_code: tuple[str, str]
 ) -> None:
     language, code = language_and_code
@@ -28,7 +28,7 @@ async def test_execute_names_the_files_that_its_code_created(
         assert again.side_effects == ("executed:bash",)
 
 
-def test_what_is_hidden_linked_or_oddly_named_is_left_out(tmp_path: Path) -> None:
+def test_hidden_files_links_and_unprintable_names_are_left_out(tmp_path: Path) -> None:
     before = files_in(tmp_path)
     (tmp_path / "plain.txt").touch()
     (tmp_path / ".hidden").touch()
@@ -42,7 +42,7 @@ def test_what_is_hidden_linked_or_oddly_named_is_left_out(tmp_path: Path) -> Non
     assert created_since(before, tmp_path) == ("plain.txt",)
 
 
-def test_of_many_files_the_uppermost_are_named(tmp_path: Path) -> None:
+def test_if_there_are_many_files_the_least_nested_ones_are_reported(tmp_path: Path) -> None:
     before = files_in(tmp_path)
     (tmp_path / "a").mkdir()
     for n in range(MOST_NAMED):

@@ -1,4 +1,4 @@
-"""Downloads reach public addresses, exactly the ones that were judged, and never more than they may hold."""
+"""Downloads connect only to public addresses that were checked, and stop at the size limit."""
 
 import datetime as dt
 import gzip
@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builtin_tools.download import Fetched, fetch
+from builtin_tools.download import Download, fetch
 from builtin_tools.download_rules import DownloadRules, is_public
 from engine.contract.failure import FailureClass, ToolFailure
 from engine.stores.clock import SystemClock
@@ -27,7 +27,7 @@ LOCAL = DownloadRules(max_bytes=100_000, allow=("127.0.0.1",))
 Names = Callable[[dict[str, list[str]]], list[str]]
 
 
-async def get(url: str, rules: DownloadRules = LOCAL) -> Fetched:
+async def get(url: str, rules: DownloadRules = LOCAL) -> Download:
     return await fetch(url, rules, SystemClock())
 
 
@@ -45,27 +45,30 @@ def body(data: bytes, status: int = 200, **headers: str) -> Answer:
 
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> Names:
-    """Answer for some host names, each time with the next address; returns the list of names that were asked for."""
+    """Return a function that fakes DNS for some host names, with the next address for each query.
+
+    That function returns the list of names that are looked up.
+    """
     real = socket.getaddrinfo
 
     def install(answers: dict[str, list[str]]) -> list[str]:
-        asked: list[str] = []
+        queried: list[str] = []
 
         def resolve(host: str, port: int, *args: int, **kwargs: int) -> list[tuple]:
             if host not in answers:
                 return real(host, port, *args, **kwargs)
-            asked.append(host)
+            queried.append(host)
             left = answers[host]
             address = left.pop(0) if len(left) > 1 else left[0]
             return [info for each in address.split() for info in real(each, port, type=socket.SOCK_STREAM)]
 
         monkeypatch.setattr(socket, "getaddrinfo", resolve)
-        return asked
+        return queried
 
     return install
 
 
-async def test_a_download_brings_body_and_media_type() -> None:
+async def test_a_download_returns_body_and_media_type() -> None:
     with serving({"/a.csv": body(b"x,y\n", Content_Type="text/csv; charset=utf-8")}) as server:
         got = await get(server.url("/a.csv"))
     assert (got.data, got.media_type) == (b"x,y\n", "text/csv")
@@ -108,7 +111,7 @@ def test_addresses_that_are_public(address: str) -> None:
 
 
 @given(st.ip_addresses(v=4))
-def test_an_ipv6_address_that_carries_an_ipv4_address_is_judged_like_it(address: ipaddress.IPv4Address) -> None:
+def test_an_ipv6_address_that_embeds_an_ipv4_address_is_judged_by_it(address: ipaddress.IPv4Address) -> None:
     mapped = ipaddress.IPv6Address((0xFFFF << 32) | int(address))
     nat64 = ipaddress.IPv6Address((0x64FF9B << 96) | int(address))
     assert is_public(mapped) == is_public(nat64) == is_public(address)
@@ -117,7 +120,7 @@ def test_an_ipv6_address_that_carries_an_ipv4_address_is_judged_like_it(address:
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "localhost", "0x7f000001", "2130706433", "127.1", "[::1]", "[::ffff:127.0.0.1]", "LOCALHOST."]
 )
-async def test_every_spelling_of_this_machine_is_refused(host: str) -> None:
+async def test_every_spelling_of_a_loopback_address_is_refused(host: str) -> None:
     with serving({"/": body(b"secret")}) as server:
         failure = await refused(server.url("/", host), DownloadRules())
         assert server.seen == []
@@ -131,13 +134,15 @@ async def test_a_name_with_one_private_address_among_public_ones_is_refused(name
     assert "mixed.example is at 127.0.0.1" in str(failure)
 
 
-async def test_the_connection_goes_to_the_judged_address_though_the_name_has_moved_on(names: Names) -> None:
-    with serving({"/": body(b"judged")}) as server:
-        asked = names({"rebind.example": ["127.0.0.1", "127.0.0.2"]})
+async def test_the_connection_goes_to_the_checked_address_even_if_the_name_now_resolves_to_another(
+    names: Names,
+) -> None:
+    with serving({"/": body(b"checked")}) as server:
+        queried = names({"rebind.example": ["127.0.0.1", "127.0.0.2"]})
         got = await get(server.url("/", "rebind.example"))
         assert server.seen[0].headers["host"] == f"rebind.example:{server.port}"
-    assert got.data == b"judged"
-    assert asked == ["rebind.example"]  # once: nobody asked again after the judgement
+    assert got.data == b"checked"
+    assert queried == ["rebind.example"]  # once: there is no second lookup after the check
 
 
 async def test_a_redirect_to_a_private_address_is_refused(names: Names) -> None:
@@ -156,7 +161,7 @@ async def test_a_redirect_to_another_scheme_is_refused(location: str) -> None:
         assert "only http://" in str(await refused(server.url("/")))
 
 
-async def test_redirects_are_followed_and_the_final_address_is_told() -> None:
+async def test_redirects_are_followed_and_the_final_url_is_returned() -> None:
     with serving({"/a": body(b"", 301, Location="/b"), "/b": body(b"end")}) as server:
         got = await get(server.url("/a"))
         assert (got.data, got.url) == (b"end", server.url("/b"))
@@ -171,17 +176,17 @@ async def test_a_redirect_loop_ends() -> None:
 @pytest.mark.parametrize(
     "url", ["file:///etc/passwd", "ftp://example.org/x", "example.org/x", "http://", "", "http://[::1"]
 )
-async def test_what_is_no_web_address_is_refused(url: str) -> None:
+async def test_a_url_that_is_not_http_is_refused(url: str) -> None:
     assert (await refused(url)).failure_class is FailureClass.DIAGNOSTIC
 
 
-async def test_an_unknown_host_is_said_to_be_unknown() -> None:
+async def test_an_unknown_host_is_reported_with_its_name() -> None:
     failure = await refused("http://no-such-host.invalid/")
-    assert failure.reason in {"unknown_host", "download_failed"}  # the second where no name server answers at all
+    assert failure.reason in {"unknown_host", "download_failed"}  # the second if no name server answers
     assert "no-such-host.invalid" in str(failure)
 
 
-async def test_a_body_that_announces_too_much_is_refused_before_it_is_read() -> None:
+async def test_a_body_announced_as_too_large_is_refused_before_it_is_read() -> None:
     def answer(handler: BaseHTTPRequestHandler, _: Seen) -> None:
         handler.send_response(200)
         handler.send_header("Content-Length", "100001")
@@ -191,44 +196,44 @@ async def test_a_body_that_announces_too_much_is_refused_before_it_is_read() -> 
         assert "100,001 bytes, over the limit of 100,000" in str(await refused(server.url("/")))
 
 
-async def test_a_body_that_does_not_announce_itself_is_cut_off_at_the_limit() -> None:
+async def test_a_body_of_unannounced_size_is_refused_at_the_limit() -> None:
     def answer(handler: BaseHTTPRequestHandler, _: Seen) -> None:
         handler.send_response(200)
         handler.end_headers()
-        while True:  # until the client hangs up
+        while True:  # until the client closes the connection
             handler.wfile.write(b"x" * 10_000)
 
     with serving({"/": answer}) as server:
         assert (await refused(server.url("/"))).reason == "too_large"
 
 
-async def test_a_compressed_body_is_counted_as_what_it_becomes() -> None:
+async def test_the_limit_applies_to_the_decompressed_body() -> None:
     bomb = gzip.compress(b"\0" * 50_000_000)
     assert len(bomb) < LOCAL.max_bytes
     with serving({"/": body(bomb, Content_Encoding="gzip")}) as server:
         assert (await refused(server.url("/"))).reason == "too_large"
 
 
-async def test_a_compressed_body_is_unpacked() -> None:
+async def test_a_compressed_body_is_decompressed() -> None:
     with serving({"/": body(gzip.compress(b"text " * 900), Content_Encoding="gzip")}) as server:
         assert (await get(server.url("/"))).data == b"text " * 900
 
 
 @pytest.mark.spec("FAIL-2")
-async def test_a_busy_server_is_worth_another_try_after_the_time_it_asks_for() -> None:
+async def test_a_busy_server_is_retryable_after_the_wait_it_requests() -> None:
     with serving({"/": body(b"", 503, Retry_After="7")}) as server:
         failure = await refused(server.url("/"))
     assert (failure.failure_class, failure.retry_after) == (FailureClass.RETRYABLE, 7.0)
 
 
-async def test_a_missing_page_is_not_tried_again() -> None:
+async def test_a_missing_page_is_not_retryable() -> None:
     with serving({}) as server:
         failure = await refused(server.url("/gone"))
     assert (failure.failure_class, failure.reason) == (FailureClass.DIAGNOSTIC, "http_status")
     assert "404" in str(failure)
 
 
-async def test_a_connection_that_breaks_off_is_worth_another_try() -> None:
+async def test_a_lost_connection_is_retryable() -> None:
     def answer(handler: BaseHTTPRequestHandler, _: Seen) -> None:
         handler.send_response(200)
         handler.send_header("Content-Length", "100")
@@ -239,7 +244,7 @@ async def test_a_connection_that_breaks_off_is_worth_another_try() -> None:
         assert (await refused(server.url("/"))).failure_class is FailureClass.RETRYABLE
 
 
-async def test_a_closed_port_is_worth_another_try() -> None:
+async def test_a_closed_port_is_retryable() -> None:
     with serving({}) as server:
         url = server.url("/")
     failure = await refused(url)
@@ -248,7 +253,7 @@ async def test_a_closed_port_is_worth_another_try() -> None:
 
 
 def certificate(name: str, folder: Path) -> Path:
-    """A self-signed certificate for one host name, with its key, as one PEM file."""
+    """Write a self-signed certificate for one host name and its key to one PEM file."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = dt.datetime.now(dt.UTC)
@@ -273,7 +278,7 @@ def certificate(name: str, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(("host", "trusted"), [("files.example", True), ("other.example", False)])
-async def test_the_certificate_is_checked_against_the_name_though_the_address_is_pinned(
+async def test_the_certificate_is_checked_against_the_name_although_the_connection_uses_the_address(
     host: str, trusted: bool, names: Names, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pem = certificate("files.example", tmp_path)

@@ -1,4 +1,4 @@
-"""`execute` runs code in a fresh box on the real workspace, and explains what went wrong in it."""
+"""`execute` runs code in a fresh box with the real workspace, and explains failures."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from builtin_tools.execute import MAX_RUN_S, execute, imports_of
+from acquired_skills.jobs.environment import imports_of
+from builtin_tools.execute import MAX_RUN_S, execute
 from engine.contract.context import CallContext, Produced
 from engine.contract.failure import FailureClass, ToolFailure
 from sandbox.namespace.backend import NamespaceSandbox
@@ -59,23 +60,21 @@ HELPERS = {"helper.py": "x = 7", "helper.js": "exports.x = 7", "helper.mjs": "ex
 
 @pytest.mark.spec("TOOL-1")
 @pytest.mark.parametrize("filename", PROGRAMS)
-async def test_a_file_of_the_workspace_runs_as_the_main_program_with_its_arguments(
-    ctx: CallContext, filename: str
-) -> None:
+async def test_a_workspace_file_runs_as_the_main_program_with_its_arguments(ctx: CallContext, filename: str) -> None:
     for name, text in [*PROGRAMS.items(), *((f"scripts/{name}", text) for name, text in HELPERS.items())]:
         ctx.workspace.write(name, text.encode())
     produced = await execute.run(ctx, {"filename": filename, "args": ["--a", "b c", '"$(id)"']})
     assert isinstance(produced, Produced)
-    said = produced.value["stdout"]
-    assert "--a" in said
-    assert "b c" in said
-    assert "$(id)" in said
-    assert " 7 " in said or "|7 " in said
-    assert said.rstrip("\n").endswith(filename)
+    stdout = produced.value["stdout"]
+    assert "--a" in stdout
+    assert "b c" in stdout
+    assert "$(id)" in stdout
+    assert " 7 " in stdout or "|7 " in stdout
+    assert stdout.rstrip("\n").endswith(filename)
 
 
 @pytest.mark.spec("TOOL-1")
-async def test_a_program_of_the_workspace_that_fails_names_its_own_line(ctx: CallContext) -> None:
+async def test_the_failure_of_a_workspace_program_names_its_line(ctx: CallContext) -> None:
     ctx.workspace.write("bad.py", b"x = 1\n\n1 / 0\n")
     with pytest.raises(ToolFailure) as caught:
         await execute.run(ctx, {"filename": "bad.py"})
@@ -85,43 +84,43 @@ async def test_a_program_of_the_workspace_that_fails_names_its_own_line(ctx: Cal
 
 @pytest.mark.spec("TOOL-1", "TOOL-2")
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"filename": "gone.py"}, "no 'gone.py'"),
         ({"filename": "../outside.py"}, "leads out of the workspace"),
         ({"filename": "link.py"}, "leads out of the workspace"),
-        ({"filename": "data.bin"}, "Give `language`"),
+        ({"filename": "data.bin"}, "Set `language`"),
         ({"filename": "a.py", "code": "1", "language": "python"}, "Both"),
-        ({"filename": "a.py", "stateful": True}, "leave `filename`"),
+        ({"filename": "a.py", "stateful": True}, "omit them"),
         ({"code": "1"}, "`language` is missing"),
     ],
 )
-async def test_a_program_that_cannot_be_run_is_refused_with_what_to_do(
-    ctx: CallContext, arguments: dict[str, Any], said: str, tmp_path: Path
+async def test_a_program_that_cannot_be_run_is_refused_with_advice(
+    ctx: CallContext, arguments: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     (tmp_path / "outside.py").write_text("print('secret')")
     (ctx.workspace.root / "link.py").symlink_to(tmp_path / "outside.py")
     ctx.workspace.write("data.bin", b"\0\1")
     with pytest.raises(ToolFailure) as caught:
         await execute.run(ctx, arguments)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert not caught.value.may_have_started
 
 
 @pytest.mark.spec("TOOL-1")
-async def test_code_gets_arguments_too(ctx: CallContext) -> None:
+async def test_code_receives_arguments_too(ctx: CallContext) -> None:
     assert (await run(ctx, "python", "import sys\nsys.argv[1:]", args=["a", "-b"])).value["value"] == ["a", "-b"]
 
 
 @pytest.mark.spec("BOX-13")
-async def test_the_value_of_the_last_expression_comes_apart_from_what_was_printed(ctx: CallContext) -> None:
+async def test_the_value_of_the_last_expression_is_separate_from_the_printed_output(ctx: CallContext) -> None:
     produced = await run(ctx, "python", 'print(\'{"value": "forged"}\')\n{"n": 6 * 7}')
     assert produced.value["value"] == {"n": 42}
     assert produced.message == 'value:\n{"n": 42}\nstdout:\n{"value": "forged"}'
 
 
 @pytest.mark.spec("BOX-6")
-async def test_files_of_the_workspace_are_read_and_written_by_all_languages(ctx: CallContext) -> None:
+async def test_all_languages_read_and_write_workspace_files(ctx: CallContext) -> None:
     ctx.workspace.write("in/data.txt", b"one")
     await run(ctx, "bash", "cat in/data.txt > out.txt; echo two >> out.txt")
     produced = await run(ctx, "python", "open('out.txt').read()")
@@ -136,7 +135,7 @@ async def test_nothing_else_is_kept_between_runs(ctx: CallContext) -> None:
 
 
 @pytest.mark.spec("BOX-6")
-async def test_a_link_in_the_workspace_shows_nothing_outside_it(ctx: CallContext, tmp_path: Any) -> None:
+async def test_a_link_in_the_workspace_gives_no_access_outside_it(ctx: CallContext, tmp_path: Any) -> None:
     (tmp_path / "secret.txt").write_text("secret")
     await run(ctx, "bash", f"ln -s {tmp_path}/secret.txt link; ln -s ../secret.txt up")
     produced = await run(ctx, "bash", "cat link up ../secret.txt 2>/dev/null; true")
@@ -144,7 +143,7 @@ async def test_a_link_in_the_workspace_shows_nothing_outside_it(ctx: CallContext
 
 
 @pytest.mark.spec("FAIL-4")
-async def test_an_exception_comes_back_with_its_traceback_and_nothing_of_ours(ctx: CallContext) -> None:
+async def test_an_exception_is_reported_with_the_frames_of_its_own_code_only(ctx: CallContext) -> None:
     failure = await failing(ctx, "python", "def f(n):\n    return 1 / n\n\nf(0)")
     assert (failure.failure_class, failure.end) == (FailureClass.DIAGNOSTIC, "error")
     assert "ZeroDivisionError: division by zero" in str(failure)
@@ -157,7 +156,7 @@ async def test_an_exception_comes_back_with_its_traceback_and_nothing_of_ours(ct
     ("language", "code"),
     [("bash", "echo no such thing >&2; exit 3"), ("node", "console.error('no such thing'); process.exit(3)")],
 )
-async def test_an_exit_code_comes_back_with_the_end_of_stderr(ctx: CallContext, language: str, code: str) -> None:
+async def test_an_exit_code_is_reported_with_the_end_of_stderr(ctx: CallContext, language: str, code: str) -> None:
     failure = await failing(ctx, language, code)
     assert "exit code 3" in str(failure)
     assert "no such thing" in str(failure)
@@ -165,7 +164,7 @@ async def test_an_exit_code_comes_back_with_the_end_of_stderr(ctx: CallContext, 
 
 @pytest.mark.spec("BOX-3")
 @pytest.mark.parametrize(("language", "code"), [("python", "while True: pass"), ("bash", "sleep 100")])
-async def test_a_run_ends_at_its_time_limit_and_says_so(ctx: CallContext, language: str, code: str) -> None:
+async def test_a_run_that_exceeds_its_time_limit_ends_and_says_so(ctx: CallContext, language: str, code: str) -> None:
     failure = await failing(ctx, language, code, timeout_s=0.5)
     assert failure.end in {"timeout", "cpu"}
     assert "time" in str(failure)
@@ -181,7 +180,7 @@ async def test_a_run_ends_at_its_time_limit_and_says_so(ctx: CallContext, langua
         {"language": "python", "code": "1", "timeout_s": 0},
     ],
 )
-async def test_arguments_that_do_not_fit_run_nothing(ctx: CallContext, arguments: dict[str, Any]) -> None:
+async def test_invalid_arguments_run_nothing(ctx: CallContext, arguments: dict[str, Any]) -> None:
     with pytest.raises(ToolFailure) as caught:
         await execute.run(ctx, arguments)
     assert caught.value.reason == "invalid_arguments"
@@ -189,7 +188,7 @@ async def test_arguments_that_do_not_fit_run_nothing(ctx: CallContext, arguments
 
 
 async def test_a_run_that_prints_nothing_says_so(ctx: CallContext) -> None:
-    assert (await run(ctx, "bash", "true")).message == "Ran to its end and printed nothing."
+    assert (await run(ctx, "bash", "true")).message == "The run completed and printed nothing."
 
 
 async def test_what_was_dropped_of_a_long_output_is_said(ctx: CallContext) -> None:

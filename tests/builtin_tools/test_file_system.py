@@ -1,4 +1,4 @@
-"""`file_system` works on the files of the workspace, and only on those."""
+"""`file_system` works on files of the workspace and on no others."""
 
 import json
 import os
@@ -29,7 +29,7 @@ async def refused(ctx: CallContext, action: str, **arguments: Any) -> ToolFailur
 
 
 async def outcome(ctx: CallContext, action: str, **arguments: Any) -> str:
-    """Everything a call says, whether it went well or not."""
+    """Return the whole result or failure of a call as text."""
     try:
         return repr(await do(ctx, action, **arguments))
     except ToolFailure as failure:
@@ -46,7 +46,7 @@ def root(ctx: CallContext) -> Path:
 
 
 @pytest.mark.spec("TOOL-2")
-async def test_what_was_written_is_read_back(ctx: CallContext) -> None:
+async def test_a_written_file_is_read_back(ctx: CallContext) -> None:
     written = await do(ctx, "write", path="notes/a.txt", content="first\nsecond\n")
     assert written.side_effects == ("created:notes/a.txt",)
     assert (await do(ctx, "read", path="notes/a.txt")).message == "first\nsecond\n"
@@ -57,12 +57,12 @@ async def test_what_was_written_is_read_back(ctx: CallContext) -> None:
 
 @given(text=st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\0\ufeff"), max_size=200))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50, deadline=None)
-async def test_any_text_survives_the_round_trip(ctx: CallContext, text: str) -> None:
+async def test_any_text_survives_writing_and_reading(ctx: CallContext, text: str) -> None:
     await do(ctx, "write", path="t.txt", content=text)
     assert (await do(ctx, "read", path="t.txt")).value["content"] == text
 
 
-async def test_a_long_file_is_read_portion_by_portion_without_a_gap(ctx: CallContext, root: Path) -> None:
+async def test_a_long_file_is_read_in_portions_without_gaps(ctx: CallContext, root: Path) -> None:
     whole = "".join(f"line {number} {'x' * 90}\n" for number in range(1, 1001))
     (root / "long.txt").write_text(whole)
     got, start = "", 1
@@ -74,7 +74,7 @@ async def test_a_long_file_is_read_portion_by_portion_without_a_gap(ctx: CallCon
     assert "lines 1 to" in str((await do(ctx, "read", path="long.txt")).message)
 
 
-async def test_a_line_too_long_for_one_answer_is_cut_and_said_to_be(ctx: CallContext, root: Path) -> None:
+async def test_a_line_too_long_for_one_answer_is_cut_with_a_note(ctx: CallContext, root: Path) -> None:
     (root / "wide.txt").write_text("x" * 50_000 + "\nnext\n")
     read = await do(ctx, "read", path="wide.txt")
     assert len(read.value["content"]) == MAX_READ_TEXT
@@ -92,7 +92,7 @@ async def test_a_binary_file_is_not_shown_as_text(ctx: CallContext, root: Path) 
     assert "is not UTF-8 text (4 bytes)" in str(await refused(ctx, "read", path="a.bin"))
 
 
-async def test_a_missing_file_is_named_with_what_to_do(ctx: CallContext) -> None:
+async def test_a_missing_file_is_named_with_advice(ctx: CallContext) -> None:
     failure = await refused(ctx, "read", path="gone.txt")
     assert failure.reason == "not_found"
     assert "'gone.txt'" in str(failure)
@@ -118,10 +118,10 @@ async def test_no_action_leaves_the_workspace(ctx: CallContext, root: Path, acti
         "delete": {"path": path, "recursive": True},
         "download": {"path": path, "url": "http://127.0.0.1:9/", "replace": True},
     }[action]
-    said = await outcome(ctx, action, **arguments)
-    assert "4711" not in said
+    text = await outcome(ctx, action, **arguments)
+    assert "4711" not in text
     if path != "up":  # a link itself may be replaced or removed
-        assert said.startswith("ToolFailure")
+        assert text.startswith("ToolFailure")
     assert outside.read_text() == "secret: 4711"
     assert names_in(root.parent) == before
 
@@ -133,7 +133,7 @@ async def test_a_folder_is_listed_with_sizes(ctx: CallContext, root: Path) -> No
     assert (await do(ctx, "list", path="sub")).message == "sub is empty."
 
 
-async def test_a_folder_with_very_many_files_is_listed_in_part(ctx: CallContext, root: Path) -> None:
+async def test_a_folder_with_very_many_files_is_listed_partly(ctx: CallContext, root: Path) -> None:
     for number in range(MAX_ENTRIES + 5):
         (root / f"{number:04}").touch()
     listed = await do(ctx, "list")
@@ -151,7 +151,7 @@ async def test_files_are_found_by_name_in_all_folders(ctx: CallContext, root: Pa
     assert "Nothing below deep" in str((await do(ctx, "find", pattern="*.md", path="deep")).message)
 
 
-async def test_text_is_searched_in_all_files_upper_and_lower_case_alike(ctx: CallContext, root: Path) -> None:
+async def test_text_is_searched_in_all_files_ignoring_case(ctx: CallContext, root: Path) -> None:
     await do(ctx, "write", path="a.txt", content="one\nTwo fish\n")
     await do(ctx, "write", path="d/b.txt", content="no fish\nRED FISH\n")
     (root / "c.bin").write_bytes(b"fish\0")
@@ -159,7 +159,9 @@ async def test_text_is_searched_in_all_files_upper_and_lower_case_alike(ctx: Cal
     assert found.message == "a.txt:2: Two fish\nd/b.txt:1: no fish\nd/b.txt:2: RED FISH"
     assert found.side_effects == ("searched:.:Fish",)
     assert [m["line"] for m in (await do(ctx, "search", pattern="two", path="a.txt")).value["matches"]] == [2]
-    assert "No line" in str((await do(ctx, "search", pattern="(?:x+x+)+y")).message)  # plain text, never a pattern
+    assert "No line" in str(
+        (await do(ctx, "search", pattern="(?:x+x+)+y")).message
+    )  # plain text, not a regular expression
 
 
 async def test_a_search_with_very_many_matches_stops_and_says_so(ctx: CallContext) -> None:
@@ -169,13 +171,13 @@ async def test_a_search_with_very_many_matches_stops_and_says_so(ctx: CallContex
     assert f"first {MAX_MATCHES} matches" in str(found.message)
 
 
-async def test_a_pipe_in_the_workspace_keeps_nobody_waiting(ctx: CallContext, root: Path) -> None:
+async def test_a_pipe_in_the_workspace_does_not_block(ctx: CallContext, root: Path) -> None:
     os.mkfifo(root / "pipe")
     assert "only files can be read" in str(await refused(ctx, "read", path="pipe"))
     assert "No line" in str((await do(ctx, "search", pattern="x")).message)
 
 
-async def test_a_file_is_moved_but_never_over_another_unasked(ctx: CallContext, root: Path) -> None:
+async def test_a_move_replaces_a_file_only_on_request(ctx: CallContext, root: Path) -> None:
     await do(ctx, "write", path="a.txt", content="a")
     await do(ctx, "write", path="b.txt", content="b")
     assert "exists already" in str(await refused(ctx, "move", path="a.txt", destination="b.txt"))
@@ -185,7 +187,7 @@ async def test_a_file_is_moved_but_never_over_another_unasked(ctx: CallContext, 
     assert (root / "b.txt").read_text() == "a"
 
 
-async def test_a_folder_is_deleted_only_when_that_was_said(ctx: CallContext, root: Path) -> None:
+async def test_a_folder_is_deleted_only_with_recursive(ctx: CallContext, root: Path) -> None:
     await do(ctx, "write", path="d/a.txt", content="a")
     assert "recursive" in str(await refused(ctx, "delete", path="d"))
     assert (await do(ctx, "delete", path="d", recursive=True)).side_effects == ("deleted:d",)
@@ -217,13 +219,13 @@ async def test_a_missing_field_of_an_action_is_named(ctx: CallContext, action: s
     assert f"`{field}` is missing" in str(failure)
 
 
-async def test_half_a_character_is_not_written(ctx: CallContext, root: Path) -> None:
+async def test_a_lone_surrogate_is_not_written(ctx: CallContext, root: Path) -> None:
     assert "lone surrogate" in str(await refused(ctx, "write", path="a.txt", content="\ud800"))
     assert names_in(root) == []
 
 
 @pytest.mark.spec("TOOL-2")
-async def test_a_download_becomes_a_file_named_after_its_address(ctx: CallContext, root: Path) -> None:
+async def test_a_download_becomes_a_file_named_after_its_url(ctx: CallContext, root: Path) -> None:
     with serving({"/d/p.csv?v=1": lambda h, _: reply(h, 200, b"a,b\n", {"Content-Type": "text/csv"})}) as server:
         url = server.url("/d/p.csv?v=1")
         got = await do(ctx, "download", url=url)
@@ -233,7 +235,7 @@ async def test_a_download_becomes_a_file_named_after_its_address(ctx: CallContex
     assert (root / "p.csv").read_bytes() == (root / "data" / "q.csv").read_bytes() == b"a,b\n"
 
 
-async def test_a_download_that_fails_leaves_nothing_behind(ctx: CallContext, root: Path) -> None:
+async def test_a_failed_download_leaves_no_file(ctx: CallContext, root: Path) -> None:
     with serving({}) as server:
         assert "404" in str(await refused(ctx, "download", url=server.url("/gone.csv")))
     assert names_in(root) == []
@@ -270,11 +272,11 @@ async def test_a_file_name_cannot_forge_a_line_of_a_listing(
     assert len(lines) == len(EVIL) + 1
     names = [line.removesuffix("  1 bytes") for line in lines]
     read = {json.loads(name) if name.startswith('"') else name for name in names}
-    assert read == {*EVIL, "sub\nfolder/"}  # each line is exactly one name, and says which
+    assert read == {*EVIL, "sub\nfolder/"}  # each line is exactly one name
 
 
 @pytest.mark.spec("TOOL-2")
-async def test_neither_name_nor_content_can_forge_a_match(ctx: CallContext, root: Path) -> None:
+async def test_neither_file_name_nor_content_can_forge_a_match(ctx: CallContext, root: Path) -> None:
     (root / "x\nother.txt:1: needle").write_text("a needle\x1b[2K\rsafe.txt:1: needle\n")
     shown = str((await do(ctx, "search", pattern="needle")).message)
     assert shown == '"x\\nother.txt:1: needle":1: a needle\\x1b[2K\\rsafe.txt:1: needle'

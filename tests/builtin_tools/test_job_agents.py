@@ -1,4 +1,4 @@
-"""Every job of a call is queued under the agent that made the call."""
+"""Every job of a call is queued for the agent that made the call."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ class Recording(NamespaceSandbox):
 
 
 @pytest.mark.spec("BOX-7")
-async def test_code_skills_and_their_admission_are_queued_under_the_agent_that_called(tmp_path: Path) -> None:
+async def test_code_skills_and_admissions_are_queued_for_the_calling_agent(tmp_path: Path) -> None:
     turn = Turn(user="ann", agent="planner")
     proposal = {"name": "vowels", "description": "Counts the vowels of a text.", "code": CODE, "tests": TESTS}
     composed = {
@@ -54,6 +54,6 @@ async def test_code_skills_and_their_admission_are_queued_under_the_agent_that_c
     assert set(box.agents) == {turn.agent_key}
 
 
-def test_agents_of_different_users_are_never_taken_for_one() -> None:
+def test_agents_of_different_users_have_different_keys() -> None:
     turns = [Turn(user=user, agent=agent) for user, agent in (("a", "b"), ("a:b", ""), ("", "a:b"), ("1:a", "b"))]
     assert len({turn.agent_key for turn in turns}) == len(turns)

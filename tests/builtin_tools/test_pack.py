@@ -1,4 +1,4 @@
-"""The pack of built-in tools: what it offers, how it is configured, and that the engine finds and runs it."""
+"""The pack of built-in tools: its tools, its configuration, and how the engine finds and runs it."""
 
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ def test_every_parameter_of_every_tool_is_described_to_the_model(tool: FunctionT
 
 
 @pytest.mark.spec("LIST-1", "LIST-2")
-async def test_the_engine_offers_the_built_ins_by_name_without_those_that_need_a_client(tmp_path: Path) -> None:
+async def test_the_engine_offers_the_built_in_tools_except_those_that_need_a_missing_client(tmp_path: Path) -> None:
     async with Engine.open(home=tmp_path, environ={}) as engine:
         listed = [spec.name for spec in await engine.get_active_tool_definitions(Turn())]
     assert [name for name in listed if name in ALWAYS] == ALWAYS
@@ -44,7 +44,7 @@ async def test_the_engine_offers_the_built_ins_by_name_without_those_that_need_a
 
 
 @pytest.mark.spec("LIST-2")
-async def test_the_tools_for_images_appear_with_the_clients_they_need(tmp_path: Path) -> None:
+async def test_the_image_tools_are_listed_when_their_clients_are_configured(tmp_path: Path) -> None:
     endpoint = {"name": "m", "base_url": "http://127.0.0.1:9/v1"}
     settings = Settings.model_validate({"model": {**endpoint, "sees": True}, "image": endpoint})
     async with Engine.open(home=tmp_path, settings=settings) as engine:
@@ -53,7 +53,7 @@ async def test_the_tools_for_images_appear_with_the_clients_they_need(tmp_path: 
 
 
 @pytest.mark.spec("CALL-2", "TOOL-2")
-async def test_the_built_ins_work_together_through_the_engine(tmp_path: Path) -> None:
+async def test_the_built_in_tools_work_together_through_the_engine(tmp_path: Path) -> None:
     settings = Settings.model_validate({"packs": {"builtin": {"download_allow": ["127.0.0.0/8"]}}})
     async with Engine.open(home=tmp_path, settings=settings) as engine:
         with serving({"/n.txt": lambda handler, _: reply(handler, 200, b"20 22")}) as server:
@@ -70,7 +70,7 @@ async def test_the_built_ins_work_together_through_the_engine(tmp_path: Path) ->
 
 
 @pytest.mark.spec("FAIL-2")
-async def test_a_download_from_a_server_that_is_busy_once_is_tried_again(tmp_path: Path) -> None:
+async def test_a_download_from_a_server_that_is_busy_once_is_retried(tmp_path: Path) -> None:
     answers = [(503, b""), (200, b"there")]
     settings = Settings.model_validate({"packs": {"builtin": {"download_allow": ["127.0.0.1"]}}})
     with serving({"/a": lambda handler, _: reply(handler, *answers.pop(0))}) as server:
@@ -80,7 +80,7 @@ async def test_a_download_from_a_server_that_is_busy_once_is_tried_again(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "expected"),
     [
         ({"download_alow": []}, "download_alow"),
         ({"download_max_bytes": 0}, "download_max_bytes"),
@@ -88,10 +88,10 @@ async def test_a_download_from_a_server_that_is_busy_once_is_tried_again(tmp_pat
         (["x"], "packs.builtin"),
     ],
 )
-def test_a_wrong_setting_is_one_line_that_names_it_and_what_is_known(table: Any, said: str) -> None:
+def test_the_error_for_a_wrong_setting_is_one_line_with_the_known_settings(table: Any, expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
         settings_from(table)
     message = str(caught.value)
-    assert said in message
+    assert expected in message
     assert "download_max_bytes" in message
     assert "\n" not in message

@@ -1,4 +1,4 @@
-"""`scratchpad` keeps short notes per user and agent, and a restart loses none."""
+"""`scratchpad` keeps short notes per user and agent, and they survive a restart."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -43,7 +43,7 @@ def test_notes_survive_a_restart(ctx: CallContext, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("other", [Turn(user="bob", agent="main"), Turn(user="ada", agent="helper")])
-def test_nobody_sees_or_clears_the_notes_of_another(ctx: CallContext, other: Turn) -> None:
+def test_other_users_and_agents_cannot_see_or_clear_a_note(ctx: CallContext, other: Turn) -> None:
     do(ctx, "set", key="a", value="mine")
     elsewhere = replace(ctx, turn=other)
     assert do(elsewhere, "list").value == []
@@ -53,13 +53,13 @@ def test_nobody_sees_or_clears_the_notes_of_another(ctx: CallContext, other: Tur
     assert do(ctx, "get", key="a").message == "mine"
 
 
-def test_a_missing_note_is_answered_with_those_there_are(ctx: CallContext) -> None:
+def test_the_failure_for_a_missing_note_names_the_existing_ones(ctx: CallContext) -> None:
     do(ctx, "set", key="results", value="1")
-    with pytest.raises(ToolFailure, match="Notes there are: results"):
+    with pytest.raises(ToolFailure, match="Existing notes: results"):
         do(ctx, "get", key="result")
 
 
-def test_clearing_without_a_key_removes_all(ctx: CallContext) -> None:
+def test_clearing_without_a_key_removes_all_notes(ctx: CallContext) -> None:
     for key in "abc":
         do(ctx, "set", key=key, value="x")
     assert do(ctx, "clear").side_effects == ("cleared:*",)
@@ -79,18 +79,18 @@ def test_clearing_without_a_key_removes_all(ctx: CallContext) -> None:
     ],
 )
 @pytest.mark.spec("CALL-3")
-def test_arguments_that_do_not_fit_change_nothing(ctx: CallContext, arguments: dict[str, Any]) -> None:
+def test_invalid_arguments_change_nothing(ctx: CallContext, arguments: dict[str, Any]) -> None:
     with pytest.raises(ToolFailure) as caught:
         scratchpad.run_blocking(ctx, arguments)
     assert caught.value.reason == "invalid_arguments"
     assert do(ctx, "list").value == []
 
 
-def test_a_full_pad_takes_no_new_note_but_replaces_old_ones(ctx: CallContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_scratchpad_accepts_only_replacements(ctx: CallContext, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_NOTES", 2)
     for key in "ab":
         do(ctx, "set", key=key, value="x")
-    with pytest.raises(ToolFailure, match="holds 2 notes already"):
+    with pytest.raises(ToolFailure, match="already holds 2 notes"):
         do(ctx, "set", key="c", value="x")
     assert do(ctx, "set", key="a", value="new").value["replaced"] is True
     assert [note["key"] for note in do(ctx, "list").value] == ["a", "b"]

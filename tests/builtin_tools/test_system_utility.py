@@ -1,4 +1,4 @@
-"""`system_utility` tells facts, and tries whether the parts work."""
+"""`system_utility` reports facts, and checks whether the parts of the engine work."""
 
 import socket
 from dataclasses import replace
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from builtin_tools.system_utility import shown, system_utility
+from builtin_tools.system_utility import format_fact, system_utility
 from engine.contract.context import CallContext, Produced
 from engine.stores.records import Records
 from sandbox.namespace.backend import NamespaceSandbox
@@ -19,21 +19,21 @@ async def ask(ctx: CallContext, action: str) -> Produced:
 
 
 @pytest.mark.spec("TOOL-3")
-async def test_everything_is_healthy_where_everything_works(ctx: CallContext, box: NamespaceSandbox) -> None:
+async def test_everything_is_healthy_if_everything_works(ctx: CallContext, box: NamespaceSandbox) -> None:
     produced = await ask(replace(ctx, sandbox=box), "health")
     assert produced.value["healthy"], produced.message
     assert {check["name"] for check in produced.value["checks"]} == {"sandbox", "workspace", "records", "disk"}
 
 
 @pytest.mark.spec("TOOL-3", "BOX-2")
-async def test_a_sandbox_that_cannot_run_is_unhealthy_and_says_what_helps(ctx: CallContext) -> None:
+async def test_a_sandbox_that_cannot_run_is_unhealthy_with_advice(ctx: CallContext) -> None:
     produced = await ask(ctx, "health")
     assert not produced.value["healthy"]
     assert "FAIL sandbox: No box can be made here. This is a test." in str(produced.message)
     assert "ok   workspace" in str(produced.message)
 
 
-async def test_records_that_are_damaged_are_unhealthy(ctx: CallContext, tmp_path: Path) -> None:
+async def test_damaged_records_are_unhealthy(ctx: CallContext, tmp_path: Path) -> None:
     ctx.need(Records).close()
     (tmp_path / "records.db").write_bytes(b"not a database " * 1000)
     message = str((await ask(ctx, "health")).message)
@@ -41,13 +41,13 @@ async def test_records_that_are_damaged_are_unhealthy(ctx: CallContext, tmp_path
     assert "records.db: the database is damaged" in message
 
 
-async def test_the_health_check_leaves_no_file_behind(ctx: CallContext) -> None:
+async def test_the_health_check_leaves_no_file(ctx: CallContext) -> None:
     await ask(ctx, "health")
     assert list(ctx.workspace.root.glob("*")) == []
 
 
 @pytest.mark.spec("TOOL-3")
-async def test_diagnostics_name_the_protections_and_nothing_of_the_person(
+async def test_diagnostics_name_the_protections_and_nothing_personal(
     ctx: CallContext, box: NamespaceSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET_TOKEN", "t0ps3cret")
@@ -67,5 +67,5 @@ def test_weather_and_location_are_not_offered_yet() -> None:
 @pytest.mark.parametrize(
     ("value", "text"), [(1234567, "1,234,567"), (True, "True"), ([0.5, 1], "0.5 1"), ({"free": 2000}, "free 2,000")]
 )
-def test_facts_are_shown_in_a_form_people_read(value: object, text: str) -> None:
-    assert shown(value) == text
+def test_facts_are_formatted_for_people(value: object, text: str) -> None:
+    assert format_fact(value) == text

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from builtin_tools.image_generation import chosen, image_generation, offering
+from builtin_tools.image_generation import choose_client, image_generation, with_client_choices
 from builtin_tools.vision_analysis import MAX_BYTES, media_type_of, vision_analysis
 from engine import Engine
 from engine.agent.endpoint import ModelEndpoint
@@ -46,13 +46,13 @@ def answering(make: Callable[[dict[str, Any]], dict[str, Any]]) -> Answer:
     return answer
 
 
-def says(text: str) -> Answer:
-    """A chat completion in one piece, or as a stream where that is asked for."""
+def chat_answer(text: str) -> Answer:
+    """Answer with a chat completion, streamed if the request asks for it."""
 
     def answer(handler: BaseHTTPRequestHandler, seen: Seen) -> None:
-        asked = json.loads(seen.body)
-        base = {"id": "1", "created": 1, "model": asked["model"]}
-        if asked.get("stream"):
+        request = json.loads(seen.body)
+        base = {"id": "1", "created": 1, "model": request["model"]}
+        if request.get("stream"):
             delta = {"index": 0, "delta": {"role": "assistant", "content": text}, "finish_reason": None}
             end = {"index": 0, "delta": {}, "finish_reason": "stop"}
             events = [{**base, "object": "chat.completion.chunk", "choices": [each]} for each in (delta, end)]
@@ -88,23 +88,23 @@ def refusing(status: int, **headers: str) -> Answer:
 
 
 @pytest.mark.spec("TOOL-13")
-async def test_the_model_is_shown_the_very_bytes_and_asked_the_question(ctx: CallContext) -> None:
+async def test_the_model_receives_the_exact_bytes_and_the_question(ctx: CallContext) -> None:
     ctx.workspace.write("plots/red.png", PNG)
-    with serving({"/v1/chat/completions": says("It is red.")}) as server:
+    with serving({"/v1/chat/completions": chat_answer("It is red.")}) as server:
         produced = await vision_analysis.run(
             with_vision(ctx, server), {"path": "plots/red.png", "question": "Which colour?"}
         )
-        asked = json.loads(server.seen[0].body)
+        request = json.loads(server.seen[0].body)
     assert produced.message == "It is red."
     assert produced.value == {"path": "plots/red.png", "answer": "It is red."}
-    parts = asked["messages"][-1]["content"]
+    parts = request["messages"][-1]["content"]
     assert {"type": "text", "text": "Which colour?"} in parts
     image = next(part["image_url"]["url"] for part in parts if part["type"] == "image_url")
     assert image == "data:image/png;base64," + base64.b64encode(PNG).decode()
 
 
 @pytest.mark.spec("TOOL-13")
-async def test_what_is_no_image_is_refused_before_the_model_is_asked(ctx: CallContext) -> None:
+async def test_a_file_that_is_not_an_image_is_refused_before_it_is_sent(ctx: CallContext) -> None:
     ctx.workspace.write("paper.png", b"%PDF-1.7 not a picture")
     with serving({}) as server:
         with pytest.raises(ToolFailure, match="is not a PNG, JPEG, GIF or WebP image") as caught:
@@ -114,7 +114,7 @@ async def test_what_is_no_image_is_refused_before_the_model_is_asked(ctx: CallCo
 
 
 @pytest.mark.parametrize("path", ["../red.png", "/etc/hostname", "gone.png", "."])
-async def test_no_image_outside_the_workspace_is_shown(ctx: CallContext, path: str) -> None:
+async def test_no_image_outside_the_workspace_is_sent(ctx: CallContext, path: str) -> None:
     (ctx.workspace.root.parent / "red.png").write_bytes(PNG)
     with serving({}) as server:
         with pytest.raises(ToolFailure) as caught:
@@ -142,21 +142,21 @@ async def test_an_image_too_large_for_a_model_is_refused_before_it_is_sent(ctx: 
         (b"", None),
     ],
 )
-def test_an_image_is_known_by_its_signature(data: bytes, kind: str | None) -> None:
+def test_an_image_is_recognized_by_its_signature(data: bytes, kind: str | None) -> None:
     assert media_type_of(data) == kind
 
 
 @pytest.mark.spec("TOOL-13")
-async def test_an_image_is_drawn_into_the_workspace(ctx: CallContext) -> None:
+async def test_an_image_is_saved_in_the_workspace(ctx: CallContext) -> None:
     picture = {"created": 1, "data": [{"b64_json": base64.b64encode(PNG).decode()}]}
     with serving({"/v1/images/generations": answering(lambda _: picture)}) as server:
         produced = await image_generation.run(
             with_images(ctx, server), {"prompt": "a red dot", "path": "art/dot.png", "size": "1536x1024"}
         )
-        asked = json.loads(server.seen[0].body)
+        request = json.loads(server.seen[0].body)
     assert ctx.workspace.read("art/dot.png") == PNG
     assert produced.side_effects == ("created:art/dot.png",)
-    assert (asked["model"], asked["prompt"], asked["size"]) == ("painter", "a red dot", "1536x1024")
+    assert (request["model"], request["prompt"], request["size"]) == ("painter", "a red dot", "1536x1024")
 
 
 @pytest.mark.spec("TOOL-13")
@@ -168,7 +168,7 @@ async def test_nothing_is_paid_for_an_image_that_could_not_be_saved(ctx: CallCon
         assert server.seen == []
 
 
-async def test_an_answer_without_a_picture_saves_nothing(ctx: CallContext) -> None:
+async def test_an_answer_without_an_image_saves_nothing(ctx: CallContext) -> None:
     empty = {"created": 1, "data": [{"b64_json": base64.b64encode(b"GIF89a").decode()}]}
     with serving({"/v1/images/generations": answering(lambda _: empty)}) as server, pytest.raises(ToolFailure):
         await image_generation.run(with_images(ctx, server), {"prompt": "a red dot"})
@@ -177,7 +177,7 @@ async def test_an_answer_without_a_picture_saves_nothing(ctx: CallContext) -> No
 
 @pytest.mark.spec("TOOL-13", "FAIL-1")
 @pytest.mark.parametrize("status", [429, 503])
-async def test_a_provider_that_is_busy_may_be_asked_again_later(ctx: CallContext, status: int) -> None:
+async def test_a_busy_provider_is_retryable(ctx: CallContext, status: int) -> None:
     ctx.workspace.write("red.png", PNG)
     busy = refusing(status, **{"Retry-After": "7"})
     with serving({"/v1/chat/completions": busy, "/v1/images/generations": busy, "/sdapi/v1/txt2img": busy}) as server:
@@ -191,8 +191,8 @@ async def test_a_provider_that_is_busy_may_be_asked_again_later(ctx: CallContext
                 await tool.run(bound, arguments)
             assert caught.value.failure_class is FailureClass.RETRYABLE
             assert caught.value.retry_after == 7
-            assert not caught.value.may_have_started  # so that drawing, too, may be repeated
-            assert len(server.seen) == before + 1  # repeating is the router's business
+            assert not caught.value.may_have_started  # so that a drawing call may be repeated as well
+            assert len(server.seen) == before + 1  # retries are made by the pipeline
 
 
 @pytest.mark.spec("TOOL-13", "FAIL-1")
@@ -205,7 +205,7 @@ async def test_a_provider_that_is_busy_may_be_asked_again_later(ctx: CallContext
         (500, FailureClass.RETRYABLE),
     ],
 )
-async def test_other_answers_of_a_provider_keep_their_meaning(
+async def test_each_error_status_of_a_provider_has_its_failure_class(
     ctx: CallContext, status: int, expected: FailureClass
 ) -> None:
     ctx.workspace.write("red.png", PNG)
@@ -228,17 +228,17 @@ def drawn(picture: bytes, prefix: str = "") -> Answer:
 
 @pytest.mark.spec("TOOL-13")
 @pytest.mark.parametrize("prefix", ["", "data:image/png;base64,"])
-async def test_a_local_sdxl_server_draws_by_the_txt2img_protocol(ctx: CallContext, prefix: str) -> None:
+async def test_a_local_sdxl_server_is_called_with_the_txt2img_protocol(ctx: CallContext, prefix: str) -> None:
     with serving({"/sdapi/v1/txt2img": drawn(PNG, prefix)}) as server:
         sdxl = Txt2ImgImages(server.url("/"), model="sd_xl_base_1.0", api_key="ada:secret")
         bound = replace(ctx, images={"sdxl": sdxl})
         await image_generation.run(bound, {"prompt": "a red dot", "path": "dot.png", "size": "1216x832"})
-        asked = server.seen[0]
+        request = server.seen[0]
     assert ctx.workspace.read("dot.png") == PNG
-    body = json.loads(asked.body)
+    body = json.loads(request.body)
     assert (body["prompt"], body["width"], body["height"]) == ("a red dot", 1216, 832)
     assert body["override_settings"] == {"sd_model_checkpoint": "sd_xl_base_1.0"}
-    assert asked.headers["authorization"] == f"Basic {base64.b64encode(b'ada:secret').decode()}"
+    assert request.headers["authorization"] == f"Basic {base64.b64encode(b'ada:secret').decode()}"
     assert ctx.audit == {"image_client": "sdxl"}
 
 
@@ -246,7 +246,7 @@ NO_PICTURES = [b"", b"[]", b'{"images": []}', b'{"images": [1]}', b'{"images": [
 
 
 @pytest.mark.parametrize("body", NO_PICTURES)
-async def test_a_local_server_that_answers_without_a_picture_saves_nothing(ctx: CallContext, body: bytes) -> None:
+async def test_a_local_server_that_answers_without_an_image_saves_nothing(ctx: CallContext, body: bytes) -> None:
     routes: dict[str, Answer] = {"/sdapi/v1/txt2img": lambda handler, _: reply(handler, 200, body)}
     with serving(routes) as server, pytest.raises(ToolFailure, match="answered with"):
         await image_generation.run(with_sdxl(ctx, server), {"prompt": "x"})
@@ -263,24 +263,24 @@ SEVERAL = {
 
 
 @pytest.mark.spec("TOOL-13", "LIST-2")
-def test_names_and_sizes_come_from_the_clients_that_are_configured() -> None:
+def test_names_and_sizes_come_from_the_configured_clients() -> None:
     clients = images_of(Settings.model_validate(SEVERAL))
     assert list(clients) == ["default", "sdxl", "small"]
     assert clients["small"].sizes == ("256x256", "512x512")
-    properties = offering(clients).spec.parameters["properties"]
+    properties = with_client_choices(clients).spec.parameters["properties"]
     assert properties["client"]["enum"] == ["default", "sdxl", "small"]
     assert set(properties["size"]["enum"]) == {size for client in clients.values() for size in client.sizes}
     assert "small: 256x256, 512x512" in properties["size"]["description"]
-    only = offering({"small": clients["small"]}).spec.parameters["properties"]
+    only = with_client_choices({"small": clients["small"]}).spec.parameters["properties"]
     assert only["size"]["enum"] == ["256x256", "512x512"]
     assert "client" not in only
-    assert chosen(clients, "", "") == "default"
-    assert chosen(clients, "", "256x256") == "small"
-    assert chosen(clients, "sdxl", "1216x832") == "sdxl"
-    with pytest.raises(ToolFailure, match="small takes 256x256, 512x512"):
-        chosen(clients, "small", "1024x1024")
-    with pytest.raises(ToolFailure, match="There is default, sdxl, small"):
-        chosen(clients, "dalle", "")
+    assert choose_client(clients, "", "") == "default"
+    assert choose_client(clients, "", "256x256") == "small"
+    assert choose_client(clients, "sdxl", "1216x832") == "sdxl"
+    with pytest.raises(ToolFailure, match="small supports 256x256, 512x512"):
+        choose_client(clients, "small", "1024x1024")
+    with pytest.raises(ToolFailure, match="Use one of: default, sdxl, small"):
+        choose_client(clients, "dalle", "")
 
 
 @pytest.mark.spec("LIST-2")
@@ -305,20 +305,20 @@ async def test_image_generation_is_listed_when_any_image_client_is_configured(tm
         {"image": {"name": "m"}, "image_gen_clients": {"default": {"name": "m"}}},
     ],
 )
-def test_an_image_client_that_cannot_be_used_is_a_mistake_in_the_configuration(wrong: dict[str, Any]) -> None:
+def test_an_invalid_image_client_is_a_configuration_error(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="validation error"):
         Settings.model_validate(wrong)
 
 
 @pytest.mark.spec("LIST-2")
 @pytest.mark.parametrize("tool", [vision_analysis, image_generation])
-async def test_without_a_client_both_refuse_and_name_the_setting(ctx: CallContext, tool: Any) -> None:
+async def test_without_a_client_both_tools_refuse_and_name_the_setting(ctx: CallContext, tool: Any) -> None:
     with pytest.raises(ToolFailure, match=r"\[(vision|image)\]") as caught:
         await tool.run(ctx, {"path": "a.png", "prompt": "x"} if tool is image_generation else {"path": "a.png"})
     assert (caught.value.failure_class, caught.value.end) == (FailureClass.FATAL, "refused")
 
 
 @pytest.mark.spec("LIST-2")
-def test_both_are_gated_by_what_they_need() -> None:
+def test_both_tools_declare_what_they_need() -> None:
     assert vision_analysis.spec.features == ("vision",)
     assert image_generation.spec.requires == ("image_client",)

@@ -1,4 +1,4 @@
-"""A skill that counts vowels, and its tests, for tests that propose one."""
+"""A skill that counts vowels, with its tests, for tests that need a proposal."""
 
 CODE = '''
 def vowels(text: str) -> int:

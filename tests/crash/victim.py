@@ -1,4 +1,4 @@
-"""An engine that learns and calls without pause, until somebody kills it. Arguments: home, mark, seed."""
+"""An engine that learns skills and makes calls until it is killed. Arguments: home, mark, seed."""
 
 import asyncio
 import random
@@ -15,7 +15,7 @@ CODE = '''def {name}(number: int) -> int:
     return number + {amount}
 '''
 TESTS = "from {name} import {name}\n\n\ndef test_it():\n    assert {name}(1) == 1 + {amount}\n"
-# A daemon in its own session, which would outlive a careless engine.
+# A daemon in a separate session, which would survive if the engine only killed its child.
 STUBBORN = """
 import os, time
 if os.fork() == 0:

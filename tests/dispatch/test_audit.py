@@ -20,11 +20,12 @@ from engine.contract.turn import Turn
 from engine.dispatch.audit import ACTION_EXECUTED, AuditTrail
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
-from engine.stores.call_log import STARTED, CallLog
+from engine.stores.call_journal import CallJournal
+from engine.stores.call_rows import STARTED
 from engine.stores.clock import SystemClock
 from engine.stores.event_log import EventLog
 from engine.stores.records import Records
-from tests.dispatch.house import house
+from tests.dispatch.pipeline_fixture import open_pipeline
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -46,13 +47,13 @@ class Trail:
 
     def __init__(self, folder: Path) -> None:
         self.records = Records.open(f"sqlite:///{folder}/records.db")
-        self.calls = CallLog(self.records)
+        self.journal = CallJournal(self.records)
         self.events = EventLog(self.records, SystemClock())
-        self.trail = AuditTrail(self.calls, self.events)
+        self.trail = AuditTrail(self.journal, self.events)
         self.events.subscribe("test")
 
     def parts(self) -> dict[str, Any]:
-        return {"guards": (self.trail,), "observers": (self.trail.observe,)}
+        return {"guards": (self.trail,), "recorder": self.trail}
 
 
 @pytest.fixture
@@ -64,12 +65,12 @@ def kept(tmp_path: Path) -> Iterator[Trail]:
 
 @pytest.mark.spec("CALL-13", "CALL-10")
 async def test_every_call_becomes_a_row_and_every_executed_one_an_event(tmp_path: Path, kept: Trail) -> None:
-    async with house(tmp_path, [add, burn], **kept.parts()) as h:
+    async with open_pipeline(tmp_path, [add, burn], **kept.parts()) as h:
         await h.pipeline.call(ToolCall("add", {"a": 1, "b": 2}, "one"), Turn(user="ada", agent="left"))
         await h.pipeline.call(ToolCall("add", {"a": "x"}, "two"), Turn())
         await h.pipeline.call(ToolCall("burn", {}, "three"), Turn())
         await kept.trail.flush()
-    rows = {row["call_id"]: row for row in kept.calls.recent()}
+    rows = {row["call_id"]: row for row in kept.journal.audit.recent()}
     assert {name: row["end"] for name, row in rows.items()} == {"one": "ok", "two": "refused", "three": "ok"}
     assert (rows["one"]["user"], rows["one"]["agent"], rows["one"]["risk"]) == ("ada", "left", "MEDIUM")
     assert json.loads(rows["one"]["arguments"]) == {"a": 1, "b": 2}
@@ -77,16 +78,16 @@ async def test_every_call_becomes_a_row_and_every_executed_one_an_event(tmp_path
     events = [each.event for each in kept.events.fetch("test")]
     assert {event.payload["call_id"] for event in events} == {"one", "three"}
     assert {event.type for event in events} == {ACTION_EXECUTED}
-    assert [row["call_id"] for row in kept.calls.recent(tool="add", failed=True)] == ["two"]
+    assert [row["call_id"] for row in kept.journal.audit.recent(tool="add", failed=True)] == ["two"]
 
 
 @pytest.mark.spec("CALL-10")
 async def test_an_id_that_a_model_uses_again_hides_no_earlier_call(tmp_path: Path, kept: Trail) -> None:
-    async with house(tmp_path, [add, burn], **kept.parts()) as h:
+    async with open_pipeline(tmp_path, [add, burn], **kept.parts()) as h:
         for name, arguments in (("add", {"a": 1, "b": 2}), ("burn", {}), ("burn", {})):
             await h.pipeline.call(ToolCall(name, arguments, "call_0"), Turn())
         await kept.trail.flush()
-    rows = sorted(kept.calls.recent(), key=lambda row: row["ts"])
+    rows = sorted(kept.journal.audit.recent(), key=lambda row: row["ts"])
     assert [(row["tool"], row["end"], row["call_id"]) for row in rows] == [
         ("add", "ok", "call_0"),
         ("burn", "ok", "call_0"),
@@ -98,12 +99,12 @@ async def test_an_id_that_a_model_uses_again_hides_no_earlier_call(tmp_path: Pat
 async def test_what_no_database_takes_is_written_in_another_form_and_stops_no_other_row(
     tmp_path: Path, kept: Trail
 ) -> None:
-    async with house(tmp_path, [add], **kept.parts()) as h:
+    async with open_pipeline(tmp_path, [add], **kept.parts()) as h:
         await h.pipeline.call(ToolCall("add", {"a": "\ud800"}, "one\0"), Turn(user="\udfff"))
         await h.pipeline.call(ToolCall("no\ud800tool", {"\ud800": "\0"}, "\ud800"), Turn())
         await h.pipeline.call(ToolCall("add", {"a": 1, "b": 2}, "three"), Turn())
         await kept.trail.flush()
-    rows = sorted(kept.calls.recent(), key=lambda row: row["ts"])
+    rows = sorted(kept.journal.audit.recent(), key=lambda row: row["ts"])
     assert [(row["tool"], row["call_id"]) for row in rows] == [
         ("add", "one\\0"),
         ("no\\ud800tool", "\\ud800"),
@@ -121,21 +122,21 @@ async def test_a_row_that_cannot_be_written_at_all_is_left_out_and_the_others_ar
         def __repr__(self) -> str:
             raise ValueError("no form of it")
 
-    async with house(tmp_path, [add], **kept.parts()) as h:
+    async with open_pipeline(tmp_path, [add], **kept.parts()) as h:
         await h.pipeline.call(ToolCall("add", {"a": Unwritable(), "b": 2}, "bad"), Turn())
         await h.pipeline.call(ToolCall("add", {"a": 1, "b": 2}, "good"), Turn())
         await kept.trail.flush()
-    assert [row["call_id"] for row in kept.calls.recent()] == ["good"]
-    assert "cannot be written and is left out" in caplog.text
+    assert [row["call_id"] for row in kept.journal.audit.recent()] == ["good"]
+    assert "cannot be written and is dropped" in caplog.text
 
 
 @pytest.mark.spec("CALL-10")
 async def test_rows_of_many_calls_are_written_together_without_anybody_asking(tmp_path: Path, kept: Trail) -> None:
-    async with house(tmp_path, [add], **kept.parts()) as h:
+    async with open_pipeline(tmp_path, [add], **kept.parts()) as h:
         for n in range(200):
             await h.call("add", a=n, b=n)
         deadline = time.monotonic() + 20
-        while len(kept.calls.recent(300)) < 200:
+        while len(kept.journal.audit.recent(300)) < 200:
             assert time.monotonic() < deadline
             await asyncio.sleep(0)
     assert len({event.ts for event in kept.events.read(limit=300)}) < 20  # one time for each append
@@ -144,17 +145,17 @@ async def test_rows_of_many_calls_are_written_together_without_anybody_asking(tm
 @pytest.mark.spec("CALL-10")
 async def test_what_cannot_be_written_is_kept_and_tried_again(tmp_path: Path, kept: Trail) -> None:
     kept.records.close()
-    broken = CallLog(Records.open(f"sqlite:///{tmp_path}/other.db"))
+    broken = CallJournal(Records.open(f"sqlite:///{tmp_path}/other.db"))
     with sqlite3.connect(tmp_path / "other.db") as database:
         database.execute("ALTER TABLE call_log RENAME TO gone")
     trail = AuditTrail(broken, kept.events)
-    async with house(tmp_path, [add], observers=(trail.observe,)) as h:
+    async with open_pipeline(tmp_path, [add], recorder=trail) as h:
         assert (await h.call("add", a=1, b=2)).success
         await trail.flush()
         with sqlite3.connect(tmp_path / "other.db") as database:
             database.execute("ALTER TABLE gone RENAME TO call_log")
         await trail.flush()
-    assert len(broken.recent()) == 1
+    assert len(broken.audit.recent()) == 1
     broken._records.close()
 
 
@@ -162,7 +163,7 @@ async def test_what_cannot_be_written_is_kept_and_tried_again(tmp_path: Path, ke
 async def test_a_destructive_call_that_cannot_be_put_on_record_does_not_run(tmp_path: Path, kept: Trail) -> None:
     with sqlite3.connect(tmp_path / "records.db") as database:
         database.execute("DROP TABLE call_log")
-    async with house(tmp_path, [burn, add], guards=(kept.trail,)) as h:
+    async with open_pipeline(tmp_path, [burn, add], guards=(kept.trail,)) as h:
         assert not (await h.call("burn")).success
         assert (await h.call("add", a=1, b=1)).success
 
@@ -206,7 +207,7 @@ def test_of_a_destructive_call_something_is_left_when_its_engine_is_killed(tmp_p
         timeout=60,
         check=True,
     )
-    assert "no result on record" in " ".join(shown.stdout.split())
+    assert "no result recorded" in " ".join(shown.stdout.split())
 
 
 @pytest.mark.spec("CALL-13")

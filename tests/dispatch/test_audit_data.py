@@ -20,9 +20,10 @@ from engine.dispatch.audit import ACTION_EXECUTED
 from engine.dispatch.audit_data import MOST_CHARACTERS, bounded
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
-from engine.stores.call_log import CallLog, row_of_start
+from engine.stores.call_journal import CallJournal
+from engine.stores.call_rows import row_of_start
 from engine.stores.records import Records
-from tests.dispatch.house import house
+from tests.dispatch.pipeline_fixture import open_pipeline
 from tests.interfaces.cli import here
 
 pytestmark = pytest.mark.spec("CALL-5")
@@ -46,7 +47,7 @@ def count_in_a_thread(ctx: CallContext, rows: int) -> int:
 
 
 async def test_what_a_tool_adds_is_on_the_audit_of_a_success_and_of_a_failure(tmp_path):
-    async with house(tmp_path, [count, count_in_a_thread]) as h:
+    async with open_pipeline(tmp_path, [count, count_in_a_thread]) as h:
         done = await h.call("count", rows=3)
         assert done.audit.data == {"rows": 3, "query": {"table": "t", "limits": [1, 2.5, None, True]}}
         assert (await h.call("count", rows=-1)).audit.data["rows"] == -1
@@ -73,14 +74,14 @@ def test_a_record_of_an_earlier_release_is_read_and_then_keeps_it_too(tmp_path):
     url = f"sqlite:///{tmp_path}/records.db"
     row = row_of_start(GuardRequest(ToolCall("count", {}), "first", "2026-01-01T00:00:00Z", count.spec, Turn()), "LOW")
     with closing(Records.open(url)) as records:
-        CallLog(records).write([row])
+        CallJournal(records).write([row])
         with records.begin() as connection:
             connection.execute(text("ALTER TABLE call_log DROP COLUMN data"))
     with closing(Records.open(url)) as records:
-        log = CallLog(records)
-        assert [each["data"] for each in log.recent()] == [{}]
+        log = CallJournal(records)
+        assert [each["data"] for each in log.audit.recent()] == [{}]
         log.write([row | {"call_id": "next", "data": '{"rows": 3}'}])
-        assert [each["data"] for each in log.recent()] == [{"rows": 3}, {}]
+        assert [each["data"] for each in log.audit.recent()] == [{"rows": 3}, {}]
 
 
 async def test_knackbox_audit_shows_it_escaped_and_cut_and_whole_as_json(tmp_path, capfd):

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import ClassVar
@@ -13,12 +13,15 @@ from engine.contract.context import CallContext, Produced
 from engine.contract.failure import FailureClass, ToolFailure
 from engine.contract.result import ToolCall
 from engine.contract.turn import Turn
+from engine.dispatch.audit import AuditTrail
 from engine.dispatch.bind import bind_tools
 from engine.policy.access import Access
 from engine.registry.decorate import tool
-from engine.stores.failure_log import FailureLog
+from engine.stores.call_journal import CallJournal
+from engine.stores.clock import SystemClock
+from engine.stores.event_log import EventLog
 from engine.stores.records import Records
-from tests.dispatch.house import TURN, ManualClock, house
+from tests.dispatch.pipeline_fixture import TURN, ManualClock, open_pipeline
 
 DIAGNOSTIC, FATAL, UNKNOWN = FailureClass.DIAGNOSTIC, FailureClass.FATAL, FailureClass.UNKNOWN
 
@@ -41,7 +44,7 @@ async def whoami(ctx: CallContext) -> Produced:
 
 @pytest.mark.spec("CALL-1")
 async def test_a_call_gives_a_result_with_output_message_and_side_effects(tmp_path):
-    async with house(tmp_path, [add, whoami]) as h:
+    async with open_pipeline(tmp_path, [add, whoami]) as h:
         result = await h.call("add", a=2)
         assert (result.success, result.output, result.message, result.error) == (True, 3, "3", "")
         quiet = await h.pipeline.call(ToolCall("whoami", {}, "call-7"), Turn(user="ada"))
@@ -78,7 +81,7 @@ async def test_whatever_a_tool_raises_becomes_a_result(tmp_path, error, failure_
         raise error
 
     made = tool(name="fail")(fail_blocking if blocking else fail)
-    async with house(tmp_path, [made]) as h:
+    async with open_pipeline(tmp_path, [made]) as h:
         result = await h.call("fail")
         assert not result.success
         assert result.failure.failure_class is failure_class
@@ -91,7 +94,7 @@ async def test_a_fault_of_the_engine_itself_still_gives_a_result(tmp_path, caplo
     def broken_binder(*_):
         raise ZeroDivisionError("bind")
 
-    async with house(tmp_path, [add]) as h:
+    async with open_pipeline(tmp_path, [add]) as h:
         h.pipeline._bind = broken_binder
         result = await h.call("add", a=1)
         assert not result.success
@@ -110,8 +113,8 @@ async def test_an_observer_that_fails_changes_nothing(tmp_path, caplog):
     def broken(call, result):
         raise ZeroDivisionError("observer")
 
-    async with house(tmp_path, [add]) as h:
-        h.pipeline._parts = replace(h.pipeline._parts, observers=(broken, *h.pipeline._parts.observers))
+    async with open_pipeline(tmp_path, [add]) as h:
+        h.pipeline._observers = (broken, *h.pipeline._observers)
         assert (await h.call("add", a=1)).success
         assert len(h.seen) == 1
         assert "An observer failed" in caplog.text
@@ -126,7 +129,7 @@ async def test_an_unknown_tool_is_a_result_that_names_the_three_nearest(tmp_path
         return tool(name=name)(nothing)
 
     tools = [await named(each) for each in ("execute", "file_system", "scratchpad", "manage_skills", "create_skill")]
-    async with house(tmp_path, tools) as h:
+    async with open_pipeline(tmp_path, tools) as h:
         result = await h.call("exceute", code="1")
         assert result.failure.reason == "unknown_tool"
         assert result.failure.failure_class is DIAGNOSTIC
@@ -143,7 +146,7 @@ async def test_who_may_not_call_a_tool_hears_nothing_of_its_arguments(tmp_path):
     async def open_vault(combination: str) -> None:
         """Open."""
 
-    async with house(tmp_path, [open_vault], access_guards=(Access(),)) as h:
+    async with open_pipeline(tmp_path, [open_vault], access_guards=(Access(),)) as h:
         denied = await h.pipeline.call(ToolCall("open_vault", {"zz": 1}), Turn(permission="guest"))
         assert denied.failure.reason == "denied"
         assert "combination" not in denied.error
@@ -163,7 +166,7 @@ async def test_a_module_that_is_not_the_personas_is_not_even_asked_for_a_tool(tm
         async def find(self, name):
             self.asked.append(name)
 
-    async with house(tmp_path, [], sources=[Elsewhere()]) as h:
+    async with open_pipeline(tmp_path, [], sources=[Elsewhere()]) as h:
         denied = await h.pipeline.call(ToolCall("mail.send", {}), Turn(modules=frozenset(("weather",))))
         assert (denied.failure.reason, Elsewhere.asked) == ("denied", [])
         assert "Nearest" not in denied.error
@@ -177,7 +180,7 @@ async def test_the_name_of_an_unknown_argument_is_cut(tmp_path):
     async def look(path: str) -> None:
         """Look."""
 
-    async with house(tmp_path, [look]) as h:
+    async with open_pipeline(tmp_path, [look]) as h:
         result = await h.call("look", **{"p" * 200_000: 1})
         assert len(result.error) < 3_000
 
@@ -192,7 +195,7 @@ async def test_a_wrong_name_tells_nobody_of_tools_that_are_not_theirs(tmp_path):
     async def erase_line() -> None:
         """Erase one line."""
 
-    async with house(tmp_path, [erase_everything, erase_line]) as h:
+    async with open_pipeline(tmp_path, [erase_everything, erase_line]) as h:
         result = await h.pipeline.call(ToolCall("erase", {}), Turn(permission="guest"))
         assert "Nearest: erase_line." in result.error
         assert "erase_everything" not in result.error
@@ -208,7 +211,7 @@ async def test_the_engine_stamps_time_tool_attempts_and_end(tmp_path):
         clock.seconds += 1.5
         return "done"
 
-    async with house(tmp_path, [slow_tool], clock=clock) as h:
+    async with open_pipeline(tmp_path, [slow_tool], clock=clock) as h:
         audit = (await h.call("slow")).audit
         assert audit.tool == "slow_tool"
         assert audit.duration_ms == 1500.0
@@ -227,7 +230,7 @@ async def test_ids_given_by_the_caller_are_kept_and_one_in_flight_is_not_shared(
         """Wait."""
         await gate.wait()
 
-    async with house(tmp_path, [wait]) as h:
+    async with open_pipeline(tmp_path, [wait]) as h:
         first, second = (asyncio.create_task(h.pipeline.call(ToolCall("wait", {}, "1"), TURN)) for _ in range(2))
         await asyncio.sleep(0)
         gate.set()
@@ -238,7 +241,7 @@ async def test_ids_given_by_the_caller_are_kept_and_one_in_flight_is_not_shared(
 
 @pytest.mark.spec("CALL-2")
 async def test_bound_tools_are_callables_by_name_that_go_through_the_pipeline(tmp_path):
-    async with house(tmp_path, [add, whoami]) as h:
+    async with open_pipeline(tmp_path, [add, whoami]) as h:
         bound = bind_tools([add, whoami], h.pipeline, Turn(user="bob"))
         assert sorted(bound) == ["add", "whoami"]
         assert bound["add"].__doc__ == "Add two numbers."
@@ -275,7 +278,7 @@ async def test_values_without_a_json_form_are_still_a_success(tmp_path):
         """Give a value."""
         return [*values, circle][n]
 
-    async with house(tmp_path, [give]) as h:
+    async with open_pipeline(tmp_path, [give]) as h:
         results = [await h.call("give", n=n) for n in range(len(values) + 1)]
     assert all(each.success for each in results)
     assert all(each.message.encode() for each in results)
@@ -287,34 +290,40 @@ async def test_values_without_a_json_form_are_still_a_success(tmp_path):
 @pytest.mark.spec("FAIL-5")
 async def test_an_unexpected_error_gives_a_brief_notice_and_a_row_for_people(tmp_path):
     records = Records.open(f"sqlite:///{tmp_path / 'records.db'}")
-    log = FailureLog(records)
+    journal = CallJournal(records)
+    trail = AuditTrail(journal, EventLog(records, SystemClock()))
 
     @tool()
     async def odd() -> None:
         """Be odd."""
         raise RuntimeError("first line\n" + "x" * 100_000)
 
-    async with house(tmp_path / "work", [odd], failures=log) as h:
+    async with open_pipeline(tmp_path / "work", [odd], recorder=trail) as h:
         result = await h.pipeline.call(ToolCall("odd", {}, "c1"), TURN)
+        (row,) = journal.failures.recent(10)  # on record before the caller gets the result
+    await trail.aclose()
     assert result.failure.failure_class is UNKNOWN
     assert "RuntimeError: first line" in result.error
     assert "knackbox failures" in result.error
     assert len(result.error) < 600
-    (row,) = log.recent(10)
     assert (row["tool"], row["call_id"], row["failure_class"]) == ("odd", "c1", "UNKNOWN")
     records.close()
 
 
 @pytest.mark.spec("FAIL-5")
-async def test_a_failure_log_that_fails_does_not_break_the_call(tmp_path, caplog):
+async def test_a_recorder_that_fails_does_not_break_the_call(tmp_path, caplog):
     class Broken:
-        def record(self, *_, **__):
+        def observe(self, *_):
+            raise OSError("no memory")
+
+        async def record_now(self):
             raise OSError("disk on fire")
 
-    async with house(tmp_path, [add], failures=Broken()) as h:
+    async with open_pipeline(tmp_path, [add], recorder=Broken()) as h:
         result = await h.call("nope")
         assert result.failure.reason == "unknown_tool"
-        assert "could not be written to the failure log" in caplog.text
+        assert "could not be put on record" in caplog.text
+        assert (await h.call("add", a=1)).success
 
 
 async def test_a_source_that_fails_while_looking_up_is_a_failed_call(tmp_path):
@@ -327,7 +336,7 @@ async def test_a_source_that_fails_while_looking_up_is_a_failed_call(tmp_path):
         async def find(self, name):
             raise ConnectionRefusedError("store is down")
 
-    async with house(tmp_path, [add], sources=[Down()]) as h:
+    async with open_pipeline(tmp_path, [add], sources=[Down()]) as h:
         result = await h.call("something")
         assert not result.success
         assert "store is down" in result.error
@@ -335,7 +344,7 @@ async def test_a_source_that_fails_while_looking_up_is_a_failed_call(tmp_path):
 
 
 async def test_a_closed_pipeline_refuses_and_says_so(tmp_path):
-    async with house(tmp_path, [add]) as h:
+    async with open_pipeline(tmp_path, [add]) as h:
         pass
     result = await h.call("add", a=1)
     assert (result.failure.reason, result.audit.end) == ("closed", "refused")
@@ -348,5 +357,5 @@ async def test_a_tool_that_calls_exit_does_not_end_the_program(tmp_path):
         """Leave."""
         sys.exit("bye")
 
-    async with house(tmp_path, [leave]) as h:
+    async with open_pipeline(tmp_path, [leave]) as h:
         assert "bye" in (await h.call("leave")).error

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from engine.contract.failure import ToolFailure
 from engine.contract.result import ToolCall
-from engine.dispatch.cap import DEFAULT_CAP, OutputCap
+from engine.dispatch.render import DEFAULT_CAP, OutputCap
 from engine.registry.decorate import tool
-from tests.dispatch.house import TURN, house
+from tests.dispatch.pipeline_fixture import TURN, open_pipeline
 
 
 @tool()
@@ -28,7 +28,7 @@ async def shout(text: str) -> str:
 @pytest.mark.spec("CALL-8")
 async def test_a_long_message_keeps_head_and_tail_and_the_whole_is_in_the_workspace(tmp_path):
     text = "HEAD" + "é" * 20_000 + "TAIL"
-    async with house(tmp_path, [say]) as h:
+    async with open_pipeline(tmp_path, [say]) as h:
         result = await h.pipeline.call(ToolCall("say", {"text": text}, "call_1"), TURN)
     assert result.success
     assert result.output == text
@@ -44,7 +44,7 @@ async def test_a_long_message_keeps_head_and_tail_and_the_whole_is_in_the_worksp
 
 @pytest.mark.spec("CALL-8")
 async def test_a_long_error_is_cut_too(tmp_path):
-    async with house(tmp_path, [shout]) as h:
+    async with open_pipeline(tmp_path, [shout]) as h:
         result = await h.call("shout", text="x" * 50_000)
     assert not result.success
     assert len(result.error.encode()) <= DEFAULT_CAP
@@ -53,7 +53,7 @@ async def test_a_long_error_is_cut_too(tmp_path):
 
 @pytest.mark.spec("CALL-8")
 async def test_a_text_within_the_cap_is_untouched_and_nothing_is_written(tmp_path):
-    async with house(tmp_path, [say]) as h:
+    async with open_pipeline(tmp_path, [say]) as h:
         for text in ("x" * DEFAULT_CAP, "é" * (DEFAULT_CAP // 2)):
             assert (await h.call("say", text=text)).message == text
     assert not (tmp_path / ".knackbox").exists()
@@ -61,7 +61,7 @@ async def test_a_text_within_the_cap_is_untouched_and_nothing_is_written(tmp_pat
 
 @pytest.mark.spec("CALL-8")
 async def test_an_id_from_outside_names_a_file_in_the_folder_and_never_replaces_an_earlier_one(tmp_path):
-    async with house(tmp_path, [say]) as h:
+    async with open_pipeline(tmp_path, [say]) as h:
         for letter in "ab":
             result = await h.pipeline.call(ToolCall("say", {"text": letter * 20_000}, "../../x y"), TURN)
             assert result.success
@@ -75,7 +75,7 @@ async def test_an_id_from_outside_names_a_file_in_the_folder_and_never_replaces_
 @pytest.mark.spec("CALL-8")
 async def test_when_the_whole_cannot_be_kept_the_message_says_so(tmp_path):
     (tmp_path / ".knackbox").write_text("in the way")
-    async with house(tmp_path, [say]) as h:
+    async with open_pipeline(tmp_path, [say]) as h:
         result = await h.call("say", text="x" * 20_000)
     assert result.success
     assert "could not be kept" in result.message

@@ -10,9 +10,9 @@ import pytest
 
 from engine.contract.context import MissingService
 from engine.contract.failure import Failure, FailureClass, ToolFailure
-from engine.contract.guard import GuardRequest
+from engine.contract.guard import Guard, GuardRequest
 from engine.contract.result import ToolCall
-from engine.contract.spec import Annotations
+from engine.contract.spec import Annotations, ToolSpec
 from engine.contract.turn import Turn
 from engine.dispatch.outcome import failure_of
 from engine.recovery.breaker import OPENS_AFTER, RESTS_S, Breakers
@@ -21,7 +21,7 @@ from engine.recovery.repeats import FORGOTTEN_AFTER_S, Repeats
 from engine.recovery.retry import Retrier
 from engine.registry.decorate import tool
 from sandbox.contract import End, Outcome, SandboxError
-from tests.dispatch.house import House, ManualClock, house
+from tests.dispatch.pipeline_fixture import ManualClock, PipelineFixture, open_pipeline
 
 pytestmark = pytest.mark.spec("FAIL-7")
 READS = Annotations(read_only=True)
@@ -62,7 +62,7 @@ async def test_a_tool_whose_service_is_down_is_left_alone_then_tried_with_one_ca
     clock, service, other = ManualClock(), Service(), Service()
     other.up = True
     tools = [asking(service), asking(other, "other")]
-    async with house(tmp_path, tools, clock=clock, guards=(Breakers(clock),)) as h:
+    async with open_pipeline(tmp_path, tools, clock=clock, guards=(Breakers(clock),)) as h:
         for n in range(OPENS_AFTER):
             assert reason(await h.call("ask", n=n)) == "unreachable"
         refused = await h.call("ask")
@@ -86,7 +86,7 @@ async def test_a_tool_whose_service_is_down_is_left_alone_then_tried_with_one_ca
 
 async def test_a_probe_that_fails_gives_the_tool_another_rest(tmp_path: Path) -> None:
     clock, service = ManualClock(), Service()
-    async with house(tmp_path, [asking(service)], clock=clock, guards=(Breakers(clock),)) as h:
+    async with open_pipeline(tmp_path, [asking(service)], clock=clock, guards=(Breakers(clock),)) as h:
         for n in range(OPENS_AFTER):
             await h.call("ask", n=n)
         clock.seconds += RESTS_S
@@ -97,7 +97,7 @@ async def test_a_probe_that_fails_gives_the_tool_another_rest(tmp_path: Path) ->
 
 async def test_a_probe_that_is_cancelled_decides_nothing(tmp_path: Path) -> None:
     clock, service = ManualClock(), Service()
-    async with house(tmp_path, [asking(service)], clock=clock, guards=(Breakers(clock),)) as h:
+    async with open_pipeline(tmp_path, [asking(service)], clock=clock, guards=(Breakers(clock),)) as h:
         for n in range(OPENS_AFTER):
             await h.call("ask", n=n)
         clock.seconds += RESTS_S
@@ -117,7 +117,7 @@ async def test_mistakes_of_the_caller_do_not_open_the_breaker(tmp_path: Path) ->
         raise ValueError("no such page")
 
     clock = ManualClock()
-    async with house(tmp_path, [fail], clock=clock, guards=(Breakers(clock),)) as h:
+    async with open_pipeline(tmp_path, [fail], clock=clock, guards=(Breakers(clock),)) as h:
         for n in range(OPENS_AFTER + 1):
             assert reason(await h.call("fail", n=n)) == "invalid_value"
 
@@ -125,7 +125,7 @@ async def test_mistakes_of_the_caller_do_not_open_the_breaker(tmp_path: Path) ->
 async def test_repeats_are_paid_for_and_a_dead_service_is_not_hammered(tmp_path: Path) -> None:
     clock, service, budget = ManualClock(), Service(), RetryBudget()
     retrier = Retrier(sleep=clock.sleep, budget=budget)
-    async with house(
+    async with open_pipeline(
         tmp_path, [asking(service, annotations=READS)], clock=clock, guards=(budget,), retrier=retrier
     ) as h:
         await h.call("ask")
@@ -169,7 +169,7 @@ async def write(path: str) -> str:
 async def test_the_call_that_failed_twice_is_refused_the_third_time_with_a_nudge(tmp_path: Path) -> None:
     look, asked = failing()
     clock = ManualClock()
-    async with house(tmp_path, [look, write], clock=clock, guards=(Repeats(clock),)) as h:
+    async with open_pipeline(tmp_path, [look, write], clock=clock, guards=(Repeats(clock),)) as h:
         for _ in range(2):
             assert reason(await h.call("look", path="a", deep=False)) == "invalid_value"
         third = await h.call("look", deep=False, path="a")
@@ -182,7 +182,7 @@ async def test_the_call_that_failed_twice_is_refused_the_third_time_with_a_nudge
 async def test_after_something_was_changed_the_same_call_makes_sense_again(tmp_path: Path) -> None:
     look, asked = failing()
     clock = ManualClock()
-    async with house(tmp_path, [look, write], clock=clock, guards=(Repeats(clock),)) as h:
+    async with open_pipeline(tmp_path, [look, write], clock=clock, guards=(Repeats(clock),)) as h:
         for _ in range(3):
             await h.call("look", path="a")
         assert (await h.call("write", path="a")).success
@@ -193,7 +193,7 @@ async def test_after_something_was_changed_the_same_call_makes_sense_again(tmp_p
 async def test_failures_are_forgotten_with_time_and_kept_apart_by_agent(tmp_path: Path) -> None:
     look, _ = failing()
     clock = ManualClock()
-    async with house(tmp_path, [look], clock=clock, guards=(Repeats(clock),)) as h:
+    async with open_pipeline(tmp_path, [look], clock=clock, guards=(Repeats(clock),)) as h:
         for _ in range(3):
             last = await h.call("look", path="a")
         assert reason(last) == "repeated"
@@ -202,13 +202,15 @@ async def test_failures_are_forgotten_with_time_and_kept_apart_by_agent(tmp_path
         assert reason(await h.call("look", path="a")) == "invalid_value"
 
 
-async def as_agent(h: House, agent: str, name: str, **arguments: Any) -> Any:
+async def as_agent(h: PipelineFixture, agent: str, name: str, **arguments: Any) -> Any:
     return await h.pipeline.call(ToolCall(name, arguments), Turn(agent=agent))
 
 
 async def test_an_outage_is_no_reason_to_refuse_the_same_call(tmp_path: Path) -> None:
     clock, service = ManualClock(), Service()
-    async with house(tmp_path, [asking(service, annotations=READS)], clock=clock, guards=(Repeats(clock),)) as h:
+    async with open_pipeline(
+        tmp_path, [asking(service, annotations=READS)], clock=clock, guards=(Repeats(clock),)
+    ) as h:
         for _ in range(3):
             assert reason(await h.call("ask")) == "unreachable"
 
@@ -239,7 +241,7 @@ async def test_once_a_shortage_of_the_engine_is_over_the_same_call_runs_again(
         return 42
 
     clock = ManualClock()
-    async with house(tmp_path, [compute], clock=clock, guards=(Repeats(clock),)) as h:
+    async with open_pipeline(tmp_path, [compute], clock=clock, guards=(Repeats(clock),)) as h:
         for _ in range(4):
             assert reason(await h.call("compute")) != "repeated"
         short.clear()
@@ -249,7 +251,7 @@ async def test_once_a_shortage_of_the_engine_is_over_the_same_call_runs_again(
 async def test_a_guard_may_wait_and_only_guards_that_were_asked_hear_of_the_end(tmp_path: Path) -> None:
     heard: list[tuple[str, str, bool]] = []
 
-    class Asking:
+    class Asking(Guard):
         def __init__(self, name: str, *, refuses: bool = False) -> None:
             self.name = name
             self.refuses = refuses
@@ -266,6 +268,30 @@ async def test_a_guard_may_wait_and_only_guards_that_were_asked_hear_of_the_end(
             heard.append((self.name, failure.reason if failure else "", ran))
 
     guards = (Asking("first"), Asking("second", refuses=True), Asking("third"))
-    async with house(tmp_path, [write], guards=guards) as h:
+    async with open_pipeline(tmp_path, [write], guards=guards) as h:
         assert reason(await h.call("write", path="a")) == "denied"
     assert heard == [("first", "denied", False)]
+
+
+async def test_a_guard_is_asked_only_about_tools_that_concern_it(tmp_path: Path) -> None:
+    heard: list[str] = []
+
+    class OfWrites(Guard):
+        def concerns(self, spec: ToolSpec) -> bool:
+            return spec.name == "write"
+
+        def admit(self, request: GuardRequest) -> None:
+            heard.append(f"asked about {request.spec.name}")
+
+        def ended(self, request: GuardRequest, failure: Failure | None, *, ran: bool) -> None:
+            heard.append(f"{request.spec.name} ended")
+
+    class OfEnds(Guard):
+        def ended(self, request: GuardRequest, failure: Failure | None, *, ran: bool) -> None:
+            heard.append(f"{request.spec.name} ended, too")
+
+    look, _ = failing()
+    async with open_pipeline(tmp_path, [look, write], guards=(OfWrites(), OfEnds())) as h:
+        await h.call("look", path="a")
+        await h.call("write", path="a")
+    assert heard == ["look ended, too", "asked about write", "write ended", "write ended, too"]

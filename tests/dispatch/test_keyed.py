@@ -25,7 +25,7 @@ from engine.stores.clock import SystemClock
 from engine.stores.engine_lock import EngineLock
 from engine.stores.key_ledger import Key, KeyLedger
 from engine.stores.records import Records
-from tests.dispatch.house import TURN, ManualClock, house
+from tests.dispatch.pipeline_fixture import TURN, ManualClock, open_pipeline
 
 pytestmark = pytest.mark.spec("CALL-9")
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -78,7 +78,7 @@ class Bank:
 
 async def test_the_same_key_again_gives_the_first_result_and_runs_nothing(tmp_path: Path, desk: Desk) -> None:
     bank = Bank()
-    async with house(tmp_path, [bank.tool()], keyed=desk.keyed) as h:
+    async with open_pipeline(tmp_path, [bank.tool()], keyed=desk.keyed) as h:
         first = await h.call("pay", order="a", amount=5)
         again = await h.call("pay", order="a", amount=7)
         other = await h.call("pay", order="b", amount=9)
@@ -91,7 +91,7 @@ async def test_the_same_key_again_gives_the_first_result_and_runs_nothing(tmp_pa
 async def test_of_many_at_once_one_runs_and_all_get_its_result(tmp_path: Path, desk: Desk) -> None:
     bank = Bank()
     bank.wait = asyncio.Event()
-    async with house(tmp_path, [bank.tool()], keyed=desk.keyed) as h:
+    async with open_pipeline(tmp_path, [bank.tool()], keyed=desk.keyed) as h:
         waiting = [asyncio.ensure_future(h.call("pay", order="a", amount=n)) for n in range(8)]
         await bank.entered.wait()
         bank.wait.set()
@@ -105,8 +105,8 @@ async def test_two_engines_on_one_home_share_keys(tmp_path: Path, desk: Desk) ->
     bank, second = Bank(), Desk(tmp_path)
     bank.wait = asyncio.Event()
     async with (
-        house(tmp_path, [bank.tool()], keyed=desk.keyed) as one,
-        house(tmp_path, [bank.tool()], keyed=second.keyed) as two,
+        open_pipeline(tmp_path, [bank.tool()], keyed=desk.keyed) as one,
+        open_pipeline(tmp_path, [bank.tool()], keyed=second.keyed) as two,
     ):
         first = asyncio.ensure_future(one.call("pay", order="a", amount=1))
         await bank.entered.wait()
@@ -122,7 +122,7 @@ async def test_two_engines_on_one_home_share_keys(tmp_path: Path, desk: Desk) ->
 async def test_keys_are_apart_by_user_tool_and_version(tmp_path: Path, desk: Desk) -> None:
     bank = Bank()
     for options in ({}, {"version": "2"}, {"name": "other"}):
-        async with house(tmp_path, [bank.tool(**options)], keyed=desk.keyed) as h:
+        async with open_pipeline(tmp_path, [bank.tool(**options)], keyed=desk.keyed) as h:
             for user in ("ada", "bob"):
                 await h.pipeline.call(ToolCall(options.get("name", "pay"), {"order": "a"}), Turn(user=user))
         desk.keyed = KeyedCalls(desk.ledger)
@@ -145,7 +145,7 @@ async def test_a_failure_that_may_have_happened_is_kept_and_one_that_cannot_have
     tmp_path: Path, desk: Desk
 ) -> None:
     bank = Bank()
-    async with house(tmp_path, [bank.tool()], keyed=desk.keyed) as h:
+    async with open_pipeline(tmp_path, [bank.tool()], keyed=desk.keyed) as h:
         bank.fail = ToolFailure("nothing was sent", may_have_started=False)
         assert not (await h.call("pay", order="a")).success
         bank.fail = ToolFailure("half way through")
@@ -159,7 +159,7 @@ async def test_a_failure_that_may_have_happened_is_kept_and_one_that_cannot_have
 
 async def test_invalid_arguments_take_no_key(tmp_path: Path, desk: Desk) -> None:
     bank = Bank()
-    async with house(tmp_path, [bank.tool()], keyed=desk.keyed) as h:
+    async with open_pipeline(tmp_path, [bank.tool()], keyed=desk.keyed) as h:
         assert not (await h.call("pay", order="a", amount="much")).success
         assert (await h.call("pay", order="a", amount=1)).success
 
@@ -170,7 +170,7 @@ async def test_a_call_that_was_cancelled_half_way_is_never_run_again_by_itself(
 ) -> None:
     bank = Bank()
     bank.wait = asyncio.Event()
-    async with house(tmp_path, [bank.tool()], keyed=desk.keyed) as h:
+    async with open_pipeline(tmp_path, [bank.tool()], keyed=desk.keyed) as h:
         running = asyncio.ensure_future(h.call("pay", order="a"))
         await bank.entered.wait()
         if how == "by its id":
@@ -190,7 +190,7 @@ async def test_a_call_that_was_cancelled_half_way_is_never_run_again_by_itself(
 async def test_who_stops_waiting_for_another_s_call_leaves_it_alone(tmp_path: Path, desk: Desk) -> None:
     bank = Bank()
     bank.wait = asyncio.Event()
-    async with house(tmp_path, [bank.tool()], keyed=desk.keyed) as h:
+    async with open_pipeline(tmp_path, [bank.tool()], keyed=desk.keyed) as h:
         first = asyncio.ensure_future(h.call("pay", order="a"))
         await bank.entered.wait()
         second = asyncio.ensure_future(h.call("pay", order="a"))
@@ -205,7 +205,7 @@ async def test_who_stops_waiting_for_another_s_call_leaves_it_alone(tmp_path: Pa
 
 async def test_who_goes_away_before_its_call_began_leaves_the_key_free(tmp_path: Path, desk: Desk) -> None:
     bank = Bank()
-    async with house(tmp_path, [bank.tool()], keyed=desk.keyed) as h:
+    async with open_pipeline(tmp_path, [bank.tool()], keyed=desk.keyed) as h:
         for steps in range(12):
             going = asyncio.ensure_future(h.call("pay", order="a"))
             for _ in range(steps):

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, model_serializer
 
-from engine.dispatch.large import LARGE_NODES, MAX_NODES, exceeds, is_large
-from engine.dispatch.render import TOO_LARGE
+from engine.dispatch.render import LARGE_NODES, MAX_NODES, TOO_LARGE, is_large
 from engine.registry.decorate import tool
-from tests.dispatch.house import house
+from tests.dispatch.pipeline_fixture import open_pipeline
 
 pytestmark = pytest.mark.spec("CALL-14")
 
@@ -22,7 +21,7 @@ async def test_a_result_too_large_to_be_passed_on_is_left_out_and_said_to_be(tmp
         """Return too much."""
         return [0] * (MAX_NODES + 1)
 
-    async with house(tmp_path, [huge]) as h:
+    async with open_pipeline(tmp_path, [huge]) as h:
         result = await h.call("huge")
         assert (result.success, result.output, result.message) == (True, None, TOO_LARGE)
 
@@ -44,7 +43,7 @@ async def test_a_large_result_is_converted_outside_of_the_event_loop(
         """Return items."""
         return [Item()] * items
 
-    async with house(tmp_path, [items_of]) as h:
+    async with open_pipeline(tmp_path, [items_of]) as h:
         assert (await h.call("items_of")).output == [1] * items
     assert threads
     assert (threading.get_ident() in threads) is in_the_loop
@@ -61,6 +60,6 @@ def test_what_is_counted_is_every_element_and_every_character(value: object) -> 
 
     if isinstance(value, str | int):
         return
-    assert not exceeds(value, nodes(value), 1 << 20)
-    assert nodes(value) == 0 or exceeds(value, nodes(value) - 1, 1 << 20)
+    assert not is_large(value, nodes(value), 1 << 20)
+    assert nodes(value) == 0 or is_large(value, nodes(value) - 1, 1 << 20)
     assert not is_large(1)

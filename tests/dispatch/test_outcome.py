@@ -6,7 +6,7 @@ from engine.contract.failure import FailureClass
 from engine.dispatch.outcome import failure_of, raise_unless_ok
 from engine.registry.decorate import tool
 from sandbox.contract import CodeError, End, Outcome, Usage
-from tests.dispatch.house import house
+from tests.dispatch.pipeline_fixture import open_pipeline
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "skill.py", line 2, in skill\n    1 / 0'
 FAILED = Outcome(
@@ -80,7 +80,7 @@ async def test_a_tool_that_runs_code_is_not_retried_and_its_end_is_audited(tmp_p
         runs.append(1)
         raise_unless_ok(Outcome(end, stderr=b"why"))
 
-    async with house(tmp_path, [run_code]) as h:
+    async with open_pipeline(tmp_path, [run_code]) as h:
         result = await h.call("run_code")
     assert runs == [1]
     assert result.audit.end == end.value

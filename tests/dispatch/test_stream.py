@@ -14,7 +14,7 @@ from engine import Engine
 from engine.contract.context import CallContext
 from engine.contract.events import CallEvent, Missed, OutputPiece, Progress
 from engine.contract.result import ToolResult
-from engine.dispatch.pieces import Pieces
+from engine.dispatch.forwarding import Pieces
 from engine.dispatch.stream import EventBuffer
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource

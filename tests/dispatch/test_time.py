@@ -16,16 +16,10 @@ from engine.contract.result import ToolCall
 from engine.contract.spec import Annotations
 from engine.dispatch.threads import WorkerThreads
 from engine.registry.decorate import tool
-from tests.dispatch.house import TURN, ManualClock, house
+from tests.dispatch.pipeline_fixture import TURN, ManualClock, open_pipeline
+from tests.eventually import eventually
 
 PATIENCE_S = 60.0
-
-
-async def until(condition):
-    """Wait, with a deadline, until a condition holds."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 def waiting_tool(**options):
@@ -49,7 +43,7 @@ def waiting_tool(**options):
 @pytest.mark.parametrize("read_only", [False, True])
 async def test_a_tool_past_its_deadline_is_cancelled_and_reported(tmp_path, read_only):
     wait, log = waiting_tool(timeout_s=0.05, annotations=Annotations(read_only=read_only))
-    async with house(tmp_path, [wait]) as h:
+    async with open_pipeline(tmp_path, [wait]) as h:
         result = await h.call("wait")
     assert log == ["began", "cancelled"]
     assert (result.audit.end, result.failure.reason) == ("timeout", "timeout")
@@ -71,7 +65,7 @@ async def test_the_deadline_spans_all_attempts(tmp_path):
         clock.seconds += 6
         raise ConnectionResetError("gone")
 
-    async with house(tmp_path, [flaky], clock=clock) as h:
+    async with open_pipeline(tmp_path, [flaky], clock=clock) as h:
         result = await h.call("flaky")
     assert len(attempts) == 2  # after the second, 12 s of 10 are gone
     assert result.audit.attempts == 2
@@ -89,7 +83,7 @@ async def test_short_and_long_deadlines_do_not_disturb_each_other(tmp_path):
         await gate.wait()
         return "done"
 
-    async with house(tmp_path, [short, long]) as h:
+    async with open_pipeline(tmp_path, [short, long]) as h:
         pending = asyncio.create_task(h.call("long"))
         results = await asyncio.gather(*(h.call("wait") for _ in range(20)))
         assert {each.audit.end for each in results} == {"timeout"}
@@ -105,7 +99,7 @@ async def test_the_tools_own_timeout_is_not_the_calls_deadline(tmp_path):
         async with asyncio.timeout(0.01):
             await asyncio.Event().wait()
 
-    async with house(tmp_path, [inner]) as h:
+    async with open_pipeline(tmp_path, [inner]) as h:
         result = await h.call("inner")
     assert result.audit.end == "error"
     assert result.failure.reason == "timeout"
@@ -132,9 +126,9 @@ async def test_a_blocking_sync_tool_does_not_stop_a_second_call(tmp_path):
         """Be quick."""
         return "quick"
 
-    async with house(tmp_path, [block, quick, quick_sync]) as h:
+    async with open_pipeline(tmp_path, [block, quick, quick_sync]) as h:
         pending = asyncio.create_task(h.call("block"))
-        await until(inside.is_set)
+        await eventually(inside.is_set)
         assert (await h.call("quick")).output == "quick"
         assert (await h.call("quick_sync")).output == "quick"
         assert not pending.done()
@@ -156,14 +150,14 @@ async def test_stuck_sync_tools_are_given_up_at_their_deadline_and_do_not_starve
         """Be quick."""
         return 1
 
-    async with house(tmp_path, [stick, quick]) as h:
+    async with open_pipeline(tmp_path, [stick, quick]) as h:
         h.pipeline._tool_threads._places = asyncio.Semaphore(2)
         results = await asyncio.gather(*(h.call("stick") for _ in range(2)))
         assert [each.audit.end for each in results] == ["timeout", "timeout"]
         assert h.pipeline._tool_threads.stuck == 2
         assert (await h.call("quick")).output == 1
         gate.set()
-        await until(lambda: h.pipeline._tool_threads.stuck == 0)
+        await eventually(lambda: h.pipeline._tool_threads.stuck == 0)
 
 
 @pytest.mark.spec("CALL-6")
@@ -181,10 +175,10 @@ async def test_a_call_that_only_queued_for_a_thread_is_known_not_to_have_started
         """Never get a thread."""
         ran.append(1)
 
-    async with house(tmp_path, [block, late]) as h:
+    async with open_pipeline(tmp_path, [block, late]) as h:
         h.pipeline._tool_threads._places = asyncio.Semaphore(1)
         pending = asyncio.create_task(h.call("block"))
-        await until(inside.is_set)
+        await eventually(inside.is_set)
         result = await h.call("late")
         assert result.audit.end == "timeout"
         assert not result.failure.may_have_started
@@ -206,7 +200,7 @@ async def test_too_many_stuck_threads_are_refused_and_not_piled_up():
             await threads.run(int)
         assert not caught.value.may_have_started
         gate.set()
-        await until(lambda: threads.stuck == 0)
+        await eventually(lambda: threads.stuck == 0)
         assert await threads.run(lambda: 5) == 5
     finally:
         gate.set()
@@ -216,9 +210,9 @@ async def test_too_many_stuck_threads_are_refused_and_not_piled_up():
 @pytest.mark.spec("CALL-1")
 async def test_a_call_cancelled_by_its_id_gives_its_waiter_a_killed_result(tmp_path):
     wait, log = waiting_tool()
-    async with house(tmp_path, [wait]) as h:
+    async with open_pipeline(tmp_path, [wait]) as h:
         pending = asyncio.create_task(h.pipeline.call(ToolCall("wait", {}, "c1"), TURN))
-        await until(lambda: log)
+        await eventually(lambda: log)
         assert h.pipeline.cancel("c1")
         assert not h.pipeline.cancel("c1")
         result = await pending
@@ -233,9 +227,9 @@ async def test_a_call_cancelled_by_its_id_gives_its_waiter_a_killed_result(tmp_p
 @pytest.mark.spec("CALL-1")
 async def test_when_the_waiting_task_is_cancelled_the_tool_is_stopped_and_the_call_recorded(tmp_path):
     wait, log = waiting_tool()
-    async with house(tmp_path, [wait]) as h:
+    async with open_pipeline(tmp_path, [wait]) as h:
         pending = asyncio.create_task(h.call("wait"))
-        await until(lambda: log)
+        await eventually(lambda: log)
         pending.cancel()
         with pytest.raises(asyncio.CancelledError):
             await pending
@@ -247,9 +241,9 @@ async def test_when_the_waiting_task_is_cancelled_the_tool_is_stopped_and_the_ca
 @pytest.mark.spec("CALL-1")
 async def test_cancelled_by_id_and_by_its_task_at_once_the_task_wins(tmp_path):
     wait, log = waiting_tool()
-    async with house(tmp_path, [wait]) as h:
+    async with open_pipeline(tmp_path, [wait]) as h:
         pending = asyncio.create_task(h.pipeline.call(ToolCall("wait", {}, "c1"), TURN))
-        await until(lambda: log)
+        await eventually(lambda: log)
         h.pipeline.cancel("c1")
         pending.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -260,9 +254,9 @@ async def test_cancelled_by_id_and_by_its_task_at_once_the_task_wins(tmp_path):
 @pytest.mark.spec("CALL-1")
 async def test_every_call_of_a_cancelled_batch_yields_a_result(tmp_path):
     wait, log = waiting_tool()
-    async with house(tmp_path, [wait]) as h:
+    async with open_pipeline(tmp_path, [wait]) as h:
         batch = asyncio.gather(*(h.call("wait") for _ in range(5)))
-        await until(lambda: len(log) == 5)
+        await eventually(lambda: len(log) == 5)
         assert h.pipeline.cancel_all() == 5
         assert [each.audit.end for each in await batch] == ["killed"] * 5
 
@@ -284,7 +278,7 @@ async def test_a_tool_that_ignores_its_cancellation_and_finishes_keeps_its_resul
         await asyncio.sleep(0)  # a cancellation left over would end this
         return result, asyncio.current_task().cancelling()
 
-    async with house(tmp_path, [stubborn]) as h:
+    async with open_pipeline(tmp_path, [stubborn]) as h:
         pending = asyncio.create_task(caller(h))
         await began.wait()
         h.pipeline.cancel("c1")
@@ -304,29 +298,29 @@ async def test_a_tool_that_answers_its_cancellation_with_an_error_is_not_tried_a
         except asyncio.CancelledError:
             raise ConnectionResetError("torn down") from None
 
-    async with house(tmp_path, [sour]) as h:
+    async with open_pipeline(tmp_path, [sour]) as h:
         pending = asyncio.create_task(h.pipeline.call(ToolCall("sour", {}, "c1"), TURN))
-        await until(lambda: began)
+        await eventually(lambda: began)
         h.pipeline.cancel("c1")
         assert (await pending).audit.end == "killed"
     assert began == [1]
 
 
 async def test_a_tool_cannot_cancel_its_own_call(tmp_path):
-    async with house(tmp_path, []) as h:
+    async with open_pipeline(tmp_path, []) as h:
 
         @tool()
         async def cancel_me(ctx: CallContext) -> bool:
             """Try."""
             return h.pipeline.cancel(ctx.call_id)
 
-        h.registry._static["cancel_me"] = cancel_me
+        h.registry.static["cancel_me"] = cancel_me
         assert (await h.call("cancel_me")).output is False
 
 
 async def test_a_deadline_around_the_call_works_as_usual(tmp_path):
     wait, log = waiting_tool(timeout_s=30)
-    async with house(tmp_path, [wait]) as h:
+    async with open_pipeline(tmp_path, [wait]) as h:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
                 await h.call("wait")
@@ -335,9 +329,9 @@ async def test_a_deadline_around_the_call_works_as_usual(tmp_path):
 
 async def test_closing_the_pipeline_cancels_what_is_in_flight_and_its_waiters_get_results(tmp_path):
     wait, log = waiting_tool()
-    async with house(tmp_path, [wait]) as h:
+    async with open_pipeline(tmp_path, [wait]) as h:
         pending = asyncio.create_task(h.call("wait"))
-        await until(lambda: log)
+        await eventually(lambda: log)
     assert (await pending).audit.end == "killed"
 
 
@@ -359,7 +353,7 @@ async def test_a_tool_that_stalls_the_event_loop_is_named_in_the_log(tmp_path, c
     teller = Tell()
     logging.getLogger("knackbox.dispatch").addHandler(teller)
     try:
-        async with house(tmp_path, [hog], stall_s=0.05) as h:
+        async with open_pipeline(tmp_path, [hog], stall_s=0.05) as h:
             assert (await h.call("hog")).success
             assert h.pipeline._watchdog.reported == 1
     finally:
@@ -374,11 +368,11 @@ async def test_the_watchdog_sleeps_while_nothing_is_in_flight_and_wakes_again(tm
     async def nothing() -> None:
         """Nothing."""
 
-    async with house(tmp_path, [nothing], stall_s=0.02) as h:
+    async with open_pipeline(tmp_path, [nothing], stall_s=0.02) as h:
         for _ in range(3):
             await h.call("nothing")
             assert h.pipeline._watchdog.awake
-            await until(lambda: not h.pipeline._watchdog.awake)
+            await eventually(lambda: not h.pipeline._watchdog.awake)
         assert h.pipeline._watchdog.reported == 0
 
 
@@ -390,7 +384,7 @@ async def test_progress_of_a_sync_tool_is_told_in_the_event_loop(tmp_path):
         """Work."""
         ctx.progress("half", 0.5)
 
-    async with house(tmp_path, [work]) as h:
+    async with open_pipeline(tmp_path, [work]) as h:
         main = threading.get_ident()
         await h.pipeline.call(
             ToolCall("work", {}), TURN, progress=lambda *told_: told.append((*told_, threading.get_ident() == main))
@@ -403,7 +397,7 @@ async def test_finished_calls_leave_nothing_behind(tmp_path):
     async def nothing() -> None:
         """Nothing."""
 
-    async with house(tmp_path, [nothing]) as h:
+    async with open_pipeline(tmp_path, [nothing]) as h:
         for _ in range(50):
             await h.call("nothing")
         gc.collect()
@@ -416,7 +410,7 @@ async def test_closing_does_not_wait_for_a_sign_that_only_the_closing_loop_could
     async def nothing() -> None:
         """Nothing."""
 
-    async with house(tmp_path, [nothing], stall_s=60.0) as h:
+    async with open_pipeline(tmp_path, [nothing], stall_s=60.0) as h:
         assert (await h.call("nothing")).success
         watchdog = h.pipeline._watchdog
         waiting = threading.Thread(target=watchdog._beats, daemon=True)
@@ -439,7 +433,7 @@ async def test_a_tool_learns_that_its_result_reached_nobody_and_only_then(tmp_pa
             asyncio.get_running_loop().call_soon(asyncio.current_task().cancel)
         return "x" * 100_000  # too long for the model: it is written to a file when the tool is done already
 
-    async with house(tmp_path, [telling]) as h:
+    async with open_pipeline(tmp_path, [telling]) as h:
         assert (await h.call("telling", cancelled=False)).success
         assert log == []
         with pytest.raises(asyncio.CancelledError):
@@ -447,11 +441,34 @@ async def test_a_tool_learns_that_its_result_reached_nobody_and_only_then(tmp_pa
         assert log == ["unheard"]
 
 
+async def test_a_tool_learns_once_that_its_result_was_lost_while_the_failure_was_recorded(tmp_path):
+    log = []
+
+    class CancellingRecorder:
+        def observe(self, *_):
+            pass
+
+        async def record_now(self):
+            asyncio.current_task().cancel()
+            await asyncio.sleep(0)
+
+    @tool(timeout_s=5)
+    async def failing(ctx: CallContext) -> str:
+        """Fail."""
+        ctx.if_unheard.append(lambda: log.append("unheard"))
+        raise ToolFailure("no")
+
+    async with open_pipeline(tmp_path, [failing], recorder=CancellingRecorder()) as h:
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.create_task(h.call("failing"))
+    assert log == ["unheard"]
+
+
 _STOPPED = """
 import asyncio, logging, sys
 from pathlib import Path
 from engine.registry.decorate import tool
-from tests.dispatch.house import house
+from tests.dispatch.pipeline_fixture import open_pipeline
 
 @tool()
 async def wait() -> None:
@@ -461,7 +478,7 @@ async def wait() -> None:
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
 
 async def main() -> None:
-    async with house(Path(sys.argv[1]), [wait], stall_s=0.2) as h:
+    async with open_pipeline(Path(sys.argv[1]), [wait], stall_s=0.2) as h:
         assert (await h.call("wait")).success
         print(h.pipeline._watchdog.reported, h.pipeline._watchdog.starved)
 
@@ -497,7 +514,7 @@ async def test_a_tool_that_sleeps_in_the_event_loop_is_named_as_well(tmp_path, c
         """Block the loop without computing."""
         time.sleep(0.5)
 
-    async with house(tmp_path, [sleeper], stall_s=0.05) as h:
+    async with open_pipeline(tmp_path, [sleeper], stall_s=0.05) as h:
         assert (await h.call("sleeper")).success
         assert h.pipeline._watchdog.reported >= 1
     assert any("Tool 'sleeper' has blocked" in each.getMessage() for each in caplog.records)

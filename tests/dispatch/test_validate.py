@@ -14,7 +14,7 @@ from engine.contract.failure import FailureClass, ToolFailure
 from engine.contract.spec import ToolSpec
 from engine.dispatch.validate import Validators
 from engine.registry.decorate import tool
-from tests.dispatch.house import house
+from tests.dispatch.pipeline_fixture import open_pipeline
 
 
 class Language(StrEnum):
@@ -75,7 +75,7 @@ def refusal(spec, arguments):
 )
 async def test_the_error_names_the_field_what_was_given_and_what_is_expected(tmp_path, arguments, lines):
     RAN.clear()
-    async with house(tmp_path, [work]) as h:
+    async with open_pipeline(tmp_path, [work]) as h:
         result = await h.call("work", **arguments)
     assert result.failure.failure_class is FailureClass.DIAGNOSTIC
     assert result.failure.reason == "invalid_arguments"
@@ -88,7 +88,7 @@ async def test_the_error_names_the_field_what_was_given_and_what_is_expected(tmp
 
 @pytest.mark.spec("CALL-3")
 async def test_several_faults_are_told_at_once_and_what_was_given_is_bounded(tmp_path):
-    async with house(tmp_path, [work]) as h:
+    async with open_pipeline(tmp_path, [work]) as h:
         result = await h.call("work", language="x" * 100_000, n="1")
     assert "`code` is missing" in result.error
     assert "`n`: given" in result.error

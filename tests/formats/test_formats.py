@@ -2,7 +2,6 @@
 
 import pytest
 from mcp_types import CallToolResult, TextContent, Tool
-from openai.types.chat import ChatCompletionToolParam
 from pydantic import TypeAdapter
 
 from engine.contract.failure import Failure, FailureClass
@@ -19,6 +18,8 @@ SPECS = [
 
 
 def test_openai_tools_satisfy_the_providers_own_type_and_keep_their_order() -> None:
+    from openai.types.chat import ChatCompletionToolParam  # takes seconds, in every process that collects tests
+
     tools = tools_to_openai_format(SPECS)
     TypeAdapter(list[ChatCompletionToolParam]).validate_python(tools)
     assert [tool["function"]["name"] for tool in tools] == ["zeta", "alpha"]

@@ -1,16 +1,13 @@
 """One list of tools for every provider: their published types take it, and no name or schema gets lost on the way."""
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 import jsonschema_rs
 import pytest
-from anthropic.types import ToolParam
-from google.genai.types import Tool as GeminiTool
 from hypothesis import given
 from hypothesis import strategies as some
-from openai.types.chat import ChatCompletionToolParam
-from openai.types.responses import FunctionToolParam
 from pydantic import TypeAdapter
 
 from engine.contract.spec import ToolSpec
@@ -21,9 +18,6 @@ from engine.formats.openai import tools_to_openai_format, tools_to_responses_for
 from engine.formats.schema import GEMINI, NOT_AT_THE_ROOT, FormatError, narrowed, object_schema
 
 pytestmark = pytest.mark.spec("FMT-1")
-OPENAI = TypeAdapter(list[ChatCompletionToolParam])
-RESPONSES = TypeAdapter(list[FunctionToolParam])
-ANTHROPIC = TypeAdapter(list[ToolParam])
 ALLOWED = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")
 
 # Values, and schemas that say something about such values: every keyword below is met by some and not by others.
@@ -109,13 +103,42 @@ def test_a_dialect_has_only_what_its_provider_documents(schema: dict[str, Any]) 
     assert keywords_of(narrowed(object_schema(tool), GEMINI)) <= GEMINI
 
 
+@dataclass(frozen=True)
+class ProviderTypes:
+    """What each provider's client publishes as the type of its list of tools."""
+
+    openai: TypeAdapter[Any]
+    responses: TypeAdapter[Any]
+    anthropic: TypeAdapter[Any]
+    gemini: TypeAdapter[Any]
+
+
+@pytest.fixture(scope="module")
+def provider_types() -> ProviderTypes:
+    """Imported here, because the clients take seconds in every process that collects tests."""
+    from anthropic.types import ToolParam
+    from google.genai.types import Tool
+    from openai.types.chat import ChatCompletionToolParam
+    from openai.types.responses import FunctionToolParam
+
+    return ProviderTypes(
+        openai=TypeAdapter(list[ChatCompletionToolParam]),
+        responses=TypeAdapter(list[FunctionToolParam]),
+        anthropic=TypeAdapter(list[ToolParam]),
+        gemini=TypeAdapter(list[Tool]),
+    )
+
+
+@pytest.mark.slow
 @given(tools=names, schema=tools_schemas)
-def test_every_provider_s_own_type_takes_every_tool(tools: list[str], schema: dict[str, Any]) -> None:
+def test_every_provider_s_own_type_takes_every_tool(
+    provider_types: ProviderTypes, tools: list[str], schema: dict[str, Any]
+) -> None:
     specs = [ToolSpec(name, f"Does {name}.", schema) for name in tools]
-    assert len(OPENAI.validate_python(tools_to_openai_format(specs))) == len(specs)
-    assert len(RESPONSES.validate_python(tools_to_responses_format(specs))) == len(specs)
-    assert len(ANTHROPIC.validate_python(tools_to_anthropic_format(specs))) == len(specs)
-    gemini = [GeminiTool.model_validate(made) for made in tools_to_gemini_format(specs)]
+    assert len(provider_types.openai.validate_python(tools_to_openai_format(specs))) == len(specs)
+    assert len(provider_types.responses.validate_python(tools_to_responses_format(specs))) == len(specs)
+    assert len(provider_types.anthropic.validate_python(tools_to_anthropic_format(specs))) == len(specs)
+    gemini = provider_types.gemini.validate_python(tools_to_gemini_format(specs))
     assert sum(len(each.function_declarations or ()) for each in gemini) == len(specs)
 
 

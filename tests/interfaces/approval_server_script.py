@@ -1,4 +1,4 @@
-"""An MCP server that asks before it runs `pay`, for the tests: ``approval_server_script.py HOME``."""
+"""An MCP server for tests, whose tool `pay` needs approval: ``approval_server_script.py HOME``."""
 
 import asyncio
 import sys
@@ -23,7 +23,7 @@ async def pay(amount: int) -> str:
 
 @tool(annotations=Annotations(read_only=True))
 async def paid() -> list[int]:
-    """Say what was paid."""
+    """Return what was paid."""
     return PAID
 
 

@@ -1,4 +1,4 @@
-"""Running `knackbox` in this process, and as a process of its own."""
+"""Run `knackbox` commands in this process or in a subprocess."""
 
 import json
 import os
@@ -18,6 +18,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Ran:
+    """The exit code and the output of a command."""
+
     code: int
     out: str
     err: str
@@ -29,18 +31,20 @@ class Ran:
 
 
 def here(capfd: pytest.CaptureFixture[str], *arguments: str) -> Ran:
+    """Run a command in this process."""
     capfd.readouterr()
     code = run(arguments)
-    said = capfd.readouterr()
-    return Ran(code, said.out, said.err)
+    captured = capfd.readouterr()
+    return Ran(code, captured.out, captured.err)
 
 
 def command(*arguments: str, python: Sequence[str] = ()) -> list[str]:
-    """The words that start `knackbox` as a process of its own, from the repository's folder."""
+    """Return the command line that runs `knackbox` in a subprocess, from the repository's folder."""
     return [sys.executable, *python, "-m", "engine.interfaces.cli.main", *arguments]
 
 
-def apart(*arguments: str, environ: dict[str, str] | None = None, python: Sequence[str] = ()) -> Ran:
+def run_as_process(*arguments: str, environ: dict[str, str] | None = None, python: Sequence[str] = ()) -> Ran:
+    """Run a command in a subprocess."""
     done = subprocess.run(
         command(*arguments, python=python),
         cwd=REPOSITORY,

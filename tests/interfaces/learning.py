@@ -1,4 +1,4 @@
-"""A source whose set of tools changes, kept in a file of the home and told on the event log, as skills are."""
+"""A tool source whose tools change, stored in a file of the home and announced in the event log, like skills."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ class Learned:
 
 
 class Teach:
-    """Learn a tool by name: the same write and the same news as any process would do."""
+    """A tool that learns a tool by name, with the same write and the same event as any other process."""
 
     def __init__(self, home: str) -> None:
         self._home = home
@@ -67,7 +67,7 @@ def change(home: str, kept: list[str], event: Happening, name: str) -> None:
     (Path(home) / "learned.txt").write_text(" ".join(kept))
     records, lasting = Records.open(f"sqlite:///{home}/records.db"), Records.open(f"sqlite:///{home}/events.db")
     try:
-        RegistryUpdates(EventLog(lasting, SystemClock()), lasting, records, SystemClock()).tell("tools", event, name)
+        RegistryUpdates(EventLog(lasting, SystemClock()), lasting, records, SystemClock()).publish("tools", event, name)
     finally:
         records.close()
         lasting.close()

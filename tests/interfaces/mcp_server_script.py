@@ -1,4 +1,4 @@
-"""An MCP server over an engine with the small test pack, for the tests: ``mcp_server_script.py HOME``."""
+"""An MCP server for tests, with the tools of the small test pack: ``mcp_server_script.py HOME``."""
 
 import asyncio
 import sys

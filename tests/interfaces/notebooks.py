@@ -1,4 +1,4 @@
-"""Notebooks for tests of `knackbox run`, and what a run has written."""
+"""Write notebooks for tests of `knackbox run`, and read their outputs."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ import nbformat
 
 
 def write(path: Path, *sources: str, tags: dict[int, str] | None = None, **metadata: Any) -> str:
-    """A notebook of code cells; its path. tags: by the cell's number."""
+    """Write a notebook of code cells and return its path. `tags` are by the index of the cell."""
     cells = [nbformat.v4.new_code_cell(source) for source in sources]
     for number, tag in (tags or {}).items():
         cells[number].metadata["tags"] = [tag]
@@ -16,7 +16,7 @@ def write(path: Path, *sources: str, tags: dict[int, str] | None = None, **metad
 
 
 def outputs(path: Path) -> list[list[Any]]:
-    """Of each cell, of a notebook that is valid."""
+    """Return the outputs of each cell of a notebook, after validating it."""
     notebook = nbformat.read(path, 4)
     nbformat.validate(notebook)
     return [cell.outputs for cell in notebook.cells]

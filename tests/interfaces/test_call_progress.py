@@ -1,4 +1,4 @@
-"""`knackbox call` at a terminal shows what a tool reports and prints while it runs."""
+"""`knackbox call` at a terminal shows the progress and output of a tool while it runs."""
 
 import contextlib
 import os
@@ -21,21 +21,21 @@ CODE = (
 
 @pytest.mark.spec("CALL-11")
 def test_output_is_shown_while_the_code_still_runs(tmp_path: Path) -> None:
-    here, there = pty.openpty()
-    asked = ("--home", str(tmp_path), "call", "execute", "--args", f'{{"language": "python", "code": "{CODE}"}}')
+    master, slave = pty.openpty()
+    words = ("--home", str(tmp_path), "call", "execute", "--args", f'{{"language": "python", "code": "{CODE}"}}')
     environ = {name: value for name, value in os.environ.items() if not name.startswith("KNACKBOX_")}
     process = subprocess.Popen(
-        command(*asked), cwd=REPOSITORY, env=environ | {"TERM": "xterm"}, stdin=there, stdout=there, stderr=there
+        command(*words), cwd=REPOSITORY, env=environ | {"TERM": "xterm"}, stdin=slave, stdout=slave, stderr=slave
     )
-    os.close(there)
+    os.close(slave)
     shown, deadline = b"", time.monotonic() + DEADLINE_S
     try:
         while time.monotonic() < deadline:
-            if not select.select([here], [], [], 0.2)[0]:
+            if not select.select([master], [], [], 0.2)[0]:
                 continue
             data = b""
             with contextlib.suppress(OSError):  # the other side is closed
-                data = os.read(here, 65536)
+                data = os.read(master, 65536)
             if not data:
                 break
             shown += data
@@ -46,8 +46,8 @@ def test_output_is_shown_while_the_code_still_runs(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.wait()
-        os.close(here)
+        os.close(master)
 
 
-def test_nothing_that_a_terminal_would_obey_is_shown() -> None:
+def test_control_characters_are_removed_from_progress() -> None:
     assert printable("a\x1b[2Jb\x07\r\u202ec é") == "a[2Jbc é"

@@ -1,4 +1,4 @@
-"""A person at a terminal is asked before something runs; anything but a yes is a no, and so is no terminal."""
+"""At a terminal a person must approve calls. Any answer but yes rejects the call, and so does a missing terminal."""
 
 import os
 import pty
@@ -36,23 +36,23 @@ def environ() -> dict[str, str]:
 
 
 def at_terminal(home: Path, answer: str, *, before: str = "") -> tuple[int, str]:
-    """Exit code, and what was shown, of the command in a terminal where `answer` is typed at the question.
+    """Run the command in a terminal and type `answer` when it asks. Return its exit code and output.
 
-    before: what was typed before it.
+    `before` is typed before the command starts.
     """
-    here, there = pty.openpty()
-    os.write(here, before.encode())
-    process = subprocess.Popen(command(home), cwd=REPOSITORY, env=environ(), stdin=there, stdout=there, stderr=there)
-    os.close(there)
+    master, slave = pty.openpty()
+    os.write(master, before.encode())
+    process = subprocess.Popen(command(home), cwd=REPOSITORY, env=environ(), stdin=slave, stdout=slave, stderr=slave)
+    os.close(slave)
     shown = b""
     deadline = time.monotonic() + DEADLINE_S
     asked = False
     try:
         while time.monotonic() < deadline:
-            if not select.select([here], [], [], 0.2)[0]:
+            if not select.select([master], [], [], 0.2)[0]:
                 continue
             try:
-                data = os.read(here, 65536)
+                data = os.read(master, 65536)
             except OSError:  # the other side is closed
                 break
             if not data:
@@ -60,15 +60,15 @@ def at_terminal(home: Path, answer: str, *, before: str = "") -> tuple[int, str]
             shown += data
             if not asked and b"[y/N]" in shown:
                 asked = True
-                os.write(here, answer.encode())
+                os.write(master, answer.encode())
         return process.wait(DEADLINE_S), shown.decode(errors="replace")
     finally:
         process.kill()
         process.wait()
-        os.close(here)
+        os.close(master)
 
 
-def test_a_yes_at_the_terminal_lets_the_call_run(tmp_path: Path) -> None:
+def test_a_yes_at_the_terminal_approves_the_call(tmp_path: Path) -> None:
     code, shown = at_terminal(tmp_path, "y\n")
     assert code == 0, shown
     assert (tmp_path / "workspace" / "a.txt").read_text() == "x\x1b[2Jy"
@@ -78,21 +78,21 @@ def test_a_yes_at_the_terminal_lets_the_call_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n", "yes please\n", "\x04"])
-def test_anything_else_is_a_no(tmp_path: Path, answer: str) -> None:
+def test_any_other_answer_rejects_the_call(tmp_path: Path, answer: str) -> None:
     code, shown = at_terminal(tmp_path, answer)
     assert code == 1, shown
     assert "the user said no" in shown
     assert not (tmp_path / "workspace" / "a.txt").exists()
 
 
-def test_a_yes_that_was_typed_before_the_question_is_no_answer_to_it(tmp_path: Path) -> None:
+def test_input_typed_before_the_question_is_not_an_answer(tmp_path: Path) -> None:
     code, shown = at_terminal(tmp_path, "n\n", before="y\n")
     assert code == 1, shown
     assert "the user said no" in shown
     assert not (tmp_path / "workspace" / "a.txt").exists()
 
 
-def test_without_a_terminal_nothing_that_needs_a_yes_runs(tmp_path: Path) -> None:
+def test_without_a_terminal_calls_that_need_approval_do_not_run(tmp_path: Path) -> None:
     done = subprocess.run(
         command(tmp_path),
         cwd=REPOSITORY,

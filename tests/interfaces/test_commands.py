@@ -1,4 +1,4 @@
-"""`knackbox call`, `tools`, `failures`, `chat` and `doctor`, with the packs that ship, on one home."""
+"""`knackbox call`, `tools`, `failures`, `chat` and `doctor`, with the included packs, on one home."""
 
 import asyncio
 import io
@@ -39,7 +39,7 @@ def home(shared_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @contextmanager
 def model_server(monkeypatch: pytest.MonkeyPatch, *script: Scripted) -> Iterator[ScriptedModel]:
-    """A scripted model in a thread of its own, configured through the environment."""
+    """Serve a scripted model in a thread, and configure it through the environment."""
     ready: list[ScriptedModel] = []
     up, done = threading.Event(), threading.Event()
 
@@ -62,7 +62,7 @@ def model_server(monkeypatch: pytest.MonkeyPatch, *script: Scripted) -> Iterator
 
 
 @pytest.mark.spec("LIST-1", "LIST-6", "FACE-1")
-def test_tools_are_listed_and_those_left_out_are_explained(capfd: pytest.CaptureFixture[str]) -> None:
+def test_tools_lists_tools_and_explains_which_are_left_out(capfd: pytest.CaptureFixture[str]) -> None:
     found = here(capfd, "tools", "--why", "--json").last
     names = [tool["name"] for tool in found["tools"]]
     dropped = {each["name"]: each["reason"] for each in found["dropped"]}
@@ -73,7 +73,7 @@ def test_tools_are_listed_and_those_left_out_are_explained(capfd: pytest.Capture
 
 
 @pytest.mark.spec("LIST-2")
-def test_configured_models_bring_their_tools(
+def test_configured_models_make_their_tools_available(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KNACKBOX_VISION_NAME", "eyes")
@@ -100,7 +100,7 @@ def test_vision_and_image_generation_work_against_a_compatible_endpoint(
 
 
 @pytest.mark.spec("FACE-1", "TOOL-1")
-def test_a_call_prints_the_text_and_with_json_the_whole_result(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_call_prints_the_text_or_with_json_the_complete_result(capfd: pytest.CaptureFixture[str]) -> None:
     arguments = json.dumps({"language": "python", "code": "print(6 * 7)"})
     assert "42" in here(capfd, "call", "execute", "--args", arguments).out
     found = here(capfd, "--json", "call", "execute", "--args", arguments).last
@@ -108,7 +108,7 @@ def test_a_call_prints_the_text_and_with_json_the_whole_result(capfd: pytest.Cap
     assert (found["audit"]["tool"], found["audit"]["end"]) == ("execute", "ok")
 
 
-def test_arguments_come_from_a_file_or_from_stdin(
+def test_arguments_are_read_from_a_file_or_from_stdin(
     capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = json.dumps({"language": "bash", "code": "echo from a file"})
@@ -119,7 +119,7 @@ def test_arguments_come_from_a_file_or_from_stdin(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["call", "execute", "--args", "{bad"], 2, "not valid JSON"),
         (["call", "execute", "--args", "[1]"], 2, "one JSON object"),
@@ -130,18 +130,18 @@ def test_arguments_come_from_a_file_or_from_stdin(
         (["failures", "--class", "SOME"], 2, "SOME"),
     ],
 )
-def test_what_is_wrong_is_said_on_stderr_and_by_the_exit_code(
-    capfd: pytest.CaptureFixture[str], arguments: list[str], code: int, said: str
+def test_errors_are_printed_on_stderr_and_set_the_exit_code(
+    capfd: pytest.CaptureFixture[str], arguments: list[str], code: int, message: str
 ) -> None:
     ran = here(capfd, *arguments)
     assert ran.code == code
-    assert said in ran.err
+    assert message in ran.err
     assert ran.out == ""
     assert "Traceback (most recent call last)" not in ran.err or "1/0" in ran.err
 
 
 @pytest.mark.spec("FAIL-5")
-def test_failures_are_shown_newest_first(capfd: pytest.CaptureFixture[str]) -> None:
+def test_failures_are_listed_newest_first(capfd: pytest.CaptureFixture[str]) -> None:
     here(capfd, "call", "exekute")
     here(capfd, "call", "execute", "--args", "{}")
     newest, older = here(capfd, "failures", "--json").last["failures"][:2]
@@ -151,7 +151,7 @@ def test_failures_are_shown_newest_first(capfd: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.spec("LOOP-1", "FACE-1")
-def test_chat_works_with_the_tools_and_answers_on_stdout(
+def test_chat_calls_tools_and_answers_on_stdout(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = {"language": "python", "code": "print(6 * 7)"}
@@ -163,7 +163,7 @@ def test_chat_works_with_the_tools_and_answers_on_stdout(
     assert "execute" in ran.err
 
 
-def test_chat_as_json_is_one_object(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chat_with_json_prints_one_object(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     abort = calls(("abort_attempt", {"reason": "no key", "learned": "the door is locked"}))
     with model_server(monkeypatch, abort):
         ran = here(capfd, "chat", "Open it", "--json")
@@ -179,7 +179,7 @@ def test_chat_without_a_model_names_the_setting(capfd: pytest.CaptureFixture[str
     assert ran.err.count("\n") == 1
 
 
-def test_chat_with_a_model_that_refuses_us_ends_with_three(
+def test_chat_gives_exit_code_3_if_the_model_rejects_the_key(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with model_server(monkeypatch, fails(401, "bad key")):
@@ -189,7 +189,7 @@ def test_chat_with_a_model_that_refuses_us_ends_with_three(
 
 
 @pytest.mark.spec("BOX-2", "FACE-1")
-def test_doctor_shows_every_protection_and_part(capfd: pytest.CaptureFixture[str]) -> None:
+def test_doctor_shows_every_protection_and_component(capfd: pytest.CaptureFixture[str]) -> None:
     found = here(capfd, "doctor", "--json")
     by_name = {check["name"]: check for check in found.last["checks"]}
     assert found.code == 0, [check for check in found.last["checks"] if check["state"] != "ok"]
@@ -203,7 +203,7 @@ def test_doctor_shows_every_protection_and_part(capfd: pytest.CaptureFixture[str
     assert "seccomp" in shown.out
 
 
-def test_doctor_finds_what_is_broken_and_ends_with_three(
+def test_doctor_finds_broken_components_and_gives_exit_code_3(
     capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KNACKBOX_HOME", str(tmp_path))
@@ -218,7 +218,7 @@ def test_doctor_finds_what_is_broken_and_ends_with_three(
 
 
 @pytest.mark.spec("HOME-1")
-def test_doctor_does_not_call_a_home_that_others_can_look_into_broken(
+def test_doctor_reports_a_readable_home_as_exposed_but_not_as_broken(
     capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KNACKBOX_HOME", str(tmp_path))
@@ -228,9 +228,9 @@ def test_doctor_does_not_call_a_home_that_others_can_look_into_broken(
     assert (ran.code, folder["state"]) == (0, "exposed")
     assert folder["remedy"].endswith(f"chmod 700 {tmp_path}")
     shown = here(capfd, "doctor")
-    assert "Look at: folder (exposed)." in shown.err
+    assert "Check: folder (exposed)." in shown.err
     tmp_path.chmod(0o700)
-    assert here(capfd, "doctor").err.endswith("everything required is there.\n")
+    assert here(capfd, "doctor").err.endswith("everything required works.\n")
 
 
 @pytest.mark.spec("FACE-1")
@@ -253,7 +253,7 @@ def test_doctor_does_not_call_a_home_that_others_can_look_into_broken(
         ["serve", "token", "remove", "MISSING"],
     ],
 )
-def test_what_does_not_exist_is_wrong_input_for_every_command(
+def test_a_missing_file_or_name_gives_exit_code_2_in_every_command(
     capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -264,13 +264,13 @@ def test_what_does_not_exist_is_wrong_input_for_every_command(
 
 @pytest.mark.spec("FACE-1")
 @pytest.mark.parametrize("command", ["exec", "skills", "kernel", "mcp", "serve", "bench", "registry"])
-def test_shell_completion_that_does_not_exist_is_not_offered(capfd: pytest.CaptureFixture[str], command: str) -> None:
+def test_shell_completion_is_not_offered(capfd: pytest.CaptureFixture[str], command: str) -> None:
     assert "completion" not in here(capfd, command, "--help").out
     assert here(capfd, command, "--install-completion").code == 2
 
 
 @pytest.mark.spec("BOX-2")
-def test_doctor_without_isolation_says_so(capfd: pytest.CaptureFixture[str]) -> None:
+def test_doctor_reports_missing_isolation(capfd: pytest.CaptureFixture[str]) -> None:
     found = here(capfd, "--unsafe-no-sandbox", "doctor", "--json").last
     (isolation,) = [check for check in found["checks"] if check["name"] == "isolation"]
     assert isolation["state"] == "absent"

@@ -1,4 +1,4 @@
-"""`knackbox chat` without a message: a dialogue at a terminal."""
+"""`knackbox chat` without a message starts a dialogue at a terminal."""
 
 import asyncio
 import fcntl
@@ -18,7 +18,7 @@ DEADLINE_S = 60
 
 
 class Terminal:
-    """A pseudo-terminal with the command at its other end."""
+    """A pseudo-terminal in which a command runs."""
 
     def __init__(self, arguments: list[str], environ: dict[str, str]) -> None:
         self._master, slave = pty.openpty()
@@ -36,10 +36,10 @@ class Terminal:
         self._seen = b""
 
     async def until(self, text: str) -> None:
-        """Read on until this text was shown."""
+        """Read the output until it contains this text."""
         while text.encode() not in self._seen:
             ready, _, _ = await asyncio.to_thread(select.select, [self._master], [], [], DEADLINE_S)
-            assert ready, f"{text!r} was not shown; there was {self._seen!r}"
+            assert ready, f"{text!r} was not shown; the output is {self._seen!r}"
             self._seen += os.read(self._master, 4096)
         self._seen = self._seen.split(text.encode(), 1)[1]
 
@@ -53,7 +53,7 @@ class Terminal:
 
 
 @pytest.mark.spec("LOOP-1")
-async def test_an_interrupt_stops_what_runs_and_the_dialogue_goes_on(tmp_path: Path) -> None:
+async def test_an_interrupt_stops_the_run_and_the_dialogue_continues(tmp_path: Path) -> None:
     endless = calls(("execute", {"language": "python", "code": "while True: pass"}))
     async with asyncio.timeout(DEADLINE_S), serving(says("First."), endless, says("After.")) as model:
         environ = {"KNACKBOX_MODEL_NAME": "scripted", "KNACKBOX_MODEL_BASE_URL": model.base_url}

@@ -1,4 +1,4 @@
-"""`knackbox doctor --self-check`: what it says, and what it ends with."""
+"""`knackbox doctor --self-check`: its findings and its exit code."""
 
 from pathlib import Path
 
@@ -17,8 +17,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.spec("BOX-14", "FACE-1")
-def test_every_finding_is_told_and_a_failure_ends_it_with_three(capfd: pytest.CaptureFixture[str]) -> None:
-    """Without isolation the check of it fails, and nothing that could do damage is tried."""
+def test_every_finding_is_reported_and_a_failure_gives_exit_code_3(capfd: pytest.CaptureFixture[str]) -> None:
+    """Without isolation its check fails, and no escape that could do damage is attempted."""
     found = here(capfd, "--unsafe-no-sandbox", "doctor", "--self-check", "--json")
     findings = {(each["group"], each["name"].partition(" (")[0]): each for each in found.last["findings"]}
     assert found.code == 3
@@ -29,7 +29,7 @@ def test_every_finding_is_told_and_a_failure_ends_it_with_three(capfd: pytest.Ca
 
 
 @pytest.mark.spec("BOX-14")
-def test_a_backend_that_is_not_there_is_one_clear_line(
+def test_an_unknown_backend_is_reported_in_one_line(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KNACKBOX_SANDBOX", "nampespace")
@@ -38,5 +38,5 @@ def test_a_backend_that_is_not_there_is_one_clear_line(
     assert "Did you mean namespace?" in found.err
 
 
-def test_the_tally_names_all_three_verdicts() -> None:
+def test_the_summary_counts_all_three_verdicts() -> None:
     assert verdict_counts({Verdict.HOLDS: 2, Verdict.FAILS: 1, Verdict.SKIPPED: 0}) == "2 hold, 1 fail, 0 skipped"

@@ -1,4 +1,4 @@
-"""`knackbox exec`: code in a fresh box from the command line."""
+"""`knackbox exec` runs code in a fresh box."""
 
 import io
 import os
@@ -13,10 +13,10 @@ from subprocess import PIPE
 
 import pytest
 
-from tests.interfaces.cli import REPOSITORY, apart, command, here
+from tests.interfaces.cli import REPOSITORY, command, here, run_as_process
 from tests.sandbox.environments.wheels import from_folder, make_wheel
 
-_HEARS_INTERRUPTS = (
+_WITH_SIGINT = (
     "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
 )
 HEAVY = ("chromadb", "wordllama", "pydantic_ai", "mcp", "sqlalchemy", "numpy")
@@ -35,7 +35,7 @@ def script(folder: Path, text: str) -> str:
 
 
 @pytest.mark.spec("BOX-6", "BOX-13")
-def test_the_last_line_is_one_object_that_says_everything(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_with_json_stdout_is_one_complete_object(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     ran = here(capfd, "exec", "python", script(tmp_path, "print('hi')\n{'answer': 42}"), "--json")
     assert ran.code == 0
     assert ran.last["end"] == "ok"
@@ -51,7 +51,7 @@ def test_every_language_runs(capfd: pytest.CaptureFixture[str], tmp_path: Path, 
     assert (ran.code, ran.last["stdout"]) == (0, "42\n")
 
 
-def test_code_that_fails_ends_the_command_with_one_and_the_error_is_structured(
+def test_failing_code_gives_exit_code_1_and_a_structured_error(
     capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     ran = here(capfd, "exec", "python", script(tmp_path, "raise ValueError('no')"), "--json")
@@ -67,7 +67,7 @@ def test_a_timeout_kills_the_code(capfd: pytest.CaptureFixture[str], tmp_path: P
     assert (ran.code, ran.last["end"]) == (1, "timeout")
 
 
-def test_without_json_the_output_passes_through_and_the_rest_is_on_stderr(
+def test_without_json_output_is_forwarded_and_remarks_go_to_stderr(
     capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     ran = here(capfd, "exec", "bash", script(tmp_path, "echo out; echo err >&2; exit 3"))
@@ -82,7 +82,7 @@ def test_a_dash_reads_stdin(capfd: pytest.CaptureFixture[str], monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["exec", "python", "/nowhere/x.py"], "/nowhere/x.py cannot be read"),
         (["exec", "cobol", "-"], "cobol"),
@@ -92,26 +92,24 @@ def test_a_dash_reads_stdin(capfd: pytest.CaptureFixture[str], monkeypatch: pyte
         (["--hoem", "x", "tools"], "--hoem"),
     ],
 )
-def test_a_wrong_command_line_is_one_clear_line_and_ends_with_two(
-    capfd: pytest.CaptureFixture[str], arguments: list[str], said: str
+def test_an_invalid_command_line_prints_one_line_and_gives_exit_code_2(
+    capfd: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     ran = here(capfd, *arguments)
     assert ran.code == 2
-    assert said in ran.err
+    assert message in ran.err
     assert ran.err.count("\n") == 1
     assert ran.out == ""
 
 
-def test_bytes_that_are_no_text_are_refused_before_anything_runs(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_code_that_is_not_utf_8_is_refused(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "code").write_bytes(b"print(1)\xff\xfe")
     ran = here(capfd, "exec", "python", str(tmp_path / "code"))
     assert ran.code == 2
     assert "not UTF-8" in ran.err
 
 
-def test_a_wrong_configuration_ends_with_three_and_names_file_and_field(
+def test_an_invalid_configuration_gives_exit_code_3_and_names_file_and_field(
     capfd: pytest.CaptureFixture[str], home: Path, tmp_path: Path
 ) -> None:
     home.mkdir()
@@ -122,7 +120,7 @@ def test_a_wrong_configuration_ends_with_three_and_names_file_and_field(
     assert "Did you mean sandbox?" in ran.err
 
 
-def test_an_unknown_sandbox_is_refused_with_those_installed(
+def test_an_unknown_sandbox_is_refused_with_a_suggestion(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("KNACKBOX_SANDBOX", "namespaces")
@@ -132,7 +130,7 @@ def test_an_unknown_sandbox_is_refused_with_those_installed(
 
 
 @pytest.mark.spec("BOX-2")
-def test_without_isolation_every_call_says_so(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_without_isolation_every_call_warns(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code = script(tmp_path, "print(1)")
     ran = here(capfd, "exec", "python", code, "--json", "--unsafe-no-sandbox")
     assert ran.code == 0
@@ -151,13 +149,13 @@ def test_the_configuration_alone_cannot_turn_isolation_off(
 @pytest.mark.parametrize("arguments", [["--help"], ["exec", "bash", "CODE"]])
 def test_start_up_loads_nothing_heavy(tmp_path: Path, arguments: list[str]) -> None:
     code = script(tmp_path, "true")
-    ran = apart(*[code if word == "CODE" else word for word in arguments], python=["-X", "importtime"])
+    ran = run_as_process(*[code if word == "CODE" else word for word in arguments], python=["-X", "importtime"])
     loaded = {line.rsplit("|", 1)[-1].strip().split(".")[0] for line in ran.err.splitlines() if "|" in line}
     assert ran.code == 0
     assert loaded.isdisjoint(HEAVY)
 
 
-def test_global_options_may_stand_after_the_command(
+def test_global_options_are_accepted_after_the_command(
     capfd: pytest.CaptureFixture[str], home: Path, tmp_path: Path
 ) -> None:
     other = tmp_path / "other"
@@ -175,10 +173,10 @@ def test_the_version_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.spec("BOX-4")
-def test_an_interrupt_kills_the_code_and_says_nothing_more(tmp_path: Path) -> None:
+def test_an_interrupt_kills_the_code_without_a_message(tmp_path: Path) -> None:
     code = script(tmp_path, "print('go', flush=True)\nwhile True: pass")
-    # Started in the background by a shell, as CI may be, this test would hand down a SIGINT that is ignored.
-    start = [sys.executable, "-c", _HEARS_INTERRUPTS, *command("exec", "python", code)]
+    # If a shell started the tests in the background, as in CI, the command would inherit an ignored SIGINT.
+    start = [sys.executable, "-c", _WITH_SIGINT, *command("exec", "python", code)]
     with subprocess.Popen(start, cwd=REPOSITORY, stdout=PIPE, stderr=PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"go\n"
@@ -187,7 +185,7 @@ def test_an_interrupt_kills_the_code_and_says_nothing_more(tmp_path: Path) -> No
     assert (process.returncode, err) == (130, b"")
 
 
-def test_a_reader_that_went_away_ends_the_run_quietly(tmp_path: Path) -> None:
+def test_a_closed_stdout_ends_the_run_without_a_message(tmp_path: Path) -> None:
     code = script(tmp_path, "while true; do echo y; done")
     with subprocess.Popen(command("exec", "bash", code), cwd=REPOSITORY, stdout=PIPE, stderr=PIPE) as process:
         assert process.stdout is not None
@@ -207,7 +205,7 @@ def test_a_reader_that_went_away_ends_the_run_quietly(tmp_path: Path) -> None:
         ("bash", "printf '%s, ' \"$@\""),
     ],
 )
-def test_code_gets_the_arguments_after_the_dashes(
+def test_code_gets_the_arguments_after_the_double_dash(
     capfd: pytest.CaptureFixture[str], tmp_path: Path, language: str, code: str
 ) -> None:
     from_file = here(capfd, "exec", language, script(tmp_path, code), "--", "--json", "b c")
@@ -219,7 +217,7 @@ def test_code_gets_the_arguments_after_the_dashes(
 
 
 @pytest.mark.spec("FACE-14")
-def test_a_workspace_is_changed_or_copied_or_only_read(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_workspace_is_writable_copied_or_read_only(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "in.txt").write_text("in")
@@ -237,7 +235,7 @@ def test_a_workspace_is_changed_or_copied_or_only_read(capfd: pytest.CaptureFixt
 
 
 @pytest.mark.spec("FACE-14")
-def test_files_are_placed_beside_the_program(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_files_are_copied_next_to_the_program(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "one.txt").write_text("one")
     (tmp_path / "two.txt").write_bytes(b"\xff")
     files = ("--file", str(tmp_path / "one.txt"), "--file", str(tmp_path / "two.txt"))
@@ -269,7 +267,7 @@ def test_a_pipe_or_a_file_on_stdin_reaches_the_code(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("FACE-14", "BOX-11")
-def test_packages_are_there_for_the_code_that_asks_for_them(
+def test_packages_are_installed_only_for_the_run_that_requests_them(
     capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_wheel(tmp_path, "alpha", "1.5")
@@ -284,7 +282,7 @@ def test_packages_are_there_for_the_code_that_asks_for_them(
 
 
 @pytest.mark.spec("FACE-14")
-def test_memory_is_bounded_as_asked(capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_memory_limit_is_applied(capfd: pytest.CaptureFixture[str]) -> None:
     code = "x = bytearray(700 << 20); x[::4096] = x[::4096]; len(x)"
     assert here(capfd, "exec", "python", "-c", code, "--memory", "1GiB", "--json").last["value"] == 700 << 20
     over = here(capfd, "exec", "python", "-c", code, "--memory", "256MiB", "--json")
@@ -292,7 +290,7 @@ def test_memory_is_bounded_as_asked(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.spec("FACE-14")
-def test_code_connects_only_where_it_was_allowed(capfd: pytest.CaptureFixture[str], home: Path) -> None:
+def test_code_connects_only_to_allowed_destinations(capfd: pytest.CaptureFixture[str], home: Path) -> None:
     home.mkdir()
     (home / "config.toml").write_text('[egress]\nallow_private = ["localhost"]\n')
     code = (
@@ -320,31 +318,29 @@ def test_code_connects_only_where_it_was_allowed(capfd: pytest.CaptureFixture[st
 
 @pytest.mark.spec("FACE-14")
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["python"], "Missing argument FILE"),
-        (["python", "-c", "1", "--copy"], "--copy says nothing without --workspace"),
+        (["python", "-c", "1", "--copy"], "--copy needs --workspace"),
         (["python", "-c", "1", "--workspace", "/nowhere"], "/nowhere is not a folder"),
-        (["python", "-c", "1", "--workspace", "/tmp", "--copy", "--read-only"], "one of --copy and --read-only"),
+        (["python", "-c", "1", "--workspace", "/tmp", "--copy", "--read-only"], "either --copy or --read-only"),
         (["python", "-c", "1", "--file", "/nowhere"], "/nowhere cannot be read"),
         (["python", "-c", "1", "--allow", "everywhere"], "api.example.com:443"),
         (["python", "-c", "1", "--memory", "much"], "512MiB"),
         (["node", "-c", "1", "--with", "requests"], "Python packages"),
     ],
 )
-def test_options_that_make_no_sense_run_nothing(
-    capfd: pytest.CaptureFixture[str], arguments: list[str], said: str
-) -> None:
+def test_invalid_options_run_nothing(capfd: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
     ran = here(capfd, "exec", *arguments)
     assert (ran.code, ran.err.count("\n"), ran.out) == (2, 1, "")
-    assert said in ran.err
+    assert message in ran.err
 
 
 ESCAPES = "printf 'red \\033[31m\\033]0;title\\007 caf\\303\\251 \\377\\n'; printf 'bad\\033[2J\\n\\303' >&2"
 
 
 @pytest.mark.spec("FACE-14")
-def test_escape_sequences_reach_a_pipe_as_they_are(tmp_path: Path) -> None:
+def test_escape_sequences_reach_a_pipe_unchanged(tmp_path: Path) -> None:
     start = command("exec", "bash", "-c", ESCAPES)
     done = subprocess.run(start, cwd=REPOSITORY, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
     assert done.stdout == b"red \x1b[31m\x1b]0;title\x07 caf\xc3\xa9 \xff\n"
@@ -352,17 +348,15 @@ def test_escape_sequences_reach_a_pipe_as_they_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("FACE-14")
-def test_escape_sequences_do_nothing_to_a_terminal() -> None:
-    ours, theirs = os.openpty()
+def test_escape_sequences_are_shown_as_text_on_a_terminal() -> None:
+    master, slave = os.openpty()
     try:
         start = command("exec", "bash", "-c", ESCAPES)
-        done = subprocess.run(
-            start, cwd=REPOSITORY, stdin=theirs, stdout=theirs, stderr=theirs, timeout=60, check=False
-        )
-        shown = os.read(ours, 65_536)
+        done = subprocess.run(start, cwd=REPOSITORY, stdin=slave, stdout=slave, stderr=slave, timeout=60, check=False)
+        shown = os.read(master, 65_536)
     finally:
-        os.close(ours)
-        os.close(theirs)
+        os.close(master)
+        os.close(slave)
     assert done.returncode == 0
     assert b"\x1b" not in shown
     assert b"\x07" not in shown

@@ -1,4 +1,4 @@
-"""`knackbox kernelspec`: what Jupyter finds afterwards, and what is refused."""
+"""`knackbox kernelspec` installs, lists and removes kernelspecs."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_it_is_installed_found_shown_and_removed(capfd: pytest.CaptureFixture[str], home: Path) -> None:
+def test_a_kernelspec_is_installed_found_listed_and_removed(capfd: pytest.CaptureFixture[str], home: Path) -> None:
     ran = here(capfd, "kernelspec", "install", "--prefix", str(home), "--memory", "2GiB", "--json")
     assert ran.code == 0
     assert ran.last["folder"] == str(home / KERNELS / "knackbox")
@@ -41,7 +41,7 @@ def test_it_is_installed_found_shown_and_removed(capfd: pytest.CaptureFixture[st
     assert list((home / KERNELS).iterdir()) == []
 
 
-def test_again_with_other_options_changes_it(capfd: pytest.CaptureFixture[str], home: Path) -> None:
+def test_installing_again_changes_the_options(capfd: pytest.CaptureFixture[str], home: Path) -> None:
     first = ["kernelspec", "install", "--prefix", str(home), "--memory", "2GiB"]
     assert here(capfd, *first).code == 0
     assert here(capfd, *first).code == 0
@@ -50,23 +50,23 @@ def test_again_with_other_options_changes_it(capfd: pytest.CaptureFixture[str], 
     assert config == {"workspace": str(home), "read_only": True}
 
 
-def test_for_this_user_it_goes_to_the_users_folder(capfd: pytest.CaptureFixture[str], home: Path) -> None:
+def test_a_user_kernelspec_goes_to_the_users_folder(capfd: pytest.CaptureFixture[str], home: Path) -> None:
     ran = here(capfd, "kernelspec", "install", "--user", "--name", "Boxed", "--display-name", "In a box", "--json")
     assert ran.last["folder"] == str(home / "data" / "kernels" / "boxed")
     assert json.loads((home / "data" / "kernels" / "boxed" / "kernel.json").read_text())["display_name"] == "In a box"
 
 
-def test_jupyters_own_command_shows_it(capfd: pytest.CaptureFixture[str], home: Path) -> None:
+def test_jupyters_own_command_lists_the_kernelspec(capfd: pytest.CaptureFixture[str], home: Path) -> None:
     here(capfd, "kernelspec", "install", "--prefix", str(home))
     command = [sys.executable, "-m", "jupyter_client.kernelspecapp", "list", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert json.loads(done.stdout)["kernelspecs"]["knackbox"]["spec"]["display_name"] == "Python (in a box)"
 
 
-def test_what_is_not_ours_is_neither_overwritten_nor_removed(capfd: pytest.CaptureFixture[str], home: Path) -> None:
-    theirs = home / KERNELS / "python3"
-    theirs.mkdir(parents=True)
-    (theirs / "kernel.json").write_text('{"argv": ["python"], "display_name": "Theirs", "language": "python"}')
+def test_a_foreign_kernelspec_is_neither_overwritten_nor_removed(capfd: pytest.CaptureFixture[str], home: Path) -> None:
+    foreign = home / KERNELS / "python3"
+    foreign.mkdir(parents=True)
+    (foreign / "kernel.json").write_text('{"argv": ["python"], "display_name": "Theirs", "language": "python"}')
     install = ("kernelspec", "install", "--prefix", str(home), "--name", "python3")
     ran = here(capfd, *install)
     assert (ran.code, ran.err.count("\n")) == (2, 1)
@@ -77,7 +77,9 @@ def test_what_is_not_ours_is_neither_overwritten_nor_removed(capfd: pytest.Captu
     assert KernelSpecManager().get_kernel_spec("python3").display_name == "Python (in a box)"
 
 
-def test_a_link_in_its_place_is_replaced_and_not_followed(capfd: pytest.CaptureFixture[str], home: Path) -> None:
+def test_a_link_in_place_of_the_kernelspec_is_replaced_and_not_followed(
+    capfd: pytest.CaptureFixture[str], home: Path
+) -> None:
     (home / "precious").mkdir()
     (home / "precious" / "file").write_text("kept")
     (home / KERNELS).mkdir(parents=True)
@@ -88,32 +90,32 @@ def test_a_link_in_its_place_is_replaced_and_not_followed(capfd: pytest.CaptureF
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--user", "--sys-prefix"], "one of --user, --sys-prefix and --prefix"),
         (["--workspace", "/nowhere"], "/nowhere is not a folder"),
-        (["--workspace", "/tmp", "--notebook-folder"], "one of --workspace and --notebook-folder"),
+        (["--workspace", "/tmp", "--notebook-folder"], "either --workspace or --notebook-folder"),
         (["--read-only"], "--read-only"),
-        (["--memory", "much"], "no size"),
-        (["--memory", "1MiB"], "no kernel starts in 1MiB"),
+        (["--memory", "much"], "is not a size"),
+        (["--memory", "1MiB"], "1MiB is too little memory"),
         (["--name", ".."], "begins with a dot"),
         (["--name", "a/b"], "Invalid kernel name"),
         (["--prefix", "/proc/nowhere"], "cannot be written"),
     ],
 )
-def test_nonsense_is_refused_in_one_line_and_installs_nothing(
-    capfd: pytest.CaptureFixture[str], home: Path, arguments: list[str], said: str
+def test_invalid_kernelspec_options_are_refused_in_one_line(
+    capfd: pytest.CaptureFixture[str], home: Path, arguments: list[str], message: str
 ) -> None:
     place = [] if {"--user", "--prefix"} & set(arguments) else ["--prefix", str(home)]
     before = sorted(home.rglob("*"))
     ran = here(capfd, "kernelspec", "install", *place, *arguments)
     assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
-    assert said in ran.err
+    assert message in ran.err
     assert sorted(home.rglob("*")) == before
 
 
-def test_without_ipykernel_the_remedy_is_said(capfd: pytest.CaptureFixture[str], home: Path) -> None:
-    """In a process where it cannot be found, as in an environment without the extra."""
+def test_kernelspec_without_ipykernel_names_the_remedy(capfd: pytest.CaptureFixture[str], home: Path) -> None:
+    """The import is blocked in a subprocess, as in an environment without the extra."""
     code = (
         "import sys; sys.modules['ipykernel'] = None; sys.argv[1:] = ['kernelspec', 'install', '--prefix', sys.argv[1]]\n"
         "from engine.interfaces.cli.main import main; main()"
@@ -126,7 +128,7 @@ def test_without_ipykernel_the_remedy_is_said(capfd: pytest.CaptureFixture[str],
     assert done.stderr.count("\n") == 1
 
 
-def test_removing_what_is_not_there_names_what_is(capfd: pytest.CaptureFixture[str], home: Path) -> None:
+def test_removing_an_unknown_kernelspec_lists_the_known_ones(capfd: pytest.CaptureFixture[str], home: Path) -> None:
     here(capfd, "kernelspec", "install", "--prefix", str(home), "--name", "boxed")
     ran = here(capfd, "kernelspec", "remove", "bokst")
     assert ran.code == 2

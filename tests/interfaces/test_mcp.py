@@ -1,4 +1,4 @@
-"""The MCP server as a process of its own, driven by the official SDK's client over stdio, in both protocol eras."""
+"""The MCP server in a subprocess, used by the official SDK's client over stdio, with old and new protocols."""
 
 import asyncio
 import fcntl
@@ -15,6 +15,7 @@ import pytest_asyncio
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, TextContent, Tool, ToolListChangedNotification
 
+from tests.eventually import eventually
 from tests.interfaces.learning import forget, learn
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -27,11 +28,11 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @dataclass
 class Connection:
-    """One client of one server process, kept for all tests of a protocol era, since each start takes seconds."""
+    """A client and its server process. All tests of a protocol share it, since starting one takes seconds."""
 
     client: Client
     home: Path
-    heard: list[object]
+    notifications: list[object]
 
     async def call(self, name: str, /, **arguments: Any) -> CallToolResult:
         async with asyncio.timeout(DEADLINE_S):
@@ -42,12 +43,12 @@ class Connection:
 
 
 async def hold(mode: str, home: Path, ready: "asyncio.Future[Connection]", done: asyncio.Event) -> None:
-    """Connect, and stay so until done: the SDK wants its scopes left in the task that entered them."""
-    heard: list[object] = []
+    """Connect, and stay connected until `done`. The SDK requires that the task that entered its scopes leaves them."""
+    notifications: list[object] = []
 
     async def note(message: object) -> None:
         if isinstance(message, ToolListChangedNotification):
-            heard.append(message)
+            notifications.append(message)
 
     server = StdioServerParameters(
         command=sys.executable,
@@ -56,7 +57,7 @@ async def hold(mode: str, home: Path, ready: "asyncio.Future[Connection]", done:
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
     )
     async with Client(server, mode=mode, message_handler=note) as client:
-        ready.set_result(Connection(client, home, heard))
+        ready.set_result(Connection(client, home, notifications))
         await done.wait()
 
 
@@ -106,84 +107,81 @@ async def test_failures_are_results_and_not_protocol_errors(server: Connection) 
 
 
 @pytest.mark.spec("FACE-2")
-async def test_what_a_tool_prints_does_not_get_into_the_protocol(server: Connection) -> None:
+async def test_the_printed_output_of_a_tool_stays_out_of_the_protocol(server: Connection) -> None:
     assert not (await server.call("noisy")).is_error
     assert text(await server.call("double", x=1)) == "2"
 
 
 @pytest.mark.spec("FACE-2")
-async def test_progress_reaches_the_caller_in_order_and_grows(server: Connection) -> None:
+async def test_progress_reaches_the_client_in_increasing_order(server: Connection) -> None:
     seen: list[tuple[float, float | None, str | None]] = []
 
     async def note(progress: float, total: float | None, message: str | None) -> None:
         seen.append((progress, total, message))
 
     result = await server.client.call_tool("steps", {"count": 4}, progress_callback=note)
-    await until(lambda: len(seen) == 4)
+    await eventually(lambda: len(seen) == 4)
     assert text(result) == "done"
     assert [message for _, _, message in seen] == ["step 1", "step 2", "step 3", "step 4"]
     assert [progress for progress, _, _ in seen] == pytest.approx([0.25, 0.5, 0.75, 1.0])
 
 
 @pytest.mark.spec("FACE-2", "BOX-4")
-async def test_cancelling_a_call_kills_its_box_and_the_server_goes_on(server: Connection) -> None:
+async def test_cancelling_a_call_kills_its_box_but_not_the_server(server: Connection) -> None:
     lock = server.home / "workspace" / "lock"
     task = asyncio.create_task(server.call("hold_lock"))
-    await until(lambda: locked(lock))  # the box lives
+    await eventually(lambda: locked(lock))  # the box is running
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await until(lambda: not locked(lock))  # the box is dead, long before its time was over
+    await eventually(lambda: not locked(lock))  # the box was killed, long before its time limit
     assert text(await server.call("double", x=2)) == "4"
 
 
 @pytest.mark.spec("FACE-2", "STATE-1")
 @pytest.mark.parametrize("origin", ["here", "elsewhere"])
-async def test_clients_hear_of_tools_that_were_learned_or_forgotten(server: Connection, origin: str) -> None:
-    async with hearing(server) as heard:
+async def test_clients_are_notified_of_learned_and_forgotten_tools(server: Connection, origin: str) -> None:
+    async with watching_notifications(server) as notified:
         if origin == "here":
             await server.call("teach", name="roman")
         else:
             await asyncio.to_thread(learn, str(server.home), "roman")
-        await until(heard)
+        await eventually(notified)
         assert "roman" in await server.listed()
         assert text(await server.call("roman")) == "roman ran"
-    async with hearing(server) as heard:
+    async with watching_notifications(server) as notified:
         await asyncio.to_thread(forget, str(server.home), "roman")
-        await until(heard)
+        await eventually(notified)
         assert "roman" not in await server.listed()
 
 
 @asynccontextmanager
-async def hearing(server: Connection) -> AsyncIterator[Callable[[], bool]]:
-    """Whether news of changed tools came since: by listening where the protocol has that, else unasked."""
+async def watching_notifications(server: Connection) -> AsyncIterator[Callable[[], bool]]:
+    """Yield a function that returns whether a notification of changed tools has arrived since.
+
+    Newer protocols need a subscription for it.
+    """
     capabilities = server.client.server_capabilities.tools
     assert capabilities is not None
     assert capabilities.list_changed is True
     if server.client.protocol_version < FIRST_WITH_LISTEN:
-        server.heard.clear()
-        yield lambda: bool(server.heard)
+        server.notifications.clear()
+        yield lambda: bool(server.notifications)
         return
-    heard: list[object] = []
+    notifications: list[object] = []
     async with server.client.listen(tools_list_changed=True) as events:
 
         async def note() -> None:
-            heard.append(await anext(aiter(events)))
+            notifications.append(await anext(aiter(events)))
 
         task = asyncio.create_task(note())
-        yield lambda: bool(heard)
+        yield lambda: bool(notifications)
         task.cancel()
         await asyncio.wait([task])
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while not condition():
-            await asyncio.sleep(0.02)
-
-
 def locked(file: Path) -> bool:
-    """Whether somebody holds the file's lock."""
+    """Return whether another process holds the lock of a file."""
     if not file.exists():
         return False
     with file.open() as stream:

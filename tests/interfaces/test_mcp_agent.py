@@ -1,4 +1,4 @@
-"""`knackbox mcp` as a registered agent or by an allow-list; and what it says when there is none. (FACE-2, REG-7)"""
+"""`knackbox mcp` with a registered agent or an allow-list. (FACE-2, REG-7)"""
 
 import asyncio
 import json
@@ -10,14 +10,14 @@ from mcp import Client, StdioServerParameters
 from mcp_types import TextContent
 
 from engine.interfaces.mcp.progress import ProgressRelay
-from tests.interfaces.cli import REPOSITORY, apart, command, here
+from tests.interfaces.cli import REPOSITORY, command, here, run_as_process
 
 DEADLINE_S = 60
 AGENT = {"spec_id": "bookkeeper", "allowed_tools": ["system_utility"]}
 
 
 @pytest.mark.spec("FACE-2", "REG-7", "ACCESS-3")
-async def test_a_client_gets_what_the_agent_may_call(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+async def test_a_client_gets_only_the_tools_of_the_agent(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "agent.json").write_text(json.dumps(AGENT))
     home = str(tmp_path / "home")
     words = command("--home", home, "mcp", "--agent", "bookkeeper", "--allow-list", "general_purpose")
@@ -33,8 +33,8 @@ async def test_a_client_gets_what_the_agent_may_call(tmp_path: Path, capfd: pyte
 
 @pytest.mark.spec("FACE-1", "FACE-2")
 @pytest.mark.parametrize("option", ["--agent", "--allow-list"])
-def test_one_line_says_that_there_is_none_of_this_name(tmp_path: Path, option: str) -> None:
-    ended = apart("--home", str(tmp_path), "mcp", option, "nobody")
+def test_an_unknown_agent_or_allow_list_is_reported_in_one_line(tmp_path: Path, option: str) -> None:
+    ended = run_as_process("--home", str(tmp_path), "mcp", option, "nobody")
     assert ended.code == 2
     assert ended.out == ""
     (line,) = ended.err.splitlines()
@@ -42,7 +42,7 @@ def test_one_line_says_that_there_is_none_of_this_name(tmp_path: Path, option: s
 
 
 @pytest.mark.spec("FACE-2", "CALL-11")
-async def test_progress_from_a_thread_of_a_tools_own_arrives_while_it_runs() -> None:
+async def test_progress_from_a_thread_of_a_tool_arrives_while_it_runs() -> None:
     sent: list[tuple[float, float | None, str | None]] = []
     arrived = threading.Event()
 

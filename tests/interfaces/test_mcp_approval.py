@@ -1,4 +1,4 @@
-"""A person behind an MCP client is asked before something runs, in both eras of the protocol; a no is the default."""
+"""The user of an MCP client must approve calls, with old and new protocols. The default answer is no."""
 
 import asyncio
 import os
@@ -18,17 +18,17 @@ DEADLINE_S = 60
 
 
 class Person:
-    """Answers as told, and remembers what was asked."""
+    """A user with a preset answer, who records the questions."""
 
     def __init__(self) -> None:
-        self.says: Any = ElicitResult(action="accept", content={"approve": True})
+        self.answer: Any = ElicitResult(action="accept", content={"approve": True})
         self.asked: list[str] = []
 
     async def __call__(self, context: Any, params: ElicitRequestParams) -> ElicitResult:
         self.asked.append(params.message)
-        if isinstance(self.says, Exception):
-            raise self.says
-        return self.says
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
 
 
 @asynccontextmanager
@@ -54,13 +54,13 @@ async def test_the_user_of_the_client_is_asked_and_decides(tmp_path: Path, mode:
         assert text(await client.call_tool("pay", {"amount": 5})) == "paid 5"
         assert "Run pay? Pay an amount." in person.asked[0]
         assert '"amount": 5' in person.asked[0]
-        for says in (
+        for answer in (
             ElicitResult(action="decline"),
             ElicitResult(action="cancel"),
             ElicitResult(action="accept", content={"approve": False}),
             ElicitResult(action="accept", content={}),
         ):
-            person.says = says
+            person.answer = answer
             refused = await client.call_tool("pay", {"amount": 6})
             assert refused.is_error
             assert "the user said no" in text(refused)
@@ -69,7 +69,7 @@ async def test_the_user_of_the_client_is_asked_and_decides(tmp_path: Path, mode:
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
-async def test_where_nobody_can_be_asked_nothing_runs(tmp_path: Path, mode: str) -> None:
+async def test_a_client_without_elicitation_runs_nothing_that_needs_approval(tmp_path: Path, mode: str) -> None:
     async with connected(tmp_path, mode, None) as client:
         result = await client.call_tool("pay", {"amount": 5})
         assert result.is_error

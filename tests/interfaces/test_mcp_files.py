@@ -1,4 +1,4 @@
-"""What calls made reaches an MCP client: pictures as images, files as resources, and nothing that no result named."""
+"""An MCP client gets images and files that calls created, and can read no other files."""
 
 import base64
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import BlobResourceContents, ImageContent, ResourceLink, TextResourceContents
 
-from engine.interfaces.mcp.files import IMAGE_BYTES, MOST_KEPT, MOST_LINKS, LinkedFiles
+from engine.interfaces.mcp.files import IMAGE_BYTES, MAX_LINKS, MAX_READABLE, LinkedFiles
 from engine.stores.workspace import FolderWorkspace
 from tests.interfaces.test_mcp_start import HELLO, serving
 
@@ -41,7 +41,7 @@ def test_a_plot_is_an_image_and_a_resource(folder: Path, files: LinkedFiles) -> 
     assert base64.b64decode(contents.blob) == PNG
 
 
-def test_text_is_a_resource_that_is_read_as_it_is_now(folder: Path, files: LinkedFiles) -> None:
+def test_text_is_a_resource_with_its_current_content(folder: Path, files: LinkedFiles) -> None:
     (folder / "a.csv").write_text("x,y")
     (link,) = files.of(["created:a.csv"])
     assert isinstance(link, ResourceLink)
@@ -52,14 +52,14 @@ def test_text_is_a_resource_that_is_read_as_it_is_now(folder: Path, files: Linke
     assert [each.uri for each in files.listed().resources] == [link.uri]
 
 
-def test_what_is_no_picture_or_too_large_is_a_resource_alone(folder: Path, files: LinkedFiles) -> None:
+def test_invalid_and_large_images_are_only_resources(folder: Path, files: LinkedFiles) -> None:
     (folder / "lie.png").write_text("<script>")
     (folder / "large.png").write_bytes(PNG + bytes(IMAGE_BYTES))
     kinds = [type(each) for each in files.of(["created:lie.png", "created:large.png"])]
     assert kinds == [ResourceLink, ResourceLink]
 
 
-def test_nothing_is_read_that_no_result_named_or_that_lies_outside(
+def test_only_files_named_by_a_result_are_read(
     folder: Path, files: LinkedFiles, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     secret = tmp_path_factory.mktemp("outside") / "secret.txt"
@@ -72,7 +72,7 @@ def test_nothing_is_read_that_no_result_named_or_that_lies_outside(
             files.read(f"knackbox://workspace/{name}")
 
 
-def test_a_file_that_became_a_link_out_of_the_workspace_is_not_read(
+def test_a_file_replaced_by_a_link_out_of_the_workspace_is_not_read(
     folder: Path, files: LinkedFiles, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     secret = tmp_path_factory.mktemp("outside") / "secret.txt"
@@ -86,17 +86,17 @@ def test_a_file_that_became_a_link_out_of_the_workspace_is_not_read(
         files.read(link.uri)
 
 
-def test_links_of_one_result_and_of_a_session_are_bounded(folder: Path, files: LinkedFiles) -> None:
-    names = [f"{number}.txt" for number in range(MOST_KEPT + 5)]
+def test_links_per_result_and_per_session_are_limited(folder: Path, files: LinkedFiles) -> None:
+    names = [f"{number}.txt" for number in range(MAX_READABLE + 5)]
     for name in names:
         (folder / name).write_text(name)
-    assert len(files.of([f"created:{name}" for name in names])) == MOST_LINKS
+    assert len(files.of([f"created:{name}" for name in names])) == MAX_LINKS
     for name in names:
         files.of([f"created:{name}"])
-    assert len(files.listed().resources) == MOST_KEPT
+    assert len(files.listed().resources) == MAX_READABLE
 
 
-async def test_a_client_gets_the_link_with_the_result_and_reads_it(tmp_path: Path) -> None:
+async def test_a_client_reads_a_file_through_the_link_in_a_result(tmp_path: Path) -> None:
     async with serving("--home", str(tmp_path)) as client:
         await client.send("initialize", HELLO, 1)
         assert "resources" in (await client.answer(1))["result"]["capabilities"]

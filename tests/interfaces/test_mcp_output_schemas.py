@@ -1,4 +1,4 @@
-"""Every tool with an output schema returns what it says: called through the official SDK's client, which checks."""
+"""Results of tools with an output schema match it. The official SDK's client, which validates them, calls the tools."""
 
 import asyncio
 import os
@@ -11,6 +11,7 @@ from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, TextContent
 
 from tests.interfaces.cli import REPOSITORY
+from tests.skills.parts import ENVIRON_WITHOUT_MUTANTS
 
 pytestmark = pytest.mark.spec("FACE-22")
 DEADLINE_S = 200
@@ -106,18 +107,18 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_every_result_of_a_tool_with_an_output_schema_is_structured_and_fits(tmp_path: Path, mode: str) -> None:
+async def test_results_of_tools_with_an_output_schema_match_it(tmp_path: Path, mode: str) -> None:
     server = StdioServerParameters(
         command=sys.executable,
         args=["-m", "engine.interfaces.cli.main", "--home", str(tmp_path), "mcp"],
         cwd=str(REPOSITORY),
-        env=dict(os.environ),
+        env={**os.environ, **ENVIRON_WITHOUT_MUTANTS},
     )
     found: dict[str, CallToolResult] = {}
     async with asyncio.timeout(DEADLINE_S), Client(server, mode=mode) as client:
         for name, arguments in CALLS:
-            found[name] = await client.call_tool(name, arguments)  # raises where the content does not fit the schema
-            assert not found[name].is_error, (name, arguments, said(found[name]))
+            found[name] = await client.call_tool(name, arguments)  # raises if the content does not match the schema
+            assert not found[name].is_error, (name, arguments, text(found[name]))
         listed = {tool.name: tool for tool in (await client.list_tools()).tools}
         broken = await client.call_tool("number_in", {"text": "[3]"})
     typed = {name for name, tool in listed.items() if tool.output_schema is not None}
@@ -138,12 +139,12 @@ async def test_every_result_of_a_tool_with_an_output_schema_is_structured_and_fi
     assert described is not None
     assert described["returns"] == {"type": "object", "additionalProperties": {"type": "integer"}}
     assert broken.is_error
-    assert "does not fit its own return annotation" in said(broken)
+    assert "does not fit its own return annotation" in text(broken)
     assert broken.meta is not None
     assert broken.meta["knackbox/reason"] == "output_misfit"
 
 
-async def test_an_output_that_does_not_fit_or_is_left_out_is_an_error_with_its_text(tmp_path: Path) -> None:
+async def test_an_output_that_does_not_match_its_schema_is_an_error(tmp_path: Path) -> None:
     server = StdioServerParameters(
         command=sys.executable,
         args=["-m", "tests.interfaces.mcp_server_script", str(tmp_path)],
@@ -158,12 +159,12 @@ async def test_an_output_that_does_not_fit_or_is_left_out_is_an_error_with_its_t
     assert listed["misleading"].output_schema is not None
     assert result.is_error
     assert result.structured_content is None
-    assert '{"a":"one"}' in said(result)
-    assert '`a`: given "one", expected integer' in said(result)
+    assert '{"a":"one"}' in text(result)
+    assert '`a`: given "one", expected integer' in text(result)
     assert huge.is_error
-    assert "was left out" in said(huge)
+    assert "was omitted" in text(huge)
     assert sound.structured_content == {"result": 8}
 
 
-def said(result: CallToolResult) -> str:
+def text(result: CallToolResult) -> str:
     return "".join(block.text for block in result.content if isinstance(block, TextContent))

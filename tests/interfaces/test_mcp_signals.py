@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM end `knackbox mcp` in an orderly way while its client still holds the connection open."""
+"""SIGINT and SIGTERM stop `knackbox mcp` cleanly while its client keeps the connection open."""
 
 import asyncio
 import fcntl
@@ -17,7 +17,7 @@ HOLD = "exec 9> held; flock 9; echo held; sleep 100"
 
 
 async def ended(client: Client) -> tuple[int, str]:
-    """The exit code and stderr of a server that ends although its stdin stays open."""
+    """Wait until a server ends although its stdin stays open. Return its exit code and stderr."""
     assert client.process.stderr is not None
     async with asyncio.timeout(DEADLINE_S):
         errors = await client.process.stderr.read()
@@ -41,7 +41,7 @@ async def test_a_signal_ends_an_idle_server_and_closes_its_engine(tmp_path: Path
         assert list((tmp_path / "engines").iterdir())
         client.process.send_signal(number)
         assert await ended(client) == (0, "")
-    assert not list((tmp_path / "engines").iterdir())  # what an engine that is killed leaves behind
+    assert not list((tmp_path / "engines").iterdir())  # a killed engine would leave a file there
 
 
 @pytest.mark.spec("FACE-13")
@@ -56,14 +56,14 @@ async def test_a_signal_ends_a_server_that_no_client_has_used(tmp_path: Path, nu
 
 @pytest.mark.spec("FACE-13")
 @SIGNALS
-async def test_a_signal_ends_the_calls_of_a_busy_server_and_puts_them_on_record(
+async def test_a_signal_ends_and_records_the_calls_of_a_busy_server(
     tmp_path: Path, number: signal.Signals, capfd: pytest.CaptureFixture[str]
 ) -> None:
     async with serving("--home", str(tmp_path)) as client:
         await greet(client)
         arguments = {"language": "bash", "code": HOLD, "timeout_s": 100}
         await client.send("tools/call", {"name": "execute", "arguments": arguments, "_meta": {"progressToken": "p"}}, 2)
-        await told(client, "held")
+        await progress_with(client, "held")
         client.process.send_signal(number)
         assert await ended(client) == (0, "")
     with (tmp_path / "workspace" / "held").open() as file:
@@ -73,8 +73,8 @@ async def test_a_signal_ends_the_calls_of_a_busy_server_and_puts_them_on_record(
     assert row["duration_ms"] > 0
 
 
-async def told(client: Client, text: str) -> None:
-    """Wait until a progress notification says this."""
+async def progress_with(client: Client, text: str) -> None:
+    """Wait for a progress notification that contains this text."""
     assert client.process.stdout is not None
     async with asyncio.timeout(DEADLINE_S):
         while line := await client.process.stdout.readline():
@@ -89,7 +89,7 @@ async def lines_of(descriptor: int) -> list[str]:
 
 
 @pytest.mark.spec("FACE-13")
-async def test_lines_arrive_whole_from_pipes_and_from_files(tmp_path: Path) -> None:
+async def test_complete_lines_are_read_from_pipes_and_files(tmp_path: Path) -> None:
     data = b"one\r\n\n" + b"x" * 300_000 + b"\n\xff no line end"
     wanted = ["one\r\n", "\n", "x" * 300_000 + "\n", "\ufffd no line end"]
     (tmp_path / "file").write_bytes(data)
@@ -107,7 +107,7 @@ async def test_lines_arrive_whole_from_pipes_and_from_files(tmp_path: Path) -> N
 
 
 @pytest.mark.spec("FACE-13")
-async def test_closing_ends_an_iteration_that_waits() -> None:
+async def test_closing_ends_a_waiting_iteration() -> None:
     reading, writing = os.pipe()
     lines = StdinLines(reading)
     waiting = asyncio.ensure_future(anext(lines, "ended"))

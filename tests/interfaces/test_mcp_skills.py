@@ -1,4 +1,4 @@
-"""`knackbox mcp` with the packs that ship, beside the command line on the same home (STATE-1)."""
+"""`knackbox mcp` with the included packs, while the command line uses the same home (STATE-1)."""
 
 import asyncio
 import json
@@ -10,7 +10,9 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp_types import ToolListChangedNotification
 
-from tests.interfaces.cli import REPOSITORY, apart
+from tests.eventually import eventually
+from tests.interfaces.cli import REPOSITORY, run_as_process
+from tests.skills.parts import ENVIRON_WITHOUT_MUTANTS
 
 DEADLINE_S = 100
 
@@ -19,30 +21,31 @@ SKILL = {
     "description": "Say a text loudly: in capitals, with an exclamation mark.",
     "code": 'def shout(text: str) -> str:\n    """Say it loudly.\n\n    Args:\n        text: What to say.\n    """\n'
     '    return text.upper() + "!"\n',
-    "tests": "from shout import shout\n\ndef test_capitals():\n    assert shout('ab') == 'AB!'\n",
+    "tests": "from shout import shout\n\ndef test_capitals():\n    assert shout('ab') == 'AB!'\n"
+    "    assert shout('') == '!'\n    assert shout('a B') == 'A B!'\n",
 }
 
 
 @pytest.mark.spec("FACE-2", "STATE-1", "SKILL-1", "SKILL-11")
 async def test_a_skill_learned_or_deleted_by_another_process_is_announced_listed_and_callable(tmp_path: Path) -> None:
-    heard = asyncio.Event()
+    notified = asyncio.Event()
 
     async def note(message: object) -> None:
         if isinstance(message, ToolListChangedNotification):
-            heard.set()
+            notified.set()
 
     async def elsewhere(tool: str, arguments: dict[str, str]) -> None:
-        heard.clear()
+        notified.clear()
         home = str(tmp_path)
-        done = await asyncio.to_thread(apart, "--home", home, "call", tool, "--args", json.dumps(arguments))
+        done = await asyncio.to_thread(run_as_process, "--home", home, "call", tool, "--args", json.dumps(arguments))
         assert done.code == 0, done.err
-        await heard.wait()
+        await notified.wait()
 
     server = StdioServerParameters(
         command=sys.executable,
         args=["-m", "engine.interfaces.cli.main", "--home", str(tmp_path), "mcp"],
         cwd=str(REPOSITORY),
-        env=dict(os.environ),
+        env={**os.environ, **ENVIRON_WITHOUT_MUTANTS},
     )
     async with asyncio.timeout(DEADLINE_S), Client(server, mode="legacy", message_handler=note) as client:
         assert "shout" not in [tool.name for tool in (await client.list_tools()).tools]
@@ -56,22 +59,21 @@ async def test_a_skill_learned_or_deleted_by_another_process_is_announced_listed
 
 
 @pytest.mark.spec("REG-9", "REG-8")
-async def test_what_is_registered_or_disabled_elsewhere_is_announced_and_mere_calls_are_not(tmp_path: Path) -> None:
-    heard: list[object] = []
+async def test_registry_changes_by_another_process_are_announced_but_calls_are_not(tmp_path: Path) -> None:
+    notified: list[object] = []
     environ = {**os.environ, "KNACKBOX_REGISTRY_ADAPTER_PREFIXES": "tests.registry"}
     envelope = tmp_path / "add.json"
     envelope.write_text(json.dumps({"spec_id": "hello", "adapter_path": "tests.registry.adapters_here:whose"}))
 
     async def note(message: object) -> None:
         if isinstance(message, ToolListChangedNotification):
-            heard.append(message)
+            notified.append(message)
 
     async def elsewhere(*words: str) -> None:
-        before = len(heard)
-        done = await asyncio.to_thread(apart, "--home", str(tmp_path / "home"), *words, environ=environ)
+        before = len(notified)
+        done = await asyncio.to_thread(run_as_process, "--home", str(tmp_path / "home"), *words, environ=environ)
         assert done.code == 0, done.err
-        while len(heard) == before:
-            await asyncio.sleep(0.01)
+        await eventually(lambda: len(notified) > before)
 
     server = StdioServerParameters(
         command=sys.executable,
@@ -86,4 +88,4 @@ async def test_what_is_registered_or_disabled_elsewhere_is_announced_and_mere_ca
         assert "hello main" in str((await client.call_tool("hello", {})).content)
         await elsewhere("registry", "disable", "hello")
         assert "hello" not in [tool.name for tool in (await client.list_tools()).tools]
-        assert len(heard) == 2
+        assert len(notified) == 2

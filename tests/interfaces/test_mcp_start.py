@@ -1,4 +1,4 @@
-"""An MCP server answers `initialize` before its engine is open, and says why when it cannot be opened."""
+"""An MCP server answers `initialize` before its engine is open, and reports why if it cannot be opened."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ import pytest
 from tests.interfaces.cli import REPOSITORY
 
 DEADLINE_S = 60
-# `knackbox mcp`, which says on stderr what is imported when it has answered `initialize`, and again at its end.
+# `knackbox mcp`, printing to stderr what is imported after answering `initialize`, and again at its end.
 SERVER = """
 import sys
 from engine.interfaces.mcp.clients import Clients
@@ -38,7 +38,7 @@ HELLO = {
 
 
 class Client:
-    """JSON lines to and from one server."""
+    """Sends JSON lines to a server and reads its answers."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
@@ -62,7 +62,7 @@ class Client:
                     return message
 
     async def end(self) -> tuple[int, str]:
-        """Leave; the exit code and stderr."""
+        """Close stdin and return the server's exit code and stderr."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         async with asyncio.timeout(DEADLINE_S):
@@ -109,7 +109,7 @@ async def test_initialize_is_answered_before_the_engine_is_imported(tmp_path: Pa
 
 
 @pytest.mark.spec("FACE-12")
-async def test_no_vectors_and_no_model_client_are_loaded_to_list_the_tools(tmp_path: Path) -> None:
+async def test_listing_the_tools_loads_no_vectors_and_no_model_client(tmp_path: Path) -> None:
     async with serving("--home", str(tmp_path)) as client:
         await client.send("initialize", HELLO, 1)
         await client.answer(1)
@@ -139,7 +139,7 @@ async def test_an_engine_that_cannot_open_answers_every_request_with_the_reason(
 
 
 @pytest.mark.spec("FACE-12")
-async def test_a_client_that_leaves_without_a_word_learns_that_the_engine_cannot_open(tmp_path: Path) -> None:
+async def test_a_failed_start_is_reported_to_a_client_that_sends_nothing(tmp_path: Path) -> None:
     (tmp_path / "registries").write_text("a file where a folder belongs")
     async with serving("--home", str(tmp_path)) as client:
         code, errors = await client.end()

@@ -1,4 +1,4 @@
-"""`knackbox registry`, and acting as a registered agent. (REG-1, REG-4, REG-5, REG-7, REG-10)"""
+"""`knackbox registry`, and commands that act as a registered agent. (REG-1, REG-4, REG-5, REG-7, REG-10)"""
 
 import json
 from pathlib import Path
@@ -50,7 +50,7 @@ def test_a_tool_a_prompt_and_an_agent_are_registered_used_disabled_and_deleted(
     assert (found["tools"], found["prompts"], [each["id"] for each in found["agents"]]) == ([], [], ["smith"])
 
 
-def test_a_snapshot_is_taken_checked_and_restored(
+def test_a_snapshot_is_taken_verified_and_restored(
     tmp_path: Path, home: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     here(capfd, "registry", "register", str(tmp_path / "all.json"))
@@ -69,7 +69,7 @@ def test_a_snapshot_is_taken_checked_and_restored(
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "message"),
     [
         (("register", "/nowhere.json"), "cannot be read"),
         (("delete", "execute"), "Disable it instead"),
@@ -78,16 +78,16 @@ def test_a_snapshot_is_taken_checked_and_restored(
         (("restore", "nothing"), "no snapshot 'nothing'"),
     ],
 )
-def test_what_cannot_be_done_is_one_line_and_exit_2(
-    words: tuple[str, ...], says: str, capfd: pytest.CaptureFixture[str]
+def test_a_registry_error_is_one_line_and_exit_code_2(
+    words: tuple[str, ...], message: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     ran = here(capfd, "registry", *words)
     assert ran.code == 2
-    assert says in ran.err
+    assert message in ran.err
     assert ran.err.count("\n") == 1
 
 
-def test_a_broken_adapter_or_file_fails_the_health_check_and_nothing_else(
+def test_a_broken_adapter_or_file_fails_only_the_health_check(
     tmp_path: Path, home: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "bad.json").write_text(json.dumps(ADD | {"adapter_path": "tests.registry.no_such:add"}))
@@ -105,15 +105,15 @@ def test_a_broken_adapter_or_file_fails_the_health_check_and_nothing_else(
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ([], "at least one"),
-        ({"spec_id": "invoice_total"}, "Say --kind"),
-        ({"spec_id": "x", "desc": "shared by prompts and agents"}, "Say --kind"),
+        ([], "non-empty list"),
+        ({"spec_id": "invoice_total"}, "Add --kind"),
+        ({"spec_id": "x", "desc": "shared by prompts and agents"}, "Add --kind"),
         ({"spec_id": "x", "template": "hi", "caps": []}, "several kinds"),
         ([ADD, {"spec_id": "x", "adapter_path": 7}], "entry 2 (x)"),
         ([PROMPT, ADD, {"spec_id": "x"}], "Nothing was registered"),
     ],
 )
-def test_what_is_not_clear_or_not_whole_is_refused_and_nothing_is_registered(
+def test_ambiguous_or_incomplete_entries_are_refused_and_nothing_is_registered(
     tmp_path: Path, given: object, why: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "bad.json").write_text(json.dumps(given))
@@ -124,7 +124,7 @@ def test_what_is_not_clear_or_not_whole_is_refused_and_nothing_is_registered(
     assert found["tools"] == found["prompts"] == found["agents"] == []
 
 
-def test_a_list_says_what_each_item_is_and_of_a_damaged_file_once(
+def test_a_list_describes_each_item_and_reports_a_damaged_file_once(
     tmp_path: Path, home: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert here(capfd, "registry", "register", str(tmp_path / "all.json")).code == 0
@@ -144,7 +144,7 @@ def test_a_list_says_what_each_item_is_and_of_a_damaged_file_once(
 
 
 @pytest.mark.spec("LOOP-1")
-def test_the_default_prompt_of_an_agent_joins_its_instructions(
+def test_the_default_prompt_of_an_agent_is_added_to_its_instructions(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     voice = {"spec_id": "voice", "template": "Speak like {who}."}

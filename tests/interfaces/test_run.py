@@ -1,4 +1,4 @@
-"""`knackbox run`: a notebook in a boxed kernel from the command line."""
+"""`knackbox run` runs a notebook in a kernel in a box."""
 
 import json
 import os
@@ -12,12 +12,12 @@ from subprocess import PIPE
 import psutil
 import pytest
 
-from tests.interfaces.cli import REPOSITORY, apart, command, here
+from tests.interfaces.cli import REPOSITORY, command, here, run_as_process
 from tests.interfaces.notebooks import outputs, write
 
 pytestmark = [pytest.mark.spec("KERN-7"), pytest.mark.timeout(240)]
 WAIT_S = 60
-_HEARS_INTERRUPTS = (
+_WITH_SIGINT = (
     "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
 )
 
@@ -28,7 +28,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-def test_outputs_come_as_text_and_the_executed_notebook_is_written(
+def test_outputs_are_printed_as_text_and_the_executed_notebook_is_written(
     capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     source = write(
@@ -48,7 +48,7 @@ def test_outputs_come_as_text_and_the_executed_notebook_is_written(
     assert third[0].data["text/html"] == "<b>bold</b>"
 
 
-def test_the_same_notebook_gives_the_same_file(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_running_a_notebook_twice_writes_the_same_file(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     source = write(tmp_path / "nb.ipynb", "for i in range(1000): print(i, flush=True)", "[1, 2]")
     for name in ("a", "b"):
         assert here(capfd, "run", source, "--output", str(tmp_path / name)).code == 0
@@ -56,7 +56,7 @@ def test_the_same_notebook_gives_the_same_file(capfd: pytest.CaptureFixture[str]
     assert len(outputs(tmp_path / "a")[0]) == 1
 
 
-def test_in_place_it_is_written_over_itself_also_through_a_link(
+def test_in_place_overwrites_the_notebook_also_through_a_link(
     capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     write(tmp_path / "nb.ipynb", "1 + 1")
@@ -66,7 +66,7 @@ def test_in_place_it_is_written_over_itself_also_through_a_link(
     assert outputs(tmp_path / "nb.ipynb")[0][0].data["text/plain"] == "2"
 
 
-def test_the_first_cell_that_fails_ends_it_and_what_was_executed_is_written(
+def test_the_first_failing_cell_ends_the_run_and_executed_cells_are_written(
     capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     source = write(tmp_path / "nb.ipynb", "print('before')", "def f():\n    return 1 / 0\nf()", "print('never')")
@@ -79,7 +79,7 @@ def test_the_first_cell_that_fails_ends_it_and_what_was_executed_is_written(
     assert (before[0].text, failed[0].ename, never) == ("before\n", "ZeroDivisionError", [])
 
 
-def test_errors_that_are_allowed_do_not_end_it(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_allowed_errors_do_not_end_the_run(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     cells = ("1 / 0", "print('after')")
     tagged = write(tmp_path / "tagged.ipynb", *cells, tags={0: "raises-exception"})
     ran = here(capfd, "run", tagged)
@@ -89,7 +89,7 @@ def test_errors_that_are_allowed_do_not_end_it(capfd: pytest.CaptureFixture[str]
     assert here(capfd, "run", write(tmp_path / "nb.ipynb", *cells), "--allow-errors").out == "after\n"
 
 
-def test_with_json_the_last_line_is_one_object(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_with_json_a_notebook_run_prints_one_object(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     ran = here(capfd, "run", write(tmp_path / "nb.ipynb", "print(1)", "", "raise ValueError('no')"), "--json")
     assert (ran.code, ran.out.count("\n"), ran.err) == (1, 1, "")
     found = ran.last
@@ -106,26 +106,26 @@ def test_with_json_the_last_line_is_one_object(capfd: pytest.CaptureFixture[str]
 
 @pytest.mark.spec("KERN-5")
 @pytest.mark.parametrize(
-    ("code", "end", "said"),
+    ("code", "end", "reason"),
     [
         ("while True: pass", "timeout", "longer than 1.5 s"),
         ("import signal; signal.signal(2, signal.SIG_IGN)\nwhile True: pass", "timeout", "longer than 1.5 s"),
         ("import os; os.kill(os.getpid(), 9)", "died", "its kernel died"),
         ("print('x' * (65 << 20))", "output", "over 64 MiB"),
         ("import sys\nsys.stdout.session.send(sys.stdout.pub_thread, 'stream', {'name': 7}, parent=get_ipython()"
-         ".kernel.get_parent('shell'), ident=b'stream.stdout')\nimport time; time.sleep(60)", "died", "no message"),
+         ".kernel.get_parent('shell'), ident=b'stream.stdout')\nimport time; time.sleep(60)", "died", "malformed message"),
     ],
 )  # fmt: skip
-def test_a_cell_that_does_not_end_well_ends_the_run_and_says_how(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path, code: str, end: str, said: str
+def test_a_killed_or_timed_out_cell_ends_the_run_with_the_reason(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, code: str, end: str, reason: str
 ) -> None:
     source = write(tmp_path / "nb.ipynb", "1", code, "2")
     ran = here(capfd, "run", source, "--timeout", "1.5" if end == "timeout" else "60", "--json")
     assert (ran.code, ran.last["end"], ran.last["failed_cell"]) == (1, end, 1)
-    assert said in ran.last["why"]
+    assert reason in ran.last["why"]
 
 
-def test_the_box_has_the_workspace_and_no_other_file(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_box_has_only_the_files_of_the_workspace(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "in.csv").write_text("7\n")
     source = write(tmp_path / "nb.ipynb", "print(open('in.csv').read())", "n = open('out.txt', 'w').write('w')")
@@ -139,47 +139,47 @@ def test_the_box_has_the_workspace_and_no_other_file(capfd: pytest.CaptureFixtur
     assert (tmp_path / "data" / "out.txt").read_text() == "w"
 
 
-NONSENSE: list[tuple[bytes | None, list[str], str]] = [
+INVALID: list[tuple[bytes | None, list[str], str]] = [
     (b"not json", [], "is not JSON"),
     (b"\xff\xfe", [], "is not JSON"),
-    (b"[]", [], "no notebook"),
+    (b"[]", [], "not a notebook"),
     (b"[" * 100_000, [], "is not JSON"),
     (b'{"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": []}', [], "format 3"),
     (b'{"nbformat": 5, "nbformat_minor": 0, "metadata": {}, "cells": []}', [], "format 5"),
-    (b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [{"cell_type": "coda"}]}', [], "no valid notebook"),
+    (b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [{"cell_type": "coda"}]}', [], "not a valid notebook"),
     (b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": {"name": "ir", "display_name": "R", '
      b'"language": "R"}}, "cells": []}', [], "is in R; stateful is Python only"),
     (b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {"language_info": {"name": "bash"}}, "cells": []}', [],
      "is in bash; stateful is Python only"),
-    (None, [], "is not there"),
-    (b"{}", ["--output", "a", "--in-place"], "one of --output and --in-place"),
+    (None, [], "does not exist"),
+    (b"{}", ["--output", "a", "--in-place"], "either --output or --in-place"),
     (b"{}", ["--output", "/nowhere/a"], "/nowhere/a cannot be written"),
     (b"{}", ["--workspace", "/nowhere"], "/nowhere is not a folder"),
     (b"{}", ["--read-only"], "--read-only"),
-    (b"{}", ["--unsafe-no-sandbox"], "in a box only"),
+    (b"{}", ["--unsafe-no-sandbox"], "only run in a box"),
     (b"{}", ["--timeout", "0"], "--timeout"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("content", "arguments", "said"), NONSENSE)
-def test_nonsense_is_refused_in_one_line(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path, content: bytes | None, arguments: list[str], said: str
+@pytest.mark.parametrize(("content", "arguments", "message"), INVALID)
+def test_an_invalid_notebook_or_option_is_refused_in_one_line(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, content: bytes | None, arguments: list[str], message: str
 ) -> None:
     source = tmp_path / "nb.ipynb"
     if content is not None:
         source.write_bytes(content)
     ran = here(capfd, "run", str(source), *arguments)
     assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
-    assert said in ran.err
+    assert message in ran.err
 
 
-def test_a_folder_is_no_notebook(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_folder_is_refused_as_a_notebook(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     ran = here(capfd, "run", str(tmp_path))
     assert (ran.code, ran.err.count("\n")) == (2, 1)
     assert "is a folder" in ran.err
 
 
-def test_in_another_sandbox_than_the_one_configured_nothing_runs(
+def test_a_sandbox_without_kernels_is_refused(
     capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KNACKBOX_SANDBOX", "landlock")
@@ -188,7 +188,9 @@ def test_in_another_sandbox_than_the_one_configured_nothing_runs(
     assert "landlock" in ran.err
 
 
-def test_a_notebook_without_ids_and_with_lines_runs(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_notebook_without_cell_ids_and_with_source_lines_runs(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     cell = {
         "cell_type": "code",
         "metadata": {},
@@ -203,17 +205,19 @@ def test_a_notebook_without_ids_and_with_lines_runs(capfd: pytest.CaptureFixture
     assert outputs(tmp_path / "nb.ipynb")[1][0].text == "1\n"
 
 
-def test_what_no_text_can_hold_is_written_all_the_same(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_outputs_with_lone_surrogates_are_printed_and_written(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     source = write(tmp_path / "nb.ipynb", "'\\ud800'", "print('ä€😀')")
     ran = here(capfd, "run", source, "--in-place")
     assert (ran.code, ran.out) == (0, "'\\ud800'\nä€😀\n")
     assert outputs(Path(source))[1][0].text == "ä€😀\n"
 
 
-def test_an_interrupt_ends_it_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_an_interrupt_ends_the_run_and_leaves_nothing_behind(tmp_path: Path) -> None:
     source = write(tmp_path / "nb.ipynb", "print('go', flush=True)\nwhile True: pass")
     words = command("run", source, "--output", str(tmp_path / "out.ipynb"))
-    start = [sys.executable, "-c", _HEARS_INTERRUPTS, *words]
+    start = [sys.executable, "-c", _WITH_SIGINT, *words]
     with subprocess.Popen(start, cwd=REPOSITORY, stdout=PIPE, stderr=PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"go\n"
@@ -227,7 +231,7 @@ def test_an_interrupt_ends_it_and_leaves_nothing_behind(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["nb.ipynb"]
 
 
-def test_a_reader_that_went_away_ends_it(tmp_path: Path) -> None:
+def test_a_closed_stdout_ends_the_notebook_run(tmp_path: Path) -> None:
     source = write(tmp_path / "nb.ipynb", "while True: print('y' * 100)")
     with subprocess.Popen(command("run", source), cwd=REPOSITORY, stdout=PIPE, stderr=PIPE) as process:
         assert process.stdout is not None
@@ -238,32 +242,32 @@ def test_a_reader_that_went_away_ends_it(tmp_path: Path) -> None:
         assert process.stderr.read() == b""
 
 
-def seen_on_a_terminal(source: str, code: int = 0) -> bytes:
-    ours, theirs = pty.openpty()
+def shown_on_a_terminal(source: str, code: int = 0) -> bytes:
+    master, slave = pty.openpty()
     try:
         done = subprocess.run(
-            command("run", source), cwd=REPOSITORY, stdout=theirs, stderr=theirs, timeout=WAIT_S, check=False
+            command("run", source), cwd=REPOSITORY, stdout=slave, stderr=slave, timeout=WAIT_S, check=False
         )
         assert done.returncode == code
-        return os.read(ours, 1 << 16)
+        return os.read(master, 1 << 16)
     finally:
-        os.close(ours)
-        os.close(theirs)
+        os.close(master)
+        os.close(slave)
 
 
-def test_a_person_sees_which_cell_is_running_once_it_takes_a_while(tmp_path: Path) -> None:
-    seen = seen_on_a_terminal(write(tmp_path / "nb.ipynb", "import time; time.sleep(2.5)", "print('end')"))
+def test_a_progress_bar_shows_the_running_cell_after_a_while(tmp_path: Path) -> None:
+    seen = shown_on_a_terminal(write(tmp_path / "nb.ipynb", "import time; time.sleep(2.5)", "print('end')"))
     assert b"cell" in seen
     assert b"1/2" in seen
     assert seen.endswith(b"end\r\n")
 
 
-def test_a_terminal_sees_colours_and_nothing_that_takes_it_over(tmp_path: Path) -> None:
-    taking = "\\x1b]0;title\\x07\\x1b[2J\\x9bH"
+def test_a_terminal_gets_colours_but_no_other_control_sequences(tmp_path: Path) -> None:
+    escapes = "\\x1b]0;title\\x07\\x1b[2J\\x9bH"
     source = write(
-        tmp_path / "nb.ipynb", f"print('\\x1b[31mred\\x1b[0m {taking} end')", f"raise ValueError('{taking}')"
+        tmp_path / "nb.ipynb", f"print('\\x1b[31mred\\x1b[0m {escapes} end')", f"raise ValueError('{escapes}')"
     )
-    seen = seen_on_a_terminal(source, code=1)
+    seen = shown_on_a_terminal(source, code=1)
     assert b"\x1b[31mred\x1b[0m" in seen
     assert b"end" in seen
     assert b"ended the run: ValueError" in seen
@@ -272,7 +276,7 @@ def test_a_terminal_sees_colours_and_nothing_that_takes_it_over(tmp_path: Path) 
     assert "\x9b".encode() not in seen
 
 
-def test_without_the_extra_the_remedy_is_said(tmp_path: Path) -> None:
+def test_run_without_the_extra_names_the_remedy(tmp_path: Path) -> None:
     source = write(tmp_path / "nb.ipynb", "1")
     code = "import sys; sys.modules['nbclient'] = None; from engine.interfaces.cli.main import main; main()"
     done = subprocess.run(
@@ -287,8 +291,8 @@ def test_without_the_extra_the_remedy_is_said(tmp_path: Path) -> None:
     assert "pip install 'knackbox[kernels]'" in done.stderr
 
 
-def test_help_loads_nothing_of_jupyter() -> None:
-    ran = apart("run", "--help", python=["-X", "importtime"])
+def test_help_imports_no_jupyter_packages() -> None:
+    ran = run_as_process("run", "--help", python=["-X", "importtime"])
     loaded = {line.rsplit("|", 1)[-1].strip().split(".")[0] for line in ran.err.splitlines() if "|" in line}
     assert ran.code == 0
     assert loaded.isdisjoint({"nbclient", "nbformat", "jupyter_client", "zmq", "traitlets"})

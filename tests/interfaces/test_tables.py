@@ -1,4 +1,4 @@
-"""Tables on stdout, for whoever reads them there."""
+"""Tables and text on stdout: their width, and their control characters."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ from engine.interfaces.cli.tables import print_table
 pytestmark = pytest.mark.spec("FACE-1")
 
 
-def test_cells_are_whole_where_no_terminal_is(
+def test_cells_are_not_folded_without_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
@@ -23,7 +23,7 @@ def test_cells_are_whole_where_no_terminal_is(
     assert lines[2].split() == ["short", url]
 
 
-def test_columns_sets_the_width_of_a_table_in_a_pipe_and_nothing_is_lost(
+def test_columns_sets_the_width_of_a_table_in_a_pipe(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
@@ -33,19 +33,19 @@ def test_columns_sets_the_width_of_a_table_in_a_pipe_and_nothing_is_lost(
     assert (out.count("n" * 10), out.count("w") - 1) == (1, 300)  # one is the heading's
 
 
-def test_what_others_wrote_does_nothing_to_a_terminal_and_a_file_gets_it_as_it_is(
+def test_control_characters_are_escaped_on_a_terminal_and_kept_in_a_file(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evil = "a\x1b[2J\x07\x9b\u202e\U000e0041\r\tb\n"
     emit(evil)
     assert capsys.readouterr().out == evil
-    monkeypatch.setenv("TERM", "dumb")  # so that nothing is set in bold
+    monkeypatch.setenv("TERM", "dumb")  # so that nothing is printed in bold
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     emit(evil)
     print_table(("name",), [(evil,)])
     emit_json({"is": evil})
     say(evil)
-    said = capsys.readouterr()
-    assert all(each.isprintable() or each in "\n\t" for each in said.out + said.err)
-    assert "a\\x1b[2J\\x07\\x9b\\u202e\\U000e0041\\r\tb\n" in said.out
-    assert json.loads(said.out.splitlines()[-1]) == {"is": evil}
+    captured = capsys.readouterr()
+    assert all(each.isprintable() or each in "\n\t" for each in captured.out + captured.err)
+    assert "a\\x1b[2J\\x07\\x9b\\u202e\\U000e0041\\r\tb\n" in captured.out
+    assert json.loads(captured.out.splitlines()[-1]) == {"is": evil}

@@ -16,7 +16,7 @@ from engine.policy.access import Access, tighter, why_not
 from engine.policy.risk import RISK_ARGUMENTS, risk_of
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
-from tests.dispatch.house import house
+from tests.dispatch.pipeline_fixture import open_pipeline
 
 LEVELS = ["guest", "user", "admin", "owner"]
 BANDS = ["GREEN", "AMBER", "RED"]
@@ -111,7 +111,7 @@ async def test_an_alias_is_no_way_around_a_permission(tmp_path: Path) -> None:
         """Tell."""
         return "told"
 
-    async with house(tmp_path, [secret], guards=(Access(),)) as h:
+    async with open_pipeline(tmp_path, [secret], guards=(Access(),)) as h:
         from engine.contract.result import ToolCall
 
         result = await h.pipeline.call(ToolCall("also", {}), Turn(permission="admin"))
@@ -138,6 +138,6 @@ def test_risk_is_the_highest_of_class_annotations_effects_and_arguments() -> Non
 
 @pytest.mark.spec("ACCESS-9")
 async def test_the_audit_of_a_call_names_its_risk(tmp_path: Path) -> None:
-    async with house(tmp_path, [wipe, look]) as h:
+    async with open_pipeline(tmp_path, [wipe, look]) as h:
         assert (await h.call("wipe")).audit.risk == "HIGH"
         assert (await h.call("look")).audit.risk == "LOW"

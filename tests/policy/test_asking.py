@@ -20,7 +20,7 @@ from engine.policy.approval import ApprovalAnswer, ApprovalGuard, ApprovalReques
 from engine.policy.gate import Gate, GateContext, GateDecision, ToolDef
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
-from tests.dispatch.house import TURN, house
+from tests.dispatch.pipeline_fixture import TURN, open_pipeline
 
 SENT: list[str] = []
 
@@ -69,7 +69,7 @@ async def forever() -> GateDecision:
 @pytest.mark.spec("ACCESS-7")
 async def test_what_the_gate_refuses_does_not_run_and_its_reason_is_the_message(tmp_path: Path) -> None:
     judge = Judge(lambda: GateDecision(approved=False, reason="Too rude."))
-    async with house(tmp_path, [send, pay], guards=(Gate(judge),)) as h:
+    async with open_pipeline(tmp_path, [send, pay], guards=(Gate(judge),)) as h:
         result = await h.call("send", text="x")
         assert (result.success, result.message, result.text) == (False, "Too rude.", "Too rude.")
         assert (await h.call("pay", amount=1)).success
@@ -133,7 +133,7 @@ async def test_a_gate_that_fails_or_hangs_lets_the_call_run_and_leaves_a_warning
     tmp_path: Path, caplog: pytest.LogCaptureFixture, says: Callable[[], Any]
 ) -> None:
     with caplog.at_level(logging.WARNING, "knackbox.policy"):
-        async with house(tmp_path, [send], guards=(Gate(Judge(says), wait_s=0.05),)) as h:
+        async with open_pipeline(tmp_path, [send], guards=(Gate(Judge(says), wait_s=0.05),)) as h:
             assert (await h.call("send", text="x")).success
     assert "runs without it" in caplog.text
 
@@ -141,7 +141,7 @@ async def test_a_gate_that_fails_or_hangs_lets_the_call_run_and_leaves_a_warning
 @pytest.mark.spec("ACCESS-7")
 @pytest.mark.parametrize("says", [fails, forever])
 async def test_who_wants_it_otherwise_has_such_a_call_refused(tmp_path: Path, says: Callable[[], Any]) -> None:
-    async with house(tmp_path, [send], guards=(Gate(Judge(says), on_gate_failure="deny", wait_s=0.05),)) as h:
+    async with open_pipeline(tmp_path, [send], guards=(Gate(Judge(says), on_gate_failure="deny", wait_s=0.05),)) as h:
         assert "the gate" in (await h.call("send", text="x")).text
     assert SENT == []
 
@@ -170,7 +170,7 @@ def no(request: ApprovalRequest) -> ApprovalAnswer:
 @pytest.mark.spec("ACCESS-8")
 async def test_a_yes_lets_exactly_one_call_run(tmp_path: Path) -> None:
     person = Person(yes)
-    async with house(tmp_path, [send, pay], guards=(ApprovalGuard(person, "destructive"),)) as h:
+    async with open_pipeline(tmp_path, [send, pay], guards=(ApprovalGuard(person, "destructive"),)) as h:
         assert (await h.call("send", text="a")).success
         assert (await h.call("send", text="a")).success
     assert SENT == ["a", "a"]
@@ -188,7 +188,9 @@ async def test_a_yes_lets_exactly_one_call_run(tmp_path: Path) -> None:
     ],
 )
 async def test_anything_but_a_yes_to_this_very_call_is_a_no(tmp_path: Path, answer: Any, said: str) -> None:
-    async with house(tmp_path, [send], guards=(ApprovalGuard(Person(answer), "destructive", expires_s=0.05),)) as h:
+    async with open_pipeline(
+        tmp_path, [send], guards=(ApprovalGuard(Person(answer), "destructive", expires_s=0.05),)
+    ) as h:
         result = await h.call("send", text="a")
     assert said in result.text
     assert result.failure is not None
@@ -204,7 +206,7 @@ async def test_an_answer_to_one_call_cannot_be_used_for_another(tmp_path: Path) 
         kept.append(yes(request))
         return kept[0]
 
-    async with house(tmp_path, [pay], guards=(ApprovalGuard(Person(replaying), "confirmation"),)) as h:
+    async with open_pipeline(tmp_path, [pay], guards=(ApprovalGuard(Person(replaying), "confirmation"),)) as h:
         assert (await h.call("pay", amount=1)).success
         assert not (await h.call("pay", amount=1000)).success
     assert SENT == ["1"]
@@ -219,7 +221,7 @@ async def test_arguments_that_change_while_a_person_thinks_are_not_run(tmp_path:
         assert request.arguments == {"amount": 1}
         return yes(request)
 
-    async with house(tmp_path, [pay], guards=(ApprovalGuard(Person(meanwhile), "confirmation"),)) as h:
+    async with open_pipeline(tmp_path, [pay], guards=(ApprovalGuard(Person(meanwhile), "confirmation"),)) as h:
         result = await h.pipeline.call(ToolCall("pay", arguments), TURN)
     assert "not what would run" in result.text
     assert SENT == []

@@ -24,7 +24,7 @@ from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
 from engine.stores.clock import SystemClock
 from engine.stores.records import Records
-from tests.dispatch.house import ManualClock, house
+from tests.dispatch.pipeline_fixture import ManualClock, open_pipeline
 
 pytestmark = pytest.mark.spec("ACCESS-6")
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -43,7 +43,7 @@ async def ring() -> str:
 async def test_a_call_within_the_cooldown_is_refused_and_says_when_to_try_again(tmp_path: Path) -> None:
     clock = ManualClock()
     records = opened(tmp_path)
-    async with house(tmp_path, [ring], clock=clock, guards=(RateLimits(records, clock),)) as h:
+    async with open_pipeline(tmp_path, [ring], clock=clock, guards=(RateLimits(records, clock),)) as h:
         assert (await h.call("ring")).success
         clock.seconds += 18.5
         early = await h.call("ring")
@@ -130,7 +130,7 @@ async def test_the_registrys_own_execute_applies_limits_and_gate_and_raises_what
         again = await engine.call("relay", {}, Turn(user="zoe"))
         assert again.failure is not None
         assert again.failure.reason == "rate_limited"
-        with pytest.raises(TypeError, match="ctx is a Turn"):
+        with pytest.raises(TypeError, match="ctx must be a Turn"):
             await registry.execute("ping", {"raw_arg": "a"}, "ada")
 
 
@@ -170,7 +170,7 @@ async def test_of_many_calls_at_once_exactly_as_many_pass_as_may(tmp_path: Path)
         ran += 1
 
     records, clock = opened(tmp_path), SystemClock()
-    async with house(tmp_path, [count], guards=(RateLimits(records, clock),)) as h:
+    async with open_pipeline(tmp_path, [count], guards=(RateLimits(records, clock),)) as h:
         results = await asyncio.gather(*(h.call("count") for _ in range(40)))
     assert (ran, sum(result.success for result in results)) == (7, 7)
     records.close()
@@ -182,7 +182,7 @@ from engine.contract.spec import ToolSpec
 from engine.policy.gate import GateDecision, ToolDef
 from engine.policy.rate_limits import RateLimits, ToolRateLimited
 from engine.stores.records import Records
-from tests.dispatch.house import ManualClock
+from tests.dispatch.pipeline_fixture import ManualClock
 limits = RateLimits(Records.open(sys.argv[1]), ManualClock())
 passed = 0
 for _ in range(30):

@@ -17,7 +17,7 @@ from engine.contract.spec import Annotations, ToolSpec
 from engine.recovery.chains_file import read_chains
 from engine.recovery.fallback import FallbackChains, shipped_chains
 from engine.registry.decorate import tool
-from tests.dispatch.house import ManualClock, house
+from tests.dispatch.pipeline_fixture import ManualClock, open_pipeline
 
 READ_ONLY = Annotations(read_only=True)
 FATAL, RETRYABLE, UNKNOWN = FailureClass.FATAL, FailureClass.RETRYABLE, FailureClass.UNKNOWN
@@ -86,7 +86,7 @@ def edit(path, text):
 
 @pytest.mark.spec("FAIL-6")
 async def test_a_dead_tool_leads_to_its_alternatives_with_mapped_arguments(tmp_path, chains_file):
-    async with house(tmp_path / "w", TOOLS, clock=ManualClock(), chains=chains_file) as h:
+    async with open_pipeline(tmp_path / "w", TOOLS, clock=ManualClock(), chains=chains_file) as h:
         result = await h.call("dead", query="cats")
     assert not result.success
     assert result.audit.attempts == 3
@@ -97,7 +97,7 @@ async def test_a_dead_tool_leads_to_its_alternatives_with_mapped_arguments(tmp_p
 @pytest.mark.spec("FAIL-6")
 async def test_an_automatic_alternative_really_runs_and_the_result_says_so(tmp_path, chains_file):
     chains_file.write_text(AUTO)
-    async with house(tmp_path / "w", TOOLS, clock=ManualClock(), chains=chains_file) as h:
+    async with open_pipeline(tmp_path / "w", TOOLS, clock=ManualClock(), chains=chains_file) as h:
         result = await h.call("dead", query="cats")
         assert [(call.name, each.success) for call, each in h.seen] == [("spare", True), ("dead", True)]
     assert result.success
@@ -109,7 +109,7 @@ async def test_an_automatic_alternative_really_runs_and_the_result_says_so(tmp_p
 @pytest.mark.spec("FAIL-6")
 async def test_an_automatic_alternative_that_fails_too_is_told_and_its_arguments_are_validated(tmp_path, chains_file):
     chains_file.write_text(AUTO)
-    async with house(tmp_path / "w", TOOLS, clock=ManualClock(), chains=chains_file) as h:
+    async with open_pipeline(tmp_path / "w", TOOLS, clock=ManualClock(), chains=chains_file) as h:
         result = await h.call("dead", query="fail")
         assert "`spare` was tried instead and failed too" in result.error
         absent = await h.call("dead")
@@ -123,14 +123,14 @@ async def test_an_automatic_alternative_that_fails_too_is_told_and_its_arguments
 async def test_there_is_no_fallback_around_a_denial_nor_for_what_the_model_corrects(
     tmp_path, chains_file, kind, follows
 ):
-    async with house(tmp_path / "w", TOOLS, clock=ManualClock(), chains=chains_file) as h:
+    async with open_pipeline(tmp_path / "w", TOOLS, clock=ManualClock(), chains=chains_file) as h:
         result = await h.call("dead", kind=kind)
     assert ("`spare`" in result.error) is follows
 
 
 @pytest.mark.spec("FAIL-3")
 async def test_a_fatal_failure_stops_and_suggests_replan(tmp_path):
-    async with house(tmp_path, TOOLS) as h:
+    async with open_pipeline(tmp_path, TOOLS) as h:
         result = await h.call("dead", kind="denied")
     assert result.failure.failure_class is FATAL
     assert "call `replan`" in result.error
@@ -144,28 +144,41 @@ async def test_a_fatal_failure_stops_and_suggests_replan(tmp_path):
         ("chains:\n  ded:\n    - tool: spare\n", "2:3", "unknown tool 'ded' (did you mean 'dead'?)"),
         ("chains:\n  dead:\n    - tool: sparr\n", "3:13", "unknown tool 'sparr' (did you mean 'spare'?)"),
         ("chains:\n  dead:\n    - tool: spare\n      mod: auto\n", "4:7", "unknown field 'mod' (did you mean 'mode'?)"),
-        ("chains:\n  dead:\n    - tool: spare\n      mode: maybe\n", "4:13", "use suggest or auto"),
-        ("chains:\n  dead:\n    - tool: writer\n      mode: auto\n", "4:13", "writer is not; use suggest"),
-        ("chains:\n  writer:\n    - tool: spare\n      mode: auto\n", "4:13", "writer is not; use suggest"),
+        (
+            "chains:\n  dead:\n    - tool: spare\n      mode: maybe\n",
+            "4:13",
+            "must be 'suggest' or 'auto', not 'maybe'",
+        ),
+        ("chains:\n  dead:\n    - tool: writer\n      mode: auto\n", "4:13", "writer is not; use `suggest`"),
+        ("chains:\n  writer:\n    - tool: spare\n      mode: auto\n", "4:13", "writer is not; use `suggest`"),
         ("chains:\n  dead:\n    - mode: auto\n", "3:7", "`tool` is missing"),
-        ("chains:\n  dead:\n    - spare\n", "3:7", "an alternative must be a mapping"),
-        ("chains:\n  dead: spare\n", "2:9", "needs a list of alternatives"),
+        (
+            "chains:\n  dead:\n    - spare\n",
+            "3:7",
+            "chains.dead[0] must be a mapping with the fields: tool, arguments, note, mode",
+        ),
+        ("chains:\n  dead: spare\n", "2:9", "chains.dead must be a list, not 'spare'"),
         ("chains:\n  dead:\n    - tool: spare\n      arguments: {txt: $query}\n", "4:19", "no argument 'txt'"),
         ("chains:\n  dead:\n    - tool: spare\n      arguments: {text: $quer}\n", "4:25", "no argument 'quer'"),
-        ("chains:\n  dead:\n    - tool: spare\n      arguments: [1]\n", "4:18", "arguments must be a mapping"),
-        ("chains:\n  dead:\n    - tool: spare\n      note: 3\n", "4:13", "note must be a string"),
+        (
+            "chains:\n  dead:\n    - tool: spare\n      arguments: [1]\n",
+            "4:18",
+            "chains.dead[0].arguments must be a mapping, not a list",
+        ),
+        ("chains:\n  dead:\n    - tool: spare\n      note: 3\n", "4:13", "chains.dead[0].note must be a string, not 3"),
         ("chains:\n  dead:\n    - tool: spare\n      arguments: {text: 2026-01-01}\n", "4:25", "no JSON form"),
+        ("chains:\n  dead:\n    - tool: spare\n      note: 2026-13-45\n", "1:1", "cannot be used here"),
         ("chains:\n  dead:\n    - tool: dead\n", "3:7", "a cycle: dead -> dead"),
         ("chains:\n  dead:\n    - tool: spare\n  spare:\n    - tool: dead\n", "5:7", "a cycle: dead -> spare -> dead"),
         ("chains:\n  dead:\n    - ? - :\n", "1:1", "cannot be used here"),
         ("chain:\n  dead: []\n", "1:1", "unknown field 'chain'"),
-        ("- dead\n", "1:1", "needs one key, `chains`"),
-        ("chains: 3\n", "1:9", "`chains` needs tool names"),
+        ("- dead\n", "1:1", "the document must be a mapping with the fields: chains"),
+        ("chains: 3\n", "1:9", "chains must be a mapping, not 3"),
         ("chains:\n  dead: [\n", "3:1", "not valid YAML"),
         ("chains:\n\tdead: []\n", "2:1", "not valid YAML"),
         ("chains:\n  dead: []\n  dead: []\n", "3:3", "not valid YAML"),
         (MULTIPLIED, "6:11", "more than 10000 values"),
-        ("chains:\n  dead:\n    - <<: {tool: sparr}\n", "3:7", "unknown tool 'sparr'"),
+        ("chains:\n  dead:\n    - <<: {tool: sparr}\n", "3:18", "unknown tool 'sparr'"),
     ],
 )
 def test_a_bad_file_is_refused_with_file_line_and_column(tmp_path, text, place, problem):
@@ -232,7 +245,7 @@ def test_an_edit_counts_from_the_next_use_on(chains_file):
 
 @pytest.mark.spec("FAIL-6")
 async def test_a_bad_edit_keeps_the_last_good_chains_and_says_so(tmp_path, chains_file, caplog):
-    async with house(tmp_path / "w", TOOLS, clock=ManualClock(), chains=chains_file) as h:
+    async with open_pipeline(tmp_path / "w", TOOLS, clock=ManualClock(), chains=chains_file) as h:
         edit(chains_file, "chains:\n  dead: [\n")
         with caplog.at_level(logging.WARNING):
             results = [await h.call("dead", query="q") for _ in range(2)]

@@ -13,7 +13,7 @@ from engine.contract.spec import Annotations
 from engine.recovery.retry import LONGEST_WAIT_S, Retrier, settle
 from engine.registry.decorate import tool
 from sandbox.contract import SandboxError
-from tests.dispatch.house import ManualClock, house
+from tests.dispatch.pipeline_fixture import ManualClock, open_pipeline
 
 READ_ONLY = Annotations(read_only=True)
 
@@ -48,7 +48,7 @@ def too_many(value):
 async def test_what_may_pass_is_repeated_up_to_three_attempts_for_a_tool_that_allows_it(tmp_path, options):
     clock = ManualClock()
     flaky, runs = failing([ConnectionResetError("1"), TimeoutError("2")], **options)
-    async with house(tmp_path, [flaky], clock=clock) as h:
+    async with open_pipeline(tmp_path, [flaky], clock=clock) as h:
         result = await h.call("flaky")
     assert (result.output, result.audit.attempts, len(runs)) == ("done", 3, 3)
     assert 0.125 <= clock.slept[0] <= 0.25
@@ -58,7 +58,7 @@ async def test_what_may_pass_is_repeated_up_to_three_attempts_for_a_tool_that_al
 @pytest.mark.spec("FAIL-2")
 async def test_after_the_third_attempt_it_gives_up_and_says_how_often_it_tried(tmp_path):
     flaky, runs = failing([ConnectionResetError(str(n)) for n in range(9)], annotations=READ_ONLY)
-    async with house(tmp_path, [flaky], clock=ManualClock()) as h:
+    async with open_pipeline(tmp_path, [flaky], clock=ManualClock()) as h:
         result = await h.call("flaky")
     assert len(runs) == 3
     assert result.failure.failure_class is FailureClass.RETRYABLE
@@ -68,7 +68,7 @@ async def test_after_the_third_attempt_it_gives_up_and_says_how_often_it_tried(t
 @pytest.mark.spec("FAIL-2")
 async def test_a_tool_that_may_have_acted_is_not_repeated_and_the_model_is_told_to_check(tmp_path):
     flaky, runs = failing([ConnectionResetError("cut")], annotations=Annotations(destructive=True))
-    async with house(tmp_path, [flaky], clock=ManualClock()) as h:
+    async with open_pipeline(tmp_path, [flaky], clock=ManualClock()) as h:
         result = await h.call("flaky")
     assert len(runs) == 1
     assert result.failure.failure_class is FailureClass.DIAGNOSTIC
@@ -87,7 +87,7 @@ async def test_a_tool_that_may_have_acted_is_not_repeated_and_the_model_is_told_
 )
 async def test_what_provably_never_started_is_repeated_even_for_a_destructive_tool(tmp_path, error):
     flaky, runs = failing([error], annotations=Annotations(destructive=True))
-    async with house(tmp_path, [flaky], clock=ManualClock()) as h:
+    async with open_pipeline(tmp_path, [flaky], clock=ManualClock()) as h:
         assert (await h.call("flaky")).output == "done"
     assert len(runs) == 2
 
@@ -96,7 +96,7 @@ async def test_what_provably_never_started_is_repeated_even_for_a_destructive_to
 async def test_a_later_attempt_that_may_have_started_ends_the_repeating(tmp_path):
     errors = [SandboxError("no box"), SandboxError("lost it", may_have_started=True)]
     flaky, runs = failing(errors, annotations=Annotations(destructive=True))
-    async with house(tmp_path, [flaky], clock=ManualClock()) as h:
+    async with open_pipeline(tmp_path, [flaky], clock=ManualClock()) as h:
         result = await h.call("flaky")
     assert len(runs) == 2
     assert result.failure.failure_class is FailureClass.DIAGNOSTIC
@@ -109,7 +109,7 @@ async def test_a_later_attempt_that_may_have_started_ends_the_repeating(tmp_path
 )
 async def test_only_what_may_pass_is_repeated(tmp_path, errors, expected):
     flaky, runs = failing(errors, annotations=READ_ONLY)
-    async with house(tmp_path, [flaky], clock=ManualClock()) as h:
+    async with open_pipeline(tmp_path, [flaky], clock=ManualClock()) as h:
         assert not (await h.call("flaky")).success
     assert len(runs) == expected
 
@@ -119,7 +119,7 @@ async def test_retry_after_is_the_least_wait_given_in_seconds_or_as_a_date(tmp_p
     clock = ManualClock()
     date = (clock.start + timedelta(seconds=9)).strftime("%a, %d %b %Y %H:%M:%S GMT")
     flaky, _ = failing([too_many("4"), too_many(date)], annotations=READ_ONLY)
-    async with house(tmp_path, [flaky], clock=clock) as h:
+    async with open_pipeline(tmp_path, [flaky], clock=clock) as h:
         assert (await h.call("flaky")).success
     assert 4 <= clock.slept[0] < 4.2
     assert 9 <= sum(clock.slept) < 9.5  # the date is counted from when the answer came
@@ -129,7 +129,7 @@ async def test_retry_after_is_the_least_wait_given_in_seconds_or_as_a_date(tmp_p
 async def test_a_wait_beyond_the_deadline_is_not_begun_and_the_model_is_told_how_long(tmp_path):
     clock = ManualClock()
     flaky, runs = failing([too_many("120")], annotations=READ_ONLY, timeout_s=30)
-    async with house(tmp_path, [flaky], clock=clock) as h:
+    async with open_pipeline(tmp_path, [flaky], clock=clock) as h:
         result = await h.call("flaky")
     assert (clock.slept, len(runs)) == ([], 1)
     assert result.failure.retry_after == 120
@@ -147,7 +147,7 @@ async def test_a_sync_tool_is_repeated_in_the_same_way(tmp_path):
             raise left.pop()
         return "done"
 
-    async with house(tmp_path, [flaky], clock=ManualClock()) as h:
+    async with open_pipeline(tmp_path, [flaky], clock=ManualClock()) as h:
         assert (await h.call("flaky")).audit.attempts == 2
 
 

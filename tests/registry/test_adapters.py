@@ -1,13 +1,12 @@
 """Adapters: resolved late, only where the operator allows it, reloaded after a trial in a box. (REG-4)"""
 
-import asyncio
 import subprocess
 import sys
-import time
 
 import pytest
 
 from engine.registry.static import RegistryError
+from tests.eventually import eventually
 from tests.registry.parts import HERE, NUMBERS, adder, engine
 
 pytestmark = [pytest.mark.spec("REG-4"), pytest.mark.slow]
@@ -192,15 +191,17 @@ async def test_an_edited_adapter_is_taken_over_by_itself_and_one_that_does_not_i
         await one.registries.register_tool(tool("operators_own.watched:run"))
         assert (await one.call("it", {})).output == "old"
         file.write_text("def run():\n    return 'new'\n")
-        deadline = time.monotonic() + 60
-        while (await one.call("it", {})).output != "new":  # nothing else is registered or listed
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.02)
-        file.write_text("raise RuntimeError('not yet')\n")
-        while "not yet" not in caplog.text:
-            assert time.monotonic() < deadline
+
+        async def is_new() -> bool:
+            return (await one.call("it", {})).output == "new"
+
+        async def is_logged() -> bool:
             await one.list_tools()
-            await asyncio.sleep(0.02)
+            return "not yet" in caplog.text
+
+        await eventually(is_new)  # nothing else is registered or listed
+        file.write_text("raise RuntimeError('not yet')\n")
+        await eventually(is_logged)
         assert not one.registries.tools.adapters.edited()  # it is not tried again as it is
         assert (await one.call("it", {})).output == "new"
         assert "not yet" in (await one.registries.reload_adapters())["operators_own.watched"]  # unless asked
@@ -220,10 +221,11 @@ async def test_an_import_that_takes_too_long_runs_nothing_and_says_so(tmp_path, 
         assert (late.failure.reason, late.failure.may_have_started) == ("adapter_unavailable", False)
         assert "Nothing was run" in late.error
         assert not trace.exists()
-        deadline = time.monotonic() + 30
-        while (await one.registries.health())["it"]:  # the import went on
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.05)
+
+        async def is_healthy() -> bool:
+            return not (await one.registries.health())["it"]
+
+        await eventually(is_healthy)  # the import went on
         assert not trace.exists()
 
 

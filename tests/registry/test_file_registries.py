@@ -2,12 +2,12 @@
 
 import asyncio
 import json
-import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.app.turns import turn_of
 from engine.contract.agent import AgentSpec, PolicyOverrides
 from engine.contract.allowed import Allowed
 from engine.contract.prompt import PromptSpec
@@ -17,7 +17,7 @@ from engine.registry.decorate import tool
 from engine.registry.envelope import read_tool, write_tool
 from engine.registry.file_registry import Corrupt, parse
 from engine.registry.static import RegistryError, StaticSource
-from engine.turn.agent_turn import turn_of
+from tests.eventually import eventually
 from tests.registry.parts import HERE, adder, engine, on_disk, told
 
 ENVELOPE = {
@@ -182,10 +182,11 @@ async def test_a_running_engine_calls_what_another_process_registered_without_li
     async with engine(tmp_path) as one, engine(tmp_path) as other:
         assert not (await one.call("add", {"a": 1, "b": 2})).success
         await other.registries.register_tool(adder())
-        deadline = time.monotonic() + 30
-        while not (await one.call("add", {"a": 1, "b": 2})).success:
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.01)
+
+        async def callable_here() -> bool:
+            return (await one.call("add", {"a": 1, "b": 2})).success
+
+        await eventually(callable_here)
 
 
 @pytest.mark.spec("REG-5")

@@ -18,8 +18,8 @@ from typing_extensions import TypedDict
 from engine.contract.context import CallContext, Produced
 from engine.contract.result import ToolResult
 from engine.contract.spec import ToolSpec
-from engine.dispatch.output_check import misfit
 from engine.dispatch.render import render
+from engine.dispatch.validate import misfit
 from engine.formats.bounded_schema import schema_problem
 from engine.formats.mcp import result_to_mcp_format, tool_to_mcp_format
 from engine.registry.decorate import tool

@@ -33,7 +33,7 @@ async def test_register_refuses_every_name_and_alias_that_is_taken():
     with pytest.raises(RegistryError, match="claimed"):
         await registry.register(named("walk"))
     assert await registry.all_primary_names() == ["run", "walk"]
-    assert registry.find_static("stroll") is await registry.get("walk")
+    assert registry.static.get("stroll") is await registry.get("walk")
 
 
 @pytest.mark.spec("REG-1")
@@ -84,7 +84,7 @@ async def test_delete_takes_away_what_was_registered_and_nothing_else():
     await registry.disable("walk")
     await registry.delete("stroll")
     assert await registry.find("walk") is None
-    assert registry.find_static("stroll") is None
+    assert registry.static.get("stroll") is None
     await registry.register(named("walk"))
     assert names(await registry.all_tools()) == ["run", "walk"]
 

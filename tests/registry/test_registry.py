@@ -59,6 +59,24 @@ async def test_a_static_tool_wins_over_an_acquired_one_of_its_name_or_alias():
     assert [each.spec.name for each in await registry.all_tools()] == ["execute", "free"]
 
 
+async def test_a_source_without_dotted_names_is_not_searched_for_one():
+    class Undotted(Changing):
+        undotted = True
+
+        async def find(self, name):
+            assert "." not in name
+            return await super().find(name)
+
+    tool_here = named("read")
+    remote = replace(tool_here, spec=replace(tool_here.spec, name="mail.read"))
+    plain, dotted = Undotted(named("a")), Changing(remote)
+    dotted.name = "modules"
+    registry = Registry([plain, dotted])
+    assert (await registry.find("mail.read")).spec.name == "mail.read"
+    assert (await registry.find("a")).spec.name == "a"
+    assert await registry.find("mail.write") is None
+
+
 @pytest.mark.spec("LIST-1")
 async def test_all_tools_are_sorted_by_name():
     registry = Registry([StaticSource("s", [named("c"), named("a")]), Changing(named("b"))])

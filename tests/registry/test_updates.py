@@ -10,7 +10,7 @@ from engine import Engine
 from engine.app.settings import Settings
 from engine.registry.updates import REGISTRY_UPDATED, Update
 from tests.registry.parts import engine, settings, told
-from tests.skills.parts import proposal
+from tests.skills.parts import ADD_ONE_TESTS, proposal
 
 pytestmark = pytest.mark.spec("REG-8")
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spec("REG-8")
 async def test_every_change_of_a_skill_is_told_and_what_was_missed_at_the_next_start(tmp_path):
     async with engine(tmp_path, packs=True) as one:
         library = one.need(SkillLibrary)
-        await library.create(proposal())
+        await library.create(proposal(tests=ADD_ONE_TESTS))
         await library.set_state("add_one", SkillState.DISABLED)
         await library.set_state("add_one", SkillState.ACTIVE)
         await library.delete("add_one")
@@ -40,9 +40,9 @@ async def test_every_change_of_a_skill_is_told_and_what_was_missed_at_the_next_s
 async def test_who_hears_of_a_change_finds_the_generation_of_tools_changed(tmp_path):
     async with engine(tmp_path) as one:
         before = one.tools_generation()
-        one.services.updates.tell("prompts", "upsert", "p")
+        one.services.updates.publish("prompts", "upsert", "p")
         assert one.tools_generation() == before
-        one.services.updates.tell("tools", "upsert", "t", "a-space")
+        one.services.updates.publish("tools", "upsert", "t", "a-space")
         assert one.tools_generation() > before
         assert [each.payload["space_id"] for each in one.events.read()] == ["default", "a-space"]
 
@@ -50,15 +50,15 @@ async def test_who_hears_of_a_change_finds_the_generation_of_tools_changed(tmp_p
 async def test_keepers_reconcile_only_what_is_theirs(tmp_path):
     async with engine(tmp_path) as one:
         updates = one.services.updates
-        updates.tell_all(
+        updates.publish_all(
             [Update("tools", "upsert", "a", state="1"), Update("tools", "upsert", "b", state="1")], keeper="x"
         )
-        updates.tell_all([Update("tools", "upsert", "c", state="1")], keeper="y")
+        updates.publish_all([Update("tools", "upsert", "c", state="1")], keeper="y")
         already = len(told(one))
         updates.reconcile("x", "tools", {"a": "1", "d": "2"}, disabled={"d"})
         assert told(one)[already:] == [("disable", "d"), ("delete", "b")]
         assert updates.reconcile("x", "tools", {"a": "1", "d": "2"}, disabled={"d"}) == []
-        assert updates.told("y", "tools") == {"c": "1"}
+        assert updates.published_states("y", "tools") == {"c": "1"}
 
 
 async def test_changes_are_told_for_the_space_of_the_home(tmp_path):

@@ -104,13 +104,16 @@ def test_modules_come_from_the_file_and_from_the_environment(home: Path) -> None
     [
         ('[modules.module_services]\n"a.b" = "http://a"\n', "cannot name a module"),
         ('[modules.module_services]\na = "ftp://a"\n', "not an http or https URL"),
-        ('[modules.module_services]\na = "http://me:s3cret@a"\n', "give a token in module_tokens"),
-        ('[mcp_servers.a]\nurl = "https://s3cret@a/mcp"\n', "takes headers"),
+        ('[modules.module_services]\na = "http://me:s3cret@a"\n', "set a token in module_tokens"),
+        ('[mcp_servers.a]\nurl = "https://s3cret@a/mcp"\n', "set headers"),
         ('[modules]\nmodule_tokens = {a = "s3cret"}\n', "module_services does not"),
         ('[mcp_servers.a]\ncommand = "x"\nurl = "http://a"\n', "either a command or a url"),
         ("[mcp_servers.a]\n", "either a command or a url"),
         ('[mcp_servers.a]\ncommand = "x"\nenv = {KEY = 1}\n', "mcp_servers.a.env.KEY"),
-        ('[modules.module_services]\na = "http://a"\n[mcp_servers.a]\ncommand = "x"\n', "two modules are called a"),
+        (
+            '[modules.module_services]\na = "http://a"\n[mcp_servers.a]\ncommand = "x"\n',
+            "module_services and mcp_servers both contain a",
+        ),
         ("[modules]\ntimeout = 3\n", "modules.timeout is not a setting"),
     ],
 )

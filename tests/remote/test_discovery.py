@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,6 +20,7 @@ from engine.remote import modules as rules
 from engine.remote.cache import Cached
 from engine.remote.http_module import HttpModule
 from engine.remote.states import ModuleState
+from tests.eventually import eventually
 from tests.remote.elsewhere import (
     WEATHER,
     Answer,
@@ -174,7 +175,7 @@ async def test_a_list_does_not_wait_for_a_slow_module_and_the_next_one_has_its_t
             called = asyncio.create_task(engine.call("slow.a", {}))  # a call waits for its own module
             go.set()
             assert (await called).success
-            await until(lambda: engine.tools_generation() > before)  # and whoever listens is told
+            await eventually(lambda: engine.tools_generation() > before)  # and whoever listens is told
             assert "slow.a" in await names(engine)
             assert len(slow.asked_for("/manifest")) == 1
 
@@ -183,18 +184,19 @@ async def test_a_list_does_not_wait_for_a_slow_module_and_the_next_one_has_its_t
 async def test_a_module_that_never_answers_costs_its_time_and_is_left_in_peace_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rules, "DISCOVERY_S", 0.1)
+    monkeypatch.setattr(rules, "DISCOVERY_S", 0.5)
     clock = Watch()
     async with elsewhere() as server, engine_of(tmp_path, clock, m=server.url) as engine:
         result = await engine.call("m.a", {})
         assert result.error.startswith("The module m does not answer.")
-        assert engine.modules.states()[0].error == "no manifest within 0.1 s"
+        assert engine.modules.states()[0].error == "no manifest within 0.5 s"
         await engine.call("m.b", {})
         await names(engine)
         assert len(server.asked) == 1
         clock.passed += 60
         await names(engine)
         assert len(server.asked) == 2
+        monkeypatch.setattr(rules, "DISCOVERY_S", 30.0)
         server.manifest = answered(manifest_of("m", tool_of("m.a")))
         (state,) = await engine.modules.refresh(["m"])  # by hand it is asked at once
         assert state.tools == ("m.a",)
@@ -402,11 +404,5 @@ async def test_closing_does_not_wait_for_who_does_not_answer(tmp_path: Path) -> 
         server.manifest = silent
         async with engine_of(tmp_path, m=server.url) as engine:
             waiting = asyncio.create_task(engine.modules.refresh())
-            await until(lambda: bool(server.asked))
+            await eventually(lambda: bool(server.asked))
         assert (await waiting)[0].reachable is None
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while not condition():
-            await asyncio.sleep(0.01)

@@ -5,7 +5,7 @@ import gzip
 import json
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
@@ -26,6 +26,7 @@ from engine.contract.spec import Annotations
 from engine.contract.turn import Turn
 from engine.policy.approval import ApprovalAnswer, ApprovalRequest
 from engine.remote.http_module import ANSWER_BYTES
+from tests.eventually import eventually
 from tests.remote.elsewhere import (
     WEATHER,
     Answer,
@@ -357,7 +358,7 @@ async def test_cancelling_a_call_breaks_off_the_request(tmp_path: Path) -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await until(lambda: bool(server.broken))
+        await eventually(lambda: bool(server.broken))
 
 
 @pytest.mark.spec("MOD-1", "ACCESS-1")
@@ -406,12 +407,6 @@ async def test_a_guest_without_a_persona_uses_the_modules_of_the_configuration(t
 
 def names(specs: list[Any]) -> set[str]:
     return {spec.name for spec in specs}
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 @asynccontextmanager

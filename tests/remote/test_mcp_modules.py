@@ -5,7 +5,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from engine.contract.spec import Annotations
 from engine.remote import mcp_http, mcp_process
 from engine.remote import modules as rules
 from engine.remote.mcp_tools import LISTING_BYTES
+from tests.eventually import eventually
 from tests.remote.elsewhere import elsewhere, endless, raw
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -108,14 +109,14 @@ async def test_a_cancelled_call_is_cancelled_there_too_and_news_of_tools_are_hea
         assert specs["far.echo"].annotations == Annotations(read_only=True, idempotent=True)
         assert specs["far.pid"].annotations == Annotations(destructive=True)  # silence
         task = asyncio.create_task(engine.call("far.waits", {}))
-        await until((tmp_path / "began").exists)
+        await eventually((tmp_path / "began").exists)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await until((tmp_path / "cancelled").exists)
+        await eventually((tmp_path / "cancelled").exists)
         before = engine.tools_generation()
         await engine.call("far.grow", {})
-        await until(lambda: engine.tools_generation() > before)
+        await eventually(lambda: engine.tools_generation() > before)
         assert (await engine.call("far.grown", {})).message == "grown"
         assert len(starts(tmp_path)) == 1
 
@@ -129,7 +130,7 @@ async def test_a_server_that_dies_is_started_again_and_one_that_keeps_dying_is_l
         second = (await engine.call("far.pid", {})).output["result"]
         assert second != first
         os.kill(second, signal.SIGKILL)
-        await until(lambda: not psutil.pid_exists(second))
+        await eventually(lambda: not psutil.pid_exists(second))
         (tmp_path / "dies at once").touch()
         errors = [(await engine.modules.refresh())[0].error for _ in range(4)]
         assert "times in a row; it is started again in" in errors[-1]
@@ -147,7 +148,7 @@ async def test_a_server_that_does_not_end_is_killed_with_what_it_started(
         assert (await engine.call("far.echo", {"text": "hi"})).success
         child = int((tmp_path / "child").read_text())
         (server,) = starts(tmp_path)
-    await until(lambda: gone(child) and gone(server))
+    await eventually(lambda: gone(child) and gone(server))
 
 
 @pytest.mark.spec("MOD-6")
@@ -190,10 +191,10 @@ async def test_tools_of_a_url_are_called_and_a_server_that_was_started_anew_is_f
             assert (await engine.call("far.echo", {"text": "hi"})).message == "hi"
             before = engine.tools_generation()
             await engine.call("far.grow", {})
-            await until(lambda: engine.tools_generation() > before)
+            await eventually(lambda: engine.tools_generation() > before)
             assert (await engine.call("far.grown", {})).message == "grown"
             os.kill(starts(tmp_path)[0], signal.SIGKILL)
-            await until(lambda: gone(starts(tmp_path)[0]))
+            await eventually(lambda: gone(starts(tmp_path)[0]))
             down = await engine.call("far.echo", {"text": "anyone?"})
             assert not down.success
             async with http_server(tmp_path, port):
@@ -239,7 +240,7 @@ async def test_a_program_that_is_no_server_is_ended(tmp_path: Path, monkeypatch:
         assert state.error == "no manifest within 0.3 s"
         pid = int(noted.read_text())
         assert not gone(pid)  # a server may take longer than a list waits
-    await until(lambda: gone(pid))
+    await eventually(lambda: gone(pid))
 
 
 @pytest.mark.spec("MOD-6")
@@ -263,7 +264,7 @@ async def test_a_server_does_not_outlive_an_engine_that_is_killed(tmp_path: Path
     (server,) = starts(tmp_path)
     process.kill()
     await process.wait()
-    await until(lambda: gone(server))
+    await eventually(lambda: gone(server))
 
 
 @pytest.mark.spec("MOD-6", "FACE-2")
@@ -289,12 +290,6 @@ def gone(pid: int) -> bool:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while not condition():
-            await asyncio.sleep(0.02)
 
 
 @pytest.mark.spec("MOD-6", "MOD-3")

@@ -15,6 +15,7 @@ import redis.asyncio as redis
 from engine import Engine
 from engine.app.settings import Settings
 from engine.remote.cache import MOST_BYTES
+from tests.eventually import eventually
 from tests.remote.elsewhere import WEATHER, elsewhere, manifest_of, tool_of
 
 DEADLINE_S = 60
@@ -33,9 +34,7 @@ async def redis_server(folder: Path) -> AsyncIterator[int]:
     options = ["--bind", "127.0.0.1", "--port", str(port), "--save", "", "--dir", str(folder)]
     process = await asyncio.create_subprocess_exec(program, *options, stdout=asyncio.subprocess.DEVNULL)
     try:
-        async with asyncio.timeout(DEADLINE_S):
-            while not await listens(port):
-                await asyncio.sleep(0.02)
+        await eventually(lambda: listens(port))
         yield port
     finally:
         with contextlib.suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""BM25: the textbook's scores, whatever was added and removed on the way."""
+"""BM25 scores equal those of the published formula after any sequence of additions and removals."""
 
 import math
 from collections import Counter
@@ -6,9 +6,8 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.retrieval.bm25 import K1, Bm25
-from engine.retrieval.field import Field
-from engine.retrieval.rarity import BACKGROUND
+from engine.retrieval.bm25 import BACKGROUND, K1, Bm25
+from engine.retrieval.document import Field
 from engine.retrieval.terms import Terms, weight_of
 
 WORDS = ["triangle", "area", "mail", "send", "roman", "numeral", "file", "csv", "the", "of", "42"]
@@ -22,8 +21,8 @@ FIELDS = st.lists(
 STEPS = st.lists(st.tuples(st.sampled_from("abcdefgh"), st.one_of(st.none(), FIELDS)), max_size=30)
 
 
-def by_the_book(documents: dict[str, list[Field]], query: str) -> dict[str, float]:
-    """BM25F written out as the formula is printed, with the usual length of each field for its average."""
+def formula_scores(documents: dict[str, list[Field]], query: str) -> dict[str, float]:
+    """Compute BM25F directly from the formula, with the usual length of each field in place of the average."""
     terms = Terms()
     counted: dict[str, Counter[str]] = {}
     for id_, fields in documents.items():
@@ -45,7 +44,7 @@ def by_the_book(documents: dict[str, list[Field]], query: str) -> dict[str, floa
 
 @settings(deadline=None)
 @given(steps=STEPS, query=TEXT)
-def test_scores_are_the_textbooks_after_any_adding_and_removing(
+def test_scores_equal_the_formula_after_any_additions_and_removals(
     steps: list[tuple[str, list[Field] | None]], query: str
 ) -> None:
     index, documents = Bm25(), dict[str, list[Field]]()
@@ -57,7 +56,7 @@ def test_scores_are_the_textbooks_after_any_adding_and_removing(
             index.add(id_, fields)
             documents[id_] = fields
     found = index.search(query, 100)
-    expected = by_the_book(documents, query)
+    expected = formula_scores(documents, query)
     assert len(index) == len(documents)
     assert dict(found).keys() == expected.keys()
     assert all(math.isclose(score, expected[id_], rel_tol=1e-4) for id_, score in found)
@@ -66,14 +65,14 @@ def test_scores_are_the_textbooks_after_any_adding_and_removing(
 
 @settings(deadline=None)
 @given(texts=st.lists(TEXT, max_size=20), query=TEXT, k=st.integers(1, 10))
-def test_the_best_k_are_the_head_of_the_whole_ranking(texts: list[str], query: str, k: int) -> None:
+def test_the_best_k_are_the_first_of_the_whole_ranking(texts: list[str], query: str, k: int) -> None:
     index = Bm25()
     for number, text in enumerate(texts):
         index.add(f"{number:02}", [Field(text)])
     assert index.search(query, k) == index.search(query, 100)[:k]
 
 
-def test_nothing_is_found_in_nothing_and_for_stop_words_only() -> None:
+def test_an_empty_index_and_a_query_of_stop_words_find_nothing() -> None:
     index = Bm25()
     assert index.search("anything", 5) == []
     index.add("a", [Field("the triangle")])
@@ -84,6 +83,6 @@ def test_nothing_is_found_in_nothing_and_for_stop_words_only() -> None:
     assert index.search("triangle", 5) == []
 
 
-def test_names_are_taken_apart_and_words_stemmed() -> None:
+def test_names_are_split_and_words_are_stemmed() -> None:
     terms = Terms().of("convertRomanNumerals parse_HTTPResponse areas Größe 2024")
     assert terms == ["convert", "roman", "numer", "pars", "http", "respons", "area", "grösse", "2024"]

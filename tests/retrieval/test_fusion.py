@@ -1,4 +1,4 @@
-"""Fusion: between the two rankings, and never worse than what both agree on."""
+"""Fusion combines two rankings and keeps the order on which both agree."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def test_every_id_has_a_score_from_0_to_1(sparse: dict[str, float], dense: dict[
 
 
 @given(sparse=SPARSE, dense=DENSE, weight=WEIGHT)
-def test_what_is_better_in_both_is_not_worse_together(
+def test_a_document_that_is_better_in_both_rankings_is_not_worse_after_fusion(
     sparse: dict[str, float], dense: dict[str, float], weight: float
 ) -> None:
     fused = fuse(sparse, dense, weight)
@@ -32,12 +32,12 @@ def test_what_is_better_in_both_is_not_worse_together(
                 assert fused[one] >= fused[two] - 1e-9
 
 
-def test_the_arithmetic() -> None:
+def test_scores_are_weighted_and_divided_by_the_best() -> None:
     fused = fuse({"a": 10.0, "b": 5.0}, {"b": 0.8, "c": 0.4}, 0.6)
     assert fused == pytest.approx({"a": 0.4 + 0.6 * 0.5, "b": 0.2 + 0.6, "c": 0.6 * 0.5})
 
 
-def test_one_empty_side_leaves_the_decision_to_the_other() -> None:
+def test_if_one_ranking_is_empty_only_the_other_counts() -> None:
     assert fuse({}, {"a": 0.5, "b": 0.25}) == {"a": 1.0, "b": 0.5}
     assert fuse({"a": 4.0, "b": 1.0}, {}) == {"a": 1.0, "b": 0.25}
     assert fuse({}, {}) == {}
@@ -48,7 +48,7 @@ FIGURES = st.lists(st.tuples(*[st.floats(-1.0, 50.0, width=32)] * 4), min_size=1
 
 
 @given(figures=FIGURES)
-def test_the_four_figures_make_scores_from_0_to_1_and_one_that_is_best_in_all_is_first(
+def test_combined_scores_are_from_0_to_1_and_a_document_best_in_all_figures_is_first(
     figures: list[tuple[float, float, float, float]],
 ) -> None:
     columns = np.array(figures, dtype=np.float32).T

@@ -1,4 +1,4 @@
-"""The hybrid index: found by words, by meaning, by name and by example; kept right whatever happens to its vectors."""
+"""The hybrid index finds documents by words, meaning, name and example, and repairs its vectors."""
 
 import threading
 from collections.abc import Iterator
@@ -84,7 +84,7 @@ def test_a_query_with_an_exact_name_ranks_it_first(index: HybridIndex, query: st
     assert found[0].score >= 1.0
 
 
-def test_results_are_bounded_ordered_and_explained(index: HybridIndex) -> None:
+def test_results_are_limited_ordered_and_have_their_figures(index: HybridIndex) -> None:
     index.load(DOCUMENTS)
     found = index.search("send a csv file by email", 4)
     assert len(found) == 4
@@ -96,21 +96,21 @@ def test_results_are_bounded_ordered_and_explained(index: HybridIndex) -> None:
 
 
 @pytest.mark.spec("SKILL-14")
-def test_a_document_that_is_alone_fits_a_request_that_speaks_of_it_in_part(index: HybridIndex) -> None:
+def test_the_only_document_fits_a_request_that_matches_it_partly(index: HybridIndex) -> None:
     index.load([Document("slug", "Makes a title into an address.", ("make a slug of this headline",))])
     assert [one.fit > FITS for one in index.search("turn a headline into a url", 1)] == [True]
     for strange in ("bake a cake", "what is the weather in Rome", "hello, how are you"):
         assert [one.fit > FITS for one in index.search(strange, 1)] == [False]
 
 
-def test_weights_push_down_what_often_fails(index: HybridIndex) -> None:
+def test_weights_lower_the_rank_of_documents_that_often_fail(index: HybridIndex) -> None:
     index.load(DOCUMENTS)
     query = "count the values in an email"
     first, second, *_ = ids(index.search(query, 6))
     assert ids(index.search(query, 6, weigh=lambda _: {first: 0.1}))[0] == second
 
 
-def test_an_example_request_makes_a_document_found(index: HybridIndex) -> None:
+def test_a_document_is_found_by_its_example_request(index: HybridIndex) -> None:
     index.load(DOCUMENTS)
     request = "zwölf Boxkämpfer jagen Viktor"
     assert ids(index.search(request, 1)) != ["word_count"]
@@ -120,7 +120,7 @@ def test_an_example_request_makes_a_document_found(index: HybridIndex) -> None:
     assert best.similarity > 0.99
 
 
-def test_removed_documents_are_not_found_and_changed_ones_only_as_they_are(index: HybridIndex) -> None:
+def test_removed_documents_are_not_found_and_changed_ones_only_by_their_new_text(index: HybridIndex) -> None:
     index.load(DOCUMENTS)
     index.remove("send_email")
     index.remove("never there")
@@ -137,20 +137,20 @@ def test_removed_documents_are_not_found_and_changed_ones_only_as_they_are(index
     assert "send_email" not in index
 
 
-def test_odd_queries_find_something_or_nothing_but_never_fail(index: HybridIndex) -> None:
+def test_unusual_queries_never_raise(index: HybridIndex) -> None:
     assert index.search("anything", 5) == []
     index.load(DOCUMENTS)
     for query in ("", "   ", "\n\0", "😀", "the of", "x" * 100_000, "'; DROP TABLE --"):
         assert len(index.search(query, 3)) <= 3
 
 
-def test_two_documents_of_one_id_are_refused(index: HybridIndex) -> None:
+def test_two_documents_with_one_id_are_refused(index: HybridIndex) -> None:
     with pytest.raises(ValueError, match="roman_numeral"):
         index.load([DOCUMENTS[0], DOCUMENTS[0]])
 
 
 @pytest.mark.spec("SKILL-10")
-def test_loading_makes_missing_vectors_and_deletes_left_over_ones_and_then_nothing(index: HybridIndex) -> None:
+def test_loading_makes_missing_vectors_and_deletes_stale_ones_and_then_changes_nothing(index: HybridIndex) -> None:
     assert index.load(DOCUMENTS) == VectorReconciliation(added=7, removed=0)
     assert index.load(DOCUMENTS) == VectorReconciliation(added=0, removed=0)
     changed = [Document("roman_numeral", "Something new."), *DOCUMENTS[1:4]]
@@ -159,7 +159,7 @@ def test_loading_makes_missing_vectors_and_deletes_left_over_ones_and_then_nothi
 
 
 @pytest.mark.spec("SKILL-10")
-def test_rebuilding_makes_every_vector_anew_even_a_wrong_one(tmp_path: Path) -> None:
+def test_rebuilding_makes_every_vector_again_even_a_wrong_one(tmp_path: Path) -> None:
     store, index = on_disk(tmp_path)
     index.load(DOCUMENTS)
     collection = store.collection("skills", EMBEDDER.dimensions)
@@ -173,7 +173,7 @@ def test_rebuilding_makes_every_vector_anew_even_a_wrong_one(tmp_path: Path) -> 
 
 
 @pytest.mark.spec("SKILL-10")
-def test_the_documents_alone_rebuild_everything(tmp_path: Path) -> None:
+def test_a_damaged_vector_store_is_rebuilt_from_the_documents(tmp_path: Path) -> None:
     store, index = on_disk(tmp_path)
     index.load(DOCUMENTS)
     before = index.search("mail my colleagues", 6)
@@ -190,12 +190,12 @@ def test_the_documents_alone_rebuild_everything(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("SKILL-10")
-def test_vectors_lost_while_running_are_back_at_the_next_search(tmp_path: Path) -> None:
+def test_vectors_lost_at_run_time_are_restored_by_the_next_search(tmp_path: Path) -> None:
     store, index = on_disk(tmp_path)
     index.load(DOCUMENTS)
     before = index.search("mail my colleagues", 6)
     (tmp_path / "chroma").rename(tmp_path / "gone")
-    index.search("anything", 1)  # this one notices
+    index.search("anything", 1)  # this search notices the loss
     assert ids(index.search("mail my colleagues", 6)) == ids(before)
     assert store.collection("skills", EMBEDDER.dimensions).count() == 7
     store.close()
@@ -203,7 +203,7 @@ def test_vectors_lost_while_running_are_back_at_the_next_search(tmp_path: Path) 
 
 @pytest.mark.slow
 @pytest.mark.spec("STATE-1")
-def test_two_processes_share_vectors_and_repair_what_the_other_took_away(tmp_path: Path) -> None:
+def test_two_processes_share_vectors_and_restore_what_the_other_deleted(tmp_path: Path) -> None:
     store, index = on_disk(tmp_path)
     index.load(DOCUMENTS)
     with other(learn_and_wait, tmp_path) as peer:
@@ -211,17 +211,19 @@ def test_two_processes_share_vectors_and_repair_what_the_other_took_away(tmp_pat
         assert store.collection("skills", EMBEDDER.dimensions).count() == 7
         new = Document("boil_egg", "Boil an egg for seven minutes.")
         assert peer.ask(new)[0] == "boil_egg"
-        assert "boil_egg" not in ids(index.search("cook breakfast eggs", 10))  # not one of ours yet
-        assert index.load(DOCUMENTS).removed == 1  # taken for left over: the other process had not told us
+        assert "boil_egg" not in ids(index.search("cook breakfast eggs", 10))  # not loaded in this process yet
+        assert index.load(DOCUMENTS).removed == 1  # taken for stale: this process does not know the document
         newer = Document("bake_bread", "Bake a loaf of bread.")
         assert peer.ask(newer)[0] == "bake_bread"
-        assert index.load([*DOCUMENTS, new, newer]) == VectorReconciliation(added=0, removed=0)  # it had put it back
+        assert index.load([*DOCUMENTS, new, newer]) == VectorReconciliation(
+            added=0, removed=0
+        )  # the other process had restored it
         assert ids(index.search("cook breakfast eggs", 1)) == ["boil_egg"]
     store.close()
 
 
 class OtherModel:
-    """The same vectors under another name, turned round: what a change of model looks like."""
+    """An embedder with another name and reversed vectors, to simulate a change of the model."""
 
     name = "other"
     dimensions = EMBEDDER.dimensions
@@ -262,17 +264,17 @@ def load_many(pipe: Any, folder: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.spec("SKILL-10", "SKILL-14")
-def test_a_load_that_is_killed_goes_on_from_there_and_is_not_taken_for_whole(tmp_path: Path) -> None:
+def test_a_killed_load_is_continued_and_is_not_taken_for_complete(tmp_path: Path) -> None:
     with other(load_many, tmp_path) as peer:
         done, of = peer.hear()
         peer.kill()
     assert (done, of) == (BATCH, len(MANY))
     store, index = on_disk(tmp_path)
     assert index.made_by is None
-    told: list[tuple[int, int]] = []
-    report = index.load(MANY, lambda done, of: told.append((done, of)))
+    progress: list[tuple[int, int]] = []
+    report = index.load(MANY, lambda done, of: progress.append((done, of)))
     assert report.added <= len(MANY) - BATCH
-    assert told[-1] == (report.added, report.added)
+    assert progress[-1] == (report.added, report.added)
     assert index.made_by == EMBEDDER.name
     assert store.collection("skills", EMBEDDER.dimensions).count() == len(MANY)
     assert ids(index.search("what makes number 3217 special", 1)) == ["number_3217"]
@@ -280,7 +282,7 @@ def test_a_load_that_is_killed_goes_on_from_there_and_is_not_taken_for_whole(tmp
 
 
 @pytest.mark.spec("SKILL-14")
-def test_the_embedder_is_recorded_and_another_one_makes_the_index_anew(tmp_path: Path) -> None:
+def test_the_embedder_is_recorded_and_another_one_rebuilds_the_index(tmp_path: Path) -> None:
     store, index = on_disk(tmp_path)
     assert index.made_by is None
     index.load(DOCUMENTS)

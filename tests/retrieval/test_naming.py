@@ -1,4 +1,4 @@
-"""Exact names: first wherever they are said; ordinary words only where they are said as names."""
+"""Documents named in a request rank first; an ordinary word counts as a name only if it is used as one."""
 
 import string
 
@@ -36,7 +36,7 @@ PHRASES = (
     phrase=st.sampled_from(PHRASES),
     data=st.data(),
 )
-def test_what_a_request_names_is_first_whatever_else_there_is(
+def test_a_document_named_in_the_request_is_first_among_any_others(
     names: list[str], texts: list[str], phrase: str, data: st.DataObject
 ) -> None:
     index = HybridIndex(MemoryVectors(EMBEDDER.dimensions), EMBEDDER)
@@ -52,7 +52,7 @@ def test_what_a_request_names_is_first_whatever_else_there_is(
     assert wanted in [each.id for each in found if each.named]
 
 
-def test_an_ordinary_word_is_a_name_only_where_it_is_said_as_one() -> None:
+def test_an_ordinary_word_is_a_name_only_if_it_is_used_as_one() -> None:
     assert "add" not in names_in("add milk to the list")
     assert "add_all" in names_in("please add_all of it")
     for request in (
@@ -66,7 +66,7 @@ def test_an_ordinary_word_is_a_name_only_where_it_is_said_as_one() -> None:
         assert "add" in names_in(request), request
 
 
-def test_of_names_that_differ_in_spelling_only_the_one_that_is_spelled_so_is_first() -> None:
+def test_among_names_that_differ_only_in_spelling_the_exact_one_is_first() -> None:
     index = HybridIndex(MemoryVectors(EMBEDDER.dimensions), EMBEDDER)
     index.load([Document("get-page", "Gets."), Document("get_page", "Gets."), Document("GET_PAGE", "Gets.")])
     for name in ("get-page", "get_page", "GET_PAGE"):
@@ -75,7 +75,7 @@ def test_of_names_that_differ_in_spelling_only_the_one_that_is_spelled_so_is_fir
     assert {found.id for found in index.search("use get_page", 2) if found.named} == {"get-page", "GET_PAGE"}
 
 
-def test_a_tools_parameters_are_read_as_far_as_they_make_sense() -> None:
+def test_invalid_and_deeply_nested_parameters_are_ignored() -> None:
     inner = {"type": "object", "properties": {"city": {"description": "where", "enum": ["Rome", 3]}, "odd": 5}}
     schema = {"properties": {"places": {"type": "array", "items": inner}, "strange": {"enum": "no list"}}}
     document = tool_document("weather.get", "Forecast.", schema)

@@ -1,4 +1,4 @@
-"""An index in one file finds what the one in memory finds, for every process, and is made anew when it is lost."""
+"""An index in a file ranks like the one in memory, is shared by processes, and is rebuilt when it is damaged."""
 
 import sqlite3
 import string
@@ -55,7 +55,7 @@ MADE = st.builds(
     query=TEXT,
     at_once=st.integers(1, 30),
 )
-def test_it_ranks_as_the_index_in_memory_does_after_any_changes(
+def test_it_ranks_like_the_index_in_memory_after_any_changes(
     tmp_path_factory: pytest.TempPathFactory, changes: list[Document | str], query: str, at_once: int
 ) -> None:
     stored = StoredIndex(tmp_path_factory.mktemp("index") / "index.db", EMBEDDER)
@@ -78,7 +78,7 @@ def test_it_ranks_as_the_index_in_memory_does_after_any_changes(
     stored.close()
 
 
-def test_what_one_process_writes_another_finds_at_its_next_search(tmp_path: Path) -> None:
+def test_documents_written_by_one_process_are_found_by_the_next_search_of_another(tmp_path: Path) -> None:
     one, other = (StoredIndex(tmp_path / "index.db", EMBEDDER) for _ in range(2))
     assert other.search("when does the train leave", 1) == []
     assert one.apply(DOCUMENTS, {"read": "4"})
@@ -92,7 +92,7 @@ def test_what_one_process_writes_another_finds_at_its_next_search(tmp_path: Path
     other.close()
 
 
-def test_a_writer_waits_for_no_other_and_says_so(tmp_path: Path) -> None:
+def test_a_writer_does_not_wait_for_another_and_reports_it(tmp_path: Path) -> None:
     index = StoredIndex(tmp_path / "index.db", EMBEDDER)
     assert index.apply(DOCUMENTS, {})
     with sqlite3.connect(tmp_path / "index.db", isolation_level=None) as other:
@@ -119,14 +119,14 @@ def test_a_damaged_file_is_replaced_by_an_empty_one(tmp_path: Path, damage: byte
     index.close()
 
 
-def test_damage_that_is_met_while_searching_is_said_once_and_then_mended(tmp_path: Path) -> None:
+def test_damage_found_by_a_search_is_reported_once_and_then_repaired(tmp_path: Path) -> None:
     index = StoredIndex(tmp_path / "index.db", EMBEDDER)
     assert index.apply(DOCUMENTS, {"read": "4"})
     index.close()
     with sqlite3.connect(tmp_path / "index.db") as inside:
         inside.execute("DROP TABLE postings")
     inside.close()
-    with pytest.raises(ConfigError, match="made anew"):
+    with pytest.raises(ConfigError, match="is being rebuilt"):
         index.search("make my photo smaller", 1)
     assert index.note("read") == ""
     assert index.apply(DOCUMENTS, {})
@@ -134,7 +134,7 @@ def test_damage_that_is_met_while_searching_is_said_once_and_then_mended(tmp_pat
     index.close()
 
 
-def test_a_file_of_another_embedder_is_made_anew(tmp_path: Path) -> None:
+def test_a_file_made_with_another_embedder_is_replaced(tmp_path: Path) -> None:
     class Other(WordLlamaEmbedder):
         @property
         def name(self) -> str:

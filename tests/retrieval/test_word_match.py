@@ -1,4 +1,4 @@
-"""Words matched with words: equal ones wholly, alike ones partly, and nothing of a document that is gone."""
+"""Equal words match fully, similar words partly, and removed documents leave nothing behind."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +19,7 @@ def figures(match: WordMatch, query: str, *ids: str) -> list[tuple[float, float]
     return list(zip(found.covered.tolist(), found.meant.tolist(), strict=True))
 
 
-def test_an_alike_word_counts_for_less_than_the_same_and_for_more_than_another() -> None:
+def test_a_similar_word_counts_less_than_an_equal_one_and_more_than_an_unrelated_one() -> None:
     match = WordMatch(EMBEDDER, TERMS)
     for id_, text in (("same", "send mails"), ("alike", "send letters"), ("other", "send triangles"), ("none", "")):
         match.add(id_, text, "")
@@ -28,7 +28,7 @@ def test_an_alike_word_counts_for_less_than_the_same_and_for_more_than_another()
     assert same > alike > other > none == (0.0, 0.0)
 
 
-def test_only_the_head_of_a_document_must_be_meant() -> None:
+def test_only_words_of_the_head_count_for_the_share_of_the_document() -> None:
     match = WordMatch(EMBEDDER, TERMS)
     match.add("short", "send mail", "subject body attachment")
     match.add("long", "send mail subject body attachment", "")
@@ -43,7 +43,7 @@ def test_only_the_head_of_a_document_must_be_meant() -> None:
     steps=st.lists(st.tuples(st.sampled_from("abc"), st.one_of(st.none(), st.tuples(TEXT, TEXT))), max_size=12),
     query=TEXT.map(" ".join),
 )
-def test_what_was_added_and_removed_on_the_way_leaves_no_trace(
+def test_earlier_additions_and_removals_do_not_change_the_result(
     steps: list[tuple[str, tuple[list[str], list[str]] | None]], query: str
 ) -> None:
     match, left = WordMatch(EMBEDDER, TERMS), dict[str, tuple[str, str]]()
@@ -64,7 +64,7 @@ def test_what_was_added_and_removed_on_the_way_leaves_no_trace(
 
 
 @given(held=st.lists(st.lists(st.text(max_size=2), max_size=5), max_size=8))
-def test_numbers_are_given_back_and_used_again(held: list[list[str]]) -> None:
+def test_released_numbers_are_reused(held: list[list[str]]) -> None:
     interned = Interned()
     numbers = [interned.hold(texts)[0] for texts in held]
     distinct = {text for texts in held for text in texts}

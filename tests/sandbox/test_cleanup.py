@@ -8,13 +8,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from sandbox.contract import End, Job, Limits, Mount
 from sandbox.namespace.backend import NamespaceSandbox
+from tests.eventually import eventually, eventually_sync
 
 pytestmark = pytest.mark.spec("BOX-4")
 DAEMON = """
@@ -40,13 +40,6 @@ def marked(mark: str) -> list[int]:
     return found
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "still not so after its deadline"
-        time.sleep(0.01)  # a search of /proc without a pause is the load that others wait for
-
-
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     ("then", "end", "wall_s"),
@@ -58,7 +51,7 @@ async def test_a_daemonised_grandchild_dies_with_its_job(
     mark = f"{os.getpid()}.{int(time.monotonic() * 1000)}"
     outcome = await box.run(Job(code=DAEMON.format(mark=mark, then=then), limits=Limits(wall_s=wall_s)))
     assert outcome.end is end
-    await asyncio.to_thread(wait_until, lambda: not marked(mark))
+    await eventually(lambda: not marked(mark))
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -66,7 +59,7 @@ async def test_cancelling_kills_the_tree_before_it_returns(box: NamespaceSandbox
     mark = f"{os.getpid()}.77{int(time.monotonic() * 1000)}"
     job = Job(code=DAEMON.format(mark=mark, then="while True: pass"), workspace=Mount(tmp_path))
     task = asyncio.ensure_future(box.run(job))
-    await asyncio.to_thread(wait_until, lambda: bool(marked(mark)))
+    await eventually(lambda: bool(marked(mark)))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -91,11 +84,11 @@ async def test_what_the_listener_to_output_raises_ends_the_job_and_reaches_the_c
 async def test_a_killed_template_is_replaced(box: NamespaceSandbox) -> None:
     mark = f"{os.getpid()}.55{int(time.monotonic() * 1000)}"
     task = asyncio.ensure_future(box.run(Job(code=DAEMON.format(mark=mark, then="while True: pass"))))
-    await asyncio.to_thread(wait_until, lambda: bool(marked(mark)))
+    await eventually(lambda: bool(marked(mark)))
     for pid in supervisors_of(os.getpid()):
         os.kill(pid, signal.SIGKILL)
     assert (await task).end is End.KILLED
-    await asyncio.to_thread(wait_until, lambda: not marked(mark))
+    await eventually(lambda: not marked(mark))
     assert (await box.run(Job(code="'again'"))).value == "again"
 
 
@@ -149,11 +142,11 @@ def test_kill_9_of_the_engine_leaves_no_process_and_no_mount(run: int, tmp_path:
     )
     assert engine.stdout is not None
     engine.stdout.readline()
-    wait_until(lambda: bool(marked(mark)))
+    eventually_sync(lambda: bool(marked(mark)))
     children = supervisors_of(engine.pid)
     assert children
     engine.kill()
     engine.communicate()
-    wait_until(lambda: not marked(mark) and not any(os.path.exists(f"/proc/{pid}/exe") for pid in children))
+    eventually_sync(lambda: not marked(mark) and not any(os.path.exists(f"/proc/{pid}/exe") for pid in children))
     assert mounts(tmp_path) == []
     assert list(tmp_path.iterdir()) == []

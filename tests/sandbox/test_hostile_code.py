@@ -12,7 +12,7 @@ import pytest
 from sandbox.contract import Call, End, Job, Language, Limits, Mount, Outcome, SandboxError, Writes
 from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
 from tests.descriptors import open_descriptors
-from tests.sandbox.test_cleanup import wait_until
+from tests.eventually import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 MB = 1 << 20
@@ -225,4 +225,4 @@ async def test_a_crowd_of_jobs_is_served_and_no_descriptor_stays_open() -> None:
         await asyncio.gather(*(cancelled(after) for after in range(30)))
         await many.run(Job(code="1"))
         idle = 3 * 2 * 2  # descriptors of the boxes that wait, with as many again just being made
-        await asyncio.to_thread(wait_until, lambda: len(open_descriptors()) <= before + idle)
+        await eventually(lambda: len(open_descriptors()) <= before + idle)

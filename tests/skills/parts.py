@@ -7,11 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from acquired_skills.find.catalog import Catalog
+from acquired_skills.in_box.effort import Effort
 from acquired_skills.lifecycle.learned_requests import LearnedRequests
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.lifecycle.track_record import TrackRecord
 from acquired_skills.model.proposal import Proposal
 from acquired_skills.model.skill import Skill, SkillState
+from acquired_skills.store.corrected_calls import CorrectedCalls
+from acquired_skills.store.disputed_predictions import DisputedPredictions
 from acquired_skills.store.failed_inputs import FailedInputs
 from acquired_skills.store.ledger import Ledger
 from acquired_skills.store.past_requests import PastRequests
@@ -28,6 +31,9 @@ from engine.stores.vectors import VectorStore
 from engine.stores.workspace import FolderWorkspace
 from sandbox.contract import Destination, Job, OnOutput, Outcome, Protections, Sandbox
 
+# Admits a skill without mutation testing, which is two thirds of an admission and is proved in `tests/skills/proof`.
+WITHOUT_MUTANTS = Effort(threshold=0.0)
+ENVIRON_WITHOUT_MUTANTS = {"KNACKBOX_SKILLS_MUTANTS_NOTICED": "0"}  # the same for an engine or a command
 STATIC = frozenset({"execute", "file_system", "create_skill"})
 
 
@@ -64,6 +70,7 @@ async def opened_library(
     allowed: frozenset[Destination] = frozenset(),
     compared: int = 0,
     trust: Trust | None = None,
+    effort: Effort = WITHOUT_MUTANTS,
 ) -> AsyncIterator[SkillLibrary]:
     """A library on a home, with everything real that `acquired_skills.pack` gives it. compared: 0, since most skills of
     these tests do the same."""
@@ -82,7 +89,7 @@ async def opened_library(
             store=SkillStore(home / "acquired_skills", trust),
             ledger=ledger,
             catalog=Catalog(ledger, open_index, past, mirror=open_mirror),
-            track=TrackRecord(ledger, FailedInputs(records), SystemClock(), requests),
+            track=TrackRecord(ledger, FailedInputs(records), CorrectedCalls(records), SystemClock(), requests),
             sandbox=box or NoSandbox(),
             clock=SystemClock(),
             static_names=lambda: STATIC,
@@ -90,6 +97,8 @@ async def opened_library(
             retrieve=retrieve,
             compared=compared,
             allowed=allowed,
+            effort=effort,
+            disputed=DisputedPredictions(records),
         )
         await library.reconcile()
         try:
@@ -102,6 +111,17 @@ async def opened_library(
 def context(library: SkillLibrary, box: Sandbox, folder: Path) -> CallContext:
     workspace = FolderWorkspace(folder)
     return CallContext(Turn(), "call-1", box, workspace, SystemClock(), services={SkillLibrary: library})
+
+
+ADD_ONE_TESTS = """from add_one import add_one
+
+
+def test_adds():
+    assert add_one(1) == 2
+    assert add_one(0) == 1
+    assert add_one(-5) == -4
+"""
+"""Tests of enough calls that admission asks no questions."""
 
 
 def proposal(name: str = "add_one", body: str = "return number + 1", tests: str = "", **more: object) -> Proposal:

@@ -1,4 +1,4 @@
-"""Writers and readers of an event log that are killed. What they did they write into journals, before or after the fact."""
+"""Writers and readers of an event log that a test kills. They write what they did to files, before or after doing it."""
 
 import os
 import time
@@ -8,7 +8,7 @@ from engine.stores.clock import SystemClock
 from engine.stores.event_log import EventLog
 from engine.stores.records import Records
 
-PAUSE_S = 0.06  # of the last reader, so that leases run out
+PAUSE_S = 0.06  # of the last reader, so that leases expire
 
 
 def opened(url: str, journal: str) -> tuple[EventLog, int]:
@@ -17,7 +17,7 @@ def opened(url: str, journal: str) -> tuple[EventLog, int]:
 
 
 def write_on(pipe: Any, url: str, name: str, journal: str, first: int) -> None:
-    """Append two events at once, for ever; note each when the append has returned."""
+    """Append pairs of events without end, and record each pair after its append has returned."""
     log, out = opened(url, journal)
     pipe.send("ready")
     number = first
@@ -28,7 +28,7 @@ def write_on(pipe: Any, url: str, name: str, journal: str, first: int) -> None:
 
 
 def read_on(pipe: Any, url: str, journal: str, until_empty: bool) -> None:
-    """Fetch and acknowledge; note each delivery before, and each acknowledgement after it has returned."""
+    """Fetch and acknowledge events. Record deliveries before, and acknowledgements after they have returned."""
     log, out = opened(url, journal)
     log.subscribe("reader", from_start=True)
     pipe.send("ready")

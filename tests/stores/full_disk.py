@@ -1,4 +1,4 @@
-"""A disk that is full: a small tmpfs in a mount namespace of its own, with a process in it."""
+"""Runs a process on a full disk: a small tmpfs in a separate mount namespace."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ SIZE = "16m"
 
 
 def fill(folder: Path, leave: int = 0) -> None:
-    """Fill the file system of this folder up to its last `leave` bytes, in a file called ``ballast``."""
+    """Fill the file system of this folder, except for `leave` bytes, with a file called ``ballast``."""
     descriptor = os.open(folder / "ballast", os.O_CREAT | os.O_WRONLY)
     try:
         while True:
@@ -22,9 +22,10 @@ def fill(folder: Path, leave: int = 0) -> None:
 
 
 def on_small_disk(module: str, folder: Path) -> str:
-    """Run ``python -m module folder`` with a small disk mounted at the folder; what it prints.
+    """Run ``python -m module folder`` with a small disk mounted at the folder, and return what it prints.
 
-    Raises AssertionError when it fails.
+    Raises:
+        AssertionError: It fails.
     """
     mount = f'mount -t tmpfs -o size={SIZE} tmpfs "$0" && exec "$@"'
     words = ["sh", "-c", mount, str(folder), sys.executable, "-m", module, str(folder)]

@@ -1,4 +1,4 @@
-"""Run on a small disk by `test_full_disk`: a home is made, the disk fills up, the commands of a person follow."""
+"""Run on a small disk by `test_full_disk`: makes a home, fills the disk, and runs commands."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ async def learn(home: Path) -> None:
 
 
 async def change_with_little_space(home: Path, leave: int) -> None:
-    """Whatever becomes of each change, folder and row agree, and an error says that the disk is full."""
+    """Check that folder and row agree after each change, and that an error says that the disk is full."""
     async with opened_library(home) as library:
         fill(home, leave)
         version = (await library.get("add_one")).version

@@ -1,4 +1,4 @@
-"""Other processes for the tests: real ones, forked from a server that has the slow imports behind it."""
+"""Processes for tests, forked from a server that has done the slow imports."""
 
 import multiprocessing
 import multiprocessing.connection
@@ -20,7 +20,7 @@ SERVER.set_forkserver_preload(
 
 
 class Other:
-    """A running process and the pipe to it."""
+    """A running process and a pipe to it."""
 
     def __init__(self, process: Any, pipe: "multiprocessing.connection.Connection[Any, Any]") -> None:
         self.process = process
@@ -40,7 +40,7 @@ class Other:
         self.process.join(PATIENCE_S)
 
     def end(self) -> int:
-        """Wait for it to finish by itself and return its exit code; negative when a signal ended it."""
+        """Wait until it ends, and return its exit code, which is negative if a signal ended it."""
         self.process.join(PATIENCE_S)
         if self.process.exitcode is None:
             raise TimeoutError("The other process does not end.")
@@ -49,7 +49,7 @@ class Other:
 
 @contextmanager
 def other(body: Callable[..., None], *arguments: Any) -> Iterator[Other]:
-    """Run `body(pipe, *arguments)`, a module's function, in another process."""
+    """Run `body(pipe, *arguments)`, a function of a module, in another process."""
     here, there = SERVER.Pipe()
     process = SERVER.Process(target=body, args=(there, *arguments), daemon=True)
     process.start()

@@ -1,4 +1,4 @@
-"""Atomic files and folders: whole or absent, and nothing left lying about."""
+"""Atomic files and folders: complete or absent, without leftovers."""
 
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ def publish_for_ever(pipe: Any, folder: Path) -> None:
 
 
 @pytest.mark.spec("STATE-1", "SKILL-10")
-def test_a_reader_never_sees_half_a_file_and_a_kill_leaves_a_whole_one(tmp_path: Path) -> None:
+def test_readers_and_kills_never_find_a_partial_file(tmp_path: Path) -> None:
     file = tmp_path / "registry.json"
     write_atomic(file, b"a" * SIZE)
     with other(rewrite_for_ever, file) as writer:
@@ -59,7 +59,7 @@ def test_a_reader_never_sees_half_a_file_and_a_kill_leaves_a_whole_one(tmp_path:
 
 
 @pytest.mark.spec("SKILL-10")
-def test_a_kill_leaves_published_folders_whole_and_leftovers_that_can_be_told(tmp_path: Path) -> None:
+def test_a_kill_leaves_published_folders_complete_and_recognizable_leftovers(tmp_path: Path) -> None:
     for attempt in range(5):
         home = tmp_path / str(attempt)
         home.mkdir()
@@ -76,7 +76,7 @@ def test_a_kill_leaves_published_folders_whole_and_leftovers_that_can_be_told(tm
 
 
 @pytest.mark.spec("SKILL-10")
-def test_what_somebody_is_still_preparing_is_not_swept_away(tmp_path: Path) -> None:
+def test_files_that_are_still_being_prepared_are_not_removed(tmp_path: Path) -> None:
     with other(stage_and_wait, tmp_path) as writer:
         staged = writer.hear()
         assert remove_leftovers(tmp_path) == []
@@ -110,7 +110,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
         write_atomic(tmp_path / "missing" / "file", b"data")
 
 
-def test_publishing_never_replaces_and_replacing_keeps_the_old_one(tmp_path: Path) -> None:
+def test_publishing_never_replaces_and_replacing_keeps_the_old_folder(tmp_path: Path) -> None:
     final = tmp_path / "skill"
     with staging_folder(tmp_path) as staged:
         (staged / "version").write_text("1")

@@ -1,4 +1,4 @@
-"""Backups: whole copies taken while others write, and the way back to one, killed at any moment."""
+"""Backups: complete copies taken during writes, and restoring them, even if the process is killed."""
 
 import os
 import shutil
@@ -47,7 +47,7 @@ def open_records(home: Path) -> Records:
 
 
 def put_pair(records: Records) -> None:
-    """Two rows in one transaction: a copy with an odd number of them would be torn."""
+    """Insert two rows in one transaction. A copy with an odd number of rows would be inconsistent."""
     with records.begin() as connection:
         connection.execute(insert(PAIRS), [{"text": "x" * 2000}, {"text": "y" * 2000}])
         records.bump("pairs", connection)
@@ -68,7 +68,7 @@ def taken(home: Path, clock: Clock, **options: Any) -> Backup:
     return backup
 
 
-def test_a_backup_taken_while_others_write_is_whole_and_holds_no_torn_transaction(tmp_path: Path) -> None:
+def test_a_backup_taken_during_writes_is_complete_and_consistent(tmp_path: Path) -> None:
     records, clock = open_records(tmp_path), Clock()
     for _ in range(500):
         put_pair(records)
@@ -93,7 +93,7 @@ def test_a_backup_taken_while_others_write_is_whole_and_holds_no_torn_transactio
     assert rows == 2 * bumps >= 1000
 
 
-def test_backups_roll_at_their_age_and_the_oldest_make_room(tmp_path: Path) -> None:
+def test_backups_are_taken_when_due_and_the_oldest_removed(tmp_path: Path) -> None:
     open_records(tmp_path).close()
     clock = Clock()
     backups = backups_in(tmp_path, clock)
@@ -102,7 +102,7 @@ def test_backups_roll_at_their_age_and_the_oldest_make_room(tmp_path: Path) -> N
     assert backups.take_if_due() is None
     assert [each.name for each in backups.all()] == names[:1:-1]
     clock.time -= timedelta(days=30)
-    assert backups.due(), "after the clock was set back, the newest seems to come from the future"
+    assert backups.due(), "after the clock was set back, the newest backup is from the future"
     assert not backups_in(tmp_path, clock, keep=0).due()
 
 
@@ -127,7 +127,7 @@ def take_and_tell(parent: Any, home: str) -> None:
     parent.send(backups_in(Path(home), clock).take_if_due() is not None)
 
 
-def test_no_backup_of_a_damaged_database_takes_the_place_of_a_good_one(tmp_path: Path) -> None:
+def test_a_backup_of_a_damaged_database_does_not_replace_a_good_one(tmp_path: Path) -> None:
     records, clock = open_records(tmp_path), Clock()
     for _ in range(200):
         put_pair(records)
@@ -153,7 +153,7 @@ def test_a_backup_that_is_stopped_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "backups").iterdir()] == [".lock"]
 
 
-def test_restoring_brings_back_the_rows_keeps_what_it_replaced_and_never_repeats_a_generation(tmp_path: Path) -> None:
+def test_restoring_brings_back_rows_keeps_the_replaced_files_and_advances_generations(tmp_path: Path) -> None:
     records, clock = open_records(tmp_path), Clock()
     put_pair(records)
     backup = taken(tmp_path, clock)
@@ -170,7 +170,7 @@ def test_restoring_brings_back_the_rows_keeps_what_it_replaced_and_never_repeats
 
 
 @pytest.mark.parametrize("present", ["empty", "damaged", "missing"])
-def test_restoring_works_whatever_became_of_the_present_file(tmp_path: Path, present: str) -> None:
+def test_restoring_works_for_any_state_of_the_current_file(tmp_path: Path, present: str) -> None:
     records, clock = open_records(tmp_path), Clock()
     put_pair(records)
     backup = taken(tmp_path, clock)
@@ -197,7 +197,7 @@ def test_a_damaged_backup_is_refused_and_nothing_is_changed(tmp_path: Path) -> N
 
 
 def restore_and_die(parent: Any, home: str, name: str, step: int) -> None:
-    """Restore, and die by SIGKILL right before the step-th change to the file system."""
+    """Restore, and kill the process right before the step-th change to the file system."""
     left = [step]
 
     def counted(call: Any) -> Any:
@@ -217,7 +217,7 @@ def restore_and_die(parent: Any, home: str, name: str, step: int) -> None:
     parent.send(left[0])
 
 
-def test_killed_at_any_step_a_restore_leaves_a_usable_database_and_can_be_repeated(tmp_path: Path) -> None:
+def test_a_restore_killed_at_any_step_leaves_a_usable_database_and_can_be_repeated(tmp_path: Path) -> None:
     for step in range(40):
         home = tmp_path / str(step)
         home.mkdir()

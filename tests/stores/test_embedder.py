@@ -1,4 +1,4 @@
-"""The embedder: the same vectors as its library gives, without a network and without its side effects."""
+"""The embedder: the same vectors as those of its library, without network access and side effects."""
 
 import json
 import os
@@ -47,11 +47,11 @@ def run(code: str, *arguments: str) -> str:
     return done.stdout.strip().splitlines()[-1]
 
 
-def test_vectors_are_those_of_the_library() -> None:
+def test_vectors_are_equal_to_those_of_the_library() -> None:
     assert np.allclose(EMBEDDER.embed(TEXTS), json.loads(run(LIBRARY, json.dumps(TEXTS))), atol=1e-6)
 
 
-def test_it_loads_without_network_and_leaves_logging_alone() -> None:
+def test_it_loads_without_network_and_does_not_configure_logging() -> None:
     assert run(OURS) == "[] False"
 
 
@@ -67,18 +67,18 @@ def test_rows_are_unit_vectors_in_order(texts: list[str]) -> None:
         assert np.array_equal(row, EMBEDDER.embed([text])[0])
 
 
-def test_likeness_of_meaning_is_likeness_of_vectors() -> None:
+def test_texts_of_similar_meaning_have_similar_vectors() -> None:
     query, near, far = EMBEDDER.embed(["send an email", "mail a message to somebody", "area of a triangle"])
     assert query @ near > query @ far
 
 
-def test_a_text_with_no_words_is_zero_and_a_long_one_is_cut() -> None:
+def test_a_text_without_words_is_zero_and_a_long_one_is_truncated() -> None:
     assert not EMBEDDER.embed([""]).any()
     long = "word " * MAX_CHARACTERS
     assert np.array_equal(EMBEDDER.embed([long]), EMBEDDER.embed([long[:MAX_CHARACTERS]]))
 
 
-def test_missing_files_are_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_files_are_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("WEIGHTS", "TOKENIZER"):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, "no/such/file")

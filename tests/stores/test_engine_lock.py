@@ -1,4 +1,4 @@
-"""Lock files of engines: the living are told from the dead, and the dead leave no files."""
+"""Lock files of engines: dead engines are detected and their files removed."""
 
 import threading
 from pathlib import Path
@@ -36,7 +36,7 @@ def test_the_file_of_a_killed_engine_is_removed_when_the_next_one_opens(tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_engines_that_open_and_close_side_by_side_never_take_each_other_for_dead(tmp_path: Path) -> None:
+def test_engines_that_open_and_close_concurrently_do_not_consider_each_other_dead(tmp_path: Path) -> None:
     mistaken: list[str] = []
 
     def open_and_close() -> None:

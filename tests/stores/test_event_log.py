@@ -1,4 +1,4 @@
-"""The event log: everything is delivered, what was acknowledged never again, and `kill -9` changes nothing of that."""
+"""The event log: every event is delivered, and none again after its acknowledgement, even with `kill -9`."""
 
 import json
 import os
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.spec("REG-9")
 
 
 class Clock:
-    """Time that passes when it is told to."""
+    """Time that the test controls."""
 
     def __init__(self) -> None:
         self.time = datetime(2026, 1, 2, tzinfo=UTC)
@@ -67,7 +67,7 @@ def test_each_subscriber_gets_each_event_once_in_order_and_at_its_own_pace(log: 
     assert log.fetch("a") == []
 
 
-def test_a_late_subscriber_begins_with_what_comes_next_unless_it_asks_for_all(log: EventLog) -> None:
+def test_a_late_subscriber_starts_with_the_next_event_unless_it_subscribes_from_the_start(log: EventLog) -> None:
     log.append("x", {"n": 0})
     log.subscribe("late")
     log.subscribe("all", from_start=True)
@@ -85,7 +85,7 @@ def test_a_subscriber_of_some_types_is_not_held_up_by_others(log: EventLog) -> N
     assert [each.event.payload for each in log.fetch("a")] == [{"n": 2}]
 
 
-def test_what_is_not_acknowledged_within_its_lease_comes_again(log: EventLog, clock: Clock) -> None:
+def test_an_event_not_acknowledged_within_its_lease_is_delivered_again(log: EventLog, clock: Clock) -> None:
     log.subscribe("a")
     log.append("x", {})
     assert offsets(log.fetch("a", lease_s=10)) == [(1, 1)]
@@ -107,7 +107,7 @@ def test_setting_the_clock_back_two_days_does_not_freeze_leases(log: EventLog, c
     assert offsets(log.fetch("a")) == [(1, 3)]
 
 
-def test_after_a_clock_set_back_a_little_an_event_comes_again_within_the_longest_wait(
+def test_after_the_clock_is_set_back_an_event_is_delivered_again_within_the_longest_wait(
     log: EventLog, clock: Clock
 ) -> None:
     log.subscribe("a")
@@ -119,7 +119,9 @@ def test_after_a_clock_set_back_a_little_an_event_comes_again_within_the_longest
     assert offsets(log.fetch("a")) == [(1, 2)]
 
 
-def test_a_refused_event_comes_later_each_time_and_is_set_aside_in_the_end(log: EventLog, clock: Clock) -> None:
+def test_a_refused_event_is_delivered_again_with_back_off_and_becomes_a_dead_letter(
+    log: EventLog, clock: Clock
+) -> None:
     log.subscribe("a")
     log.append("x", {"n": 1})
     for attempt, wait in ((1, 1.0), (2, 2.0)):
@@ -139,7 +141,7 @@ def test_a_refused_event_comes_later_each_time_and_is_set_aside_in_the_end(log: 
     assert log.dead_letters("a") == []
 
 
-def test_an_event_that_kills_its_reader_each_time_is_set_aside_too(log: EventLog, clock: Clock) -> None:
+def test_an_event_that_kills_its_reader_each_time_becomes_a_dead_letter(log: EventLog, clock: Clock) -> None:
     log.subscribe("a")
     log.append("x", {})
     for _ in range(3):
@@ -157,18 +159,18 @@ def test_replay_delivers_everything_past_an_offset_as_new(log: EventLog) -> None
     assert offsets(log.fetch("a")) == [(2, 1), (3, 1)]
 
 
-def test_all_events_of_one_append_are_there_or_none(log: EventLog) -> None:
+def test_an_append_of_several_events_is_atomic(log: EventLog) -> None:
     with pytest.raises(TypeError):
         log.append_all([("x", {}), ("x", {"cannot": object()})])
     assert log.read() == []
 
 
-def test_a_stranger_is_told_to_subscribe(log: EventLog) -> None:
+def test_fetching_without_a_subscription_is_an_error(log: EventLog) -> None:
     with pytest.raises(UnknownSubscriber, match="subscribe first"):
         log.fetch("nobody")
 
 
-def test_an_append_of_another_process_is_seen_without_asking_the_table(log: EventLog, tmp_path: Path) -> None:
+def test_the_generation_shows_an_append_of_another_process(log: EventLog, tmp_path: Path) -> None:
     before = log.generation()
     other = Records.open(f"sqlite:///{tmp_path}/events.db")
     EventLog(other, Clock()).append("x", {})
@@ -177,7 +179,7 @@ def test_an_append_of_another_process_is_seen_without_asking_the_table(log: Even
 
 
 class Deliveries(RuleBasedStateMachine):
-    """Any order of everything: nothing is lost, and nothing acknowledged comes again."""
+    """Operations in any order: nothing is lost, and nothing acknowledged is delivered again."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -257,10 +259,9 @@ def whole_lines(journal: Path) -> list[str]:
 
 
 def kills(folder: Path, count: int, seed: int) -> None:
-    """Kill two writers and a reader `count` times, then judge what they and the database say.
+    """Kill two writers and a reader `count` times, then compare what they recorded with the database.
 
-    What the processes did they write into files of their own; the judge reads those and the database, and shares no
-    code with the log.
+    Each process records what it does in a file. `judge` reads these files and the database, without code of the log.
     """
     chance = random.Random(seed)
     url = f"sqlite:///{folder}/events.db"
@@ -270,7 +271,8 @@ def kills(folder: Path, count: int, seed: int) -> None:
     def start(stack: ExitStack, name: str) -> Other:
         if name == "reader":
             return started(stack, read_on, url, str(journals[name]), False)
-        firsts[name] += 1_000_000  # a life's numbers begin anew: what a killed one had in hand is not known to it
+        # A new process numbers its events from here: it does not know which ones the killed one has appended.
+        firsts[name] += 1_000_000
         return started(stack, write_on, url, name, str(journals[name]), firsts[name])
 
     with ExitStack() as all_of_them:
@@ -322,5 +324,5 @@ def test_killed_writers_and_readers_lose_nothing_and_repeat_nothing_acknowledged
 
 
 @pytest.mark.soak
-def test_the_same_a_thousand_times(tmp_path: Path) -> None:
+def test_a_thousand_kills_lose_nothing_and_repeat_nothing_acknowledged(tmp_path: Path) -> None:
     kills(tmp_path, int(os.environ.get("SOAK_RUNS", "1000")), seed=int(os.environ.get("SOAK_SEED", "5")))

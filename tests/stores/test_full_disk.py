@@ -1,4 +1,4 @@
-"""A full disk: reading goes on, changes are refused in one line, and nothing is left half done."""
+"""A full disk: reading works, changes are refused in one line, and nothing is left inconsistent."""
 
 import shutil
 from pathlib import Path
@@ -13,5 +13,5 @@ pytestmark = [
 ]
 
 
-def test_on_a_full_disk_commands_read_refuse_changes_in_one_line_and_leave_nothing_half_done(tmp_path: Path) -> None:
+def test_on_a_full_disk_commands_read_and_refuse_changes_and_nothing_is_left_inconsistent(tmp_path: Path) -> None:
     assert on_small_disk("tests.stores.full_disk_victim", tmp_path).endswith("done\n")

@@ -1,4 +1,4 @@
-"""The file lock: one writer or many readers, and an end to waiting."""
+"""The file lock: one writer or many readers, and a limit to waiting."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ def hold(pipe: Any, path: Path) -> None:
 
 
 @pytest.mark.spec("STATE-1")
-def test_another_process_is_kept_out_until_the_holder_is_done_or_dead(tmp_path: Path) -> None:
+def test_another_process_waits_until_the_holder_is_done_or_dead(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     impatient = FileLock(path, patience_s=0.0)
     for ending in ("done", "dead"):

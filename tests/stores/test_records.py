@@ -1,4 +1,4 @@
-"""The records: shared, transactional, and honest about damage."""
+"""The records: shared by processes, transactional, and checked for damage."""
 
 import hashlib
 import os
@@ -57,7 +57,7 @@ def write_without_committing(pipe: Any, where: str) -> None:
 
 
 @pytest.mark.spec("STATE-1")
-def test_a_bump_in_one_process_is_seen_by_the_next_look_in_another(tmp_path: Path) -> None:
+def test_a_bump_in_one_process_is_seen_by_the_next_read_in_another(tmp_path: Path) -> None:
     records = Records.open(url(tmp_path))
     with other(serve_generations, url(tmp_path)) as peer:
         peer.hear()
@@ -98,7 +98,7 @@ def test_a_writer_killed_in_a_transaction_leaves_no_row_and_no_lock(tmp_path: Pa
     records.close()
 
 
-def test_what_fails_is_rolled_back_with_its_bump(tmp_path: Path) -> None:
+def test_a_failed_transaction_is_rolled_back_with_its_bump(tmp_path: Path) -> None:
     records = Records.open(url(tmp_path))
     records.create(SCHEMA)
 
@@ -146,7 +146,7 @@ def damage(file: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["garbage", "cut", "overwritten"])
-def test_a_damaged_file_is_named_in_one_line_and_left_as_it_is(tmp_path: Path, how: str) -> None:
+def test_a_damaged_file_is_reported_in_one_line_and_not_changed(tmp_path: Path, how: str) -> None:
     records = Records.open(url(tmp_path))
     records.create(SCHEMA)
     with records.begin() as connection:
@@ -165,7 +165,7 @@ def test_a_damaged_file_is_named_in_one_line_and_left_as_it_is(tmp_path: Path, h
 
 
 @pytest.mark.parametrize("how", ["empty", "missing beside its log"])
-def test_a_lost_file_is_never_taken_for_a_new_one(tmp_path: Path, how: str) -> None:
+def test_a_lost_file_is_never_replaced_by_a_new_one(tmp_path: Path, how: str) -> None:
     Records.open(url(tmp_path)).close()
     file = tmp_path / "records.db"
     if how == "empty":
@@ -185,13 +185,13 @@ def test_a_lost_file_is_never_taken_for_a_new_one(tmp_path: Path, how: str) -> N
 
 
 def test_a_process_killed_while_it_creates_the_file_leaves_none(tmp_path: Path) -> None:
-    (tmp_path / ".tmp-records.db").write_bytes(b"")  # what such a process leaves
+    (tmp_path / ".tmp-records.db").write_bytes(b"")  # as such a process leaves it
     Records.open(url(tmp_path)).close()
     assert not (tmp_path / ".tmp-records.db").exists()
     assert (tmp_path / "records.db").stat().st_mode & 0o777 == 0o600
 
 
-def test_damage_met_later_is_explained_as_well(tmp_path: Path) -> None:
+def test_damage_found_after_opening_is_reported_as_well(tmp_path: Path) -> None:
     records = Records.open(url(tmp_path))
     records.create(SCHEMA)
     with records.begin() as connection:
@@ -209,14 +209,14 @@ def test_damage_met_later_is_explained_as_well(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bad", ["", "nonsense", "sqlite://", "sqlite:///:memory:", "sqlite:////no/such/folder/r.db"])
-def test_a_url_that_cannot_be_used_is_one_clear_line(bad: str) -> None:
+def test_an_unusable_url_is_reported_in_one_line(bad: str) -> None:
     with pytest.raises(ConfigError) as caught:
         Records.open(bad)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", ["nosuchdatabase", "mssql+pymssql"])
-def test_a_missing_driver_is_one_clear_line_without_the_password(kind: str) -> None:
+def test_a_missing_driver_is_reported_in_one_line_without_the_password(kind: str) -> None:
     with pytest.raises(ConfigError) as caught:
         Records.open(f"{kind}://me:s3cret@localhost/x")
     assert "s3cret" not in str(caught.value)
@@ -224,7 +224,9 @@ def test_a_missing_driver_is_one_clear_line_without_the_password(kind: str) -> N
 
 
 @pytest.mark.spec("STATE-1")
-def test_a_database_held_too_long_by_another_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_another_process_holds_too_long_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("engine.stores.sqlite_file.BUSY_TIMEOUT_S", 0.05)
     records = Records.open(url(tmp_path))
     records.create(SCHEMA)
@@ -237,7 +239,7 @@ def test_a_database_held_too_long_by_another_is_named(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.spec("HOME-1")
-def test_nobody_else_can_read_a_database_in_a_folder_that_is_open_to_all(tmp_path: Path) -> None:
+def test_other_users_cannot_read_a_database_in_a_public_folder(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     before = os.umask(0o022)
     try:

@@ -1,4 +1,4 @@
-"""Logs keep what was asked for and what somebody still waits for; of the rest they keep counts."""
+"""Retention: logs keep the configured number of rows and undelivered events, and counts of all others."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from acquired_skills.store.ledger import Ledger
 from acquired_skills.store.totals import Counted, SkillCall
-from engine.stores.call_log import CallLog
+from engine.stores.call_journal import CallJournal
 from engine.stores.clock import SystemClock
 from engine.stores.event_log import EventLog, UnknownSubscriber
 from engine.stores.event_retention import SWEEP_EVERY
@@ -18,20 +18,20 @@ pytestmark = pytest.mark.spec("STATE-3")
 DAY_S = 86_400.0
 
 
-def test_an_event_is_dropped_once_every_subscriber_is_done_with_it_and_stays_in_the_counts(tmp_path: Path) -> None:
+def test_an_event_is_dropped_and_counted_when_every_subscriber_has_processed_it(tmp_path: Path) -> None:
     with opened_records(tmp_path) as records:
         log = EventLog(records, SystemClock(), kept=10, most_attempts=1)
         log.subscribe("reader")
         log.subscribe("sleeper")
         for _ in range(3):
             log.append_all([("A", {"n": n}) for n in range(SWEEP_EVERY)])
-        assert log.read(limit=1)[0].offset == 1  # nobody has had any
+        assert log.read(limit=1)[0].offset == 1  # no subscriber has fetched any
         assert log.history() == []
         first, second, *others = log.fetch("reader", 2 * SWEEP_EVERY)
         log.ack("reader", [each.event.offset for each in others])
         log.nack("reader", second.event.offset, "no use")  # a dead letter at once; the first is not acknowledged
         log.append_all([("B", {})] * SWEEP_EVERY)
-        assert log.read(limit=1)[0].offset == 1  # the sleeper has not
+        assert log.read(limit=1)[0].offset == 1  # the sleeper has fetched none
         log.unsubscribe("sleeper")
         log.append_all([("B", {})] * SWEEP_EVERY)
         kept = [each.offset for each in log.read(limit=5 * SWEEP_EVERY)]
@@ -41,7 +41,7 @@ def test_an_event_is_dropped_once_every_subscriber_is_done_with_it_and_stays_in_
         assert [each.event.offset for each in log.fetch("reader", 1)] == [2 * SWEEP_EVERY + 1]
 
 
-def test_a_subscriber_that_never_comes_back_does_not_hold_up_the_log_for_good(
+def test_an_absent_subscriber_that_holds_up_the_log_is_removed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = Clock()
@@ -58,10 +58,10 @@ def test_a_subscriber_that_never_comes_back_does_not_hold_up_the_log_for_good(
         log.append_all([("A", {})] * 5)
         log.fetch("idle", 10)
         log.append_all([("A", {})] * (SWEEP_EVERY - 5))
-        assert "'gone' has fetched nothing for long" in caplog.text
+        assert "'gone' has fetched nothing for too long" in caplog.text
         with pytest.raises(UnknownSubscriber):
             log.fetch("gone")
-        assert log.read(limit=1)[0].offset == 1  # the slow one has one event to acknowledge, and has not had the others
+        assert log.read(limit=1)[0].offset == 1  # the slow one has one to acknowledge, and has not fetched the others
         log.subscribe("gone", from_start=True)
         assert [each.event.offset for each in log.fetch("gone", 1)] == [1]
         log.unsubscribe("slow")
@@ -73,7 +73,7 @@ def test_a_subscriber_that_never_comes_back_does_not_hold_up_the_log_for_good(
         assert log.read(limit=1)[0].offset == 3 * SWEEP_EVERY - 9
 
 
-def test_a_subscriber_that_is_not_behind_is_kept_however_long_nothing_happened(tmp_path: Path) -> None:
+def test_an_absent_subscriber_that_is_not_behind_is_kept(tmp_path: Path) -> None:
     clock = Clock()
     with opened_records(tmp_path) as records:
         log = EventLog(records, clock, kept=2 * SWEEP_EVERY)
@@ -94,7 +94,7 @@ def test_subscribers_of_an_earlier_release_count_as_seen_when_the_log_is_opened(
         assert len(log.fetch("old", 2 * SWEEP_EVERY)) == SWEEP_EVERY
 
 
-def test_the_newest_event_stays_so_that_offsets_go_on(tmp_path: Path) -> None:
+def test_the_newest_event_is_kept_so_that_offsets_continue(tmp_path: Path) -> None:
     with opened_records(tmp_path) as records:
         log = EventLog(records, SystemClock(), kept=1)
         log.append_all([("A", {})] * SWEEP_EVERY)
@@ -114,13 +114,13 @@ def test_dropped_calls_are_counted_by_day_and_tool(tmp_path: Path) -> None:
         "tool": "echo",
     }
     with opened_records(tmp_path) as records:
-        log = CallLog(records, kept=100)
+        log = CallJournal(records, kept=100)
         rows = [
             {**row, "call_id": str(n), "ts": f"2026-01-0{1 + n % 2}T00", "success": n % 10 > 0} for n in range(1000)
         ]
         log.write(rows)
-        assert len(log.recent(1_000)) == 100
-        found = log.history()
+        assert len(log.audit.recent(1_000)) == 100
+        found = log.outcomes.dropped()
         assert [(day.day, day.name, day.count) for day in found] == [
             ("2026-01-01", "echo", 450),
             ("2026-01-02", "echo", 450),
@@ -130,13 +130,11 @@ def test_dropped_calls_are_counted_by_day_and_tool(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("SKILL-12")
-def test_what_is_known_of_a_skill_outlives_its_single_calls(tmp_path: Path) -> None:
+def test_totals_of_a_skill_include_all_of_its_calls(tmp_path: Path) -> None:
     with opened_records(tmp_path) as records:
-        ledger = Ledger(records, calls_kept=10)
+        ledger = Ledger(records)
         calls = [SkillCall("add_one", 1, f"{n:04}", n % 4 > 0, counted=n % 8 == 0, latency_ms=3.0) for n in range(1000)]
         ledger.log(calls)
-        with records.read() as connection:
-            assert connection.exec_driver_sql("SELECT count(*) FROM skill_calls").scalar() == 10
         (stats,) = ledger.stats()
         assert (stats.calls, stats.successes, stats.failures, stats.uncounted) == (1000, 750, 125, 125)
         assert (stats.mean_ms, stats.last) == (3.0, "0999")
@@ -146,13 +144,38 @@ def test_what_is_known_of_a_skill_outlives_its_single_calls(tmp_path: Path) -> N
         assert ledger.latest("add_one", 1).failures == 0
 
 
+SINGLE_CALLS = """
+    CREATE TABLE skill_calls (
+        id INTEGER NOT NULL PRIMARY KEY, name VARCHAR(63) NOT NULL, version INTEGER NOT NULL, ts VARCHAR(40) NOT NULL,
+        success BOOLEAN NOT NULL, counted BOOLEAN NOT NULL, latency_ms FLOAT, failure_class VARCHAR(20))
+"""
+
+
 @pytest.mark.spec("SKILL-12")
-def test_calls_recorded_before_there_were_totals_are_in_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("with_totals", [False, True])
+def test_single_calls_of_an_earlier_release_are_replaced_by_totals(tmp_path: Path, with_totals: bool) -> None:
+    calls = [SkillCall("add_one", 1, "t", ok, True, 2.0) for ok in (True, False, True, True, False, False)]
+    calls.append(SkillCall("add_one", 1, "u", False, False, 2.0))
+    expected = tmp_path / "expected"
+    expected.mkdir()
+    with opened_records(expected) as records:
+        ledger = Ledger(records)
+        ledger.log(calls)
+        stats, latest = ledger.stats(), ledger.latest("add_one", 1)
+    assert latest == Counted(2, 3)
     with opened_records(tmp_path) as records:
-        went = [True, False, True, True, False, False]
-        Ledger(records).log([SkillCall("add_one", 1, "t", ok, counted=True, latency_ms=2.0) for ok in went])
-        before, lately = Ledger(records).stats(), Ledger(records).latest("add_one", 1)
+        if with_totals:
+            Ledger(records).log(calls)
         with records.begin() as connection:
-            connection.exec_driver_sql("DELETE FROM skill_totals")
-        assert (Ledger(records).stats(), Ledger(records).latest("add_one", 1)) == (before, lately)
-        assert lately == Counted(2, 3)
+            connection.exec_driver_sql(SINGLE_CALLS)
+            connection.exec_driver_sql("CREATE INDEX skill_calls_by_version ON skill_calls (name, version)")
+            for call in calls:
+                connection.exec_driver_sql(
+                    "INSERT INTO skill_calls (name, version, ts, success, counted, latency_ms) VALUES (?, ?, ?, ?, ?, ?)",
+                    (call.name, call.version, call.ts, call.success, call.counted, call.latency_ms),
+                )
+        ledger = Ledger(records)
+        assert (ledger.stats(), ledger.latest("add_one", 1)) == (stats, latest)
+        with records.read() as connection:
+            names = connection.exec_driver_sql("SELECT name FROM sqlite_master").scalars().all()
+        assert "skill_calls" not in names

@@ -1,4 +1,4 @@
-"""The vectors: searched by cosine, shared by processes, and rebuilt when their folder is damaged."""
+"""The vector store: searched by cosine, shared by processes, and rebuilt if its folder is damaged."""
 
 import os
 import random
@@ -34,7 +34,7 @@ def store_at(folder: Path) -> tuple[VectorStore, VectorCollection, Records]:
 
 
 def serve(pipe: Any, folder: Path) -> None:
-    """Answer questions about one collection until told to stop."""
+    """Answer requests about one collection until the pipe is closed."""
     store, collection, records = store_at(folder)
     pipe.send("open")
     while (question := pipe.recv()) is not None:
@@ -61,7 +61,7 @@ def add_for_ever(pipe: Any, folder: Path, first: int, batch: int) -> None:
         pipe.send(first)
 
 
-def test_the_nearest_come_first_with_their_cosine(tmp_path: Path) -> None:
+def test_a_query_returns_the_nearest_first_with_their_cosine(tmp_path: Path) -> None:
     store, collection, _ = store_at(tmp_path)
     seeds = list(range(200))
     collection.upsert([str(seed) for seed in seeds], unit(*seeds))
@@ -98,12 +98,12 @@ def test_collections_do_not_mix(tmp_path: Path) -> None:
     tools.upsert(["b"], unit(1))
     assert skills.ids() == {"a"}
     assert tools.ids() == {"b"}
-    with pytest.raises(ValueError, match="32 numbers"):
+    with pytest.raises(ValueError, match="32 dimensions"):
         store.collection("skills", 8)
     store.close()
 
 
-def test_wrong_shapes_and_doubled_ids_are_refused(tmp_path: Path) -> None:
+def test_wrong_shapes_and_duplicate_ids_are_refused(tmp_path: Path) -> None:
     _, collection, _ = store_at(tmp_path)
     with pytest.raises(ValueError, match="shape"):
         collection.upsert(["a", "b"], unit(1))
@@ -114,7 +114,7 @@ def test_wrong_shapes_and_doubled_ids_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("STATE-1")
-def test_what_one_process_writes_the_next_query_of_another_finds(tmp_path: Path) -> None:
+def test_a_query_finds_what_another_process_wrote(tmp_path: Path) -> None:
     store, collection, _ = store_at(tmp_path)
     collection.upsert(["1"], unit(1))
     with other(serve, tmp_path) as peer:
@@ -130,7 +130,7 @@ def test_what_one_process_writes_the_next_query_of_another_finds(tmp_path: Path)
 
 
 @pytest.mark.spec("STATE-1")
-def test_two_stores_of_one_process_see_each_other_too(tmp_path: Path) -> None:
+def test_two_stores_of_one_process_see_each_others_writes(tmp_path: Path) -> None:
     store, collection, _ = store_at(tmp_path)
     second, same, _ = store_at(tmp_path)
     collection.upsert(["1"], unit(1))
@@ -148,7 +148,7 @@ def test_processes_that_write_at_once_keep_every_vector(tmp_path: Path) -> None:
         peers = [one, two, three]
         for peer in peers:
             peer.hear()
-        rounds, batch = 5, 100  # together more than Chroma keeps back before it writes its index
+        rounds, batch = 5, 100  # together more than Chroma buffers before it writes its index
         for turn in range(rounds):
             for number, peer in enumerate(peers):
                 first = (turn * 3 + number) * batch
@@ -162,7 +162,7 @@ def test_processes_that_write_at_once_keep_every_vector(tmp_path: Path) -> None:
 
 @pytest.mark.spec("STATE-1", "SKILL-10")
 def test_writers_killed_at_any_moment_leave_a_store_that_opens(tmp_path: Path) -> None:
-    """A killed write may cost the index, never the process that opens it next: the documents fill it again."""
+    """A killed write may damage the index, but never crashes the process that opens it next."""
     moments = random.Random(20)
     first = 0
     revision = -1
@@ -217,14 +217,14 @@ DAMAGES = {
 
 
 FILES = ["data_level0.bin", "header.bin", "index_metadata.pickle", "length.bin", "link_lists.bin"]
-# A page of the database that is not read at opening is met later: the test after this one.
+# A damaged page of the database that is not read at opening is detected later: see the next test.
 CASES = [(file, how) for file in FILES for how in DAMAGES] + [
     (DATABASE, how) for how in ("garbage", "empty", "removed")
 ]
 
 
 @pytest.mark.parametrize(("what", "how"), CASES)
-def test_a_damaged_folder_is_set_aside_and_an_empty_one_made(
+def test_a_damaged_folder_is_moved_away_and_an_empty_one_created(
     tmp_path: Path, what: str, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     fill(tmp_path)
@@ -243,7 +243,7 @@ def test_a_damaged_folder_is_set_aside_and_an_empty_one_made(
     store.close()
 
 
-def test_a_damaged_page_of_the_database_is_met_without_harm(tmp_path: Path) -> None:
+def test_a_damaged_page_of_the_database_is_detected(tmp_path: Path) -> None:
     fill(tmp_path)
     file = tmp_path / "chroma" / DATABASE
     with file.open("r+b") as stream:
@@ -254,7 +254,7 @@ def test_a_damaged_page_of_the_database_is_met_without_harm(tmp_path: Path) -> N
     store.close()
 
 
-def test_the_manifest_itself_may_be_damaged(tmp_path: Path) -> None:
+def test_a_damaged_manifest_is_detected(tmp_path: Path) -> None:
     fill(tmp_path)
     (tmp_path / "chroma" / MANIFEST).write_text('["what?"]')
     store, collection, _ = store_at(tmp_path)
@@ -262,7 +262,7 @@ def test_the_manifest_itself_may_be_damaged(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_folder_removed_under_a_running_store_is_noticed(tmp_path: Path) -> None:
+def test_a_folder_removed_while_the_store_is_open_is_detected(tmp_path: Path) -> None:
     store, collection, _ = store_at(tmp_path)
     collection.upsert(["a"], unit(1))
     before = collection.revision
@@ -276,7 +276,7 @@ def test_a_folder_removed_under_a_running_store_is_noticed(tmp_path: Path) -> No
     again.close()
 
 
-def test_vectors_of_another_embedder_make_room(tmp_path: Path) -> None:
+def test_vectors_of_another_embedder_are_removed(tmp_path: Path) -> None:
     store, collection, records = store_at(tmp_path)
     collection.upsert(["a"], unit(1))
     store.close()
@@ -297,7 +297,7 @@ def test_a_settings_file_in_the_current_folder_changes_nothing(tmp_path: Path, m
     store.close()
 
 
-def test_a_place_that_cannot_be_used_is_one_clear_line(tmp_path: Path) -> None:
+def test_an_unusable_path_is_reported_in_one_line(tmp_path: Path) -> None:
     records = Records.open(url(tmp_path))
     (tmp_path / "chroma").write_text("a file in the way")
     with pytest.raises(ConfigError) as caught:
@@ -307,7 +307,7 @@ def test_a_place_that_cannot_be_used_is_one_clear_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("HOME-1")
-def test_nobody_else_can_read_the_vectors_database(tmp_path: Path) -> None:
+def test_other_users_cannot_read_the_database_of_vectors(tmp_path: Path) -> None:
     (tmp_path / "chroma").mkdir(mode=0o755)
     before = os.umask(0o022)
     try:

@@ -1,4 +1,4 @@
-"""The workspace: a folder that nothing leads out of, whichever way the kernel lets us check."""
+"""The workspace: no path leads outside, with openat2 and without."""
 
 import contextlib
 import os
@@ -51,7 +51,7 @@ def test_files_are_written_read_listed_moved_and_deleted(workspace: FolderWorksp
     assert [entry.path for entry in workspace.walk()] == ["moved", "x", "x/y"]
 
 
-def test_what_is_missing_says_so(workspace: FolderWorkspace) -> None:
+def test_a_missing_file_or_folder_is_an_error_that_names_it(workspace: FolderWorkspace) -> None:
     for act in (workspace.read, workspace.stat, workspace.delete, workspace.list):
         with pytest.raises(FileNotFoundError):
             act("no/such/thing")
@@ -64,7 +64,7 @@ def test_what_is_missing_says_so(workspace: FolderWorkspace) -> None:
 @pytest.mark.parametrize(
     "path", ["..", "../secret", "a/../../secret", "/etc/passwd", "//etc/passwd", "", "a\0b", "./../secret"]
 )
-def test_a_path_that_leads_out_is_refused_with_one_clear_line(workspace: FolderWorkspace, path: str) -> None:
+def test_a_path_that_leads_outside_is_refused_in_one_line(workspace: FolderWorkspace, path: str) -> None:
     acts = [
         lambda: workspace.read(path),
         lambda: workspace.write(path, b"x"),
@@ -83,7 +83,7 @@ def test_a_path_that_leads_out_is_refused_with_one_clear_line(workspace: FolderW
 
 
 @pytest.mark.spec("BOX-6")
-def test_links_that_lead_out_are_never_followed(workspace: FolderWorkspace, tmp_path: Path) -> None:
+def test_links_that_lead_outside_are_never_followed(workspace: FolderWorkspace, tmp_path: Path) -> None:
     workspace.write("kept", b"x")
     root = workspace.root
     (root / "absolute").symlink_to(tmp_path / "outside")
@@ -128,7 +128,7 @@ def test_a_link_that_stays_inside_is_followed_where_the_kernel_checks(tmp_path: 
     assert workspace.read("latest") == b"1"
 
 
-def test_pipes_folders_and_big_files_are_not_read(workspace: FolderWorkspace) -> None:
+def test_pipes_folders_and_large_files_are_not_read(workspace: FolderWorkspace) -> None:
     os.mkfifo(workspace.root / "pipe")
     workspace.write("folder/file", b"12345")
     for path in ("pipe", "folder"):
@@ -153,8 +153,10 @@ def test_files_still_being_written_are_not_listed(workspace: FolderWorkspace) ->
 
 
 @pytest.mark.spec("BOX-6")
-def test_a_folder_swapped_for_a_link_meanwhile_leads_nowhere(workspace: FolderWorkspace, tmp_path: Path) -> None:
-    """The classic race: what was checked is not what is opened. Here checking and opening are one step."""
+def test_a_folder_exchanged_for_a_link_meanwhile_does_not_lead_outside(
+    workspace: FolderWorkspace, tmp_path: Path
+) -> None:
+    """A race between check and use. Here both are a single step."""
     (tmp_path / "outside" / "f").write_bytes(SECRET)
     workspace.write("d/f", b"fine")
     stop = threading.Event()
@@ -203,7 +205,7 @@ def test_no_combination_of_names_reaches_outside(
     assert list((tmp_path / "outside").iterdir()) == []
 
 
-def test_an_entry_tells_when_it_changed(workspace: FolderWorkspace) -> None:
+def test_an_entry_has_the_time_of_its_last_change(workspace: FolderWorkspace) -> None:
     workspace.write("a", b"x")
     os.utime(workspace.root / "a", (1_000_000_000, 1_000_000_000))
     entry = workspace.stat("a")
@@ -213,7 +215,7 @@ def test_an_entry_tells_when_it_changed(workspace: FolderWorkspace) -> None:
 
 @pytest.mark.spec("BOX-6")
 @pytest.mark.parametrize("there", ["file", "folder", "link to a file", "link to nothing"])
-def test_a_new_file_takes_the_place_of_nothing(tmp_path: Path, there: str) -> None:
+def test_a_new_file_never_replaces_anything(tmp_path: Path, there: str) -> None:
     workspace = FolderWorkspace(tmp_path / "workspace")
     outside, place = tmp_path / "outside.txt", workspace.root / "a" / "new.txt"
     outside.write_text("outside")
@@ -233,7 +235,7 @@ def test_a_new_file_takes_the_place_of_nothing(tmp_path: Path, there: str) -> No
     assert workspace.read("b/new.txt") == b"x"
 
 
-def test_a_workspace_that_is_a_file_is_refused_in_one_line_with_the_remedy(tmp_path: Path) -> None:
+def test_a_file_as_workspace_is_refused_in_one_line_with_the_remedy(tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("mine")
     for root in (file, file / "below"):

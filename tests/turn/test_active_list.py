@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from engine.contract.spec import Origin, ToolSpec
 from engine.contract.turn import Turn
-from engine.turn.active_list import ListContext, append_acquired, register_composed_skills
-from engine.turn.assembly import active_list
+from engine.turn.active_list import append_acquired, register_composed_skills, reserved_names
+from engine.turn.assembly import Offered, active_list
 from engine.turn.availability import Dropped, why_not
 
 SEES = frozenset({"vision"})
@@ -115,10 +115,12 @@ def test_composed_skills_are_appended_after_skills_and_names_stay_unique():
             ("static", Origin.STATIC),
         ]
     )
-    context = ListContext.of(offered)
-    active, dropped = append_acquired([made("static")], context)
+    parts = Offered.of(offered)
+    reserved = reserved_names(parts.static)
+    active, dropped = append_acquired([made("static")], parts.acquired, reserved)
     assert dropped == []
-    assert [each.spec.name for each in register_composed_skills(active, context)[0]] == ["static", "skill", "a", "b"]
+    listed, _ = register_composed_skills(active, parts.composed, reserved)
+    assert [each.spec.name for each in listed] == ["static", "skill", "a", "b"]
 
 
 @pytest.mark.spec("LIST-3", "LIST-4")

@@ -1,4 +1,4 @@
-"""One engine per test module, with the packs that ship, and real kernels; each test has an agent of its own."""
+"""One engine for each test module, with the installed packs and real kernels. Each test has a new agent."""
 
 import itertools
 from collections.abc import AsyncIterator
@@ -15,6 +15,8 @@ from engine.app.settings import Settings
 from engine.contract.context import no_progress
 from engine.contract.result import ToolResult
 from engine.contract.turn import Turn
+from sandbox.kernels.boxed import BoxedKernel
+from sandbox.kernels.spec import KernelOwner
 
 DIE = "import os; os.kill(os.getpid(), 9)"
 LOST = "State was lost"
@@ -36,11 +38,11 @@ class Agent:
     async def kernels(self, action: str, **more: Any) -> ToolResult:
         return await self.engine.call("kernels", {"action": action, **more}, self.turn)
 
-    async def live(self, kernel: str = "default") -> Any:
-        """The kernel itself, to do things to it."""
-        sessions = await self.engine.need(Kernels).sessions()
-        owner = next(key for key in sessions._pool._sessions if f'"{self.turn.agent}"' in key[0] and key[1] == kernel)
-        return sessions._pool._sessions[owner].live
+    async def boxed(self) -> BoxedKernel | None:
+        """Return the agent's kernel in its box; None when it has ended."""
+        pool = await self.engine.need(Kernels).pool()
+        client = pool.find(KernelOwner(self.turn.user, self.turn.agent), ended=True).client
+        return client.kernel if client is not None else None
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

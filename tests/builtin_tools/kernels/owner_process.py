@@ -1,5 +1,8 @@
-"""A process with kernels, for the tests: ``owner_process.py HOME AGENT``. Each line of stdin is a cell; its result's
-text, as JSON, is a line of stdout. A line ``&code`` starts a cell without waiting for it."""
+"""A process with kernels, for tests: ``owner_process.py HOME AGENT``.
+
+Each line of stdin is the code of a cell, as JSON. The text of its result is a line of stdout, as JSON. A line ``&code``
+starts a cell without waiting for it, and ``wait`` waits for it.
+"""
 
 import asyncio
 import json

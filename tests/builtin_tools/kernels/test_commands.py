@@ -1,4 +1,4 @@
-"""`knackbox kernel …` on kernels of other processes, alive, busy, stopped and dead."""
+"""`knackbox kernel` with the kernels of other processes: running, busy, stopped and killed."""
 
 import json
 import signal
@@ -6,7 +6,6 @@ import socket
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import nbformat
 import pytest
 
 from tests.builtin_tools.kernels.conftest import LOST
+from tests.eventually import eventually_sync
 from tests.interfaces.cli import REPOSITORY, Ran, here
 
 pytestmark = [pytest.mark.spec("KERN-6"), pytest.mark.timeout(120)]
@@ -69,13 +69,7 @@ def rows(capfd: pytest.CaptureFixture[str], home: Path) -> list[dict[str, Any]]:
     return found
 
 
-def until(wanted: Any, capfd: pytest.CaptureFixture[str], home: Path) -> None:
-    end = time.monotonic() + DEADLINE_S
-    while not wanted(rows(capfd, home)):
-        assert time.monotonic() < end
-
-
-def test_with_nothing_running_there_is_a_plain_line(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_list_prints_one_line_when_no_kernels_run(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     ran = kernel(capfd, tmp_path, "list")
     assert (ran.code, ran.out) == (0, "")
     assert ran.err.count("\n") == 1
@@ -104,25 +98,30 @@ def test_a_kernel_of_another_process_is_listed_and_shown(
     assert last["variables"]["variables"][0]["name"] == "words"
 
 
-def test_a_running_cell_is_interrupted_from_outside_and_keeps_its_state(
+def test_interrupt_ends_a_cell_of_another_process_and_keeps_the_state(
     capfd: pytest.CaptureFixture[str], shared: tuple[Path, Owner]
 ) -> None:
     home, owner = shared
     owner.cell("kept = 5")
     owner.cell("&kept += 1\nwhile True: pass")
-    until(lambda found: found[0]["state"] == "busy", capfd, home)
+    eventually_sync(lambda: rows(capfd, home)[0]["state"] == "busy")
     shown = kernel(capfd, home, "show", "--json").last
     assert shown["cells"][-1]["end"] == "running"
     assert "running" in shown["variables_error"]
-    end = time.monotonic() + DEADLINE_S
-    while rows(capfd, home)[0]["state"] == "busy":  # it may not have begun when the first one comes
+
+    def interrupted() -> bool:
+        """Interrupt it until it is idle: the cell may not have begun when the first interrupt arrives."""
+        if rows(capfd, home)[0]["state"] != "busy":
+            return True
         assert kernel(capfd, home, "interrupt").code == 0
-        assert time.monotonic() < end
+        return False
+
+    eventually_sync(interrupted)
     assert "KeyboardInterrupt" in owner.cell("wait")
     assert owner.cell("kept") == "6"
 
 
-def test_an_agent_whose_kernel_a_person_stopped_is_told_once(
+def test_stopping_a_kernel_is_reported_once_to_its_agent(
     capfd: pytest.CaptureFixture[str], shared: tuple[Path, Owner]
 ) -> None:
     home, owner = shared
@@ -149,7 +148,9 @@ def test_a_session_is_exported_to_a_file(
     assert nowhere.err.count("\n") == 1
 
 
-def test_kernels_of_the_same_name_are_told_apart(capfd: pytest.CaptureFixture[str], shared: tuple[Path, Owner]) -> None:
+def test_kernels_of_the_same_name_are_selected_by_agent_and_user(
+    capfd: pytest.CaptureFixture[str], shared: tuple[Path, Owner]
+) -> None:
     home, owner = shared
     second = Owner(home, "bob")
     try:
@@ -165,7 +166,7 @@ def test_kernels_of_the_same_name_are_told_apart(capfd: pytest.CaptureFixture[st
         second.close()
 
 
-def test_a_process_that_stands_still_costs_a_line_and_the_others_are_listed(
+def test_a_stopped_process_is_reported_on_one_line_and_the_others_are_listed(
     capfd: pytest.CaptureFixture[str], shared: tuple[Path, Owner]
 ) -> None:
     home, _ = shared
@@ -180,7 +181,7 @@ def test_a_process_that_stands_still_costs_a_line_and_the_others_are_listed(
         second.close()
 
 
-def test_a_killed_process_leaves_a_socket_alone_and_the_next_list_removes_it(
+def test_list_removes_the_socket_of_a_killed_process(
     capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner = Owner(tmp_path, "ann")
@@ -190,7 +191,7 @@ def test_a_killed_process_leaves_a_socket_alone_and_the_next_list_removes_it(
     owner.process.wait(DEADLINE_S)
     owner.close()
     unfinished = tmp_path / "run" / f".tmp-{left.name}"
-    with socket.socket(socket.AF_UNIX) as never:  # as one that was killed before it listened
+    with socket.socket(socket.AF_UNIX) as never:  # like a process that was killed before it listened
         monkeypatch.chdir(tmp_path / "run")
         never.bind(unfinished.name)
     assert left.exists()
@@ -200,7 +201,7 @@ def test_a_killed_process_leaves_a_socket_alone_and_the_next_list_removes_it(
     assert list((tmp_path / "run").iterdir()) == []
 
 
-def test_a_home_with_a_very_long_path_has_a_socket_too(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_home_with_a_very_long_path_can_have_a_socket(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     home = tmp_path / ("long-" * 20) / ("longer-" * 20)
     owner = Owner(home, "ann")
     try:
@@ -212,14 +213,14 @@ def test_a_home_with_a_very_long_path_has_a_socket_too(capfd: pytest.CaptureFixt
     assert list((home / "run").iterdir()) == []
 
 
-def test_folder_and_socket_are_for_their_owner_alone(shared: tuple[Path, Owner]) -> None:
+def test_only_the_owner_can_access_the_folder_and_the_socket(shared: tuple[Path, Owner]) -> None:
     folder = shared[0] / "run"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     (found,) = folder.iterdir()
     assert stat.S_IMODE(found.stat().st_mode) == 0o600
 
 
-def test_a_folder_that_others_may_enter_is_not_trusted(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_folder_that_other_users_can_enter_is_not_used(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run").chmod(0o777)
     ran = kernel(capfd, tmp_path, "list")

@@ -1,4 +1,4 @@
-"""Kernels as others meet them: a real MCP client of the server that ships, and the loop with a scripted model."""
+"""Kernels through the interfaces: a real MCP client of the installed server, and the agent loop with a scripted model."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("KERN-4
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Client, Path]]:
-    """Held by one task, since the SDK wants its scopes left in the task that entered them."""
+    """Yield a client and its home. One task enters and leaves the client, because the SDK requires it."""
     home = tmp_path_factory.mktemp("home")
     first, *rest = command("--home", str(home), "mcp")
     parameters = StdioServerParameters(command=first, args=rest, cwd=str(REPOSITORY), env={**os.environ})
@@ -54,7 +54,7 @@ def text(result: CallToolResult) -> str:
 
 
 @pytest.mark.spec("FACE-2")
-async def test_an_mcp_client_gets_its_variables_back(server: tuple[Client, Path]) -> None:
+async def test_an_mcp_client_keeps_its_variables_between_calls(server: tuple[Client, Path]) -> None:
     client, _ = server
     assert not (await cell(client, "x = 20")).is_error
     result = await cell(client, "x + 22")
@@ -64,7 +64,7 @@ async def test_an_mcp_client_gets_its_variables_back(server: tuple[Client, Path]
 
 
 @pytest.mark.spec("FACE-2")
-async def test_an_mcp_client_hears_what_a_cell_prints(server: tuple[Client, Path]) -> None:
+async def test_an_mcp_client_receives_output_as_progress(server: tuple[Client, Path]) -> None:
     client, _ = server
     seen: list[str | None] = []
 
@@ -76,7 +76,7 @@ async def test_an_mcp_client_hears_what_a_cell_prints(server: tuple[Client, Path
 
 
 @pytest.mark.spec("KERN-6")
-async def test_the_command_line_sees_the_kernels_of_a_running_mcp_server(server: tuple[Client, Path]) -> None:
+async def test_the_command_line_shows_the_kernels_of_a_running_mcp_server(server: tuple[Client, Path]) -> None:
     client, home = server
     await cell(client, "seen = 1")
     words = command("--home", str(home), "kernel", "show", "--json")
@@ -89,7 +89,7 @@ async def test_the_command_line_sees_the_kernels_of_a_running_mcp_server(server:
 
 
 @pytest.mark.spec("LOOP-1")
-async def test_a_model_in_the_loop_works_in_one_kernel(tmp_path: Path) -> None:
+async def test_a_model_in_the_agent_loop_uses_one_kernel(tmp_path: Path) -> None:
     def wanted(code: str) -> tuple[str, dict[str, Any]]:
         return ("execute", {"language": "python", "code": code, "stateful": True})
 

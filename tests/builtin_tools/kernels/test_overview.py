@@ -1,4 +1,4 @@
-"""A kernel's answer about its variables is the word of untrusted code: taken over field by field."""
+"""The kernel's answer about its variables is untrusted, so each field of it is checked."""
 
 import pytest
 
@@ -17,11 +17,11 @@ pytestmark = pytest.mark.spec("KERN-6")
         {"rows": 5, "total": 3},
     ],
 )
-def test_an_answer_that_is_none_is_no_overview(answer: object) -> None:
+def test_a_malformed_answer_is_not_an_overview(answer: object) -> None:
     assert overview_of(answer) is None
 
 
-def test_rows_of_other_types_than_ours_are_left_out() -> None:
+def test_rows_with_unexpected_types_are_omitted() -> None:
     rows = [
         ["x"],
         "xint",

@@ -1,4 +1,4 @@
-"""`execute` with stateful=true through a whole engine: state, its loss, and what is refused."""
+"""`execute` with stateful=true in a complete engine: state, lost states, and refused arguments."""
 
 import asyncio
 import subprocess
@@ -14,6 +14,7 @@ from engine.app.sandboxes import unsafe_sandbox
 from engine.app.settings import Settings
 from engine.contract.failure import FailureClass
 from tests.builtin_tools.kernels.conftest import DIE, LOST, Agent
+from tests.eventually import eventually
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("TOOL-1")]
 
@@ -25,8 +26,8 @@ while True:
 """
 
 
-async def test_what_one_call_made_the_next_one_has(agent: Agent) -> None:
-    assert (await agent.cell("import math\nx = 20")).text == "Ran to its end and printed nothing."
+async def test_variables_are_kept_between_calls(agent: Agent) -> None:
+    assert (await agent.cell("import math\nx = 20")).text == "The run completed and printed nothing."
     result = await agent.cell("print('so'); math.floor(x + 1.5)")
     assert result.text == "stdout:\nso\nvalue:\n21"
     assert result.output["outputs"] == [
@@ -44,11 +45,11 @@ async def test_calls_without_stateful_still_get_a_fresh_box(agent: Agent) -> Non
 
 
 @pytest.mark.spec("KERN-6")
-async def test_each_user_agent_and_name_has_a_kernel_of_its_own(agent: Agent) -> None:
+async def test_each_user_agent_and_name_has_a_separate_kernel(agent: Agent) -> None:
     others = [
         replace(agent, turn=replace(agent.turn, user="eve")),
         replace(agent, turn=replace(agent.turn, agent=f"{agent.turn.agent}-2")),
-        # Whose user and agent, put together carelessly, would read the same.
+        # Joined without care, this user and agent would be the same text as the first ones.
         replace(agent, turn=replace(agent.turn, user=f"local/{agent.turn.agent}", agent="")),
     ]
     await agent.cell("secret = 1")
@@ -76,7 +77,7 @@ async def test_the_workspace_is_the_kernels_working_directory(agent: Agent) -> N
         ({"kernel": "x" * 41}, "kernel"),
     ],
 )
-async def test_what_a_kernel_cannot_do_is_refused_before_anything_runs(
+async def test_unsupported_arguments_are_refused_before_anything_runs(
     agent: Agent, arguments: dict[str, str], said: str
 ) -> None:
     result = await agent.cell("open('ran.txt', 'w')", **arguments)
@@ -88,14 +89,14 @@ async def test_what_a_kernel_cannot_do_is_refused_before_anything_runs(
 
 
 @pytest.mark.spec("KERN-4")
-async def test_input_is_refused_in_words_that_say_what_to_do(agent: Agent) -> None:
+async def test_input_fails_with_advice(agent: Agent) -> None:
     result = await agent.cell("name = input('your name? ')")
-    assert "put what it should read into the code" in result.text
+    assert "put the text that it should read into the code" in result.text
     assert "ipykernel" not in result.text.lower().replace("stdinnotimplemented", "")
 
 
 @pytest.mark.spec("FAIL-4", "KERN-4")
-async def test_an_exception_is_diagnostic_with_its_traceback_and_what_was_printed_before(agent: Agent) -> None:
+async def test_an_exception_is_diagnostic_with_traceback_and_earlier_output(agent: Agent) -> None:
     await agent.cell("x = 0")
     result = await agent.cell("print('before')\ndef half(n):\n    return n / x\nhalf(1)")
     assert result.failure is not None
@@ -108,7 +109,7 @@ async def test_an_exception_is_diagnostic_with_its_traceback_and_what_was_printe
 
 
 @pytest.mark.spec("KERN-5")
-async def test_a_timeout_says_that_the_state_is_kept_and_it_is(agent: Agent) -> None:
+async def test_a_timeout_keeps_the_state_and_says_so(agent: Agent) -> None:
     await agent.cell("x = 0")
     result = await agent.cell("while True: x += 1", timeout_s=0.5)
     assert result.audit.end == "timeout"
@@ -118,7 +119,7 @@ async def test_a_timeout_says_that_the_state_is_kept_and_it_is(agent: Agent) -> 
 
 
 @pytest.mark.spec("KERN-5")
-async def test_a_cell_that_ignores_its_interrupt_says_first_of_all_that_the_state_was_lost(agent: Agent) -> None:
+async def test_a_cell_that_ignores_its_interrupt_reports_the_lost_state_first(agent: Agent) -> None:
     result = await agent.cell(STUBBORN, timeout_s=0.3)
     assert result.audit.end == "timeout"
     assert result.text.startswith(LOST)
@@ -128,24 +129,26 @@ async def test_a_cell_that_ignores_its_interrupt_says_first_of_all_that_the_stat
 
 @pytest.mark.spec("KERN-5")
 @pytest.mark.parametrize("code", ["'fine'", "1 / 0"])
-async def test_a_loss_between_calls_is_said_first_and_once_on_success_and_on_failure(agent: Agent, code: str) -> None:
+async def test_a_loss_between_calls_is_reported_first_and_once(agent: Agent, code: str) -> None:
     await agent.cell("x = 1")
-    await (await agent.live()).kernel.kill()
-    told = [(await agent.cell(code)).text for _ in range(3)]
-    assert told[0].startswith(LOST)
-    assert [LOST in text for text in told] == [True, False, False]
-    assert ("fine" in told[0]) or ("ZeroDivisionError" in told[0])
+    await (await agent.boxed()).kill()
+    texts = [(await agent.cell(code)).text for _ in range(3)]
+    assert texts[0].startswith(LOST)
+    assert [LOST in text for text in texts] == [True, False, False]
+    assert ("fine" in texts[0]) or ("ZeroDivisionError" in texts[0])
 
 
 @pytest.mark.spec("KERN-5")
-async def test_a_cell_that_dies_is_not_run_again_by_the_engine(agent: Agent) -> None:
+async def test_a_cell_that_kills_its_kernel_is_not_retried(agent: Agent) -> None:
     result = await agent.cell(f"open('runs.txt', 'a').write('x'); {DIE}")
     assert (result.audit.attempts, result.audit.end) == (1, "killed")
     assert (agent.workspace / "runs.txt").read_text() == "x"
 
 
 @pytest.mark.spec("KERN-5", "CALL-1")
-async def test_a_cancelled_cell_that_goes_on_costs_the_kernel_and_the_next_result_says_so(agent: Agent) -> None:
+async def test_a_cancelled_cell_that_ignores_interrupts_loses_the_state_and_the_next_result_reports_it(
+    agent: Agent,
+) -> None:
     await agent.cell("x = 1")
     heard = asyncio.Event()
     running = asyncio.ensure_future(
@@ -156,13 +159,13 @@ async def test_a_cancelled_cell_that_goes_on_costs_the_kernel_and_the_next_resul
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    told = [(await agent.cell("1")).text for _ in range(3)]
-    assert [LOST in text for text in told] == [True, False, False]
-    assert "cancelled cell" in told[0]
+    texts = [(await agent.cell("1")).text for _ in range(3)]
+    assert [LOST in text for text in texts] == [True, False, False]
+    assert "cancelled cell" in texts[0]
 
 
 @pytest.mark.spec("KERN-5", "CALL-1")
-async def test_a_cancelled_cell_that_ends_costs_nothing(agent: Agent) -> None:
+async def test_a_cancelled_cell_that_stops_keeps_the_state(agent: Agent) -> None:
     await agent.cell("x = 1")
     heard = asyncio.Event()
     running = asyncio.ensure_future(
@@ -179,24 +182,26 @@ async def test_a_cancelled_cell_that_ends_costs_nothing(agent: Agent) -> None:
 
 @pytest.mark.spec("KERN-5", "CALL-1")
 @pytest.mark.parametrize("steps", range(0, 60, 4))
-async def test_a_loss_is_said_once_wherever_its_call_was_cancelled(agent: Agent, steps: int) -> None:
-    """Cancelled so many steps of the loop after the kernel's death: while files are written, the failure is put on
-    the log, or when all is done."""
+async def test_a_loss_is_reported_once_wherever_its_call_is_cancelled(agent: Agent, steps: int) -> None:
+    """Cancel the call `steps` steps of the event loop after the kernel's death.
+
+    The cancellation hits the writing of files, the recording of the failure, or nothing.
+    """
     await agent.cell("x = 1")
-    live = await agent.live()
+    boxed = await agent.boxed()
     running = asyncio.ensure_future(agent.cell(DIE))
     async with asyncio.timeout(20):
-        await live.kernel.gone()
+        await boxed.gone()
     for _ in range(steps):
         await asyncio.sleep(0)
     running.cancel()
     (first,) = await asyncio.gather(running, return_exceptions=True)
-    told = [] if isinstance(first, BaseException) else [first.text]
-    told += [(await agent.cell("1")).text for _ in range(2)]
-    assert sum(LOST in text for text in told) == 1
+    texts = [] if isinstance(first, BaseException) else [first.text]
+    texts += [(await agent.cell("1")).text for _ in range(2)]
+    assert sum(LOST in text for text in texts) == 1
 
 
-async def test_what_a_cell_prints_is_progress_while_it_runs(agent: Agent) -> None:
+async def test_output_is_reported_as_progress_while_the_cell_runs(agent: Agent) -> None:
     seen: list[str] = []
     running = asyncio.ensure_future(
         agent.cell(
@@ -205,9 +210,7 @@ async def test_what_a_cell_prints_is_progress_while_it_runs(agent: Agent) -> Non
             timeout_s=60,
         )
     )
-    async with asyncio.timeout(20):
-        while not seen:
-            await asyncio.sleep(0.01)
+    await eventually(lambda: seen)
     assert not running.done()
     assert (await agent.kernels("interrupt")).success
     assert "KeyboardInterrupt" in (await running).text
@@ -215,13 +218,13 @@ async def test_what_a_cell_prints_is_progress_while_it_runs(agent: Agent) -> Non
 
 
 @pytest.mark.spec("KERN-6")
-async def test_a_later_cell_with_other_imports_goes_to_the_same_kernel(agent: Agent) -> None:
+async def test_a_later_cell_with_other_imports_uses_the_same_kernel(agent: Agent) -> None:
     await agent.cell("x = 1")
     assert (await agent.cell("import pandas as pd\nx + len(pd.Series([1]))")).text == "2"
 
 
 @pytest.mark.spec("KERN-6")
-async def test_one_kernel_too_many_is_for_the_model_to_correct(tmp_path: Path) -> None:
+async def test_one_kernel_too_many_is_a_diagnostic_failure(tmp_path: Path) -> None:
     settings = Settings.model_validate({"kernels": {"warm": 0, "per_agent": 1}})
     async with Engine.open(tmp_path, settings=settings) as engine:
         agent = Agent(engine, engine.services.home.workspace)
@@ -236,49 +239,49 @@ async def test_one_kernel_too_many_is_for_the_model_to_correct(tmp_path: Path) -
 
 
 @pytest.mark.spec("KERN-6")
-async def test_an_idle_kernel_is_ended_and_the_next_call_says_so(tmp_path: Path) -> None:
+async def test_an_idle_kernel_is_ended_and_the_next_call_reports_it(tmp_path: Path) -> None:
     settings = Settings.model_validate({"kernels": {"warm": 0, "idle_s": 0.05}})
     async with Engine.open(tmp_path, settings=settings) as engine:
         agent = Agent(engine, engine.services.home.workspace)
         await agent.cell("x = 1")
-        live = await agent.live()
-        if live is not None:
+        boxed = await agent.boxed()
+        if boxed is not None:
             async with asyncio.timeout(20):
-                await live.kernel.gone()
+                await boxed.gone()
         result = await agent.cell("1")
     assert result.text.startswith(LOST)
     assert "without a cell" in result.text
 
 
 @pytest.mark.spec("KERN-6")
-async def test_a_kernel_may_use_the_memory_it_was_given_and_no_more(tmp_path: Path) -> None:
+async def test_a_kernel_cannot_use_more_than_its_memory_limit(tmp_path: Path) -> None:
     settings = Settings.model_validate({"kernels": {"warm": 0, "memory_bytes": 256 << 20}})
     async with Engine.open(tmp_path, settings=settings) as engine:
         agent = Agent(engine, engine.services.home.workspace)
         assert "MemoryError" in (await agent.cell("x = bytearray(400 << 20)")).text
 
 
-async def test_a_sandbox_without_kernels_says_so_in_a_line(tmp_path: Path) -> None:
+async def test_a_sandbox_without_kernels_refuses_stateful_calls(tmp_path: Path) -> None:
     async with Engine.open(tmp_path, environ={}, sandbox=unsafe_sandbox()) as engine:
         result = await Agent(engine, engine.services.home.workspace).cell("open('ran.txt', 'w')")
         assert result.failure is not None
         assert (result.failure.failure_class, result.failure.may_have_started) == (FailureClass.FATAL, False)
-        assert "not offered by the sandbox unsafe" in result.text
+        assert "The sandbox unsafe does not support kernels" in result.text
         assert not (engine.services.home.workspace / "ran.txt").exists()
 
 
-async def test_a_closed_engine_leaves_no_kernel_and_no_socket(tmp_path: Path) -> None:
+async def test_closing_the_engine_removes_kernels_and_socket(tmp_path: Path) -> None:
     async with Engine.open(tmp_path, environ={}) as engine:
         agent = Agent(engine, engine.services.home.workspace)
         await agent.cell("1")
-        live = await agent.live()
+        boxed = await agent.boxed()
         assert len(list((tmp_path / "run").iterdir())) == 1
-    assert not live.kernel.alive
+    assert not boxed.alive
     assert list((tmp_path / "run").iterdir()) == []
     assert engine.need(Kernels).opened is not None
 
 
-async def test_nothing_of_jupyter_is_imported_before_the_first_stateful_call(tmp_path: Path) -> None:
+async def test_jupyter_is_not_imported_before_the_first_stateful_call(tmp_path: Path) -> None:
     code = (
         "import asyncio, sys\nfrom engine.app.engine import Engine\n"
         "async def main():\n"

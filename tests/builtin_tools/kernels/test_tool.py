@@ -1,4 +1,4 @@
-"""`kernels`: list, variables, interrupt, stop, export, for the agent's own kernels and nobody else's."""
+"""The tool `kernels`: list, variables, interrupt, stop and export, only for the agent's own kernels."""
 
 import asyncio
 from dataclasses import replace
@@ -8,14 +8,14 @@ import pytest
 
 from engine.contract.failure import FailureClass
 from tests.builtin_tools.kernels.conftest import DIE, LOST, Agent
-from tests.builtin_tools.kernels.test_shown import PNG
+from tests.builtin_tools.kernels.test_cell_display import PNG
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("KERN-6")]
 
 PICTURE = f"from IPython.display import Image, display\ndisplay(Image(data={PNG!r}))"
 
 
-async def test_an_agent_sees_its_own_kernels_alone(agent: Agent) -> None:
+async def test_an_agent_sees_only_its_own_kernels(agent: Agent) -> None:
     other = replace(agent, turn=replace(agent.turn, user="eve"))
     assert (await agent.kernels("list")).output == {"kernels": []}
     await agent.cell("1")
@@ -34,7 +34,7 @@ async def test_an_agent_sees_its_own_kernels_alone(agent: Agent) -> None:
     assert (await agent.cell("1", kernel="second")).success
 
 
-async def test_a_busy_kernel_is_listed_as_such_and_can_be_interrupted(agent: Agent) -> None:
+async def test_a_busy_kernel_is_listed_as_busy_and_can_be_interrupted(agent: Agent) -> None:
     heard = asyncio.Event()
     running = asyncio.ensure_future(
         agent.cell("x = 1\nprint('there')\nwhile True: pass", progress=lambda *_: heard.set(), timeout_s=60)
@@ -47,7 +47,7 @@ async def test_a_busy_kernel_is_listed_as_such_and_can_be_interrupted(agent: Age
     assert (await agent.cell("x")).text == "1"
 
 
-async def test_a_kernel_the_agent_stopped_starts_afresh_and_nothing_is_said_to_be_lost(agent: Agent) -> None:
+async def test_a_kernel_stopped_by_its_agent_starts_afresh_without_a_report(agent: Agent) -> None:
     await agent.cell("x = 1")
     assert (await agent.kernels("stop")).success
     result = await agent.cell("'x' in dir()")
@@ -55,7 +55,7 @@ async def test_a_kernel_the_agent_stopped_starts_afresh_and_nothing_is_said_to_b
 
 
 @pytest.mark.spec("KERN-7")
-async def test_a_session_is_exported_as_a_notebook_even_when_it_was_lost_or_stopped(agent: Agent) -> None:
+async def test_a_kernel_is_exported_even_after_its_state_was_lost_or_it_was_stopped(agent: Agent) -> None:
     await agent.cell("x = 1\nx")
     await agent.cell(PICTURE)
     await agent.cell(DIE)
@@ -73,7 +73,7 @@ async def test_a_session_is_exported_as_a_notebook_even_when_it_was_lost_or_stop
 
 
 @pytest.mark.spec("KERN-7")
-async def test_an_export_replaces_no_file_and_leaves_the_workspace_by_no_path(agent: Agent) -> None:
+async def test_an_export_replaces_no_file_and_stays_in_the_workspace(agent: Agent) -> None:
     await agent.cell("1")
     (agent.workspace / "mine.ipynb").write_text("mine")
     for path, said in (("mine.ipynb", "exists already"), ("../out.ipynb", "leads out"), ("x.txt", "must end in")):
@@ -86,8 +86,8 @@ async def test_an_export_replaces_no_file_and_leaves_the_workspace_by_no_path(ag
 
 
 @pytest.mark.spec("KERN-4")
-async def test_a_picture_of_a_cell_is_a_file_of_the_workspace_and_named_in_the_message(agent: Agent) -> None:
-    kernel = agent.turn.agent  # a name of its own: the folder is shared by all tests here
+async def test_a_picture_becomes_a_file_that_the_message_names(agent: Agent) -> None:
+    kernel = agent.turn.agent  # a unique name: all tests of this module share the folder
     result = await agent.cell(PICTURE, kernel=kernel)
     assert result.text == f"[image/png, 1 x 1, {len(PNG)} bytes: outputs/{kernel}-1-1.png]"
     assert (agent.workspace / f"outputs/{kernel}-1-1.png").read_bytes() == PNG
@@ -97,7 +97,7 @@ async def test_a_picture_of_a_cell_is_a_file_of_the_workspace_and_named_in_the_m
 
 
 @pytest.mark.spec("CALL-8", "KERN-4")
-async def test_a_long_output_is_cut_and_its_whole_is_in_a_file(agent: Agent) -> None:
+async def test_a_long_output_is_shortened_and_kept_in_a_file(agent: Agent) -> None:
     result = await agent.cell("print('x' * 3_000_000)")
     assert len(result.text) <= 16 << 10
     path = result.text.partition("is in ")[2].partition(" …]")[0]

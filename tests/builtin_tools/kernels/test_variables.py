@@ -1,4 +1,4 @@
-"""The overview of variables: what it tells, that it changes nothing, and that no class of the user's is asked."""
+"""The overview of variables: its content, that it changes nothing, and that it calls no class of the user."""
 
 import asyncio
 
@@ -32,7 +32,7 @@ async def told(agent: Agent) -> dict[str, str]:
     return {line.partition(": ")[0]: line.partition(": ")[2] for line in result.text.splitlines()}
 
 
-async def test_names_types_and_sizes_are_told_and_imports_are_not(agent: Agent) -> None:
+async def test_names_types_and_sizes_are_listed_without_imports(agent: Agent) -> None:
     await agent.cell(
         "import numpy as np, pandas as pd, collections\nfrom math import sqrt\nfrom IPython.display import display, HTML\n"
         "n = 3\nwords = ['a', 'b']\na = np.zeros((3, 4))\nd = pd.DataFrame({'x': [1, 2]})\n"
@@ -51,7 +51,7 @@ async def test_names_types_and_sizes_are_told_and_imports_are_not(agent: Agent) 
     }
 
 
-async def test_looking_changes_neither_the_namespace_nor_the_history_nor_the_last_value(agent: Agent) -> None:
+async def test_the_overview_changes_neither_namespace_nor_history_nor_last_value(agent: Agent) -> None:
     seen = []
     for kernel, looks in (("looked-at", 3), ("left-alone", 0)):
         await agent.cell("x = 1\nx + 41", kernel=kernel)
@@ -64,7 +64,7 @@ async def test_looking_changes_neither_the_namespace_nor_the_history_nor_the_las
 
 
 @pytest.mark.parametrize("name", ["exec", "type", "list", "len", "sys", "answer", "get_ipython", "str", "sorted"])
-async def test_a_variable_that_is_named_like_what_we_use_disturbs_nothing(agent: Agent, name: str) -> None:
+async def test_variables_named_like_builtins_do_not_break_the_overview(agent: Agent, name: str) -> None:
     await agent.cell(f"{name} = 1\nx = 2")
     found = await told(agent)
     assert found["x"] == "int"
@@ -79,7 +79,7 @@ async def test_no_method_of_a_hostile_class_is_called(agent: Agent) -> None:
     assert LOST not in (await agent.cell("1")).text
 
 
-async def test_a_module_that_calls_itself_numpy_is_not_asked(agent: Agent) -> None:
+async def test_a_module_that_pretends_to_be_numpy_is_not_called(agent: Agent) -> None:
     await agent.cell(
         "import sys, types\nfake = types.ModuleType('numpy')\n"
         "class ndarray:\n    @property\n    def shape(self):\n        while True: pass\n"
@@ -89,7 +89,7 @@ async def test_a_module_that_calls_itself_numpy_is_not_asked(agent: Agent) -> No
     assert (await told(agent))["v"] == "numpy.ndarray"
 
 
-async def test_a_false_pandas_that_never_answers_is_interrupted_and_costs_no_state(agent: Agent) -> None:
+async def test_a_fake_pandas_that_hangs_is_interrupted_and_the_state_kept(agent: Agent) -> None:
     await agent.cell(
         "import sys, types\nfake = types.ModuleType('pandas')\n"
         "class Series:\n    @property\n    def shape(self):\n        while True: pass\n"
@@ -100,7 +100,7 @@ async def test_a_false_pandas_that_never_answers_is_interrupted_and_costs_no_sta
     assert (await agent.cell("z")).text == "5"
 
 
-async def test_very_many_variables_and_very_long_names_are_bounded(agent: Agent) -> None:
+async def test_the_number_of_variables_and_the_length_of_names_are_limited(agent: Agent) -> None:
     await agent.cell("for i in range(100_000): globals()[f'v{i}'] = i\nglobals()['a' * 10_000_000] = 1")
     result = await agent.kernels("variables")
     assert result.output["total"] >= 100_001
@@ -109,7 +109,7 @@ async def test_very_many_variables_and_very_long_names_are_bounded(agent: Agent)
     assert len(result.text) < 16_000
 
 
-async def test_a_busy_kernel_says_so_and_is_not_disturbed(agent: Agent) -> None:
+async def test_a_busy_kernel_has_no_overview_and_is_not_interrupted(agent: Agent) -> None:
     heard = asyncio.Event()
     running = asyncio.ensure_future(
         agent.cell("print('there')\nimport time\ntime.sleep(0.5)\n'done'", progress=lambda *_: heard.set())

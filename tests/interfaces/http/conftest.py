@@ -1,4 +1,4 @@
-"""One server for all that look at it from outside, each with tokens of its own."""
+"""One server shared by all tests that use it over HTTP, each with its own tokens."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A server with tools that tests can look through: ``server_script.py HOME``. Says its address on stdout."""
+"""A server with simple tools for tests: ``server_script.py HOME``. It prints its address on stdout."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ READS = Annotations(read_only=True)
 
 @tool(annotations=READS)
 async def whoami(ctx: CallContext) -> dict[str, Any]:
-    """Say as whom a call runs."""
+    """Return the identity and the permissions that a call runs with."""
     turn = ctx.turn
     return {
         "user": turn.user,
@@ -38,43 +38,43 @@ async def whoami(ctx: CallContext) -> dict[str, Any]:
 
 @tool(annotations=READS)
 async def echo(value: Any) -> Any:
-    """Give back what was given."""
+    """Return the argument."""
     return value
 
 
 @tool(annotations=READS)
 async def odd() -> Any:
-    """Give numbers that JSON has not, and half of a character."""
+    """Return a number that JSON cannot express and half of a surrogate pair."""
     return {"nan": float("nan"), "half": "\ud800", "line": "a\r\n\r\nevent: result\u2028"}
 
 
 @tool(annotations=READS)
 async def no_box() -> str:
-    """Find every box in use."""
+    """Fail because every box is in use."""
     raise Busy("All boxes are in use.", retry_after=7.2)
 
 
 @tool(required_permission="admin")
 async def admins_alone() -> str:
-    """Do what admins may."""
+    """Do what only admins may do."""
     return "done"
 
 
 @tool(safety_class="HIGH")
 async def dangerous() -> str:
-    """Do what a careful band forbids."""
+    """Do what a strict band forbids."""
     return "done"
 
 
 @tool(caps_required=("keys",))
 async def with_keys() -> str:
-    """Do what takes a capability."""
+    """Do what needs a cap."""
     return "done"
 
 
 @tool(timeout_s=60)
 async def linger(ctx: CallContext, note: str) -> str:
-    """Begin, and never end; a file of the workspace says how far it came."""
+    """Run forever. A file in the workspace records the progress."""
     ctx.workspace.write(note, b"begun")
     ctx.progress("begun", 0.5)
     try:
@@ -87,7 +87,7 @@ async def linger(ctx: CallContext, note: str) -> str:
 
 @tool(annotations=READS)
 async def steps(ctx: CallContext, count: int) -> int:
-    """Say how far it is, so many times."""
+    """Report progress `count` times."""
     for step in range(count):
         ctx.progress(f"step {step}", step / count)
         await asyncio.sleep(0)
@@ -96,7 +96,7 @@ async def steps(ctx: CallContext, count: int) -> int:
 
 @tool(annotations=READS)
 async def shout(ctx: CallContext, pieces: int) -> int:
-    """Print much at once."""
+    """Print many lines at once."""
     for number in range(pieces):
         ctx.progress.output("stdout", f"{number}\r\n\r\nevent: result")  # type: ignore[attr-defined]
     return pieces
@@ -104,7 +104,7 @@ async def shout(ctx: CallContext, pieces: int) -> int:
 
 @tool(annotations=READS, timeout_s=60)
 async def from_a_thread(ctx: CallContext, go: str) -> str:
-    """Report from a thread of its own; it ends when a file is there."""
+    """Report progress from a thread, then wait until a file exists."""
 
     def report() -> None:
         ctx.progress("in a thread", 0.5)
@@ -112,12 +112,12 @@ async def from_a_thread(ctx: CallContext, go: str) -> str:
     threading.Thread(target=report).start()
     while not (await asyncio.to_thread((ctx.workspace.root / go).exists)):
         await asyncio.sleep(0.01)
-    return "heard"
+    return "done"
 
 
 @tool(annotations=Annotations(destructive=True))
 async def erase() -> str:
-    """Erase something, which is on record before it runs."""
+    """Erase something. The call is recorded before it runs."""
     return "erased"
 
 
@@ -130,7 +130,7 @@ async def pay(amount: int) -> str:
 
 @tool(annotations=READS)
 async def paid() -> list[int]:
-    """Say what was paid."""
+    """Return what was paid."""
     return PAID
 
 
@@ -167,5 +167,5 @@ async def main(home: Home) -> None:
 
 
 if __name__ == "__main__":
-    server.HEAD_S = 1.0  # a test waits for it
+    server.HEADER_TIMEOUT_S = 1.0  # short, because a test waits for it
     asyncio.run(main(Home(Path(sys.argv[1]))))

@@ -1,4 +1,4 @@
-"""Servers as processes of their own, and tokens for them."""
+"""HTTP servers in separate processes, and tokens for them."""
 
 import json
 import os
@@ -19,14 +19,14 @@ from engine.stores.records import Records
 from tests.interfaces.cli import REPOSITORY, command
 
 DEADLINE_S = 40.0
-# For httpx: nothing of the environment, and no certificates read (20 ms a client), since nothing here is TLS.
+# For httpx: ignore the environment and do not load certificates (20 ms per client), since nothing here uses TLS.
 PLAIN: dict[str, Any] = {"trust_env": False, "verify": False}
 SCRIPT = [sys.executable, "-m", "tests.interfaces.http.server_script"]
 
 
 @dataclass(frozen=True)
 class Server:
-    """One that answers."""
+    """A running server."""
 
     home: Home
     url: str
@@ -35,7 +35,7 @@ class Server:
     made: dict[str, str] = field(default_factory=dict)
 
     def token(self, caller: Caller) -> str:
-        """The token of this caller, made at its first use."""
+        """Return the token of a caller, created on first use."""
         if caller.name not in self.made:
             self.made[caller.name] = self.tokens.add(caller)
         return self.made[caller.name]
@@ -49,14 +49,14 @@ class Server:
         return int(self.url.rsplit(":", 1)[1])
 
     def note(self, name: str) -> str:
-        """What a file of the workspace says; "" when there is none."""
+        """Return the text of a file in the workspace, or "" if it does not exist."""
         path = self.home.workspace / name
         return path.read_text() if path.exists() else ""
 
 
 @contextmanager
 def running(root: Path, config: str = "", *, words: list[str] | None = None) -> Iterator[Server]:
-    """A server with the tools of the tests. words: the command instead, which says its address on stdout."""
+    """Run a server with the tools of the tests, or the command `words`, which prints its address on stdout."""
     home = Home(root)
     home.create()
     home.config.write_text(config)
@@ -76,9 +76,9 @@ def running(root: Path, config: str = "", *, words: list[str] | None = None) -> 
     ):
         try:
             assert process.stdout is not None
-            said = process.stdout.readline()
-            assert said, (home.root / "stderr").read_text()
-            yield Server(home, json.loads(said)["url"], process, tokens)
+            line = process.stdout.readline()
+            assert line, (home.root / "stderr").read_text()
+            yield Server(home, json.loads(line)["url"], process, tokens)
         finally:
             process.terminate()
             try:
@@ -89,5 +89,5 @@ def running(root: Path, config: str = "", *, words: list[str] | None = None) -> 
 
 
 def knackbox_serve(root: Path, *more: str) -> list[str]:
-    """The true command. It needs a token to be there."""
+    """Return the real command. It needs an existing token."""
     return command("--home", str(root), "serve", "--port", "0", "--json", *more)

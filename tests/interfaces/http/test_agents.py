@@ -1,4 +1,4 @@
-"""A token made for a registered agent reaches what the agent may call, and nothing more. (REG-7, FACE-3)"""
+"""A token of a registered agent can call only the tools that the agent may call. (REG-7, FACE-3)"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,7 +10,8 @@ import pytest_asyncio
 
 from engine import Engine
 from engine.interfaces.http.tokens import Caller
-from tests.interfaces.http.servers import DEADLINE_S, Server
+from tests.eventually import eventually
+from tests.interfaces.http.servers import Server
 
 pytestmark = [pytest.mark.spec("REG-7", "FACE-3"), pytest.mark.asyncio(loop_scope="module")]
 
@@ -20,7 +21,7 @@ AGENT = {"spec_id": "bookkeeper", "allowed_tools": ["whoami", "dangerous"], "pol
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def operator(server: Server) -> AsyncIterator[Engine]:
-    """Another process on the server's home, as `knackbox registry` is; what it did is undone."""
+    """Another engine on the server's home, as opened by `knackbox registry`. Its changes are undone at the end."""
     async with Engine.open(server.home.root, packs=False, environ={}) as engine:
         yield engine
         await asyncio.to_thread(engine.registries.agents.remove, "bookkeeper")
@@ -31,12 +32,13 @@ async def called(client: httpx.AsyncClient, name: str, **arguments: Any) -> dict
 
 
 async def until_offered(client: httpx.AsyncClient, names: set[str]) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while {each["name"] for each in (await client.get("/api/tools")).json()["tools"]} != names:
-            await asyncio.sleep(0.01)
+    async def offered() -> bool:
+        return {each["name"] for each in (await client.get("/api/tools")).json()["tools"]} == names
+
+    await eventually(offered)
 
 
-async def test_its_lists_and_calls_are_those_of_the_agent(server: Server, operator: Engine) -> None:
+async def test_a_token_of_an_agent_lists_and_calls_only_the_agents_tools(server: Server, operator: Engine) -> None:
     async with server.client(KEEPER) as client:
         assert (await called(client, "echo", value=1))["success"]
         await operator.registries.register_agent(AGENT)
@@ -54,12 +56,12 @@ async def test_its_lists_and_calls_are_those_of_the_agent(server: Server, operat
         assert [each["name"] for each in (await client.get("/manifest")).json()["tools"]] == ["knackbox.whoami"]
 
 
-async def test_it_reaches_nothing_once_the_agent_is_disabled(server: Server, operator: Engine) -> None:
+async def test_a_token_of_a_disabled_agent_can_call_nothing(server: Server, operator: Engine) -> None:
     await operator.registries.register_agent(AGENT)
     await asyncio.to_thread(operator.registries.agents.set_disabled, "bookkeeper", True)
     async with server.client(KEEPER) as client:
         await until_offered(client, set())
         refused = await called(client, "whoami")
         assert refused["failure"]["failure_class"] == "FATAL"
-        assert "agent bookkeeper is disabled since" in refused["error"]
+        assert "agent bookkeeper has been disabled since" in refused["error"]
         assert (await client.get("/manifest")).json()["tools"] == []

@@ -1,4 +1,4 @@
-"""A call that needs a yes waits for another token's; nothing makes it run but an answer to exactly that call."""
+"""A call that needs approval waits for another token, and runs only after an approval of exactly that call."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,14 +16,15 @@ from engine.app.settings import Settings
 from engine.contract.events import Awaiting
 from engine.contract.spec import Annotations
 from engine.contract.turn import Turn
-from engine.interfaces.http.answers import HttpProblem
-from engine.interfaces.http.approve import HttpApprover
-from engine.interfaces.http.calls import RunningCalls
+from engine.interfaces.http.approver import HttpApprover
+from engine.interfaces.http.responses import HttpProblem
+from engine.interfaces.http.running_calls import RunningCalls
 from engine.interfaces.http.tokens import Caller, Tokens
 from engine.policy.approval import ApprovalAnswer
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
-from tests.dispatch.house import ManualClock
+from tests.dispatch.pipeline_fixture import ManualClock
+from tests.eventually import eventually
 from tests.interfaces.http.servers import DEADLINE_S, Server
 
 pytestmark = [pytest.mark.spec("ACCESS-8")]
@@ -37,19 +38,27 @@ ADMIN = Caller("no-judge", "ada", "admin")
 
 
 async def waiting_for(client: httpx.AsyncClient) -> dict[str, Any]:
-    """The one call that waits."""
-    async with asyncio.timeout(DEADLINE_S):
-        while True:
-            found = (await client.get("/api/approvals")).json()["approvals"]
-            if found:
-                assert len(found) == 1
-                return found[0]
-            await asyncio.sleep(0.01)
+    """Return the only call that waits."""
+    (found,) = await eventually(lambda: approvals(client))
+    return found
+
+
+async def approvals(client: httpx.AsyncClient) -> list[dict[str, Any]]:
+    return (await client.get("/api/approvals")).json()["approvals"]
+
+
+async def approval_of(client: httpx.AsyncClient, amount: int) -> dict[str, Any] | None:
+    wanted = f'"amount": {amount}'
+    return next((found for found in await approvals(client) if wanted in found["arguments_shown"]), None)
+
+
+async def none_wait(client: httpx.AsyncClient) -> bool:
+    return not await approvals(client)
 
 
 @asynccontextmanager
 async def asked(server: Server, caller: Caller, amount: int) -> AsyncIterator[tuple[Any, dict[str, Any]]]:
-    """A call that waits, and its question as the person reads it."""
+    """Make a call that waits for approval. Yield its task and the approval request as a person reads it."""
     async with server.client(caller) as client, server.client(PERSON) as person:
         call = asyncio.ensure_future(client.post("/api/call", json={"name": "pay", "arguments": {"amount": amount}}))
         try:
@@ -69,7 +78,7 @@ async def say(server: Server, caller: Caller, approval: str, **answer: Any) -> i
         return (await client.post(f"/api/approvals/{approval}", json=answer)).status_code
 
 
-async def test_a_call_waits_for_another_tokens_yes_and_runs_once(server: Server) -> None:
+async def test_a_call_waits_for_approval_by_another_token_and_runs_once(server: Server) -> None:
     async with asked(server, AGENT, 5) as (call, question):
         assert question["tool"] == "pay"
         assert question["user"] == "pat"
@@ -86,7 +95,7 @@ async def test_a_call_waits_for_another_tokens_yes_and_runs_once(server: Server)
     assert await paid(server) == [5]
 
 
-async def test_a_no_is_the_answer_with_its_reason(server: Server) -> None:
+async def test_a_rejected_call_fails_with_the_reason(server: Server) -> None:
     before = await paid(server)
     async with asked(server, AGENT, 6) as (call, question):
         no = {"approved": False, "digest": question["digest"], "reason": "too much"}
@@ -98,7 +107,7 @@ async def test_a_no_is_the_answer_with_its_reason(server: Server) -> None:
     assert await paid(server) == before
 
 
-async def test_who_asked_may_not_answer_nor_may_whoever_is_not_trusted_to(server: Server) -> None:
+async def test_only_another_token_with_approval_rights_may_answer(server: Server) -> None:
     before = await paid(server)
     async with asked(server, SELF, 7) as (call, question):
         yes = {"approved": True, "digest": question["digest"]}
@@ -116,7 +125,7 @@ async def test_who_asked_may_not_answer_nor_may_whoever_is_not_trusted_to(server
         assert (await call).json()["success"]
 
 
-async def test_a_yes_to_something_else_is_none(server: Server) -> None:
+async def test_an_approval_of_another_digest_is_refused(server: Server) -> None:
     before = await paid(server)
     async with asked(server, AGENT, 8) as (call, question), asked_beside(server, 800) as other:
         for digest in ("", other["digest"], question["digest"].upper(), "0" * 64, "ä"):
@@ -132,31 +141,27 @@ async def test_a_yes_to_something_else_is_none(server: Server) -> None:
 
 @asynccontextmanager
 async def asked_beside(server: Server, amount: int) -> AsyncIterator[dict[str, Any]]:
-    """Another call that waits."""
+    """Make another call that waits for approval."""
     async with server.client(AGENT) as client, server.client(PERSON) as person:
         call = asyncio.ensure_future(client.post("/api/call", json={"name": "pay", "arguments": {"amount": amount}}))
         try:
-            async with asyncio.timeout(DEADLINE_S):
-                while len(found := (await person.get("/api/approvals")).json()["approvals"]) < 2:
-                    await asyncio.sleep(0.01)
-            yield next(each for each in found if f'"amount": {amount}' in each["arguments_shown"])
+            yield await eventually(lambda: approval_of(person, amount))
         finally:
             call.cancel()
             await asyncio.wait([call])
 
 
-async def test_an_answer_to_a_call_that_is_gone_runs_nothing(server: Server) -> None:
+async def test_approving_an_abandoned_call_runs_nothing(server: Server) -> None:
     before = await paid(server)
     async with asked(server, AGENT, 9) as (_, question):
         pass
-    async with server.client(PERSON) as person, asyncio.timeout(DEADLINE_S):
-        while (await person.get("/api/approvals")).json()["approvals"]:
-            await asyncio.sleep(0.01)
+    async with server.client(PERSON) as person:
+        await eventually(lambda: none_wait(person))
     assert await say(server, PERSON, question["id"], approved=True, digest=question["digest"]) == 404
     assert await paid(server) == before
 
 
-async def test_a_yes_is_no_yes_for_the_same_call_again(server: Server) -> None:
+async def test_an_approval_does_not_apply_to_the_same_call_again(server: Server) -> None:
     async with asked(server, AGENT, 10) as (call, first):
         assert await say(server, PERSON, first["id"], approved=True, digest=first["digest"]) == 204
         await call
@@ -166,18 +171,20 @@ async def test_a_yes_is_no_yes_for_the_same_call_again(server: Server) -> None:
         assert not call.done()
 
 
-async def test_a_stream_tells_that_its_call_waits(server: Server) -> None:
+async def test_a_stream_reports_that_its_call_waits_for_approval(server: Server) -> None:
     body = {"name": "pay", "arguments": {"amount": 11}}
     async with server.client(AGENT) as client, client.stream("POST", "/api/call/stream", json=body) as stream:
         async with asyncio.timeout(DEADLINE_S):
             async for line in stream.aiter_lines():
                 if line == "event: approval":
                     break
+            else:
+                pytest.fail("the stream ended without reporting the approval")
 
 
-@pytest.mark.parametrize("anew", [False, True])
-async def test_a_yes_to_a_call_whose_token_is_gone_runs_nothing(tmp_path: Path, anew: bool) -> None:
-    """Without the look of once a second, which would mostly come first."""
+@pytest.mark.parametrize("recreated", [False, True])
+async def test_approving_a_call_whose_token_was_removed_runs_nothing(tmp_path: Path, recreated: bool) -> None:
+    """The approver checks the token itself. The periodic check, which would mostly come first, is not involved."""
     ran: list[int] = []
 
     @tool(annotations=Annotations(requires_confirmation=True))
@@ -198,11 +205,11 @@ async def test_a_yes_to_a_call_whose_token_is_gone_runs_nothing(tmp_path: Path, 
         tokens = Tokens(engine.services.records, engine.services.clock)
         asker = tokens.find(tokens.add(AGENT))
         assert asker is not None
-        async with aclosing(RunningCalls(engine, 3, tokens.holds)) as calls:
+        async with aclosing(RunningCalls(engine, 3, tokens.still_valid)) as calls:
             running = calls.start(asker, "spend", {"amount": 1}, Turn(user="pat"))
             pieces = await anext(each async for each in running.event_batches(DEADLINE_S) if each)
             tokens.remove(AGENT.name)
-            if anew:
+            if recreated:
                 tokens.add(AGENT)
             question = pieces[0]
             assert isinstance(question, Awaiting)
@@ -212,11 +219,11 @@ async def test_a_yes_to_a_call_whose_token_is_gone_runs_nothing(tmp_path: Path, 
             assert "removed" in str(refused.value.detail)
             async for _ in running.event_batches(DEADLINE_S):
                 pass
-            assert running.taken().audit.end == "killed"
+            assert running.finished_result().audit.end == "killed"
     assert ran == []
 
 
-async def test_a_question_that_nobody_answers_in_time_is_a_no(tmp_path: Path) -> None:
+async def test_an_approval_that_is_not_answered_in_time_is_a_rejection(tmp_path: Path) -> None:
     ran: list[int] = []
 
     @tool(annotations=Annotations(requires_confirmation=True))
@@ -237,13 +244,13 @@ async def test_a_question_that_nobody_answers_in_time_is_a_no(tmp_path: Path) ->
     ) as engine:
         async with aclosing(RunningCalls(engine, 3, lambda _: True)) as calls:
             running = calls.start(AGENT, "spend", {"amount": 1}, Turn(user="pat"))
-            told = [piece async for pieces in running.event_batches(DEADLINE_S) for piece in pieces]
-            assert running.taken().failure is not None
-            assert "nobody approved it" in running.taken().error
-            asked = asdict(told[0])
-            assert asked["expires"] == "2026-01-02T03:04:05.100000+00:00"  # by the engine's clock
+            received = [piece async for pieces in running.event_batches(DEADLINE_S) for piece in pieces]
+            assert running.finished_result().failure is not None
+            assert "nobody approved it" in running.finished_result().error
+            question = asdict(received[0])
+            assert question["expires"] == "2026-01-02T03:04:05.100000+00:00"  # by the engine's clock
             with pytest.raises(HttpProblem) as late:
-                await approver.answer(PERSON, asked["id"], ApprovalAnswer(True, asked["digest"]))
+                await approver.answer(PERSON, question["id"], ApprovalAnswer(True, question["digest"]))
             assert late.value.status == 404
         elsewhere = await engine.call("spend", {"amount": 2})
         assert "did not come over HTTP" in elsewhere.error

@@ -1,4 +1,4 @@
-"""A server that cannot keep up says so at once, and says truly when to come back."""
+"""An overloaded server refuses calls at once, with an accurate ``Retry-After``."""
 
 import asyncio
 import socket
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.interfaces.http.answers import HttpProblem
 from engine.interfaces.http.pace import Pace
+from engine.interfaces.http.responses import HttpProblem
 from engine.interfaces.http.tokens import Caller
 from engine.interfaces.http.traffic import Traffic
 from tests.interfaces.http.servers import DEADLINE_S, Server, running
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spec("FACE-6")
 ME = Caller("me", "me")
 
 
-async def test_a_call_that_finds_no_box_is_answered_with_503_and_when_to_come_back(server: Server) -> None:
+async def test_a_call_without_a_free_box_returns_503_and_retry_after(server: Server) -> None:
     async with server.client(ME) as client:
         for path, body in (("/api/call", {"name": "no_box"}), ("/execute", {"tool_name": "knackbox.no_box"})):
             answer = await client.post(path, json=body)
@@ -27,7 +27,7 @@ async def test_a_call_that_finds_no_box_is_answered_with_503_and_when_to_come_ba
             assert "Nothing was run" in answer.json()["detail"]
 
 
-def test_a_connection_too_many_is_told_when_to_come_back(tmp_path: Path) -> None:
+def test_a_connection_beyond_the_limit_returns_503_and_retry_after(tmp_path: Path) -> None:
     request = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     with running(tmp_path, "[http]\nconnections = 2\n") as server:
 
@@ -39,16 +39,16 @@ def test_a_connection_too_many_is_told_when_to_come_back(tmp_path: Path) -> None
         asked = [ask() for _ in range(3)]
         for connection, _ in asked:
             connection.close()
-    assert [said.split(b" ")[1] for _, said in asked] == [b"200", b"200", b"503"]
+    assert [response.split(b" ")[1] for _, response in asked] == [b"200", b"200", b"503"]
     assert b"retry-after: 5" in asked[2][1].lower()
 
 
 @pytest.mark.parametrize("agents", [200, 10])
-def test_calls_that_would_wait_too_long_are_refused_at_the_door_and_let_in_later_as_told(agents: int) -> None:
+def test_calls_that_would_wait_too_long_are_refused_and_admitted_after_retry_after(agents: int) -> None:
     waits, refused, again, statuses = list[float](), [0], [0], set[HTTPStatus]()
 
     async def client(traffic: Traffic, busy: asyncio.Semaphore, caller: Caller) -> None:
-        told = False
+        retrying = False
         while now() < 300:
             asked = now()
             try:
@@ -56,11 +56,11 @@ def test_calls_that_would_wait_too_long_are_refused_at_the_door_and_let_in_later
                     async with busy:
                         await asyncio.sleep(0.1)
                     waits.append(now() - asked)
-                    told = False
+                    retrying = False
             except HttpProblem as problem:
                 statuses.add(problem.status)
-                (again if told else refused)[0] += asked > 60
-                told = True
+                (again if retrying else refused)[0] += asked > 60
+                retrying = True
                 await asyncio.sleep(int(problem.headers["Retry-After"]))
 
     async def main() -> None:
@@ -73,24 +73,26 @@ def test_calls_that_would_wait_too_long_are_refused_at_the_door_and_let_in_later
     assert max(waits[500:]) <= 15
     assert refused[0] > 50
     assert statuses == {HTTPStatus.SERVICE_UNAVAILABLE}
-    assert again[0] <= refused[0] * (0.1 if agents == 200 else 1)  # clients of one agent take each other's turns
+    assert again[0] <= refused[0] * (
+        0.1 if agents == 200 else 1
+    )  # clients of one agent may take each other's reserved slots
 
 
-def test_who_finds_no_place_among_those_of_its_token_finds_one_when_it_comes_back() -> None:
+def test_a_refused_caller_mostly_finds_a_slot_after_retry_after() -> None:
     refused, again = [0], [0]
 
     async def client(pace: Pace, name: int) -> None:
-        told = False
+        retrying = False
         while now() < 100:
             if pace.admits(name, now()):
                 since = now()
                 pace.take(since)
                 await asyncio.sleep(0.5)
                 pace.free(since, now())
-                told = False
+                retrying = False
                 continue
-            (again if told else refused)[0] += 1
-            told = True
+            (again if retrying else refused)[0] += 1
+            retrying = True
             await asyncio.sleep(pace.retry_after_s(name, now()))
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""What pages in a browser may do: nothing, unless the operator allows their origin or turns the docs on."""
+"""Web pages may do nothing, unless the operator allows their origin or turns the docs on."""
 
 from collections.abc import Iterator
 
@@ -29,7 +29,7 @@ def documented(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-async def test_a_page_of_an_allowed_origin_may_ask_and_read_the_answer(friendly: Server) -> None:
+async def test_a_page_of_an_allowed_origin_may_send_requests_and_read_responses(friendly: Server) -> None:
     async with friendly.client(ME) as client:
         preflight = await client.options("/api/call", headers={"Origin": FRIEND, **PREFLIGHT})
         answer = await client.post("/api/call", json={"name": "whoami"}, headers={"Origin": FRIEND})
@@ -56,14 +56,14 @@ async def test_pages_of_all_other_origins_are_refused(friendly: Server, origin: 
         assert "access-control-allow-origin" not in each.headers
 
 
-async def test_an_allowed_origin_does_not_open_another_host_name(friendly: Server) -> None:
+async def test_an_allowed_origin_does_not_allow_another_host_name(friendly: Server) -> None:
     async with friendly.client(ME) as client:
         for method in ("OPTIONS", "POST"):
             headers = {"Origin": FRIEND, "Host": "evil.example", **PREFLIGHT}
             assert (await client.request(method, "/api/call", headers=headers)).status_code == 421
 
 
-async def test_the_docs_are_shown_without_a_token_and_load_nothing_from_elsewhere(documented: Server) -> None:
+async def test_the_docs_need_no_token_and_load_nothing_from_other_servers(documented: Server) -> None:
     async with httpx.AsyncClient(base_url=documented.url, **PLAIN) as client:
         page = await client.get("/docs")
         assert page.headers["content-type"].startswith("text/html")
@@ -78,7 +78,7 @@ async def test_the_docs_are_shown_without_a_token_and_load_nothing_from_elsewher
         assert (await client.get("/api/tools")).status_code == 401
 
 
-async def test_calls_from_the_docs_are_of_the_same_origin_and_need_a_token(documented: Server) -> None:
+async def test_calls_from_the_docs_need_the_same_origin_and_a_token(documented: Server) -> None:
     async with documented.client(ME) as client:
         own = await client.post("/api/call", json={"name": "whoami"}, headers={"Origin": documented.url})
         other = await client.post("/api/call", json={"name": "whoami"}, headers={"Origin": "http://127.0.0.1:1"})
@@ -86,7 +86,7 @@ async def test_calls_from_the_docs_are_of_the_same_origin_and_need_a_token(docum
     assert other.status_code == 403
 
 
-async def test_without_the_setting_there_are_no_docs(server: Server) -> None:
+async def test_there_are_no_docs_without_the_setting(server: Server) -> None:
     async with server.client(ME) as client:
         assert (await client.get("/docs")).status_code == 404
     async with httpx.AsyncClient(base_url=server.url, **PLAIN) as client:
@@ -96,7 +96,7 @@ async def test_without_the_setting_there_are_no_docs(server: Server) -> None:
 @pytest.mark.parametrize(
     "origin", ["*", "https://app.example.com/", "app.example.com", "HTTPS://app.example.com", "null"]
 )
-def test_what_is_no_origin_is_refused_in_the_configuration(origin: str) -> None:
+def test_an_invalid_origin_in_the_configuration_is_refused(origin: str) -> None:
     with pytest.raises(ValueError, match="is not an origin"):
         HttpSettings(cors_origins=(origin,))
     assert HttpSettings(cors_origins=("http://localhost:3000",)).cors_origins == ("http://localhost:3000",)

@@ -1,4 +1,4 @@
-"""`knackbox serve` as a process: where it listens, its tokens, its end, and what it leaves behind: nothing."""
+"""`knackbox serve` as a process: its address, its tokens, and that it leaves nothing behind when it ends."""
 
 import asyncio
 import contextlib
@@ -24,8 +24,9 @@ from engine.interfaces.http.listen import listen, names_of, url_of
 from engine.interfaces.http.tokens import Caller, Tokens
 from engine.stores.clock import SystemClock
 from engine.stores.records import Records
-from tests.crash.test_kill_the_engine import children_of, processes_with, wait_until
-from tests.interfaces.cli import REPOSITORY, apart, command, here
+from tests.crash.test_kill_the_engine import children_of, processes_with
+from tests.eventually import eventually, eventually_sync
+from tests.interfaces.cli import REPOSITORY, command, here, run_as_process
 from tests.interfaces.http.servers import DEADLINE_S, Server, knackbox_serve, running
 
 pytestmark = [pytest.mark.spec("FACE-3")]
@@ -34,7 +35,7 @@ ME = Caller("me", "mia")
 
 
 def a_token(root: Path) -> None:
-    """So that the server starts where no person looks at it."""
+    """Create a token, without which the server does not start in the background."""
     home = Home(root)
     home.create()
     with contextlib.closing(Records.open(home.records_url)) as records:
@@ -42,15 +43,13 @@ def a_token(root: Path) -> None:
 
 
 async def boxed(server: Server, mark: str) -> "tuple[httpx.AsyncClient, asyncio.Task[Any]]":
-    """A call whose box runs a daemon of its own, and has begun to."""
+    """Make a call whose box has started a daemon. Return the client and the task of the call."""
     client = server.client(ME)
     code = f"setsid sleep {mark} & sleep {mark}"
     body = {"name": "execute", "arguments": {"language": "bash", "code": code, "timeout_s": 60}}
     call = asyncio.ensure_future(client.post("/api/call", json=body))
-    async with asyncio.timeout(DEADLINE_S):
-        while len(processes_with(mark)) < 2:
-            assert not call.done(), call.result().text
-            await asyncio.sleep(0.02)
+    await eventually(lambda: call.done() or len(processes_with(mark)) >= 2)
+    assert not call.done(), call.result().text
     return client, call
 
 
@@ -58,7 +57,7 @@ def mark_of(number: int) -> str:
     return f"3600.{os.getpid()}{number}"
 
 
-async def test_a_stop_answers_the_calls_in_flight_and_leaves_nothing(tmp_path: Path) -> None:
+async def test_a_stop_answers_running_calls_and_leaves_no_processes(tmp_path: Path) -> None:
     a_token(tmp_path)
     mark = mark_of(1)
     with running(tmp_path, words=knackbox_serve(tmp_path)) as server:
@@ -74,13 +73,15 @@ async def test_a_stop_answers_the_calls_in_flight_and_leaves_nothing(tmp_path: P
         assert result["audit"]["end"] == "killed"
         assert not result["success"]
         assert await asyncio.to_thread(server.process.wait, DEADLINE_S) == 0
-        wait_until(lambda: not processes_with(mark) and not any(os.path.exists(f"/proc/{pid}/exe") for pid in helpers))
+        eventually_sync(
+            lambda: not processes_with(mark) and not any(os.path.exists(f"/proc/{pid}/exe") for pid in helpers)
+        )
         with contextlib.closing(socket.socket()) as again:
             assert again.connect_ex(("127.0.0.1", server.port)) != 0
         assert "Traceback" not in (tmp_path / "stderr").read_text()
 
 
-async def test_a_client_that_goes_away_has_its_box_killed_and_a_killed_server_all(tmp_path: Path) -> None:
+async def test_a_disconnect_kills_the_box_and_a_killed_server_leaves_no_boxes(tmp_path: Path) -> None:
     a_token(tmp_path)
     left, killed = mark_of(2), mark_of(3)
     with running(tmp_path, words=knackbox_serve(tmp_path)) as server:
@@ -88,32 +89,30 @@ async def test_a_client_that_goes_away_has_its_box_killed_and_a_killed_server_al
         client, call = await boxed(server, left)
         call.cancel()
         await client.aclose()
-        wait_until(lambda: not processes_with(left))
+        eventually_sync(lambda: not processes_with(left))
         client, call = await boxed(server, killed)
         server.process.kill()
         with pytest.raises(httpx.TransportError):
             await call
         await client.aclose()
-        wait_until(
+        eventually_sync(
             lambda: not processes_with(killed) and not any(os.path.exists(f"/proc/{pid}/exe") for pid in helpers)
         )
 
 
-def test_a_port_that_is_taken_is_said_in_a_line(tmp_path: Path) -> None:
+def test_a_taken_port_is_reported_in_one_line(tmp_path: Path) -> None:
     a_token(tmp_path)
     with contextlib.closing(listen("127.0.0.1", 0, allow_remote=False)) as taken:
         port = taken.getsockname()[1]
-        ran = apart("--home", str(tmp_path), "serve", "--port", str(port))
+        ran = run_as_process("--home", str(tmp_path), "serve", "--port", str(port))
     assert ran.code == 3
     assert ran.err.count("\n") == 1
-    assert "another program listens there" in ran.err
+    assert "another program uses it" in ran.err
     assert "--port" in ran.err
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
-def test_what_others_can_reach_is_listened_at_only_when_told_to(
-    tmp_path: Path, host: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_remote_address_needs_allow_remote(tmp_path: Path, host: str, capfd: pytest.CaptureFixture[str]) -> None:
     a_token(tmp_path)
     ran = here(capfd, "--home", str(tmp_path), "serve", "--host", host, "--port", "0")
     assert ran.code == 3
@@ -121,7 +120,7 @@ def test_what_others_can_reach_is_listened_at_only_when_told_to(
     assert "--allow-remote" in ran.err
 
 
-def test_without_a_token_nothing_is_served_unseen_or_to_others(
+def test_without_a_token_the_server_starts_neither_in_the_background_nor_remotely(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for words in ((), ("--host", "0.0.0.0", "--allow-remote")):
@@ -133,15 +132,17 @@ def test_without_a_token_nothing_is_served_unseen_or_to_others(
 
 
 @pytest.mark.spec("MOD-5")
-def test_an_engine_cannot_be_called_as_a_module_it_knows(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_module_name_must_differ_from_the_names_of_modules(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     a_token(tmp_path)
     (tmp_path / "config.toml").write_text('[modules]\nmodule_services = {knackbox = "http://127.0.0.1:1"}\n')
     ran = here(capfd, "--home", str(tmp_path), "serve", "--port", "0")
     assert ran.code == 3
-    assert "another module called knackbox" in ran.err
+    assert "another module is also called knackbox" in ran.err
 
 
-def test_a_host_that_is_none_is_said(tmp_path: Path) -> None:
+def test_an_unknown_host_name_is_reported(tmp_path: Path) -> None:
     for host in ("no.such.host.invalid", "a" * 300):
         with pytest.raises(ConfigError, match="no address"):
             listen(host, 0, allow_remote=True)
@@ -150,15 +151,15 @@ def test_a_host_that_is_none_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("host", "own"), [("127.0.0.1", "localhost"), ("localhost", "127.0.0.1"), ("::1", "localhost")]
 )
-def test_a_loopback_server_answers_to_loopbacks_names_and_those_of_the_settings(host: str, own: str) -> None:
+def test_a_loopback_server_accepts_loopback_names_and_configured_names(host: str, own: str) -> None:
     with contextlib.closing(listen(host, 0, allow_remote=False)) as listening:
         names = names_of(listening, host, ("Box.Example",))
-        assert all(names.allow(name) for name in (host if ":" not in host else f"[{host}]", own, "box.example:80"))
-        assert not names.allow("10.1.2.3")
+        assert all(names.allows(name) for name in (host if ":" not in host else f"[{host}]", own, "box.example:80"))
+        assert not names.allows("10.1.2.3")
         assert url_of(listening).startswith("http://")
 
 
-def test_tokens_are_made_listed_and_removed_at_the_command_line(
+def test_tokens_are_added_listed_and_removed_on_the_command_line(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     words = ("--home", str(tmp_path), "serve", "token")
@@ -185,7 +186,7 @@ def test_tokens_are_made_listed_and_removed_at_the_command_line(
     assert here(capfd, *words, "remove", "ci").code == 2
 
 
-def test_a_first_token_is_made_and_shown_once_to_a_person_at_a_terminal(tmp_path: Path) -> None:
+def test_a_first_token_is_created_and_shown_once_at_a_terminal(tmp_path: Path) -> None:
     master, terminal = pty.openpty()
     with subprocess.Popen(
         command("--home", str(tmp_path), "serve", "--port", "0"),
@@ -195,14 +196,14 @@ def test_a_first_token_is_made_and_shown_once_to_a_person_at_a_terminal(tmp_path
         stderr=terminal,
     ) as process:
         os.close(terminal)
-        said = b""
-        while b"serving at" not in said or not said.endswith(b"\n"):
-            assert select.select([master], [], [], DEADLINE_S)[0], said
-            said += os.read(master, 4096)
+        output = b""
+        while b"serving at" not in output or not output.endswith(b"\n"):
+            assert select.select([master], [], [], DEADLINE_S)[0], output
+            output += os.read(master, 4096)
         process.send_signal(signal.SIGINT)
         assert process.wait(DEADLINE_S) == 0
     os.close(master)
-    shown = re.search(r"knackbox_[\w-]{43}", said.decode().replace("\r\n", ""))
+    shown = re.search(r"knackbox_[\w-]{43}", output.decode().replace("\r\n", ""))
     assert shown
     with contextlib.closing(Records.open(Home(tmp_path).records_url)) as records:
         tokens = Tokens(records, SystemClock())

@@ -1,6 +1,5 @@
-"""Who a request comes from is the token's to say, and nothing in the request can change it."""
+"""Only the token determines who makes a request. Nothing else in the request can change that."""
 
-import asyncio
 import hmac
 from dataclasses import replace
 from pathlib import Path
@@ -18,17 +17,18 @@ from engine.contract.failure import ConfigError
 from engine.contract.spec import Annotations
 from engine.interfaces.http import tokens as module
 from engine.interfaces.http.app import build_app
-from engine.interfaces.http.approve import HttpApprover
-from engine.interfaces.http.calls import RunningCalls
-from engine.interfaces.http.edge import BodyLimits, Names
-from engine.interfaces.http.served import Served
+from engine.interfaces.http.approver import HttpApprover
+from engine.interfaces.http.edge import BodyLimits, HostNames
+from engine.interfaces.http.route_context import RouteContext
+from engine.interfaces.http.running_calls import RunningCalls
 from engine.interfaces.http.tokens import PREFIX, Caller, Tokens
 from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
 from engine.stores.clock import SystemClock
 from engine.stores.records import Records
-from tests.dispatch.house import ManualClock
-from tests.interfaces.http.servers import DEADLINE_S, PLAIN, Server
+from tests.dispatch.pipeline_fixture import ManualClock
+from tests.eventually import eventually
+from tests.interfaces.http.servers import PLAIN, Server
 
 pytestmark = [pytest.mark.spec("FACE-3")]
 
@@ -43,7 +43,7 @@ async def call(client: httpx.AsyncClient, name: str, /, **arguments: Any) -> dic
     return answer.json()
 
 
-async def test_a_call_runs_as_whom_its_token_was_made_for(server: Server) -> None:
+async def test_a_call_runs_as_the_caller_of_its_token(server: Server) -> None:
     async with server.client(ANNA) as client:
         result = await call(client, "whoami")
         assert result["output"] == {
@@ -58,7 +58,7 @@ async def test_a_call_runs_as_whom_its_token_was_made_for(server: Server) -> Non
 
 
 @pytest.mark.spec("MOD-5")
-async def test_the_user_of_a_body_is_ignored(server: Server) -> None:
+async def test_a_user_id_in_a_body_is_ignored(server: Server) -> None:
     async with server.client(GUEST) as client:
         body = {"tool_name": "knackbox.whoami", "arguments": {}, "user_id": "ada", "permission": "owner"}
         answer = (await client.post("/execute", json=body)).json()
@@ -67,7 +67,7 @@ async def test_the_user_of_a_body_is_ignored(server: Server) -> None:
 
 
 @pytest.mark.parametrize("field", ["user", "user_id", "permission", "modules", "caps", "agent", "allowed"])
-async def test_a_client_cannot_set_what_is_its_tokens(server: Server, field: str) -> None:
+async def test_a_client_cannot_set_fields_that_the_token_determines(server: Server, field: str) -> None:
     async with server.client(GUEST) as client:
         answer = await client.post("/api/call", json={"name": "whoami", field: "owner"})
         assert answer.status_code == 422
@@ -75,7 +75,7 @@ async def test_a_client_cannot_set_what_is_its_tokens(server: Server, field: str
         assert (await client.get("/api/tools", params={field: "owner"})).status_code == 422
 
 
-async def test_a_guest_is_neither_shown_nor_given_what_takes_more(server: Server) -> None:
+async def test_a_guest_can_neither_see_nor_use_what_needs_a_higher_permission(server: Server) -> None:
     async with server.client(GUEST) as client:
         denied = await call(client, "admins_alone")
         assert not denied["success"]
@@ -94,13 +94,15 @@ async def test_a_guest_is_neither_shown_nor_given_what_takes_more(server: Server
         assert (await client.post("/refresh-tools")).status_code == 403
     async with server.client(ADMIN) as client:
         assert (await call(client, "admins_alone"))["output"] == "done"
-        async with asyncio.timeout(DEADLINE_S):  # rows of what only reads come a little later
-            while len((await client.get("/api/audit", params={"limit": 5})).json()["calls"]) != 5:
-                await asyncio.sleep(0.01)
+
+        async def five_rows() -> bool:
+            return len((await client.get("/api/audit", params={"limit": 5})).json()["calls"]) == 5
+
+        await eventually(five_rows)  # calls that only read are recorded a little later
         assert (await client.post("/refresh-tools")).status_code == 200
 
 
-async def test_a_band_can_only_be_made_tighter(server: Server) -> None:
+async def test_a_band_can_only_be_made_stricter(server: Server) -> None:
     async with server.client(GUEST) as client:
         answer = await client.post("/api/call", json={"name": "dangerous", "band": "RED"})
         assert answer.json()["failure"]["reason"] == "denied"
@@ -113,7 +115,7 @@ async def test_a_band_can_only_be_made_tighter(server: Server) -> None:
     [{"access": {"allow_list": "few"}}, {"policy": {"band": "RED"}}],
     ids=["ceiling", "band"],
 )
-async def test_what_the_operator_forbids_to_all_is_not_described_either(tmp_path: Path, limits: dict[str, Any]) -> None:
+async def test_tools_forbidden_by_the_operator_are_not_described(tmp_path: Path, limits: dict[str, Any]) -> None:
     (tmp_path / "allow_lists.yaml").write_text("lists:\n  few:\n    tools: [plain]\n")
 
     @tool(annotations=Annotations(read_only=True))
@@ -134,8 +136,8 @@ async def test_what_the_operator_forbids_to_all_is_not_described_either(tmp_path
         people=People(approver=approver),
     ) as engine:
         tokens = Tokens(engine.services.records, engine.services.clock)
-        served = Served(engine, RunningCalls(engine, 1, tokens.holds), approver, "here")
-        app = build_app(served, tokens.find, Names(frozenset({"localhost"})), BodyLimits(1_000, 1.0))
+        context = RouteContext(engine, RunningCalls(engine, 1, tokens.still_valid), approver, "here")
+        app = build_app(context, tokens.find, HostNames(frozenset({"localhost"})), BodyLimits(1_000, 1.0))
         headers = {"Authorization": f"Bearer {tokens.add(ADMIN)}"}
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as client:
@@ -144,19 +146,19 @@ async def test_what_the_operator_forbids_to_all_is_not_described_either(tmp_path
             assert "forbidden" not in (await client.get("/api/tools")).text
 
 
-def test_a_caller_holds_as_long_as_the_very_token_does(tmp_path: Path) -> None:
+def test_a_caller_is_valid_as_long_as_its_token_exists(tmp_path: Path) -> None:
     records = Records.open(f"sqlite:///{tmp_path / 'records.db'}")
     tokens = Tokens(records, SystemClock())
     found = tokens.find(tokens.add(GUEST))
     assert found is not None
-    assert tokens.holds(found)
-    assert not tokens.holds(GUEST)  # found by no token
-    assert not tokens.holds(replace(found, permission="owner"))
+    assert tokens.still_valid(found)
+    assert not tokens.still_valid(GUEST)  # not found by a token
+    assert not tokens.still_valid(replace(found, permission="owner"))
     tokens.remove(GUEST.name)
-    assert not tokens.holds(found)
+    assert not tokens.still_valid(found)
     again = tokens.find(tokens.add(GUEST))
     assert again == found
-    assert not tokens.holds(found)
+    assert not tokens.still_valid(found)
     records.close()
 
 
@@ -174,7 +176,7 @@ def test_a_caller_holds_as_long_as_the_very_token_does(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("path", ["/manifest", "/api/tools", "/openapi.json", "/nothing", "/health/", "//health", "/"])
-async def test_without_a_valid_token_nothing_is_told(server: Server, header: str | None, path: str) -> None:
+async def test_without_a_valid_token_every_path_returns_401(server: Server, header: str | None, path: str) -> None:
     async with httpx.AsyncClient(base_url=server.url, **PLAIN) as client:
         headers = {} if header is None else {"Authorization": header.encode("latin-1")}
         answer = await client.get(path, headers=headers)
@@ -184,7 +186,7 @@ async def test_without_a_valid_token_nothing_is_told(server: Server, header: str
         assert not header or len(header) < 8 or header not in answer.text
 
 
-async def test_two_tokens_in_one_request_are_none(server: Server) -> None:
+async def test_a_request_with_two_tokens_is_refused(server: Server) -> None:
     token = server.token(ANNA)
     async with httpx.AsyncClient(base_url=server.url, **PLAIN) as client:
         twice = [("Authorization", f"Bearer {token}"), ("Authorization", f"Bearer {token}")]
@@ -192,19 +194,19 @@ async def test_two_tokens_in_one_request_are_none(server: Server) -> None:
         assert (await client.get("/manifest", params={"token": token})).status_code == 401
 
 
-async def test_health_needs_no_token_and_tells_a_version_alone(server: Server) -> None:
+async def test_health_needs_no_token_and_returns_only_status_and_version(server: Server) -> None:
     async with httpx.AsyncClient(base_url=server.url, **PLAIN) as client:
         assert set((await client.get("/health")).json()) == {"status", "version"}
 
 
-async def test_a_removed_token_is_refused_by_a_server_that_runs(server: Server) -> None:
+async def test_a_running_server_refuses_a_removed_token(server: Server) -> None:
     async with server.client(Caller("brief", "bo")) as client:
         assert (await client.get("/manifest")).status_code == 200
         assert server.tokens.remove("brief")
         assert (await client.get("/manifest")).status_code == 401
 
 
-def test_a_token_is_kept_as_a_hash_and_nowhere_else(tmp_path: Path) -> None:
+def test_only_the_hash_of_a_token_is_stored(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.create()
     records = Records.open(home.records_url)
@@ -235,11 +237,11 @@ def test_every_token_is_compared_in_constant_time(tmp_path: Path, monkeypatch: p
     compared: list[tuple[str, str]] = []
     real = hmac.compare_digest
 
-    def noting(one: str, other: str) -> bool:
+    def recording(one: str, other: str) -> bool:
         compared.append((one, other))
         return real(one, other)
 
-    monkeypatch.setattr(module.hmac, "compare_digest", noting)
+    monkeypatch.setattr(module.hmac, "compare_digest", recording)
     for given in (made[0], "nobody's"):
         compared.clear()
         tokens.find(given)
@@ -248,7 +250,7 @@ def test_every_token_is_compared_in_constant_time(tmp_path: Path, monkeypatch: p
     records.close()
 
 
-def test_when_a_token_was_made_is_on_record_by_the_given_clock(tmp_path: Path) -> None:
+def test_the_creation_time_of_a_token_comes_from_the_given_clock(tmp_path: Path) -> None:
     records = Records.open(f"sqlite:///{tmp_path / 'records.db'}")
     Tokens(records, ManualClock()).add(GUEST)
     with records.read() as connection:
@@ -257,18 +259,18 @@ def test_when_a_token_was_made_is_on_record_by_the_given_clock(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "a b", "-a", "a" * 65, "é", "a\n"])
-def test_a_name_that_is_none_makes_no_token(tmp_path: Path, name: str) -> None:
+def test_an_invalid_token_name_is_refused(tmp_path: Path, name: str) -> None:
     records = Records.open(f"sqlite:///{tmp_path / 'records.db'}")
-    with pytest.raises(ConfigError, match="cannot name a token"):
+    with pytest.raises(ConfigError, match="is not a valid token name"):
         Tokens(records, SystemClock()).add(Caller(name, "user"))
     records.close()
 
 
-def test_a_name_that_is_taken_and_a_user_that_cannot_be_shown_are_refused(tmp_path: Path) -> None:
+def test_a_taken_token_name_and_an_unprintable_user_are_refused(tmp_path: Path) -> None:
     records = Records.open(f"sqlite:///{tmp_path / 'records.db'}")
     tokens = Tokens(records, SystemClock())
     tokens.add(Caller("one", "user"))
-    with pytest.raises(ConfigError, match="a token called one already"):
+    with pytest.raises(ConfigError, match="already a token called one"):
         tokens.add(Caller("one", "other"))
     for user in ("", "a\nb", "x" * 201):
         with pytest.raises(ConfigError, match="printable"):

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,13 @@ from sandbox.contract import Busy, Destination, End, Job, Language, Limits, Moun
 from sandbox.docker.backend import DockerSandbox
 from sandbox.docker.config import DockerConfig, creation
 from sandbox.docker.owner import OWNER
+from tests.eventually import eventually
 from tests.sandbox.docker.conftest import SOMEBODY
 from tests.sandbox.test_cleanup import (  # noqa: F401  (the first two are collected here)
     DAEMON,
     marked,
     test_a_daemonised_grandchild_dies_with_its_job,
     test_what_the_listener_to_output_raises_ends_the_job_and_reaches_the_caller,
-    wait_until,
 )
 
 pytestmark = [pytest.mark.docker, pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("BOX-9")]
@@ -46,10 +45,6 @@ def ours(owner: str = "") -> list[dict[str, Any]]:
 
 def of_this_process(container: dict[str, Any]) -> bool:
     return container["Labels"][OWNER].startswith(f"{os.getpid()}.")
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    await asyncio.to_thread(wait_until, condition, 30.0)
 
 
 class TestClosedOff:
@@ -112,16 +107,16 @@ class TestOnce:
     async def test_a_container_serves_one_job_and_is_removed_and_replaced(self, box: DockerSandbox) -> None:
         await box.warm_up()
         name = box._owner.name
-        await until(lambda: sum(found["State"] == "running" for found in ours(name)) >= 2)
+        await eventually(lambda: sum(found["State"] == "running" for found in ours(name)) >= 2)
         before = {found["Id"] for found in ours(name)}
         assert (await box.run(Job(code="1"))).end is End.OK
-        await until(lambda: bool(before - {found["Id"] for found in ours(name)}))
-        await until(lambda: sum(found["State"] == "running" for found in ours(name)) >= 2)
+        await eventually(lambda: bool(before - {found["Id"] for found in ours(name)}))
+        await eventually(lambda: sum(found["State"] == "running" for found in ours(name)) >= 2)
 
     async def test_one_that_died_waiting_is_not_noticed_by_the_caller(self) -> None:
         async with DockerSandbox(DockerConfig(warm=1)) as box:
             await box.warm_up()
-            await until(lambda: sum(found["State"] == "running" for found in ours(box._owner.name)) == 1)
+            await eventually(lambda: sum(found["State"] == "running" for found in ours(box._owner.name)) == 1)
             with contextlib.closing(engine()) as api:
                 api.remove_container(ours(box._owner.name)[0]["Id"], force=True)
             assert (await box.run(Job(code="'again'"))).value == "again"
@@ -140,7 +135,7 @@ class TestOnce:
     async def test_cancelling_kills_the_tree_before_it_returns(self, box: DockerSandbox) -> None:
         mark = f"{os.getpid()}.88{time.monotonic_ns()}"
         task = asyncio.ensure_future(box.run(Job(code=DAEMON.format(mark=mark, then="while True: pass"))))
-        await until(lambda: bool(marked(mark)))
+        await eventually(lambda: bool(marked(mark)))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -149,7 +144,7 @@ class TestOnce:
     async def test_killed_from_outside_is_said_so(self, box: DockerSandbox) -> None:
         mark = f"{os.getpid()}.44{time.monotonic_ns()}"
         task = asyncio.ensure_future(box.run(Job(code=DAEMON.format(mark=mark, then="while True: pass"))))
-        await until(lambda: bool(marked(mark)))
+        await eventually(lambda: bool(marked(mark)))
         with contextlib.closing(engine()) as api:
             for found in ours(box._owner.name):
                 with contextlib.suppress(docker.errors.APIError):
@@ -223,12 +218,12 @@ class TestDeadEngines:
         process.stdin.write(code)  # and not an argument of its: the mark is looked for there
         process.stdin.close()
         owner = process.stdout.readline().strip()
-        await until(lambda: bool(marked(mark)) and len(ours(owner)) >= 2)
+        await eventually(lambda: bool(marked(mark)) and len(ours(owner)) >= 2)
         process.send_signal(signal.SIGKILL)
         process.wait(30)
         process.stdout.close()
         # One it was making at that moment has not started, and has nothing in it to end.
-        await until(lambda: not marked(mark) and all(found["State"] == "created" for found in ours(owner)))
+        await eventually(lambda: not marked(mark) and all(found["State"] == "created" for found in ours(owner)))
         async with DockerSandbox() as box:
             await box.warm_up()
             assert ours(owner) == []

@@ -81,7 +81,7 @@ time.sleep(20)
         (
             End.PROCESSES,
             "import os, time\nfor _ in range(40):\n    if os.fork() == 0: time.sleep(20)\ntime.sleep(20)",
-            Limits(processes=12),
+            Limits(processes=12, threads=12),  # the greater of both bounds the tasks of a job
         ),
     ],
 )

@@ -25,13 +25,14 @@ from sandbox.docker import inlets
 from sandbox.docker.backend import DockerSandbox
 from sandbox.docker.config import DockerConfig
 from sandbox.kernels.boxed import BoxedKernel
+from sandbox.kernels.kernel_client import KernelClient
 from sandbox.kernels.pool import KernelPool, PoolConfig
 from sandbox.kernels.spec import CellLimits, KernelDied, KernelSpec
-from sandbox.kernels.talk import Talk
 from sandbox.service_handle import ServiceHandle
-from tests.sandbox.docker.test_containers import engine, ours, until
-from tests.sandbox.kernels.starting import Start, starting
-from tests.sandbox.test_cleanup import marked, wait_until
+from tests.eventually import eventually, eventually_sync
+from tests.sandbox.docker.test_containers import engine, ours
+from tests.sandbox.kernels.starting import ANN, BOB, Start, starting
+from tests.sandbox.test_cleanup import marked
 
 pytestmark = [pytest.mark.docker, pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("KERN-1", "BOX-9")]
 ROOT = Path(__file__).parents[3]
@@ -68,7 +69,7 @@ async def start(box: DockerSandbox) -> AsyncIterator[Start]:
 
 
 class TestCells:
-    async def test_what_one_cell_made_the_next_one_has(self, start: Start) -> None:
+    async def test_variables_are_kept_between_cells(self, start: Start) -> None:
         _, talk = await start()
         assert (await talk.run("import math\nx = 20", PATIENT)).ok
         cell = await talk.run("print('so', math.floor(x + 1.5)); x", PATIENT)
@@ -81,7 +82,7 @@ class TestCells:
         await talk.run("x = 1", PATIENT)
         for endless in ("while True: x += 1", "import time; time.sleep(60)", "!sleep 60"):
             cell = await talk.run(endless, SHORT)
-            assert (cell.end, cell.state_lost) == (End.TIMEOUT, "")
+            assert (cell.end, cell.state_lost) == (End.TIMEOUT, None)
         assert kernel.alive
         assert (await talk.run("assert x >= 1", PATIENT)).ok
 
@@ -98,12 +99,12 @@ class TestCells:
             assert (cell.end, cell.stdout) == (End.OK, "new\n")
 
     @pytest.mark.spec("KERN-5")
-    async def test_a_cell_that_ignores_its_interrupt_costs_the_kernel(self, start: Start) -> None:
+    async def test_a_cell_that_ignores_its_interrupt_is_killed_with_the_kernel(self, start: Start) -> None:
         kernel, talk = await start()
         code = "import time\nwhile True:\n    try: time.sleep(30)\n    except KeyboardInterrupt: pass"
         cell = await talk.run(code, CellLimits(wall_s=0.5, grace_s=0.5))
         assert cell.end is End.TIMEOUT
-        assert "the kernel ended" in cell.state_lost
+        assert "the kernel ended" in str(cell.state_lost)
         assert not kernel.alive
 
     @pytest.mark.spec("KERN-5")
@@ -137,7 +138,7 @@ class TestCells:
         assert cell.state_lost
 
     @pytest.mark.spec("KERN-4", "BOX-12")
-    async def test_an_endless_printer_is_interrupted_and_little_of_it_is_kept(self, start: Start) -> None:
+    async def test_endless_printing_is_interrupted_and_little_of_it_is_kept(self, start: Start) -> None:
         kernel, talk = await start(memory_bytes=256 << 20)
         limits = CellLimits(wall_s=60, output_bytes=16 << 20, kept_bytes=1 << 16, grace_s=20)
         cell = await talk.run("while True: print('x' * 9999)", limits)
@@ -148,7 +149,7 @@ class TestCells:
         assert (await talk.run("1", PATIENT)).ok
 
     @pytest.mark.spec("KERN-4")
-    async def test_one_very_large_print_arrives_whole(self, start: Start) -> None:
+    async def test_one_very_large_print_arrives_completely(self, start: Start) -> None:
         _, talk = await start()
         cell = await talk.run("print('é' * 10_000_000, end='')", CellLimits(wall_s=60, kept_bytes=64 << 20))
         assert (cell.end, len(cell.stdout), set(cell.stdout)) == (End.OK, 10_000_000, {"é"})
@@ -197,7 +198,7 @@ class TestCells:
         await kernel.kill()
         assert not marked(mark)
         # At least one: a container of an earlier test may be on its way out, too.
-        await until(lambda: bool(running - {found["Id"] for found in ours(box._owner.name)}))
+        await eventually(lambda: bool(running - {found["Id"] for found in ours(box._owner.name)}))
 
     async def test_four_kernels_at_once_are_four(self, start: Start) -> None:
         talks = [talk for _, talk in [await start() for _ in range(4)]]
@@ -208,15 +209,15 @@ class TestCells:
     @pytest.mark.spec("KERN-3", "KERN-5")
     async def test_a_pool_keeps_them_by_name_and_says_once_what_was_lost(self, box: DockerSandbox) -> None:
         async with KernelPool(box, PoolConfig(warm=1)) as pool:
-            assert (await pool.run("ann", "x = 1", limits=PATIENT)).ok
-            assert (await pool.run("bob", "x = 2", limits=PATIENT)).ok
-            assert (await pool.run("ann", "print(x)", limits=PATIENT)).stdout == "1\n"
-            died = await pool.run("ann", "import os; os._exit(1)", limits=PATIENT)
-            assert "State was lost" in died.state_lost
-            after = await pool.run("ann", "x", limits=PATIENT)
+            assert (await pool.run(ANN, "x = 1", limits=PATIENT)).ok
+            assert (await pool.run(BOB, "x = 2", limits=PATIENT)).ok
+            assert (await pool.run(ANN, "print(x)", limits=PATIENT)).stdout == "1\n"
+            died = await pool.run(ANN, "import os; os._exit(1)", limits=PATIENT)
+            assert "State was lost" in str(died.state_lost)
+            after = await pool.run(ANN, "x", limits=PATIENT)
             assert after.error is not None
-            assert (after.error.type, after.state_lost) == ("NameError", "")
-            assert (await pool.run("bob", "print(x)", limits=PATIENT)).stdout == "2\n"
+            assert (after.error.type, after.state_lost) == ("NameError", None)
+            assert (await pool.run(BOB, "print(x)", limits=PATIENT)).stdout == "2\n"
 
 
 class TestEnds:
@@ -282,12 +283,12 @@ class TestEnds:
         async with DockerSandbox() as box, KernelPool(box, PoolConfig(warm=0)) as pool:
             for descriptor in (0, 1, 2):
                 code = f"open('/proc/1/fd/{descriptor}', 'r+b', buffering=0).write(b'x' * 64)"
-                cell = await pool.run("ann", code, limits=PATIENT)
+                cell = await pool.run(ANN, code, limits=PATIENT)
                 assert cell.error is not None
                 assert cell.error.type == "PermissionError"
-            cell = await pool.run("ann", "import os; os.kill(1, 9)", limits=PATIENT)
+            cell = await pool.run(ANN, "import os; os.kill(1, 9)", limits=PATIENT)
             assert cell.error is None or cell.error.type == "PermissionError"
-            assert (await pool.run("ann", "print('here')", limits=PATIENT)).stdout == "here\n"
+            assert (await pool.run(ANN, "print('here')", limits=PATIENT)).stdout == "here\n"
 
     async def test_what_containers_have_not_is_refused_by_name(self, box: DockerSandbox) -> None:
         handle = ServiceHandle([61001])
@@ -308,7 +309,7 @@ class TestEnds:
                 async with DockerSandbox(DockerConfig(image=name)) as bare:
                     kernel = await BoxedKernel.start(bare, KernelSpec())
                     with pytest.raises(KernelDied, match="pip install ipykernel in their image"):
-                        await Talk.with_ready(kernel, context)
+                        await KernelClient.with_ready(kernel, context)
                     kernel.forget()
             finally:
                 context.destroy(linger=0)
@@ -320,12 +321,13 @@ ENGINE = """
 import asyncio, sys
 from sandbox.docker.backend import DockerSandbox
 from sandbox.kernels.pool import KernelPool, PoolConfig
+from sandbox.kernels.spec import KernelOwner
 
 async def main():
     async with DockerSandbox() as box, KernelPool(box, PoolConfig(warm=1)) as pool:
-        cells = await asyncio.gather(*(pool.run(agent, sys.argv[1]) for agent in ("ann", "bob")))
+        cells = await asyncio.gather(*(pool.run(KernelOwner("local", agent), sys.argv[1]) for agent in ("ann", "bob")))
         print("ready" if all(cell.ok for cell in cells) else cells, flush=True)
-        await asyncio.gather(*(pool.run(agent, "while True: print(1)") for agent in ("ann", "bob")))
+        await asyncio.gather(*(pool.run(KernelOwner("local", agent), "while True: print(1)") for agent in ("ann", "bob")))
 
 asyncio.run(main())
 """
@@ -351,8 +353,8 @@ def test_kill_9_of_the_engine_leaves_nothing_of_its_kernels(tmp_path: Path, monk
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stdout.close()
-    wait_until(lambda: not marked(mark), 30)
-    wait_until(lambda: not containers_of(process.pid), 30)
+    eventually_sync(lambda: not marked(mark))
+    eventually_sync(lambda: not containers_of(process.pid))
     inlets.sweep()  # as the next engine does
     assert not list(tmp_path.iterdir())
 
@@ -400,7 +402,7 @@ class TestJupyter:
             await manager.shutdown_kernel()
         assert not await manager.is_alive()
 
-    def test_a_blocking_client_is_served_while_no_loop_of_its_own_runs(self, specs: KernelSpecManager) -> None:
+    def test_a_blocking_client_is_served_without_a_running_loop(self, specs: KernelSpecManager) -> None:
         manager = KernelManager(kernel_name="contained", kernel_spec_manager=specs)
         manager.start_kernel()
         client: BlockingKernelClient = manager.blocking_client()
@@ -428,7 +430,7 @@ class TestJupyter:
 
 async def _ask(kernel: BoxedKernel, context: "zmq.asyncio.Context") -> dict[str, dict[str, str]]:
     """One question on the shell, by another client."""
-    talk = Talk(kernel, context)
+    talk = KernelClient(kernel, context)
     try:
         talk._client.kernel_info()
         reply: dict[str, dict[str, str]] = await talk._client.get_shell_msg(timeout=WAIT_S)

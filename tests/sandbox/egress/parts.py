@@ -160,13 +160,6 @@ def _general_name(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for it, not for ever."""
-    async with asyncio.timeout(DEADLINE_S):
-        while not condition():
-            await asyncio.sleep(0.005)
-
-
 def open_sockets() -> list[str]:
     """The sockets this process holds, by inode."""
     return sorted(each for each in open_descriptors() if each.startswith("socket:"))

@@ -11,7 +11,8 @@ import pytest
 from sandbox.contract import Connection, Destination, End, Job, Language, Limits, Outcome
 from sandbox.egress.rules import EgressRules
 from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
-from tests.sandbox.egress.parts import DEADLINE_S, Authority, Names, Server, echo, http, open_sockets, serving, until
+from tests.eventually import eventually
+from tests.sandbox.egress.parts import DEADLINE_S, Authority, Names, Server, echo, http, open_sockets, serving
 
 pytestmark = pytest.mark.spec("BOX-10")
 HOST = "api.test"
@@ -376,7 +377,7 @@ async def test_a_job_that_runs_out_of_time_in_a_transfer_has_it_in_its_outcome()
         code = DOWNLOAD.replace("{host}", HOST).replace("{port}", str(server.port))
         job = Job(code=code, egress=(Destination(HOST, server.port),), limits=Limits(wall_s=1.0))
         outcome = await box.run(job)
-        await until(lambda: bool(server.ended) and server.ended[0].is_set())
+        await eventually(lambda: bool(server.ended) and server.ended[0].is_set())
     assert outcome.end is End.TIMEOUT
     (line,) = outcome.connections
     assert line.allowed
@@ -392,14 +393,14 @@ async def test_a_cancelled_job_leaves_no_connection_and_no_socket() -> None:
             job = Job(code=code, egress=(Destination(HOST, server.port),))
             running = asyncio.create_task(box.run(job))
             wanted = server.connections + 1
-            await until(lambda wanted=wanted: server.connections == wanted)
+            await eventually(lambda wanted=wanted: server.connections == wanted)
             running.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await running
-        await until(lambda: all(ended.is_set() for ended in server.ended))
-        await until(lambda: len(open_sockets()) <= len(before) + BOX_IN_WAITING)
-        await until(lambda: asyncio.all_tasks() - tasks == set())
-        await until(lambda: len(_network_namespaces()) <= len(namespaces) + BOX_IN_WAITING)
+        await eventually(lambda: all(ended.is_set() for ended in server.ended))
+        await eventually(lambda: len(open_sockets()) <= len(before) + BOX_IN_WAITING)
+        await eventually(lambda: asyncio.all_tasks() - tasks == set())
+        await eventually(lambda: len(_network_namespaces()) <= len(namespaces) + BOX_IN_WAITING)
 
 
 async def test_a_hundred_jobs_with_egress_leave_nothing_open() -> None:
@@ -410,8 +411,8 @@ async def test_a_hundred_jobs_with_egress_leave_nothing_open() -> None:
         job = Job(code=f"import urllib.request\nurllib.request.urlopen('http://{to}/').read().decode()", egress=(to,))
         outcomes = await asyncio.gather(*(box.run(job) for _ in range(100)))
         assert {outcome.value for outcome in outcomes} == {"hello"}
-        await until(lambda: all(ended.is_set() for ended in server.ended))
-        await until(lambda: len(open_sockets()) <= len(before) + BOX_IN_WAITING)
+        await eventually(lambda: all(ended.is_set() for ended in server.ended))
+        await eventually(lambda: len(open_sockets()) <= len(before) + BOX_IN_WAITING)
 
 
 async def test_what_a_job_sent_last_still_arrives() -> None:
@@ -427,7 +428,7 @@ async def test_what_a_job_sent_last_still_arrives() -> None:
     async with serving(take) as server, boxes() as box:
         code = code.replace("{host}", HOST).replace("{port}", str(server.port))
         await box.run(Job(code=code, egress=(Destination(HOST, server.port),)))
-        await until(lambda: bool(server.ended) and server.ended[0].is_set())
+        await eventually(lambda: bool(server.ended) and server.ended[0].is_set())
     assert len(got) == 50_000
 
 

@@ -16,7 +16,8 @@ from sandbox.contract import Connection, Destination, SandboxError
 from sandbox.egress.gateway import Gateway
 from sandbox.egress.plan import EgressPlan, Outlet
 from sandbox.egress.rules import EgressRules
-from tests.sandbox.egress.parts import DEADLINE_S, Names, echo, http, open_sockets, serving, until
+from tests.eventually import eventually
+from tests.sandbox.egress.parts import DEADLINE_S, Names, echo, http, open_sockets, serving
 
 pytestmark = pytest.mark.spec("BOX-10")
 HERE = frozenset({"api.test"})
@@ -93,7 +94,7 @@ async def test_a_request_is_forwarded_and_its_connection_ends_with_it() -> None:
             assert head == b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\n"
             assert await reader.readexactly(5) == b"hello"
             writer.close()  # the server would keep the connection; the client was told not to
-            await until(lambda: len(out.log) == 1)
+            await eventually(lambda: len(out.log) == 1)
     assert seen == [f"GET /x HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n\r\n".encode()]
     (line,) = out.log
     assert (line.destination, line.allowed, line.address) == (str(to), True, "127.0.0.1")
@@ -110,7 +111,7 @@ async def test_a_tunnel_carries_what_it_is_given_both_ways_and_counts_it() -> No
             writer.write_eof()
             assert await reader.read() == b"\x16\x03\x01 not http at all|end"
             writer.close()
-            await until(lambda: len(out.log) == 1)
+            await eventually(lambda: len(out.log) == 1)
     assert out.log == (
         Connection(str(to), allowed=True, reason="ended", address="127.0.0.1", sent_bytes=19, received_bytes=23),
     )
@@ -291,7 +292,7 @@ async def test_a_connection_that_breaks_off_does_not_look_complete() -> None:
 async def test_who_never_finishes_a_request_is_sent_away() -> None:
     async with opened(api(1), names=local(), rules=EgressRules(head_s=0.05)) as out:
         answer = await ask(out.proxy, b"GET http://api.test/ HTTP/1.1\r\nA: ")
-    assert answer.startswith(b"HTTP/1.1 400 There was no whole request head")
+    assert answer.startswith(b"HTTP/1.1 400 No complete request head arrived")
 
 
 async def test_a_head_without_an_end_is_refused_before_it_is_large() -> None:
@@ -406,7 +407,7 @@ async def test_a_server_that_stops_reading_stops_the_sender_and_loses_nothing() 
                         await loop.sock_sendall(client, chunk)
                         written += len(chunk)
                 client.shutdown(socket.SHUT_WR)
-                await until(lambda: got == written)
+                await eventually(lambda: got == written)
     assert digest.digest() == hashlib.sha256(block * (written // len(block))).digest()
 
 
@@ -438,13 +439,13 @@ async def test_connections_at_once_are_limited_and_come_free_again() -> None:
         to = api(server.port)
         async with opened(to, names=local(), rules=rules) as out:
             held = [await asyncio.open_connection("127.0.0.1", out.direct[to]) for _ in range(4)]
-            await until(lambda: server.connections == 4)
+            await eventually(lambda: server.connections == 4)
             with pytest.raises(ConnectionResetError):
                 await ask(out.direct[to], b"one too many")
             assert out.log == (Connection(str(to), allowed=False, reason="over 4 connections at once"),)
             for _, writer in held:
                 writer.close()
-            await until(lambda: len(out.log) == 5)
+            await eventually(lambda: len(out.log) == 5)
             reader, writer = await asyncio.open_connection("127.0.0.1", out.direct[to])
             writer.write_eof()
             assert await reader.read() == b"|end"
@@ -523,12 +524,12 @@ async def test_closing_ends_everything_and_leaks_no_socket(flush: bool) -> None:
                 clients.append(client)
             # Nothing is asked of the proxy.
             clients += [socket.create_connection(("127.0.0.1", out.proxy)) for _ in range(3)]
-            await until(lambda: server.connections == 5)
+            await eventually(lambda: server.connections == 5)
             await out.gateway.aclose(flush=flush)
         for client in clients:
             client.close()
-        await until(lambda: len(server.ended) == 5 and all(ended.is_set() for ended in server.ended))
-        await until(lambda: open_sockets() == before)
+        await eventually(lambda: len(server.ended) == 5 and all(ended.is_set() for ended in server.ended))
+        await eventually(lambda: open_sockets() == before)
         assert asyncio.all_tasks() - tasks == set()
     assert {line.reason for line in out.log} == {"the job ended"}
 
@@ -555,14 +556,14 @@ async def test_closing_while_being_cancelled_still_ends_everything() -> None:
         to = api(server.port)
         async with opened(to, names=local()) as out:
             client = socket.create_connection(("127.0.0.1", out.direct[to]))
-            await until(lambda: server.connections == 1)
+            await eventually(lambda: server.connections == 1)
             closing = asyncio.create_task(out.gateway.aclose())
             await asyncio.sleep(0)
             closing.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await closing
             client.close()
-        await until(lambda: open_sockets() == before)
+        await eventually(lambda: open_sockets() == before)
 
 
 async def test_what_was_sent_before_the_end_still_arrives() -> None:
@@ -580,8 +581,8 @@ async def test_what_was_sent_before_the_end_still_arrives() -> None:
                 client.setblocking(False)
                 await asyncio.get_running_loop().sock_sendall(client, body)
             await asyncio.sleep(0)  # accepted at most
-            await until(lambda: server.connections == 1)
-        await until(lambda: len(server.ended) == 1 and server.ended[0].is_set())
+            await eventually(lambda: server.connections == 1)
+        await eventually(lambda: len(server.ended) == 1 and server.ended[0].is_set())
     assert len(got) == len(body)
 
 
@@ -589,7 +590,7 @@ async def test_too_few_sockets_are_refused_and_none_is_kept() -> None:
     before = open_sockets()
     plan = EgressPlan((Outlet("127.0.0.1", 1, None), Outlet("127.0.0.1", 2, api(1))), "")
     gateway = Gateway(plan, EgressRules(), local())
-    with pytest.raises(SandboxError, match="gave 1 sockets"):
+    with pytest.raises(SandboxError, match="sent 1 sockets"):
         gateway.open([socket.create_server(("127.0.0.1", 0)).detach()])
     await gateway.aclose()
     assert open_sockets() == before

@@ -49,6 +49,16 @@ def test_a_request_names_its_destination(line: str, destination: Destination) ->
         b"GET http://api.test/ HTTP/1.1\r\nA: x\r\n folded",
         b"GET http://api.test/ HTTP/1.1\r\nA: x\nB: y",
         b"GET http://api.test/ HTTP/1.1\r\nA: x\x00",
+        b"GET http://api.test/ HTTP/1.1\r\nA: x\rB: y",
+        b"GET http://api.test/ HTTP/1.1\r\nA: x\r\n\tfolded",
+        b"GET http://api.test/ HTTP/1.1\nA: x",
+        b"GET http://api.test/ HTTP/1.1\n",
+        b"GET http://api.test/ HTTP/2.0",
+        b"GET http://api.test/ HTTP/1.1\r\nHost: api.test\r\nHost: other.test",
+        b"POST http://api.test/ HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 4",
+        b"POST http://api.test/ HTTP/1.1\r\nContent-Length: -3",
+        b"POST http://api.test/ HTTP/1.1\r\nTransfer-Encoding: gzip, chunked",
+        b"",
     ],
 )
 def test_what_is_not_quite_http_is_refused(head: bytes) -> None:

@@ -87,7 +87,7 @@ def test_every_name_has_an_address_of_its_own_and_an_address_keeps_itself() -> N
         ("127.0.0.1", 8080),
     ]
     assert made.hosts.endswith("127.0.1.1 a.test\n127.0.1.2 b.test\n")
-    assert plan.environment(made)["https_proxy"] == "http://127.0.2.1:3128"
+    assert plan.environment()["https_proxy"] == "http://127.0.2.1:3128"
 
 
 def test_a_name_is_not_given_an_address_that_is_listed_itself() -> None:
@@ -98,7 +98,6 @@ def test_a_name_is_not_given_an_address_that_is_listed_itself() -> None:
 
 def test_nothing_is_set_up_for_an_empty_list() -> None:
     assert plan.make(()) is None
-    assert plan.environment(None) == {}
 
 
 class TestPrivateAddresses:

@@ -222,7 +222,7 @@ def test_the_installer_can_write_nowhere_but_to_its_folder(tmp_path: Path) -> No
 async def test_a_cache_that_is_not_ours_is_refused_with_a_remedy(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
-    with pytest.raises(SandboxError, match=r"cannot be used.*disk with room"):
+    with pytest.raises(SandboxError, match=r"cannot be used.*disk with free space"):
         await Environments(EnvironmentsConfig(cache=blocked)).acquire(("six",))
 
 

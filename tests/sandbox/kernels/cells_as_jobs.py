@@ -17,8 +17,8 @@ from jupyter_client.asynchronous.client import AsyncKernelClient
 
 from sandbox.contract import CodeError, End, Job, Language, OnOutput, Outcome, Protections
 from sandbox.kernels.boxed import BoxedKernel
+from sandbox.kernels.kernel_client import KernelClient
 from sandbox.kernels.spec import Cell, CellLimits, KernelSpec
-from sandbox.kernels.talk import Talk
 from sandbox.namespace.backend import NamespaceSandbox
 from sandbox.self_check.attempts.attempt import Attempt
 from sandbox.self_check.attempts.memory import HELD_BYTES
@@ -37,6 +37,7 @@ _ENDS = {
     errno.ENOMEM: End.MEMORY,
 }
 _NUMBER = re.compile(r"\[Errno (\d+)\]")
+_NO_MEMORY_TO_FORMAT = "Unexpected exception formatting exception"  # printed by IPython
 
 _SOCKETS = "a kernel makes sockets and events itself: whose network they are in is looked at in test_confined.py"
 _STREAMS = "what a cell prints is a message, and no bytes of a stream"
@@ -85,7 +86,7 @@ class CellsAsJobs:
     def __init__(self, box: NamespaceSandbox, context: "zmq.asyncio.Context") -> None:
         self._box = box
         self._context = context
-        self._ahead: dict[KernelSpec, asyncio.Task[tuple[BoxedKernel, Talk]]] = {}
+        self._ahead: dict[KernelSpec, asyncio.Task[tuple[BoxedKernel, KernelClient]]] = {}
 
     async def run(self, job: Job, *, on_output: OnOutput | None = None) -> Outcome:
         given = job.limits
@@ -112,15 +113,15 @@ class CellsAsJobs:
             if not isinstance(found, BaseException):
                 await _end(*found)
 
-    async def _take(self, spec: KernelSpec) -> tuple[BoxedKernel, Talk]:
+    async def _take(self, spec: KernelSpec) -> tuple[BoxedKernel, KernelClient]:
         kernel, talk = await (self._ahead.pop(spec, None) or self._start(spec))
         self._ahead[spec] = asyncio.ensure_future(self._start(spec))
         return kernel, talk
 
-    async def _start(self, spec: KernelSpec) -> tuple[BoxedKernel, Talk]:
+    async def _start(self, spec: KernelSpec) -> tuple[BoxedKernel, KernelClient]:
         kernel = await BoxedKernel.start(self._box, spec)
         try:
-            return kernel, await Talk.with_ready(kernel, self._context)
+            return kernel, await KernelClient.with_ready(kernel, self._context)
         except BaseException:
             kernel.forget()
             await kernel.kill()
@@ -149,7 +150,7 @@ class CellsAsJobs:
             client.stop_channels()
 
 
-async def _end(kernel: BoxedKernel, talk: Talk) -> None:
+async def _end(kernel: BoxedKernel, talk: KernelClient) -> None:
     talk.close()
     kernel.forget()
     await kernel.kill()
@@ -191,7 +192,7 @@ def _told(cell: Cell, kernel: BoxedKernel) -> Outcome:
         ended = kernel.ended.result()
         last = ended.stdout + ended.stderr
     return Outcome(
-        end=_end_of(cell.end, cell.error),
+        end=_end_of(cell.end, cell.error, "".join(streams.values())),
         stdout=streams["stdout"].encode(),
         stderr=streams["stderr"].encode() + last,
         value=[dict(each.data) for each in cell.outputs if each.data],
@@ -199,7 +200,11 @@ def _told(cell: Cell, kernel: BoxedKernel) -> Outcome:
     )
 
 
-def _end_of(end: End, error: CodeError | None) -> End:
+def _end_of(end: End, error: CodeError | None, printed: str = "") -> End:
+    # IPython was refused memory, and what holds it is still there. Either no reply could be made, or a message was sent
+    # incomplete, after which the kernel is killed because nothing that it sends can be relied on.
+    if end in (End.TIMEOUT, End.KILLED) and _NO_MEMORY_TO_FORMAT in printed:
+        return End.MEMORY
     if end is not End.ERROR or error is None:
         return end
     if error.type == "MemoryError":

@@ -1,4 +1,4 @@
-"""One sandbox per test module, and kernels in it that end with their test."""
+"""One sandbox for each test module, with kernels that end with their test."""
 
 from collections.abc import AsyncIterator
 
@@ -10,6 +10,6 @@ from tests.sandbox.kernels.starting import Start, starting
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def start(box: NamespaceSandbox) -> AsyncIterator[Start]:
-    """Start a kernel of a spec; gives it with a client that it has answered."""
+    """Yield a function that starts a kernel and returns it with a client that is ready."""
     async with starting(box) as begin:
         yield begin

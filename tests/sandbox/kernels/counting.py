@@ -1,11 +1,12 @@
-"""One agent's kernel, and what it must answer: a count that goes on, unless it is said that it does not."""
+"""An agent whose cells count: the count continues unless the result reports that the state was lost."""
 
 import asyncio
 import random
+from contextlib import suppress
 
 from sandbox.contract import SandboxError
 from sandbox.kernels.pool import KernelPool
-from sandbox.kernels.spec import Cell, CellLimits
+from sandbox.kernels.spec import Cell, CellLimits, KernelOwner, NoKernel
 
 COUNT = "n = globals().get('n', 0) + 1; print(n)"
 LIMITS = CellLimits(wall_s=20.0, grace_s=1.0)
@@ -13,17 +14,21 @@ _SOON_S = 0.02
 
 
 class Counting:
-    """lost: how often it was told that its state was gone."""
+    """An agent with one kernel.
 
-    def __init__(self, pool: KernelPool, agent: str, chance: random.Random) -> None:
+    count: the value that the next cell must increase.
+    lost: how many losses of its state were reported.
+    """
+
+    def __init__(self, pool: KernelPool, owner: KernelOwner, chance: random.Random) -> None:
         self._pool = pool
-        self.agent = agent
+        self.owner = owner
         self.chance = chance
         self.count = 0
         self.lost = 0
 
     async def go_on(self) -> None:
-        """The count is one more than before, or 1 in a result that says why."""
+        """Run a cell and check that the count increases by one, or is 1 in a result that reports a loss."""
         cell = await self.run(COUNT)
         if cell is not None:
             self._counted(cell)
@@ -43,22 +48,26 @@ class Counting:
         self.count = 0
 
     async def cancel(self) -> None:
-        waiting = asyncio.ensure_future(self._pool.run(self.agent, COUNT, limits=LIMITS))
+        waiting = asyncio.ensure_future(self._pool.run(self.owner, COUNT, limits=LIMITS))
         await asyncio.wait((waiting,), timeout=self.chance.random() * _SOON_S)
         waiting.cancel()
         cell = (await asyncio.gather(waiting, return_exceptions=True))[0]
         if isinstance(cell, Cell):
             self._hear(cell)
-            self._counted(cell)  # its kernel may have been killed before it was to be cancelled
-        else:  # it may have counted or not, and nobody was told of a loss: so ask, in a way that shows neither
+            self._counted(cell)  # it ended before it was cancelled
+        else:  # the cell may have counted, and a loss was not delivered: read the count
             shown = await self.run("print(globals().get('n', 0))")
             if shown is not None:
                 self.count = int(shown.stdout) if shown.ok else 0
 
+    async def stop(self) -> None:
+        with suppress(NoKernel):
+            await self._pool.find(self.owner).stop()
+
     async def run(self, code: str) -> Cell | None:
         try:
-            cell = await self._pool.run(self.agent, code, limits=LIMITS)
-        except SandboxError:  # the template was killed as the kernel began: nobody's state
+            cell = await self._pool.run(self.owner, code, limits=LIMITS)
+        except SandboxError:  # the template was killed while the kernel started, so no state was lost
             return None
         self._hear(cell)
         return cell

@@ -1,17 +1,17 @@
-"""A kernel that forges its own messages, and what must hold of a result whatever it said."""
+"""A kernel that forges its own messages, and checks that hold for every result."""
 
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 
 from sandbox.kernels.boxed import BoxedKernel
+from sandbox.kernels.kernel_client import KernelClient
 from sandbox.kernels.spec import Cell, CellLimits
-from sandbox.kernels.talk import Talk
 from tests.sandbox.kernels.starting import Start
 
 BRIEF = CellLimits(wall_s=1.0, grace_s=1.0)
-# Run as a cell before the attack. `signed` makes a message of four parts as they are; `publish` and `reply` send parts
-# as the kernel would, on behalf of the cell that runs.
+# Run as a cell before the attack. `signed` makes a message of four given parts; `publish` and `reply` send parts as the
+# kernel would for the running cell.
 FORGER = """
 import json, os, socket, sys, time
 kernel = get_ipython().kernel
@@ -31,7 +31,7 @@ def data(text): return b'{"data": {"text/plain": ' + text + b'}, "metadata": {},
 
 
 def must_be_sound(cell: Cell) -> None:
-    """Whatever the kernel said, a result can be written, and is of its types and its size."""
+    """Check that a result has the right types and size and can be serialised, whatever the kernel sent."""
     written = json.dumps(asdict(cell), allow_nan=False, ensure_ascii=False).encode()
     assert len(written) < 3 * CellLimits().kept_bytes
     assert type(cell.count) in (int, type(None))
@@ -43,7 +43,7 @@ def must_be_sound(cell: Cell) -> None:
         assert all(type(text) is str for text in (cell.error.type, cell.error.message, cell.error.traceback))
 
 
-async def forger(start: Start, **wanted: object) -> tuple[BoxedKernel, Talk]:
+async def forger(start: Start, **wanted: object) -> tuple[BoxedKernel, KernelClient]:
     kernel, talk = await start(**wanted)
     assert (await talk.run(FORGER, CellLimits())).ok
     return kernel, talk

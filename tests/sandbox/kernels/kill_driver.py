@@ -20,11 +20,11 @@ _ROOT = Path(__file__).parents[3]
 _DEADLINE_S = 60.0
 _MOST_MARKS = 10  # from one kill to the next
 _MOMENT_S = 0.4  # a process has its first kernel after about so long
-_IN_ORDER = 0.1  # of the victims are closed instead
+_IN_ORDER = 0.1  # of the victims are closed, not killed
 
 
 class KernelSoak(Soak):
-    """A run is a session with a kernel. What Jupyter itself writes for one, and leaves, goes into a folder of its own."""
+    """One run is a session with a kernel. The files that Jupyter itself writes and leaves go into a separate folder."""
 
     def __init__(self, runs: int, seed: int, folder: Path) -> None:
         super().__init__(runs, seed, folder)
@@ -38,7 +38,7 @@ class KernelSoak(Soak):
         self._last = ""
 
     def kill_all(self) -> None:
-        """Victims one after the other, each killed once some of its parts were."""
+        """Start victims one after the other, and kill each after some of its parts."""
         mounts, sockets = residue.mounts(), residue.unix_sockets()
         while self.report.runs < self._runs:
             which = VICTIMS[self.report.engines % len(VICTIMS)]
@@ -49,7 +49,7 @@ class KernelSoak(Soak):
             self._wait_a_while()
             self._end(which)
             self._nothing_lives()
-        self._begin(VICTIMS[0])  # one that was started after the last kill clears up what that left
+        self._begin(VICTIMS[0])  # a process started after the last kill cleans up what that one left
         self._heard_marks(1)
         self._close()
         self._look_for_residue(mounts, sockets)
@@ -69,7 +69,7 @@ class KernelSoak(Soak):
             },
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            bufsize=0,  # so that select knows of everything that has come
+            bufsize=0,  # so that select sees everything that has arrived
         )
 
     def _wait_a_while(self) -> None:

@@ -15,6 +15,7 @@ from itertools import count
 from jupyter_client.manager import AsyncKernelManager
 
 from sandbox.kernels.pool import KernelPool, PoolConfig
+from sandbox.kernels.spec import KernelOwner
 from sandbox.namespace.backend import NamespaceSandbox
 from tests.sandbox.kernels.counting import COUNT, Counting
 
@@ -27,23 +28,23 @@ def say(mark: str) -> None:
 
 
 def wanted() -> bool:
-    """Whether whoever started this still has its stdin open."""
+    """Whether the parent process still holds stdin open."""
     return not select.select([0], [], [], 0)[0]
 
 
 async def engine(chance: random.Random) -> None:
-    """Agents whose kernels are taken from one pool; every lost state must be said, and none that is not."""
+    """Run agents with kernels of one pool. Every lost state must be reported, and no other."""
     numbers = count()
     async with NamespaceSandbox() as box, KernelPool(box, PoolConfig(warm=1, most=2 * LANES)) as pool:
 
         async def lane() -> None:
             while wanted():
                 say("s")
-                session = Counting(pool, f"agent {next(numbers)}", random.Random(chance.random()))
+                session = Counting(pool, KernelOwner("local", f"agent {next(numbers)}"), random.Random(chance.random()))
                 for _ in range(chance.randint(1, 6)):
                     await chance.choice([session.go_on, session.go_on, session.cancel, session.die_in_a_cell])()
                     say(".")
-                await pool.stop(session.agent)
+                await session.stop()
 
         async with asyncio.TaskGroup() as group:
             for _ in range(LANES):
@@ -51,7 +52,7 @@ async def engine(chance: random.Random) -> None:
 
 
 async def provisioner(chance: random.Random) -> None:
-    """Kernels started, asked, restarted and shut down by Jupyter's manager, of a kernelspec `boxed` in JUPYTER_PATH."""
+    """Start, use, restart and shut down kernels with Jupyter's manager, from the kernelspec `boxed` in JUPYTER_PATH."""
     numbers = count()
     while wanted():
         say("s")
@@ -59,7 +60,7 @@ async def provisioner(chance: random.Random) -> None:
         manager = AsyncKernelManager(kernel_name="boxed", connection_file=file)
         try:
             await _by_manager(manager, chance)
-        except Exception:  # noqa: BLE001  (what Jupyter makes of a kernel that was killed is Jupyter's)
+        except Exception:  # noqa: BLE001  (any error that Jupyter raises for a killed kernel)
             say("x")
         finally:
             with contextlib.suppress(Exception):

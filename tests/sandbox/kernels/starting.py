@@ -1,4 +1,4 @@
-"""Kernels that end with their test, on whichever backend."""
+"""Kernels that end with their test, on any backend."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -6,21 +6,26 @@ from contextlib import asynccontextmanager
 import zmq.asyncio
 
 from sandbox.kernels.boxed import BoxedKernel
-from sandbox.kernels.spec import KernelSpec
-from sandbox.kernels.talk import Talk
+from sandbox.kernels.kernel_client import KernelClient
+from sandbox.kernels.spec import KernelOwner, KernelSpec
 
-Start = Callable[..., Awaitable[tuple[BoxedKernel, Talk]]]
+ANN, BOB, CID = (KernelOwner("local", name) for name in ("ann", "bob", "cid"))
+
+Start = Callable[..., Awaitable[tuple[BoxedKernel, KernelClient]]]
 
 
 @asynccontextmanager
 async def starting(box: object) -> AsyncIterator[Start]:
-    """Starts a kernel of a spec's fields; gives it with a client that it has answered. box: a sandbox with kernels."""
-    started: list[tuple[BoxedKernel, Talk]] = []
+    """Yield a function that takes the fields of a spec, starts a kernel, and returns it with a client that is ready.
+
+    box: a sandbox with kernels.
+    """
+    started: list[tuple[BoxedKernel, KernelClient]] = []
     context = zmq.asyncio.Context()
 
-    async def begin(**wanted: object) -> tuple[BoxedKernel, Talk]:
+    async def begin(**wanted: object) -> tuple[BoxedKernel, KernelClient]:
         kernel = await BoxedKernel.start(box, KernelSpec(**wanted))  # type: ignore[arg-type]
-        started.append((kernel, await Talk.with_ready(kernel, context)))
+        started.append((kernel, await KernelClient.with_ready(kernel, context)))
         return started[-1]
 
     try:

@@ -1,4 +1,4 @@
-"""What only a kernel could do: it lives on between cells, has ports of its own, and is told when to leave."""
+"""Attacks that only kernels allow: they run between cells, have ports, and receive shutdown requests."""
 
 import asyncio
 import json
@@ -14,13 +14,14 @@ from sandbox.contract import Busy, End, Job, SandboxError
 from sandbox.kernels.pool import KernelPool, PoolConfig
 from sandbox.kernels.spec import CellLimits
 from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
+from tests.eventually import eventually
 from tests.sandbox.kernels.forger import BRIEF, must_be_sound
-from tests.sandbox.kernels.starting import Start
-from tests.sandbox.test_cleanup import marked, wait_until
+from tests.sandbox.kernels.starting import ANN, BOB, CID, Start
+from tests.sandbox.test_cleanup import marked
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("KERN-1")]
 
-# Junk on the connections that process 1 carries: the engine's ZeroMQ reads it.
+# Junk on the connections that process 1 forwards, which the engine's ZeroMQ reads.
 JUNK = """
 import os, random, socket, stat, struct
 chance = random.Random(%d)
@@ -73,7 +74,7 @@ import time; time.sleep(30)
 
 @pytest.mark.spec("KERN-1", "KERN-5")
 @pytest.mark.parametrize("seed", range(6))
-async def test_junk_on_a_kernels_connections_costs_that_kernel_alone(start: Start, seed: int) -> None:
+async def test_junk_on_a_kernels_connections_affects_only_that_kernel(start: Start, seed: int) -> None:
     kernel, talk = await start()
     assert int((await talk.run(JUNK % seed, CellLimits())).stdout) >= 3
     cell = await talk.run(IN_ITS_PLACE if seed % 2 else "for _ in range(20): junk()", BRIEF)
@@ -86,7 +87,7 @@ async def test_junk_on_a_kernels_connections_costs_that_kernel_alone(start: Star
     assert (await other.run("1", CellLimits())).ok
 
 
-async def test_a_second_client_in_the_box_is_no_one_to_the_engine(start: Start) -> None:
+async def test_the_engine_ignores_a_second_client_in_the_box(start: Start) -> None:
     _, talk = await start()
     code = """
 from jupyter_client.blocking import BlockingKernelClient
@@ -112,7 +113,7 @@ async def test_a_cell_that_interrupts_itself_keeps_its_state(start: Start) -> No
     assert (await talk.run("print(x)", CellLimits())).stdout == "1\n"
 
 
-async def test_a_cell_that_leaves_no_descriptor_keeps_its_kernel(start: Start) -> None:
+async def test_a_cell_that_uses_up_the_descriptors_keeps_its_kernel(start: Start) -> None:
     _, talk = await start(open_files=128)
     cell = await talk.run("x = []\nwhile True: x.append(open('/dev/null'))", CellLimits())
     assert cell.error is not None
@@ -132,7 +133,7 @@ async def test_a_cell_that_leaves_no_descriptor_keeps_its_kernel(start: Start) -
     ],
     ids=["threads that work", "children that hold memory"],
 )  # fmt: skip
-async def test_what_a_cell_leaves_running_counts_for_the_kernel(
+async def test_processes_that_a_cell_leaves_count_towards_the_kernels_limits(
     start: Start, left: str, spec: dict[str, object], why: str
 ) -> None:
     kernel, talk = await start(**spec)
@@ -167,13 +168,13 @@ print(get_ipython().kernel.session.key)
 
 
 @pytest.mark.spec("KERN-1", "BOX-4", "BOX-5")
-async def test_kernels_of_one_pool_find_nothing_of_each_other(box: NamespaceSandbox) -> None:
+async def test_kernels_of_one_pool_are_isolated_from_each_other(box: NamespaceSandbox) -> None:
     async with KernelPool(box, PoolConfig(warm=1)) as pool:
-        first = await pool.run("ann", LEAVE)
+        first = await pool.run(ANN, LEAVE)
         assert first.ok
-        beside = await pool.run("bob", LOOK)
-        await pool.stop("ann")
-        after = await pool.run("cid", LOOK)
+        beside = await pool.run(BOB, LOOK)
+        await pool.find(ANN).stop()
+        after = await pool.run(CID, LOOK)
     keys = {first.stdout.strip()}
     for cell in (beside, after):
         found, _, key = cell.stdout.strip().partition("\n")
@@ -183,25 +184,25 @@ async def test_kernels_of_one_pool_find_nothing_of_each_other(box: NamespaceSand
 
 
 @pytest.mark.spec("KERN-6", "BOX-7")
-async def test_a_machine_full_of_kernels_has_boxes_for_jobs() -> None:
+async def test_jobs_get_boxes_when_all_kernels_are_in_use() -> None:
     async with (
         NamespaceSandbox(NamespaceConfig(max_boxes=1)) as box,
         KernelPool(box, PoolConfig(most=3, per_agent=2, warm=1)) as pool,
     ):
-        for agent, name in (("ann", "a"), ("ann", "b"), ("bob", "a")):
-            assert (await pool.run(agent, "1", name=name)).ok
+        for owner, name in ((ANN, "a"), (ANN, "b"), (BOB, "a")):
+            assert (await pool.run(owner, "1", name=name)).ok
         with pytest.raises(SandboxError, match="2 kernels already"):
-            await pool.run("ann", "1", name="c")
+            await pool.run(ANN, "1", name="c")
         with pytest.raises(Busy):
-            await pool.run("bob", "1", name="b")
+            await pool.run(BOB, "1", name="b")
         for outcome in await asyncio.gather(*(box.run(Job(code="6 * 7")) for _ in range(4))):
             assert outcome.value == 42
-        assert (await pool.run("bob", "1", name="a")).ok
+        assert (await pool.run(BOB, "1", name="a")).ok
 
 
 @asynccontextmanager
 async def managed(folder: Path) -> AsyncIterator[AsyncKernelManager]:
-    """Jupyter's own manager, of a kernel by our provisioner."""
+    """Yield Jupyter's own manager with a kernel of our provisioner."""
     spec = folder / "kernels" / "boxed"
     spec.mkdir(parents=True)
     named = {"kernel_provisioner": {"provisioner_name": "knackbox"}}
@@ -217,7 +218,7 @@ async def managed(folder: Path) -> AsyncIterator[AsyncKernelManager]:
 
 
 @pytest.mark.spec("KERN-2", "BOX-4")
-async def test_a_kernel_that_stays_after_it_was_asked_to_leave_is_ended(
+async def test_a_kernel_that_ignores_a_shutdown_request_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
@@ -239,4 +240,4 @@ async def test_a_kernel_that_stays_after_it_was_asked_to_leave_is_ended(
         assert marked(mark)
         await manager.shutdown_kernel()
         assert not await manager.is_alive()
-    await asyncio.to_thread(wait_until, lambda: not marked(mark))
+    await eventually(lambda: not marked(mark))

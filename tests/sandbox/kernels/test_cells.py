@@ -1,4 +1,4 @@
-"""Cells in a real kernel in a real box: state, outputs, errors, interrupts, ends."""
+"""Cells in a real kernel in a real box: state, outputs, errors, interrupts and ends."""
 
 import asyncio
 
@@ -7,8 +7,8 @@ import zmq.asyncio
 
 from sandbox.contract import End
 from sandbox.kernels.boxed import BoxedKernel
+from sandbox.kernels.kernel_client import KernelClient
 from sandbox.kernels.spec import CellLimits, KernelDied, KernelSpec
-from sandbox.kernels.talk import Talk
 from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
 from tests.sandbox.kernels.starting import Start
 
@@ -30,7 +30,7 @@ kernel.finish_metadata = finish_metadata
 """
 
 
-async def test_what_one_cell_made_the_next_one_has(start: Start) -> None:
+async def test_variables_are_kept_between_cells(start: Start) -> None:
     _, talk = await start()
     assert (await talk.run("import math\nx = 20", CellLimits())).ok
     cell = await talk.run("print('so', math.floor(x + 1.5)); x", CellLimits())
@@ -39,7 +39,7 @@ async def test_what_one_cell_made_the_next_one_has(start: Start) -> None:
     assert not cell.state_lost
 
 
-async def test_an_exception_comes_back_with_its_traceback_and_costs_no_state(start: Start) -> None:
+async def test_an_exception_has_a_traceback_and_keeps_the_state(start: Start) -> None:
     _, talk = await start()
     await talk.run("x = 0", CellLimits())
     cell = await talk.run("def half(n):\n    return n / x\nhalf(1)", CellLimits())
@@ -65,7 +65,7 @@ async def test_a_display_keeps_its_mime_bundle_and_can_be_updated(start: Start) 
 
 
 @pytest.mark.spec("KERN-4")
-async def test_input_is_refused_with_an_error_that_says_so(start: Start) -> None:
+async def test_input_raises_an_error(start: Start) -> None:
     _, talk = await start()
     cell = await talk.run("input('name? ')", CellLimits())
     assert cell.end is End.ERROR
@@ -73,7 +73,7 @@ async def test_input_is_refused_with_an_error_that_says_so(start: Start) -> None
     assert cell.error.type == "StdinNotImplementedError"
 
 
-async def test_a_shell_command_runs_in_the_box_and_its_output_is_the_cells(start: Start) -> None:
+async def test_a_shell_command_runs_in_the_box_and_prints_into_the_cell(start: Start) -> None:
     _, talk = await start()
     cell = await talk.run("word = 'here'\n!echo {word}; id -u; cat; exit 3", CellLimits())
     assert cell.stdout == "here\n1000\n"
@@ -86,25 +86,25 @@ async def test_a_timeout_interrupts_the_cell_and_keeps_the_state(start: Start) -
     await talk.run("x = 1", CellLimits())
     for endless in ("while True: x += 1", "import time; time.sleep(60)", "!sleep 60"):
         cell = await talk.run(endless, SHORT)
-        assert (cell.end, cell.state_lost) == (End.TIMEOUT, "")
+        assert (cell.end, cell.state_lost) == (End.TIMEOUT, None)
     assert kernel.alive
     assert (await talk.run("assert x >= 1", CellLimits())).ok
 
 
 @pytest.mark.spec("KERN-5")
-async def test_a_cell_that_ignores_its_interrupt_costs_the_kernel(start: Start) -> None:
+async def test_a_cell_that_ignores_its_interrupt_is_killed_with_the_kernel(start: Start) -> None:
     kernel, talk = await start()
     cell = await talk.run(STUBBORN, CellLimits(wall_s=0.3, grace_s=0.3))
     assert cell.end is End.TIMEOUT
-    assert "the kernel ended" in cell.state_lost
+    assert "the kernel ended" in str(cell.state_lost)
     assert not kernel.alive
 
 
 @pytest.mark.spec("KERN-5")
-async def test_an_interrupt_from_outside_ends_the_cell_and_not_the_kernel(start: Start) -> None:
+async def test_an_interrupt_ends_the_cell_and_not_the_kernel(start: Start) -> None:
     kernel, talk = await start()
     running = asyncio.ensure_future(talk.run("x = 2\nimport time\ntime.sleep(60)", CellLimits(wall_s=60)))
-    while not running.done():  # it may not have begun when the first one comes; an idle kernel ignores it
+    while not running.done():  # the cell may start after the first interrupt, which an idle kernel ignores
         kernel.interrupt()
         await asyncio.wait((running,), timeout=0.05)
     cell = running.result()
@@ -114,8 +114,8 @@ async def test_an_interrupt_from_outside_ends_the_cell_and_not_the_kernel(start:
 
 
 @pytest.mark.spec("KERN-5")
-async def test_an_interrupt_that_takes_the_reply_with_it_costs_neither_time_nor_state(start: Start) -> None:
-    """As the second one of an impatient person does, when it hits ipykernel between a cell's end and its reply."""
+async def test_an_interrupt_that_suppresses_the_reply_costs_neither_time_nor_state(start: Start) -> None:
+    """A second interrupt can hit ipykernel between the end of a cell and its reply."""
     kernel, talk = await start()
     cell = await talk.run(LOSES_ITS_REPLY, CellLimits())
     assert cell.end is End.ERROR  # not TIMEOUT
@@ -126,7 +126,7 @@ async def test_an_interrupt_that_takes_the_reply_with_it_costs_neither_time_nor_
 
 
 @pytest.mark.spec("KERN-5")
-async def test_a_cancelled_cell_is_interrupted_and_the_next_one_is_not_given_its_outputs(start: Start) -> None:
+async def test_a_cancelled_cell_is_interrupted_and_the_next_one_does_not_get_its_outputs(start: Start) -> None:
     _, talk = await start()
     running = asyncio.ensure_future(talk.run("import time\nprint('old')\ntime.sleep(60)", CellLimits(wall_s=60)))
     await asyncio.wait((running,), timeout=0.3)
@@ -171,7 +171,7 @@ async def test_memory_over_the_limit_is_an_error_of_the_cell_or_the_end_of_the_k
 
 
 @pytest.mark.spec("KERN-4", "BOX-12")
-async def test_an_endless_printer_is_interrupted_and_little_of_it_is_kept(start: Start) -> None:
+async def test_endless_printing_is_interrupted_and_little_of_it_is_kept(start: Start) -> None:
     kernel, talk = await start(memory_bytes=256 << 20)
     cell = await talk.run("while True: print('x' * 9999)", CellLimits(output_bytes=1 << 20, kept_bytes=1 << 16))
     assert cell.end is End.OUTPUT
@@ -182,8 +182,8 @@ async def test_an_endless_printer_is_interrupted_and_little_of_it_is_kept(start:
 
 
 @pytest.mark.spec("KERN-4")
-async def test_what_was_printed_is_not_kept_in_the_kernel(start: Start) -> None:
-    """Neither for a slow reader nor for IPython's own record of outputs."""
+async def test_the_kernel_does_not_keep_what_was_printed(start: Start) -> None:
+    """It is kept neither for a slow reader nor in IPython's own record of outputs."""
     _, talk = await start(memory_bytes=512 << 20)
     cell = await talk.run("for _ in range(6000): print('x' * 49_999)", CellLimits(wall_s=60, output_bytes=1 << 30))
     assert cell.ok
@@ -194,20 +194,20 @@ async def test_what_was_printed_is_not_kept_in_the_kernel(start: Start) -> None:
 
 
 @pytest.mark.spec("KERN-4")
-async def test_one_very_large_print_arrives_whole(start: Start) -> None:
+async def test_one_very_large_print_arrives_completely(start: Start) -> None:
     _, talk = await start()
     cell = await talk.run("print('é' * 20_000_000, end='')", CellLimits(kept_bytes=64 << 20))
     assert (cell.end, len(cell.stdout), set(cell.stdout)) == (End.OK, 20_000_000, {"é"})
 
 
-async def test_a_child_made_by_multiprocessing_prints_into_the_cell(start: Start) -> None:
+async def test_a_multiprocessing_child_prints_into_the_cell(start: Start) -> None:
     _, talk = await start()
     code = (
         "import multiprocessing as m\ndef f(): print('child', flush=True)\n"
         "p = m.get_context('fork').Process(target=f); p.start(); p.join()"
     )
     seen = (await talk.run(code, CellLimits())).stdout
-    for _ in range(100):  # what a child prints may be on its way when the cell is over, and is then of a later one
+    for _ in range(100):  # the output of a child may arrive after the end of the cell, and then belongs to a later one
         seen += (await talk.run("1", CellLimits())).stdout
     assert "child" in seen
 
@@ -217,12 +217,12 @@ async def test_without_ipykernel_the_error_says_what_to_install() -> None:
     async with NamespaceSandbox(NamespaceConfig(packages=())) as bare:
         kernel = await BoxedKernel.start(bare, KernelSpec())
         with pytest.raises(KernelDied, match=r"knackbox\[kernels\]"):
-            await Talk.with_ready(kernel, context)
+            await KernelClient.with_ready(kernel, context)
         kernel.forget()
     context.destroy(linger=0)
 
 
-async def test_a_kernel_that_sends_what_is_no_message_is_ended(start: Start) -> None:
+async def test_a_kernel_that_sends_malformed_messages_is_killed(start: Start) -> None:
     kernel, talk = await start()
     code = "get_ipython().kernel.iopub_thread.socket.send_multipart([b'<IDS|MSG>', b'forged', b'{', b'}', b'[', b'x'])"
     cell = await talk.run(code + "\nimport time; time.sleep(30)", CellLimits(wall_s=60))
@@ -239,7 +239,7 @@ async def test_a_kernel_that_sends_what_is_no_message_is_ended(start: Start) -> 
     ],
     ids=["a display", "a value", "an error"],
 )
-async def test_an_output_too_long_for_a_message_is_said_to_be_left_out(start: Start, code: str) -> None:
+async def test_an_output_too_long_for_a_message_is_replaced_by_a_note(start: Start, code: str) -> None:
     _, talk = await start(memory_bytes=4 << 30)
     cell = await talk.run(code, CellLimits())
     assert not cell.state_lost

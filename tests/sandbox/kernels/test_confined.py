@@ -1,4 +1,4 @@
-"""What a kernel has of the host, beside what the suite of escapes tries (test_escapes.py): no network, its workspace."""
+"""A kernel has no network and only its workspace. test_escapes.py runs the suite of escapes."""
 
 import socket
 from pathlib import Path
@@ -30,7 +30,7 @@ async def test_a_kernel_has_no_network_and_sees_no_device_of_the_host(start: Sta
 
 @pytest.mark.spec("KERN-1")
 async def test_none_of_a_kernels_sockets_belongs_to_the_hosts_network(start: Start) -> None:
-    """The other end of one would be the engine: by SIOCGIFCONF it would list the host's devices."""
+    """A socket of the host's network would list the host's devices, through SIOCGIFCONF."""
     _, talk = await start()
     code = """
 import array, fcntl, os, socket, stat, struct
@@ -49,9 +49,7 @@ print(sorted(seen))
 
 
 @pytest.mark.spec("KERN-1", "BOX-6")
-async def test_a_kernel_with_a_workspace_writes_there_and_cannot_use_a_socket_file_in_it(
-    start: Start, tmp_path: Path
-) -> None:
+async def test_a_kernel_can_write_its_workspace_but_not_use_a_socket_in_it(start: Start, tmp_path: Path) -> None:
     (tmp_path / "note").write_text("from the host")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / "door"))
@@ -66,10 +64,10 @@ async def test_a_kernel_with_a_workspace_writes_there_and_cannot_use_a_socket_fi
 
 
 @pytest.mark.spec("KERN-1")
-async def test_a_message_larger_than_may_be_is_cut_and_the_engine_keeps_its_memory(start: Start) -> None:
+async def test_a_message_over_the_limit_is_cut_off_and_costs_the_engine_no_memory(start: Start) -> None:
     _, talk = await start()
     code = "get_ipython().kernel.iopub_thread.socket.send_multipart([b'x' * (65 << 20)])\nimport time; time.sleep(30)"
     before = psutil.Process().memory_info().rss
     cell = await talk.run(code, CellLimits(wall_s=1.0, grace_s=1.0))
-    assert cell.end in (End.TIMEOUT, End.ERROR)  # what it says then may or may not be heard on the next connection
+    assert cell.end in (End.TIMEOUT, End.ERROR)  # later messages may or may not arrive on the next connection
     assert psutil.Process().memory_info().rss - before < 32 << 20

@@ -1,4 +1,4 @@
-"""A cell has no more of the host than a job has: the suite of escapes is made from inside kernels, too."""
+"""A cell has no more access to the host than a job: the suite of escapes is run in kernels too."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -25,7 +25,7 @@ def stage() -> Iterator[Stage]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cells(stage: Stage) -> AsyncIterator[CellsAsJobs]:
-    """Started when the secrets are there already: they must not get in by the environment."""
+    """The secrets exist before the kernels start, and must not be inherited through the environment."""
     context = zmq.asyncio.Context()
     async with NamespaceSandbox() as box:
         made = CellsAsJobs(box, context)
@@ -45,7 +45,7 @@ async def test_the_attempt_fails_from_a_cell(cells: CellsAsJobs, stage: Stage, a
     assert trial.held, f"{attempt.name}: {'; '.join(trial.wrong)}\n(should fail because {attempt.why})"
 
 
-def test_what_is_left_out_is_in_the_table_and_little() -> None:
+def test_the_omitted_attempts_exist_and_are_few() -> None:
     assert set(SENSELESS) <= {each.attempt for each in ALL}
     python = [each for each in attempts_on("namespace") if each.language is Language.PYTHON]
     assert sum(1 for each in python if senseless(each)) < len(python) // 20

@@ -1,4 +1,4 @@
-"""What a kernel says is the word of untrusted code, and it has the key: forged, endless and untrue messages."""
+"""Messages of a kernel are untrusted, since its code has the key: forged, endless and false messages."""
 
 import asyncio
 
@@ -60,8 +60,8 @@ FORGED = {
 }  # fmt: skip
 
 
-async def test_what_a_cell_signs_itself_is_taken_for_its_own(start: Start) -> None:
-    """Otherwise the forgeries below would fail for another reason than theirs."""
+async def test_messages_that_a_cell_signs_count_as_its_own(start: Start) -> None:
+    """Without this the forgeries below could fail for another reason."""
     _, talk = await forger(start)
     code = "publish(signed(hi)); reply(signed({'status': 'ok', 'execution_count': 77}, kind='execute_reply'))"
     cell = await talk.run(code, CellLimits())
@@ -82,7 +82,7 @@ async def test_a_message_that(start: Start, code: str) -> None:
 
 
 @pytest.mark.spec("KERN-5")
-async def test_a_cell_that_says_it_has_ended_and_goes_on_takes_the_next_ones_time(start: Start) -> None:
+async def test_a_cell_that_falsely_reports_its_end_uses_the_next_cells_time(start: Start) -> None:
     kernel, talk = await forger(start)
     code = (
         "reply(signed({'status': 'ok', 'execution_count': 1}, kind='execute_reply'))"
@@ -90,13 +90,13 @@ async def test_a_cell_that_says_it_has_ended_and_goes_on_takes_the_next_ones_tim
     )
     assert (await talk.run(code, CellLimits())).ok
     cell = await talk.run("1", BRIEF)
-    assert cell.end in (End.TIMEOUT, End.OK)  # it was interrupted: before its turn came, or the sleeper and then it ran
+    assert cell.end in (End.TIMEOUT, End.OK)  # interrupted before its turn, or the sleeping cell was and then it ran
     must_be_sound(cell)
     assert not kernel.alive or (await talk.run("2", BRIEF)).ok
 
 
 @pytest.mark.spec("KERN-1")
-async def test_outputs_made_up_for_a_later_cell_reach_no_other_kernel(start: Start) -> None:
+async def test_outputs_forged_for_a_later_cell_reach_no_other_kernel(start: Start) -> None:
     _, liar = await forger(start)
     _, other = await start()
     code = """

@@ -1,6 +1,5 @@
-"""Nothing of a kernel outlives it, nor the engine it belonged to."""
+"""Nothing of a kernel is left when it ends, or when its engine ends."""
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -12,8 +11,9 @@ import pytest
 from sandbox.kernels.spec import CellLimits
 from sandbox.linux import cgroups
 from tests.descriptors import open_descriptors
+from tests.eventually import eventually, eventually_sync
 from tests.sandbox.kernels.starting import Start
-from tests.sandbox.test_cleanup import marked, mounts, supervisors_of, wait_until
+from tests.sandbox.test_cleanup import marked, mounts, supervisors_of
 
 pytestmark = pytest.mark.spec("KERN-1", "BOX-4")
 
@@ -21,20 +21,21 @@ CHILD = "import subprocess; child = subprocess.Popen(['sleep', '{mark}'], start_
 ENGINE = """
 import asyncio, sys
 from sandbox.kernels.pool import KernelPool, PoolConfig
+from sandbox.kernels.spec import KernelOwner
 from sandbox.namespace.backend import NamespaceSandbox
 
 async def main():
     async with NamespaceSandbox() as box, KernelPool(box, PoolConfig(warm=1)) as pool:
-        cells = await asyncio.gather(*(pool.run(agent, sys.argv[1]) for agent in ("ann", "bob")))
+        cells = await asyncio.gather(*(pool.run(KernelOwner("local", agent), sys.argv[1]) for agent in ("ann", "bob")))
         print("ready" if all(cell.ok for cell in cells) else cells, flush=True)
-        await asyncio.gather(*(pool.run(agent, "while True: print(1)") for agent in ("ann", "bob")))
+        await asyncio.gather(*(pool.run(KernelOwner("local", agent), "while True: print(1)") for agent in ("ann", "bob")))
 
 asyncio.run(main())
 """
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_killing_a_kernel_kills_what_its_cells_started(start: Start) -> None:
+async def test_killing_a_kernel_kills_the_processes_its_cells_started(start: Start) -> None:
     mark = f"{os.getpid()}.11"
     kernel, talk = await start()
     assert (await talk.run(CHILD.format(mark=mark), CellLimits())).ok
@@ -44,7 +45,7 @@ async def test_killing_a_kernel_kills_what_its_cells_started(start: Start) -> No
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_kernel_that_leaves_takes_what_its_cells_started_with_it(start: Start) -> None:
+async def test_a_kernel_that_exits_takes_the_processes_its_cells_started_with_it(start: Start) -> None:
     mark = f"{os.getpid()}.12"
     kernel, talk = await start()
     assert (await talk.run(CHILD.format(mark=mark), CellLimits())).ok
@@ -68,8 +69,8 @@ async def test_a_kernel_leaves_no_descriptor_in_the_engine(start: Start) -> None
         counts.append(len(open_descriptors()))
     for _ in range(5):
         await once()
-    # The sandbox may have a warm box more, or two; a descriptor that each kernel leaves would be five.
-    await asyncio.to_thread(wait_until, lambda: len(open_descriptors()) <= max(counts) + 4)
+    # The sandbox may have one or two more warm boxes. One leaked descriptor for each kernel would be five.
+    await eventually(lambda: len(open_descriptors()) <= max(counts) + 4)
 
 
 @pytest.mark.parametrize("run", range(3))
@@ -89,8 +90,8 @@ def test_kill_9_of_the_engine_leaves_nothing_of_its_kernels(run: int, tmp_path: 
     engine.send_signal(signal.SIGKILL)
     engine.wait()
     engine.stdout.close()
-    wait_until(lambda: not marked(mark))
-    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}/cgroup") for pid in supervisors))
+    eventually_sync(lambda: not marked(mark))
+    eventually_sync(lambda: not any(os.path.exists(f"/proc/{pid}/cgroup") for pid in supervisors))
     cgroups.sweep(cgroups.find())
     assert not mounts(tmp_path)
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""Outputs are taken over field by field, within their bound."""
+"""The fields of outputs are checked one by one, within a limit."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def test_pieces_of_one_stream_are_one_output() -> None:
     assert [(item.name, item.text) for item in outputs.items] == [("stdout", "ab"), ("stderr", "c"), ("stdout", "d")]
 
 
-def test_what_is_over_the_bound_is_counted_and_not_kept() -> None:
+def test_output_over_the_limit_is_counted_and_not_kept() -> None:
     outputs = Outputs(10)
     for text in ("x" * 8, "y" * 8, "z"):
         outputs.take(*stream(text))
@@ -26,14 +26,14 @@ def test_what_is_over_the_bound_is_counted_and_not_kept() -> None:
     assert (outputs.seen, outputs.dropped) == (17, 8)
 
 
-def test_an_error_over_the_bound_keeps_its_type_and_the_head_of_its_message() -> None:
+def test_an_error_over_the_limit_keeps_its_type_and_the_start_of_its_message() -> None:
     outputs = Outputs(10)
     outputs.take("error", {"ename": "ValueError", "evalue": "m" * 5000, "traceback": ["t" * 5000]})
     assert outputs.error is not None
     assert (outputs.error.type, len(outputs.error.message), outputs.error.traceback) == ("ValueError", 1000, "")
 
 
-def test_cleared_outputs_are_gone_at_once_or_when_the_next_one_comes() -> None:
+def test_outputs_are_cleared_at_once_or_with_the_next_output() -> None:
     outputs = Outputs(1000)
     outputs.take(*stream("a"))
     outputs.take("clear_output", {"wait": True})
@@ -41,7 +41,7 @@ def test_cleared_outputs_are_gone_at_once_or_when_the_next_one_comes() -> None:
     outputs.take(*stream("b"))
     assert [item.text for item in outputs.items] == ["b"]
     outputs.take("clear_output", {})
-    assert outputs.items == ()
+    assert outputs.items == []
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_cleared_outputs_are_gone_at_once_or_when_the_next_one_comes() -> None:
         ("comm_open", {"data": {}}),
     ],
 )
-def test_fields_of_other_types_than_jupyters_are_left_out(kind: str, content: dict[str, object]) -> None:
+def test_fields_with_unexpected_types_are_ignored(kind: str, content: dict[str, object]) -> None:
     outputs = Outputs(1000)
     outputs.take(kind, content)
     for item in outputs.items:
@@ -66,15 +66,15 @@ def test_fields_of_other_types_than_jupyters_are_left_out(kind: str, content: di
         assert isinstance(item.data, dict)
 
 
-def test_so_many_outputs_are_kept_and_no_more() -> None:
+def test_the_number_of_outputs_is_limited() -> None:
     outputs = Outputs(1 << 20)
     for number in range(5000):
         outputs.take(*stream("x", "stdout" if number % 2 else "stderr"))
     assert len(outputs.items) == 2000
-    assert outputs.dropped == 1500  # the last one still takes what belongs to it
+    assert outputs.dropped == 1500  # the last output is still extended
 
 
-def test_a_listener_hears_every_piece_as_it_comes() -> None:
+def test_a_listener_gets_every_piece_as_it_arrives() -> None:
     heard: list[tuple[str, str]] = []
     outputs = Outputs(3, lambda name, text: heard.append((name, text)))
     for kind, content in (stream("ab"), stream("cd", "stderr"), stream(7)):

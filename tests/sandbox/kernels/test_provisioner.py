@@ -1,4 +1,4 @@
-"""What speaks Jupyter gets its kernels in boxes, by kernelspec."""
+"""Jupyter clients get their kernels in boxes, by kernelspec."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ WAIT_S = 30
 
 @pytest.fixture
 def specs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KernelSpecManager:
-    """A kernelspec as a user would have it, and nothing else of Jupyter's."""
+    """Yield a manager that knows only a kernelspec of ours."""
     (tmp_path / "shown").mkdir()
     (tmp_path / "shown" / "data.csv").write_text("a,b\n1,2\n")
     folder = tmp_path / "kernels" / "boxed"
@@ -53,7 +53,7 @@ async def test_a_manager_starts_interrupts_and_shuts_down_a_kernel_in_a_box(spec
     assert not await manager.is_alive()
 
 
-async def test_clients_of_a_restarted_kernel_need_not_be_told(specs: KernelSpecManager) -> None:
+async def test_clients_of_a_restarted_kernel_stay_connected(specs: KernelSpecManager) -> None:
     manager, client = await start_new_async_kernel(
         kernel_name="boxed", kernel_spec_manager=specs, startup_timeout=WAIT_S
     )
@@ -70,7 +70,7 @@ async def test_clients_of_a_restarted_kernel_need_not_be_told(specs: KernelSpecM
         await manager.shutdown_kernel(now=True)
 
 
-async def test_a_killed_kernel_is_seen_to_be_dead(specs: KernelSpecManager) -> None:
+async def test_a_killed_kernel_is_reported_as_dead(specs: KernelSpecManager) -> None:
     manager, client = await start_new_async_kernel(
         kernel_name="boxed", kernel_spec_manager=specs, startup_timeout=WAIT_S
     )
@@ -83,7 +83,7 @@ async def test_a_killed_kernel_is_seen_to_be_dead(specs: KernelSpecManager) -> N
         await manager.shutdown_kernel(now=True)
 
 
-def test_a_blocking_client_is_served_while_no_loop_of_its_own_runs(specs: KernelSpecManager) -> None:
+def test_a_blocking_client_is_served_without_a_running_loop(specs: KernelSpecManager) -> None:
     manager = KernelManager(kernel_name="boxed", kernel_spec_manager=specs)
     manager.start_kernel()
     client: BlockingKernelClient = manager.blocking_client()

@@ -1,4 +1,4 @@
-"""Kernels that are killed at random moments in random ways: every lost state is said once, and nothing is left."""
+"""Kernels killed at random moments in random ways: every lost state is reported once, and nothing is left."""
 
 import asyncio
 import json
@@ -12,19 +12,21 @@ from pathlib import Path
 import pytest
 
 from sandbox.kernels.pool import KernelPool, PoolConfig
+from sandbox.kernels.spec import KernelOwner
 from sandbox.namespace.backend import NamespaceSandbox
+from tests.eventually import eventually
 from tests.sandbox.kernels.counting import Counting
-from tests.sandbox.test_cleanup import marked, supervisors_of, wait_until
+from tests.sandbox.test_cleanup import marked, supervisors_of
 
 RUNS_VARIABLE, SEED_VARIABLE = "SOAK_RUNS", "SOAK_SEED"
 _ROOT = Path(__file__).parents[3]
 
 
 class Session(Counting):
-    """One whose kernel dies in every way, by its own cells and between them."""
+    """An agent whose kernel dies in every way, in its cells and between them."""
 
-    def __init__(self, pool: KernelPool, agent: str, chance: random.Random, mark: str) -> None:
-        super().__init__(pool, agent, chance)
+    def __init__(self, pool: KernelPool, owner: KernelOwner, chance: random.Random, mark: str) -> None:
+        super().__init__(pool, owner, chance)
         self._mark = mark
 
     async def live(self, cells: int) -> None:
@@ -32,12 +34,11 @@ class Session(Counting):
         for _ in range(cells):
             await self.chance.choice([self.go_on, self.go_on, self.die_in_a_cell, self._die_between, self.cancel])()
         await self.go_on()
-        await self._pool.stop(self.agent)
+        await self.stop()
 
     async def _die_between(self) -> None:
-        live = self._pool._sessions.get((self.agent, "default"))
-        if live is not None and live.live is not None:
-            kernel = live.live.kernel
+        for found in self._pool.kernels(self.owner):
+            kernel = found.client.kernel
             kernel.signal(signal.SIGKILL)
             async with asyncio.timeout(20):
                 await kernel.gone()
@@ -46,34 +47,36 @@ class Session(Counting):
 async def sessions(count: int, cells: int, seed: int) -> None:
     chance = random.Random(seed)
     mark = f"{os.getpid()}.{seed}77"
-    before = set(supervisors_of(os.getpid()))  # other tests' provisioners share one that stays
+    before = set(supervisors_of(os.getpid()))  # provisioners of other tests share one that stays
     async with NamespaceSandbox() as box:
         async with KernelPool(box, PoolConfig(warm=1, most=8)) as pool:
             at_once = asyncio.Semaphore(4)
 
             async def one(number: int) -> None:
                 async with at_once:
-                    await Session(pool, f"agent {number}", random.Random(chance.random()), mark).live(cells)
+                    await Session(
+                        pool, KernelOwner("local", f"agent {number}"), random.Random(chance.random()), mark
+                    ).live(cells)
 
             await asyncio.gather(*(one(number) for number in range(count)))
-            assert not any(session.live for session in pool._sessions.values())
-        await asyncio.to_thread(wait_until, lambda: not marked(mark))
+            assert pool.kernels() == []
+        await eventually(lambda: not marked(mark))
     assert set(supervisors_of(os.getpid())) <= before
 
 
 @pytest.mark.spec("KERN-5", "KERN-6")
-async def test_kernels_killed_at_random_lose_their_state_with_one_word_each() -> None:
+async def test_each_random_kill_is_reported_exactly_once() -> None:
     await sessions(count=6, cells=5, seed=1)
 
 
 @pytest.mark.soak
 @pytest.mark.spec("KERN-5", "KERN-6")
-async def test_the_same_for_long() -> None:
+async def test_each_random_kill_is_reported_exactly_once_in_a_long_run() -> None:
     await sessions(count=int(os.environ.get("SOAK_RUNS", "500")), cells=6, seed=int(os.environ.get("SOAK_SEED", "7")))
 
 
 def kill(runs: int, folder: Path, seed: int) -> dict[str, int]:
-    """Kill whole processes that have kernels, and parts of them; print what was killed, and look for what is left.
+    """Kill whole processes with kernels, and parts of them. Print what was killed, and check what is left.
 
     How many of each kind were killed.
     """
@@ -96,7 +99,7 @@ def kill(runs: int, folder: Path, seed: int) -> dict[str, int]:
 @pytest.mark.spec("KERN-1", "KERN-5", "BOX-4")
 @pytest.mark.timeout(300)
 def test_engines_and_provisioners_killed_at_random_leave_nothing(tmp_path: Path) -> None:
-    assert kill(8, tmp_path, random.SystemRandom().randrange(1 << 30))  # of what kinds is left to chance
+    assert kill(8, tmp_path, random.SystemRandom().randrange(1 << 30))  # the kinds are random
 
 
 @pytest.mark.soak

@@ -17,12 +17,12 @@ from sandbox.contract import End, Job, Limits
 from sandbox.landlock_only import places
 from sandbox.landlock_only.backend import LandlockConfig, LandlockSandbox
 from sandbox.landlock_only.watch import descendants
+from tests.eventually import eventually, eventually_sync
 from tests.sandbox.landlock_only.conftest import PACKAGES
 from tests.sandbox.test_cleanup import (
     DAEMON,
     marked,
     test_what_the_listener_to_output_raises_ends_the_job_and_reaches_the_caller,  # noqa: F401
-    wait_until,
 )
 
 pytestmark = pytest.mark.spec("BOX-4")
@@ -59,7 +59,7 @@ async def test_cancelling_kills_the_tree_and_removes_its_folder_before_it_return
     async with LandlockSandbox(LandlockConfig(folder=str(base), warm=0)) as own:
         name = mark()
         task = asyncio.ensure_future(own.run(Job(code=DAEMON.format(mark=name, then="while True: pass"))))
-        await asyncio.to_thread(wait_until, lambda: bool(marked(name)))
+        await eventually(lambda: bool(marked(name)))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -76,17 +76,17 @@ async def test_what_is_killed_is_replaced_and_leaves_nothing(base: Path, victim:
         await own.warm_up()
         name = mark()
         task = asyncio.ensure_future(own.run(Job(code=DAEMON.format(mark=name, then="while True: pass"))))
-        await asyncio.to_thread(wait_until, lambda: bool(marked(name)))
+        await eventually(lambda: bool(marked(name)))
         os.kill(chain_above(marked(name)[0])[victim], signal.SIGKILL)
         assert (await task).end is End.KILLED
-        await asyncio.to_thread(wait_until, lambda: not marked(name))
+        await eventually(lambda: not marked(name))
         assert (await own.run(Job(code="'again'"))).value == "again"
-    await asyncio.to_thread(wait_until, lambda: list(base.iterdir()) == [])
+    await eventually(lambda: list(base.iterdir()) == [])
 
 
 def chain_above(daemon: int) -> dict[str, int]:
     """The processes from the supervisor down to the worker that a daemonised process stems from."""
-    wait_until(lambda: len(children_of(parent_of(daemon))) > 1, 30)  # until it is the box's, as the worker is
+    eventually_sync(lambda: len(children_of(parent_of(daemon))) > 1)  # until it is the box's, as the worker is
     box = parent_of(daemon)
     template = parent_of(box)
     worker = min(children_of(box))
@@ -136,13 +136,13 @@ def test_kill_9_of_the_engine_and_others_leaves_no_process(base: Path, victims: 
     name = mark()
     command = [sys.executable, "-c", ENGINE, DAEMON.format(mark=name, then="time.sleep(20)"), str(base), PACKAGES]
     engine = subprocess.Popen(command, cwd=Path(__file__).parents[3])
-    wait_until(lambda: bool(marked(name)), 30)
+    eventually_sync(lambda: bool(marked(name)))
     chain = {"engine": engine.pid, **chain_above(marked(name)[0])}
     for victim in victims:
         with contextlib.suppress(ProcessLookupError):  # it has left on its own since the one before was killed
             os.kill(chain[victim], signal.SIGKILL)
     engine.wait()
-    wait_until(lambda: not marked(name) and not any(alive(pid) for pid in chain.values()))
+    eventually_sync(lambda: not marked(name) and not any(alive(pid) for pid in chain.values()))
     nobody_is_left = {"supervisor", "template"} <= set(victims)
 
     def empty() -> bool:
@@ -150,7 +150,7 @@ def test_kill_9_of_the_engine_and_others_leaves_no_process(base: Path, victims: 
             places.sweep(str(base))  # as the next engine does; a dying process may hold the lock for a moment yet
         return list(base.iterdir()) == []
 
-    wait_until(empty)
+    eventually_sync(empty)
 
 
 def alive(pid: int) -> bool:
@@ -165,6 +165,32 @@ def test_a_held_folder_is_not_swept_away(base: Path) -> None:
     places.sweep(str(base))
     assert [str(path) for path in base.iterdir()] == [other]
     os.close(other_lock)
+
+
+@pytest.mark.parametrize("call", ["unlink", "rmdir"])
+def test_the_next_sweep_completes_a_removal_that_was_interrupted(
+    base: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    mine, lock = places.make_base(str(base), for_others=False)
+    for box in ("1", "2"):
+        (Path(mine) / box).mkdir()
+        (Path(mine) / box / "file").touch()
+    os.close(lock)
+    original, left = getattr(os, call), [2]
+
+    def interrupted(*args: object, **kwargs: object) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        original(*args, **kwargs)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, call, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            places.remove_base(mine)
+    assert list(base.iterdir())
+    places.sweep(str(base))
+    assert not list(base.iterdir())
 
 
 def test_any_tree_is_removed_and_no_link_is_followed(base: Path) -> None:

@@ -1,6 +1,5 @@
 """What only a control group bounds: memory no process is charged for, CPU time nobody waited for. As root."""
 
-import asyncio
 import os
 import signal
 from pathlib import Path
@@ -10,7 +9,8 @@ import pytest
 from sandbox.contract import End, Job, Limits, State
 from sandbox.linux import cgroups
 from sandbox.namespace.backend import NamespaceSandbox
-from tests.sandbox.test_cleanup import supervisors_of, wait_until
+from tests.eventually import eventually
+from tests.sandbox.test_cleanup import supervisors_of
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.services]
 MB = 1 << 20
@@ -71,4 +71,4 @@ async def test_groups_of_a_killed_supervisor_are_swept() -> None:
         await box.run(Job(code="1"))
         (supervisor,) = supervisors_of(os.getpid())[-1:]
         os.kill(supervisor, signal.SIGKILL)
-    await asyncio.to_thread(wait_until, lambda: all(not g.parent.name.startswith(f"{supervisor}-") for g in groups()))
+    await eventually(lambda: all(not g.parent.name.startswith(f"{supervisor}-") for g in groups()))

@@ -1,4 +1,4 @@
-"""The benchmarks of boxes and kernels, in a few rounds: that it gives every row. How fast things are is never asserted."""
+"""Short runs of the benchmarks of boxes and kernels print every row. Speed is never asserted."""
 
 from io import StringIO
 
@@ -12,7 +12,7 @@ from bench.kernels import starts
 from bench.peers import PLAIN as PLAIN_WAY
 
 
-def test_a_short_run_gives_every_row_with_its_count_and_ratio() -> None:
+def test_a_short_run_of_boxes_has_every_row_with_its_count_and_ratio() -> None:
     shown = StringIO()
     rows = bench(2, Console(file=shown, width=200), codes=CODES[:2])
     times = {(row["code"], row["way"]) for row in rows if row["what"] == "time"}
@@ -29,7 +29,7 @@ def test_a_short_run_gives_every_row_with_its_count_and_ratio() -> None:
     assert PLAIN.title in shown.getvalue()
 
 
-def test_a_short_run_of_kernels_gives_every_row() -> None:
+def test_a_short_run_of_kernels_has_every_row() -> None:
     shown = StringIO()
     rows = kernels.bench(1, Console(file=shown, width=200), watched_s=0.5)
     assert {row["what"] for row in rows} == {"start", "trip", "idle", "load"}
@@ -41,4 +41,4 @@ def test_a_short_run_of_kernels_gives_every_row() -> None:
     ways = {row["way"] for row in rows if row["what"] == "start"}
     assert {starts.POOL, starts.FORKED, starts.COLD, starts.PLAIN} <= ways
     assert len({row["code"] for row in rows if row["what"] == "trip"}) == 4
-    assert "load of the machine" in shown.getvalue()
+    assert "Load of the machine" in shown.getvalue()

@@ -14,7 +14,7 @@ EMPTY_TESTS = "from add_one import add_one\n\n\ndef test_it():\n    assert True\
 def home(tmp_path: Path) -> Path:
     offered = proposal()
     (tmp_path / "add_one.py").write_text(offered.code)
-    (tmp_path / "good.py").write_text(offered.tests)
+    (tmp_path / "good.py").write_text(f"{offered.tests}    assert (add_one(0), add_one(-7)) == (1, -6)\n")
     (tmp_path / "empty.py").write_text(EMPTY_TESTS)
     return tmp_path
 
@@ -107,3 +107,14 @@ def test_nothing_in_a_skill_does_anything_to_a_terminal(skills: Shell, home: Pat
     assert evil in as_json.last["code"]
     for said in (refused.err, admitted.out, shown.out, as_json.out, skills("list").out):
         assert all(each.isprintable() or each in "\n\t" for each in said)
+
+
+@pytest.mark.spec("SKILL-15")
+def test_a_search_finds_instructions_too(skills: Shell, home: Path) -> None:
+    folder = home / "pdf-forms"
+    folder.mkdir()
+    (folder / "SKILL.md").write_text("---\nname: pdf-forms\ndescription: Fill in PDF forms.\n---\nOpen the form.\n")
+    assert skills("import", str(folder)).code == 0
+    (row,) = skills("search", "fill in a PDF form", "--json").last
+    assert (row["name"], row["state"], row["fit"] > 0.3) == ("pdf-forms", "instructions", True)
+    assert "nothing fits" in skills("search", "the weather in Rome").err

@@ -27,6 +27,7 @@ from engine.registry.decorate import tool
 from engine.registry.static import StaticSource
 from tests.skills.composed.parts import FETCH, PAGE, SEND, TELL, TELL_CASE, TOOLS, compose, opened, sent
 from tests.skills.composed.victim import CASE, PIPELINE, hold_on
+from tests.skills.parts import ADD_ONE_TESTS
 from tests.skills.parts import proposal as code_proposal
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.spec("SKILL-16")]
@@ -166,7 +167,7 @@ async def test_skills_run_for_real_in_its_cases_and_versions_go_back_and_forth(t
     }
     async with opened(tmp_path) as engine:
         library = engine.need(SkillLibrary)
-        await library.create(code_proposal())
+        await library.create(code_proposal(tests=ADD_ONE_TESTS))
         wrong = await compose(engine, twice, [{"arguments": {"number": 1}, "expect": 4}], name="add_two")
         assert "it gives '3', where '4' is expected" in wrong.error
         await taught(engine, twice, [{"arguments": {"number": 1}, "expect": 3}], name="add_two")
@@ -296,15 +297,15 @@ async def test_runs_are_bounded_for_each_user_and_forgotten(tmp_path: Path) -> N
         first = runs.begin(ComposedCall("ann", "s", 1, {"n": 0}))
         runs.finished(first, "big", "x" * (5 << 20))
         runs.stop(first)
-        again = runs.go_on(first.id, ComposedCall("ann", "s", 1, {"n": 0}))
+        again = runs.resume(first.id, ComposedCall("ann", "s", 1, {"n": 0}))
         assert (again.finished, again.unsure) == ({}, {"big"})
         with pytest.raises(RunMissing, match="it is running"):
-            runs.go_on(first.id, ComposedCall("ann", "s", 1, {"n": 0}))
+            runs.resume(first.id, ComposedCall("ann", "s", 1, {"n": 0}))
         runs.stop(again)
         for number in range(50):
             runs.stop(runs.begin(ComposedCall("ann", "s", 1, {"n": number + 1})))
         with pytest.raises(RunMissing, match="you have no run"):
-            runs.go_on(first.id, ComposedCall("ann", "s", 1, {"n": 0}))
+            runs.resume(first.id, ComposedCall("ann", "s", 1, {"n": 0}))
 
 
 async def test_a_cancelled_call_stops_its_step_and_can_be_gone_on_with(tmp_path: Path) -> None:

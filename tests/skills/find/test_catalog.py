@@ -10,17 +10,22 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import text
 
 from acquired_skills.find.catalog import Catalog, SearchHit
+from acquired_skills.find.indexing import document
 from acquired_skills.lifecycle.learned_requests import LearnedRequests
 from acquired_skills.model.skill import SkillState
 from acquired_skills.store.ledger import Ledger
 from acquired_skills.store.past_requests import MOST_CHARACTERS, MOST_KEPT, PastRequests, chosen_of
 from engine.retrieval.mirror import VectorMirror
+from engine.retrieval.reranking import SentenceReranker
 from engine.retrieval.stored_index import StoredIndex
 from engine.stores.embedder import WordLlamaEmbedder
 from engine.stores.records import Records
+from engine.stores.vector_cache import VectorCache
 from engine.stores.vectors import VectorStore
+from tests.eventually import eventually
 from tests.skills.parts import opened_records, skill
 
 pytestmark = pytest.mark.spec("SKILL-14")
@@ -164,3 +169,70 @@ def test_the_most_different_are_kept_and_each_is_bounded(tmp_path: Path) -> None
         before = past.generation()
         past.keep([("a_skill", kept[-1])])
         assert past.generation() == before  # nothing new, nothing written
+
+
+@pytest.mark.spec("GATE-3")
+def test_a_user_with_many_requests_does_not_crowd_out_the_others(tmp_path: Path) -> None:
+    with opened_records(tmp_path) as records:
+        past = PastRequests(records)
+        past.keep([("a_skill", f"ann asks {word}", "ann") for word in ("alpha", "bravo", "charlie")])
+        past.keep([("a_skill", f"{number}x{number} other{number}", "bob") for number in range(3 * MOST_KEPT)])
+        kept = past.of(["a_skill"])["a_skill"]
+        assert len(kept) == MOST_KEPT
+        assert [request for request in kept if request.startswith("ann")] == [
+            "ann asks alpha",
+            "ann asks bravo",
+            "ann asks charlie",
+        ]
+
+
+def test_requests_that_were_stored_without_users_are_read_and_kept(tmp_path: Path) -> None:
+    with opened_records(tmp_path) as records:
+        past = PastRequests(records)
+        past.keep([("a_skill", "placeholder")])
+        with records.begin() as connection:
+            connection.execute(text("UPDATE skill_requests SET requests = '[\"an older request\"]'"))
+        past.keep([("a_skill", "a new one", "ann")])
+        assert past.of(["a_skill"]) == {"a_skill": ("an older request", "a new one")}
+
+
+@pytest.mark.spec("GATE-3")
+async def test_requests_that_succeeded_train_the_ranking_after_a_search(tmp_path: Path) -> None:
+    async with opened_catalog(tmp_path) as (catalog, _, records):
+        learned = LearnedRequests(PastRequests(records))
+        for word in ["alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel"]:
+            for name in ABOUT:
+                learned.note(name, f"{word} {name.replace('_', ' ')} {word * 2}")
+        await learned.aclose()
+        assert (await catalog.search("alpha train times", 1))[0].learned == 0
+
+        async def trained() -> bool:
+            return (await catalog.search("alpha train times", 1))[0].learned > 0
+
+        await eventually(trained)
+
+
+@pytest.mark.spec("SKILL-23")
+async def test_a_sentence_encoder_orders_the_results_again_and_keeps_its_vectors(tmp_path: Path) -> None:
+    with opened_records(tmp_path) as records:
+        ledger = Ledger(records)
+        put(ledger, *ABOUT)
+        cache = VectorCache(tmp_path / "sentences.db", EMBEDDER.name)
+        reranker = SentenceReranker(lambda: EMBEDDER, cache)
+        catalog = Catalog(ledger, lambda: StoredIndex(tmp_path / "index.db", EMBEDDER), reranker=lambda: reranker)
+        first = await catalog.search("when do trains leave the station", 2)
+        assert await asyncio.to_thread(reranker.wait, 60.0)
+        found = await catalog.search("when do trains leave the station", 2)
+        await catalog.aclose()
+        assert names(first)[0] == names(found)[0] == "train_times"
+        assert found[0].score > found[1].score
+        text = "train times: Departures of trains from a station."
+        assert any(each.startswith(text) for each in await asyncio.to_thread(texts_in, cache, ledger))
+
+
+def texts_in(cache: VectorCache, ledger: Ledger) -> list[str]:
+    """Return the texts of skills that have a vector."""
+    skills = [row.skill for row in ledger.rows() if row.skill is not None]
+    found = list(cache.get(text for each in skills for text in document(each).sentences))
+    cache.close()
+    return found

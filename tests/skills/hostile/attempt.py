@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from acquired_skills.model.prediction import Prediction
 from acquired_skills.model.proposal import Proposal
 
 LEAVE_MARKER = """
@@ -46,7 +47,8 @@ PRIME_BODY = """    return number > 1 and all(number % divisor for divisor in ra
 class Attempt:
     """One proposal that should not be admitted.
 
-    title: what it is called in the tests. attempts: what it tries, in a sentence. name, code, tests: the proposal.
+    title: what it is called in the tests. attempts: what it tries, in a sentence. name, code, tests, expected: the
+    proposal.
     undecidable: why no gate can tell, for the few of that kind.
     """
 
@@ -56,6 +58,7 @@ class Attempt:
     tests: str = PRIME_TESTS
     name: str = "is_prime"
     undecidable: str = ""
+    expected: tuple[Prediction, ...] = ()
 
     def proposal(self, marker: str) -> Proposal:
         """As it is handed in. Its tests leave the marker file where they run, if that is not in a box.
@@ -67,6 +70,7 @@ class Attempt:
             f"Does what {self.name} says, for whole numbers.",
             self.code.replace("@MARKER@", marker),
             self.tests.replace("@MARKER@", marker) + LEAVE_MARKER.format(marker=marker),
+            expected=self.expected,
         )
 
 

@@ -14,17 +14,26 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from acquired_skills.in_box.effort import Effort
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.model.proposal import SkillRefused
+from acquired_skills.proof.snake_case import snake_case
 from sandbox.namespace.backend import NamespaceSandbox
 from tests.skills.hostile.answers import ANSWERS
 from tests.skills.hostile.attempt import LEAVE_MARKER, Attempt
+from tests.skills.hostile.documented import DOCUMENTED
 from tests.skills.hostile.exits import EXITS
 from tests.skills.hostile.forgery import FORGERY
 from tests.skills.hostile.honest import HONEST
+from tests.skills.hostile.honest_forms import HONEST_FORMS
 from tests.skills.hostile.host import HOST
+from tests.skills.hostile.odd_values import ODD_VALUES
 from tests.skills.hostile.patches import PATCHES
 from tests.skills.hostile.planted import PLANTED
+from tests.skills.hostile.predicted import PREDICTED
+from tests.skills.hostile.relaxed import RELAXED
+from tests.skills.hostile.rich_honest import RICH_HONEST
+from tests.skills.hostile.rich_values import RICH_VALUES
 from tests.skills.hostile.survivors import SURVIVORS
 from tests.skills.hostile.vacuous import VACUOUS
 from tests.skills.hostile.watched import WATCHED
@@ -33,7 +42,21 @@ from tests.skills.parts import opened_library
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PATIENCE_S = 60  # for one verdict: nobody holds up an admission
-ALL = (*EXITS, *PATCHES, *PLANTED, *WATCHED, *ANSWERS, *SURVIVORS, *FORGERY, *VACUOUS)
+ALL = (
+    *EXITS,
+    *PATCHES,
+    *PLANTED,
+    *WATCHED,
+    *ANSWERS,
+    *SURVIVORS,
+    *FORGERY,
+    *VACUOUS,
+    *RELAXED,
+    *RICH_VALUES,
+    *PREDICTED,
+    *ODD_VALUES,
+    *DOCUMENTED,
+)
 REFUSED = [attempt for attempt in ALL if not attempt.undecidable]
 UNDECIDABLE = [attempt for attempt in ALL if attempt.undecidable]
 EVERY_TIME = frozenset(
@@ -64,6 +87,29 @@ EVERY_TIME = frozenset(
         "marker_from_a_pickled_value",
         "patches_its_own_constant",
         "random_with_a_seed",
+        "any_result_will_do",
+        "yes_and_no",
+        "deep_arguments",
+        "int_subclass_converted",
+        "example_that_patches",
+        "tests_of_a_helper",
+        "public_helpers",
+        "answers_in_the_arguments",
+        "no_type_hints",
+        "coroutine_that_is_true",
+        "right_in_the_event_loop_of_a_test",
+        "coroutine_function",
+        "generator_function",
+        "alias_that_changes",
+        "camel_case",
+        "instance_that_equals_everything",
+        "property_that_works_when_asked",
+        "cycle_to_get_lost_in",
+        "linked_list",
+        "tree_with_parents",
+        "collections",
+        "arrays_and_tables",
+        "array_that_equals_everything",
     ]
 )
 
@@ -81,17 +127,17 @@ async def outcome(attempt: Attempt, library: SkillLibrary, marker: Path) -> list
         async with asyncio.timeout(PATIENCE_S):
             await library.create(attempt.proposal(str(marker)))
     except SkillRefused as refused:
-        assert await library.find(attempt.name) is None
+        assert await library.find(snake_case(attempt.name)) is None
         texts = [problem.text.strip() for problem in refused.problems]
         assert all(texts)
         return texts
-    await library.delete(attempt.name)
+    await library.delete(snake_case(attempt.name))
     return []
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def library(box: NamespaceSandbox, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SkillLibrary]:
-    async with opened_library(tmp_path_factory.mktemp("home"), box) as opened:
+    async with opened_library(tmp_path_factory.mktemp("home"), box, effort=Effort(enough=0.66, calls=0)) as opened:
         yield opened
 
 
@@ -133,7 +179,7 @@ async def test_whatever_becomes_of_it_nothing_of_a_proposal_runs_outside_a_box(
 
 
 @pytest.mark.spec("SKILL-5", "SKILL-7")
-@pytest.mark.parametrize("attempt", each(HONEST))
+@pytest.mark.parametrize("attempt", each([*HONEST, *HONEST_FORMS, *RICH_HONEST]))
 async def test_an_honest_skill_that_looks_suspicious_is_admitted(
     attempt: Attempt, library: SkillLibrary, marker: Path
 ) -> None:
@@ -144,8 +190,8 @@ async def test_an_honest_skill_that_looks_suspicious_is_admitted(
 async def test_there_are_many_and_all_are_different() -> None:
     assert len(REFUSED) >= 28
     assert len(HONEST) >= 8
-    titles = [attempt.title for attempt in (*ALL, *HOST, *HONEST)]
+    titles = [attempt.title for attempt in (*ALL, *HOST, *HONEST, *HONEST_FORMS, *RICH_HONEST)]
     assert len(set(titles)) == len(titles)
     assert set(titles) > EVERY_TIME
     assert len(EVERY_TIME & {attempt.title for attempt in REFUSED}) >= 20
-    assert len({(attempt.code, attempt.tests) for attempt in ALL}) == len(ALL)
+    assert len({(attempt.code, attempt.tests, id(attempt.expected)) for attempt in ALL}) == len(ALL)

@@ -1,5 +1,6 @@
 """Values that go from one box to another come out as they went in, or do not go."""
 
+import collections
 import datetime as dt
 import json
 import types
@@ -12,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from acquired_skills.in_box.packing import NotPackable, packed, packed_exception, unpacked, unpacked_exception
+from acquired_skills.in_box.packing import NotPackable, Packer, packed, packed_exception
+from acquired_skills.in_box.unpacking import Unpacker, unpacked, unpacked_exception
 from acquired_skills.model.parsed import ParsedSource
 from acquired_skills.proof.declarations import declarations
 from acquired_skills.proof.impure_tests import impure_tests
@@ -44,6 +46,10 @@ VALUES = some.recursive(
         | some.dictionaries(KEYS, inner)
         | some.sets(KEYS)
         | some.frozensets(KEYS)
+        | some.builds(collections.deque, some.lists(inner), some.none() | some.integers(0, 9))
+        | some.builds(collections.OrderedDict, some.dictionaries(KEYS, inner))
+        | some.builds(collections.Counter, some.dictionaries(KEYS, some.integers()))
+        | some.builds(collections.defaultdict, some.sampled_from([None, int, list]), some.dictionaries(KEYS, inner))
     ),
     max_leaves=12,
 )
@@ -74,6 +80,92 @@ def test_some_wrong_answer_is_wrong_in_every_part() -> None:
     )
 
 
+CLASSES = """
+import dataclasses, enum
+
+class Node:
+    def __init__(self, value, next=None):
+        self.value, self.next = value, next
+        self.__hidden = [value]
+    def __eq__(self, other):
+        raise AssertionError("nobody asks")
+    def __setattr__(self, name, value):
+        object.__setattr__(self, name, value)
+
+class Slotted:
+    __slots__ = ("left", "right", "_parent")
+    def __init__(self, left=None):
+        self.left = left
+
+@dataclasses.dataclass
+class Pair:
+    one: object
+    other: object
+
+class Rights(enum.Flag):
+    READ = 1
+    WRITE = 2
+"""
+
+
+def skill_with_classes() -> Any:
+    made = types.ModuleType("nowhere")
+    exec(CLASSES, vars(made))
+    return made
+
+
+OWN = skill_with_classes()
+INSTANCES = some.recursive(
+    ATOMS | some.sampled_from([OWN.Rights.READ, OWN.Rights.READ | OWN.Rights.WRITE]),
+    lambda inner: (
+        some.builds(OWN.Node, inner, inner)
+        | some.builds(OWN.Slotted, inner)
+        | some.builds(OWN.Pair, inner, inner)
+        | some.lists(inner)
+    ),
+    max_leaves=12,
+)
+
+
+@given(INSTANCES)
+def test_instances_of_a_skills_classes_keep_their_attributes(value: Any) -> None:
+    wire = packed(value, "nowhere")
+    again = unpacked(json.loads(json.dumps(wire)), OWN)
+    assert type(again) is type(value)
+    assert packed(again, "nowhere") == wire
+
+
+def test_shared_instances_and_cycles_stay_what_they_are() -> None:
+    node = OWN.Node(1, OWN.Node(2))
+    node.next.next = node
+    one, again = unpacked(json.loads(json.dumps(packed([node, OWN.Pair(node, node.next)], "nowhere"))), OWN)
+    assert one.next.next is one
+    assert again.one is one
+    assert again.other is one.next
+
+
+def test_a_result_that_is_part_of_an_argument_stays_a_part_of_it() -> None:
+    inner = OWN.Node(2)
+    before = Packer("nowhere")
+    before.pack([OWN.Node(1, inner)])
+    wire = Packer("nowhere", before.objects, unchanged=True).pack([inner, OWN.Node(3)])
+    theirs = OWN.Node(1, OWN.Node(2))
+    there = Packer("nowhere")
+    there.pack([theirs])
+    found = Unpacker(OWN, there.objects).unpack(json.loads(json.dumps(wire)))
+    assert found[0] is theirs.next
+    assert found[1].value == 3
+
+
+def test_what_is_too_deep_or_too_much_does_not_go() -> None:
+    deep = OWN.Node(0)
+    for _ in range(100_000):
+        deep = OWN.Node(0, deep)
+    for value in (deep, [[0] * 1_000] * 1_000):
+        with pytest.raises(NotPackable):
+            packed(value, "nowhere")
+
+
 def test_what_has_no_plain_form_does_not_go() -> None:
     deep: list[Any] = []
     deep.append(deep)
@@ -93,6 +185,18 @@ def test_a_class_that_equals_everything_does_not_go_along() -> None:
     again = unpacked(packed(All("x"), "nowhere"), HERE)
     assert type(again) is str
     assert again != "y"
+
+
+@pytest.mark.parametrize("held", [3, 2.5, "text", Decimal("2.5"), 1 + 2j, {1, 2}, frozenset((1, 2)), [1], (1,), {1: 2}])
+def test_a_subclass_is_packed_as_what_it_holds_and_not_as_what_it_claims(held: Any) -> None:
+    def other(*_: Any) -> Any:
+        return type(held)(9) if isinstance(held, int | float | complex | Decimal) else iter(())
+
+    claims = dict.fromkeys(("__int__", "__index__", "__float__", "__complex__", "__abs__", "__iter__"), other)
+    claims |= {"__str__": lambda _: "9", "__repr__": lambda _: "9", "__eq__": lambda *_: True, "__hash__": lambda _: 1}
+    liar = type("Liar", (type(held),), {**claims, "__ne__": lambda *_: False, "__len__": lambda _: 9})
+    liar.__module__ = "elsewhere"
+    assert packed(liar(held), "nowhere") == packed(held, "nowhere")
 
 
 def test_an_exception_comes_as_the_nearest_type_that_is_known() -> None:
@@ -118,9 +222,9 @@ def test_only_what_is_declared_and_computes_nothing_is_taken_from_a_skill() -> N
         "def work(): os._exit(0)\n"
     )
     taken = declarations(ParsedSource.parse(source).tree)
-    for name in ("LIMIT = 3", "class Kind", "class Bad(ValueError)", "class Item"):
+    for name in ("LIMIT = 3", "class Kind", "class Bad(ValueError)", "class Item", "class Able"):
         assert name in taken
-    for name in ("os", "NOW", "Worse", "Able", "work"):
+    for name in ("os", "NOW", "Worse", "work"):
         assert name not in taken
 
 
@@ -130,3 +234,45 @@ def test_tests_that_patch_are_told_by_reading_them() -> None:
         "def test_b(monkeypatch, tmp_path): monkeypatch.chdir(tmp_path)\ndef test_c(caplog): pass\ndef test_d(): pass\n"
     )
     assert impure_tests(ParsedSource.parse(source)) == {"helper", "test_a", "test_c"}
+
+
+def test_a_class_keeps_its_fields_and_simple_constructors_and_loses_the_rest() -> None:
+    source = """
+from __future__ import annotations
+import functools
+class Node:
+    def __init__(self, value, next: Node | None = None):
+        if value is None:
+            raise ValueError("no value")
+        self.value = value
+        self.next = next
+    def __eq__(self, other): return True
+    def work(self): return steal()
+class Opened:
+    def __init__(self, path):
+        self.text = open(path).read()
+class Framed:
+    def __init__(self, path):
+        found = (x for x in path)
+        self.text = found.gi_frame
+class Aware:
+    def __init__(self, path):
+        self.text = path.__class__
+class Shared:
+    def __init__(self, path):
+        path.seen = 1
+class Hooked:
+    def __setattr__(self, name, value): steal()
+class Made(type):
+    pass
+class Strange(metaclass=Made):
+    pass
+"""
+    taken = declarations(ParsedSource.parse(source).tree)
+    assert "self.next = next" in taken
+    assert "__eq__ = __same_fields__" in taken
+    assert "work = __unavailable__('Node.work')" in taken
+    for name in ("Opened", "Framed", "Aware", "Shared"):
+        assert f"__init__ = __unavailable__('{name}.__init__')" in taken
+    for name in ("steal", "open", "gi_frame", "__class__", "seen", "Hooked", "Made", "Strange"):
+        assert name not in taken

@@ -1,15 +1,20 @@
 """Signatures as JSON Schema. The functions here are ours, so nothing needs a box."""
 
 import enum
+import io
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
+from decimal import Decimal
+from fractions import Fraction
 from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field
 
-from acquired_skills.in_box.skill_arguments import NotDescribable, accept, describe, to_json
+from acquired_skills.in_box.json_values import describe_unsendable, to_json
+from acquired_skills.in_box.skill_arguments import NotDescribable, accept, describe
 
 pytestmark = pytest.mark.spec("SKILL-3")
 
@@ -86,6 +91,7 @@ def test_a_function_without_parameters_takes_an_empty_object() -> None:
     assert describe(nothing) == {
         "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
         "plain": True,
+        "form": "function",
         "returns": {"type": "integer"},
     }
 
@@ -111,16 +117,79 @@ def test_a_wrong_argument_is_named_with_what_was_given() -> None:
         accept(rich, {"day": "2026-01-02", "colour": "green"})
 
 
-def no_hint(x):  # type: ignore[no-untyped-def]
-    """Take anything."""
+class Leaf:
+    """A node of a tree."""
+
+    def __init__(self, value: int, left: "Leaf | None" = None) -> None:
+        self.value = value
+        self.left = left
+
+
+class Bare:
+    def __init__(self, val=0, children=None):  # type: ignore[no-untyped-def]
+        self.val = val
+        self.children = children
+
+
+def planted(leaf: Leaf | None, all_of_them: dict[str, list[Leaf]], bare: Bare) -> None:
+    """Take instances of plain classes."""
+
+
+@pytest.mark.spec("SKILL-12")
+def test_plain_classes_are_described_by_their_constructors_and_made_by_them() -> None:
+    found = describe(planted)
+    assert not found["plain"]
+    assert found["parameters"]["$defs"]["Leaf"] == {
+        "type": "object",
+        "description": "A node of a tree.",
+        "properties": {"value": {"type": "integer"}, "left": {"anyOf": [{"$ref": "#/$defs/Leaf"}, {"type": "null"}]}},
+        "required": ["value"],
+        "additionalProperties": False,
+    }
+    leaf = {"value": 1, "left": {"value": 2}}
+    given = accept(
+        planted, {"leaf": leaf, "all_of_them": {"a": [leaf]}, "bare": {"val": [7], "children": [{"val": 8}]}}
+    )
+    assert given["leaf"].left.value == 2
+    assert type(given["all_of_them"]["a"][0]) is Leaf
+    assert type(given["bare"].children[0]) is Bare
+    assert to_json(given["bare"], __name__) == {"val": [7], "children": [{"val": 8, "children": None}]}
+    with pytest.raises(ValueError, match="valu"):
+        accept(planted, {"leaf": {"valu": 1}, "all_of_them": {}, "bare": {"val": 1}})
+
+
+@pytest.mark.spec("SKILL-12")
+def test_results_of_other_kinds_become_json() -> None:
+    value = {
+        1: (Fraction(1, 3), range(2), deque([1])),
+        (2, "b"): {"c", "a", "b"},
+        None: [Counter("aa"), defaultdict(int, x=1), OrderedDict(y=2), Decimal("1.50"), b"bytes"],
+    }
+    assert to_json(value) == {
+        "1": ["1/3", [0, 1], [1]],
+        "2,b": ["a", "b", "c"],
+        "None": [{"a": 2}, {"x": 1}, {"y": 2}, "1.50", "bytes"],
+    }
+
+
+@pytest.mark.spec("SKILL-12")
+def test_a_value_that_contains_itself_or_never_ends_is_a_type_error() -> None:
+    loop = Bare(1)
+    loop.children = [loop]
+    wide = Bare(1)
+    for _ in range(50):
+        wide = Bare(1, [wide, wide])
+    for value in (loop, wide):
+        with pytest.raises(TypeError):
+            to_json(value, __name__)
 
 
 def unknown(x: "Nowhere") -> None:  # type: ignore[name-defined]  # noqa: F821
     """Take what there is not."""
 
 
-class Opaque:
-    pass
+class Opaque(io.StringIO):
+    """Not a plain class: it has state besides its attributes."""
 
 
 def opaque(thing: Opaque) -> None:
@@ -134,7 +203,6 @@ def many(*rest: int) -> None:
 @pytest.mark.parametrize(
     ("function", "says"),
     [
-        (no_hint, "`x` has no type hint"),
         (unknown, "Nowhere"),
         (opaque, "`thing` has the type Opaque"),
         (many, r"\*rest"),
@@ -150,3 +218,12 @@ def test_what_json_cannot_hold_is_a_type_error() -> None:
         to_json(iter([1]))
     with pytest.raises(TypeError, match="Opaque"):
         to_json(Opaque())
+
+
+def test_the_part_of_a_value_that_json_cannot_hold_is_named() -> None:
+    assert describe_unsendable(object(), "").startswith("a value of type object (")
+    found = describe_unsendable({"rows": [1, (2, object())], "more": [1]}, "")
+    assert found.startswith("a dict in which `result['rows'][1][1]` has the type object (")
+    loop: list[Any] = []
+    loop.append(loop)
+    assert "ircular" in describe_unsendable(loop, "") or "recurs" in describe_unsendable(loop, "").lower()

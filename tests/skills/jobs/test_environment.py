@@ -4,8 +4,7 @@ import importlib.metadata
 
 import pytest
 
-from acquired_skills.jobs.environment import environment_of, not_allowed, refused_connections
-from acquired_skills.jobs.preload import preload_for
+from acquired_skills.jobs.environment import environment_of, not_allowed, preload_for, refused_connections
 from sandbox.contract import Connection, Destination
 
 

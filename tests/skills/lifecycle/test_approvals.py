@@ -17,13 +17,13 @@ from engine.contract.result import ToolResult
 from engine.contract.turn import Turn
 from engine.policy.approval import ApprovalAnswer, ApprovalRequest
 from sandbox.namespace.backend import NamespaceSandbox
-from tests.skills.parts import proposal
+from tests.skills.parts import ADD_ONE_TESTS, proposal
 
 pytestmark = [pytest.mark.spec("SKILL-17", "ACCESS-8"), pytest.mark.asyncio(loop_scope="module")]
 
 
 def declaring(block: str) -> Proposal:
-    offered = proposal()
+    offered = proposal(tests=ADD_ONE_TESTS)
     return Proposal(offered.name, offered.description, f"# /// script\n{block}\n# ///\n{offered.code}", offered.tests)
 
 
@@ -95,7 +95,7 @@ async def test_where_nobody_can_be_asked_it_is_refused_with_what_would_allow_it(
     assert result.failure is not None
     assert result.failure.reason == "proposal_refused"
     assert "[dependencies] It needs a person's approval (packages: Six>=1.16)" in result.error
-    assert '`[skills]` with `packages = ["Six"]` in config.toml' in result.error
+    assert 'set `packages = ["Six"]` under `[skills]` in config.toml' in result.error
 
 
 @pytest.mark.parametrize(

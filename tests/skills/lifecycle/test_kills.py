@@ -14,6 +14,7 @@ import random
 import select
 import signal
 import sqlite3
+from dataclasses import replace
 from functools import cache
 from itertools import count
 from multiprocessing.connection import Connection
@@ -24,19 +25,19 @@ import pytest
 import strictyaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from acquired_skills.lifecycle import library as library_module
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.model.parsed import ParsedProposal
 from acquired_skills.model.proposal import Proposal
 from acquired_skills.model.skill import SkillError, SkillState
 from acquired_skills.portable.exporting import zipped
 from acquired_skills.portable.importing import import_skills
+from acquired_skills.proof import stages
 from acquired_skills.proof.admission import Admission, admit
 from acquired_skills.store.trust import Trust
 from engine.registry.signing import SigningKey
 from engine.retrieval.stored_index import StoredIndex
 from engine.stores.embedder import WordLlamaEmbedder
-from sandbox.contract import Sandbox
+from sandbox.contract import Language, Sandbox
 from sandbox.namespace.backend import NamespaceSandbox
 from tests.skills.parts import opened_library, proposal
 from tests.stores.processes import other
@@ -67,7 +68,8 @@ class Gate:
 
 
 async def record(home: Path, patch: pytest.MonkeyPatch) -> dict[tuple[str, bool], Admission]:
-    patch.setattr(library_module, "admit", gate := Gate({}))
+    gate = Gate({})
+    patch.setattr(stages, "_PYTHON", replace(stages.stages_for(Language.PYTHON), admit=gate))
     async with NamespaceSandbox() as box, opened_library(home, box) as library:
         for name in NAMES:
             await library.create(variant(name, 0))
@@ -107,7 +109,8 @@ async def change(library: SkillLibrary, pick: random.Random, home: Path, turn: i
 
 def busy(done: int, home: Path, said: dict[tuple[str, bool], Admission], seed: int) -> None:
     """Change skills without end; after each, a line of the versions that there are now."""
-    vars(library_module)["admit"] = Gate(said)  # in a process that ends with this
+    python = stages.stages_for(Language.PYTHON)
+    vars(stages)["_PYTHON"] = replace(python, admit=Gate(said))  # in a process that ends with this
 
     async def work() -> None:
         pick = random.Random(seed)
@@ -198,7 +201,8 @@ def verified(home: Path) -> dict[str, int]:
     for folder in texts.glob("[a-z]*"):
         assert (folder / "SKILL.md").stat().st_size > 50_000
     listed = {name for name, (_, state, _) in here.items() if state in ("probation", "active")}
-    assert indexed(home) == listed
+    if listed:  # without listed skills, a search returns before it brings the index up to date
+        assert indexed(home) == listed
     return highest
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as some
 
 from acquired_skills.lifecycle.judgement import earned_state, wilson_lower_bound
@@ -30,7 +30,16 @@ BROKEN = "return {0: 1, 1: 2, 2: 3}[number]"
 REPAIRED = "return number + 1"
 
 
+@pytest.mark.spec("GATE-2")
+def test_a_version_with_open_questions_does_not_become_active() -> None:
+    assert earned_state(PROBATION, 100, 0) is ACTIVE
+    assert earned_state(PROBATION, 100, 0, proved=False) is PROBATION
+    assert earned_state(PROBATION, 0, 5, proved=False) is SkillState.QUARANTINED
+
+
 @given(times=some.integers(0, 500), others=some.integers(0, 500))
+@example(times=0, others=46)
+@example(times=0, others=47)
 def test_the_bound_is_below_the_share_and_grows_with_what_speaks_for_it(times: int, others: int) -> None:
     calls = times + others
     bound = wilson_lower_bound(times, calls)

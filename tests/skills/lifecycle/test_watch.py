@@ -1,6 +1,5 @@
 """A long-lived engine notices skill folders that a person edits, adds or removes, although nobody uses the skills."""
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from shutil import copytree, rmtree
@@ -12,6 +11,7 @@ from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.store.skill_store import SkillStore
 from engine import Engine
 from engine.stores.locks import StoreBusy
+from tests.eventually import eventually
 from tests.skills.parts import NoSandbox
 from tests.skills.store.test_skill_store import publish
 
@@ -42,9 +42,14 @@ async def listed(engine: Engine) -> set[str]:
 
 
 async def becomes(engine: Engine, wanted: Callable[[set[str]], bool]) -> set[str]:
-    async with asyncio.timeout(60):
-        while not wanted(found := await listed(engine)):
-            await asyncio.sleep(0.01)
+    found = set[str]()
+
+    async def became() -> bool:
+        nonlocal found
+        found = await listed(engine)
+        return wanted(found)
+
+    await eventually(became)
     return found
 
 
@@ -82,10 +87,9 @@ async def test_edits_damage_additions_and_removals_by_hand_are_noticed_and_told(
             ("add_two", "delete"),
             ("take_six", "upsert"),
         ]
-        async with asyncio.timeout(60):  # events are published after the rows are written
-            while sorted(published := events_after(engine, before)) != expected:
-                assert len(published) <= len(expected)
-                await asyncio.sleep(0.01)
+        # Events are published after the rows are written.
+        await eventually(lambda: len(events_after(engine, before)) >= len(expected))
+        assert sorted(events_after(engine, before)) == expected
         found = await engine.list_tools(query="take_six")
         assert "take_six" in {tool.spec.name for tool in found.tools}
 
@@ -105,9 +109,7 @@ async def test_it_goes_on_after_a_look_that_failed(
         monkeypatch.setattr(SkillLibrary, "reconcile", failing)
         set_state(store, "add_one", "probation", "disabled")
         await becomes(engine, lambda found: found == set(NAMES) - {"add_one"})
-        async with asyncio.timeout(60):
-            while failures:
-                await asyncio.sleep(0.01)
+        await eventually(lambda: not failures)
         set_state(store, "add_two", "probation", "disabled")
         await becomes(engine, lambda found: found == set(NAMES) - {"add_one", "add_two"})
     assert "the disk is gone" in caplog.text

@@ -49,7 +49,7 @@ def test_without_a_whole_block_nothing_is_declared(source: str) -> None:
         (["dependencies = ["], "not TOML"),
         (["dependencies = 'six'"], "list of strings"),
         (["dependencies = [1]"], "list of strings"),
-        (["dependencies = ['six ==']"], "not a requirement"),
+        (["dependencies = ['six ==']"], "not a valid requirement"),
         (["requires-python = '>=99'"], "requires Python >=99"),
         (["requires-python = 'new'"], "not a version specifier"),
         (["tool = 1"], "not a table"),

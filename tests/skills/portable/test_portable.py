@@ -20,7 +20,7 @@ from acquired_skills.store.trust import Trust
 from engine.registry.signing import SigningKey
 from sandbox.namespace.backend import NamespaceSandbox
 from tests.interfaces.cli import here
-from tests.skills.parts import NoSandbox, opened_library, proposal, skill
+from tests.skills.parts import ADD_ONE_TESTS, NoSandbox, opened_library, proposal, skill
 from tests.skills.store.test_skill_store import CODE, TESTS, publish
 
 pytestmark = pytest.mark.spec("SKILL-15")
@@ -197,7 +197,7 @@ def test_a_person_exports_imports_and_signs_at_the_command_line(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    offered = proposal()
+    offered = proposal(tests=ADD_ONE_TESTS)
     Path("add_one.py").write_text(offered.code)
     Path("checks.py").write_text(offered.tests)
     Path("pdf-forms").mkdir()

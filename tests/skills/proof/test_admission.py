@@ -13,7 +13,9 @@ from sandbox.namespace.backend import NamespaceSandbox
 from tests.skills.parts import proposal
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("SKILL-1")]
-QUICK = Effort(stub_test_s=0.5, test_s=1.0, total_s=20.0)
+QUICK = Effort(
+    stub_test_s=0.5, test_s=1.0, total_s=20.0, enough=0.66, calls=0
+)  # asks nothing where the tests prove enough
 HEAD = "import os, sys\nimport pytest\nfrom add_one import add_one\n\n"
 SOUND = "def test_adds():\n    assert add_one(1) == 2\n"
 
@@ -67,9 +69,9 @@ async def test_a_test_that_proves_nothing_is_named_and_refused(box: NamespaceSan
 
 GREEN = {
     "wrong": ("def test_bad():\n    assert add_one(1) == 3\n", "assert 2 == 3"),
-    "skipped": ("@pytest.mark.skip\ndef test_bad():\n    assert add_one(1) == 2\n", "marked skipped"),
-    "expected to fail": ("@pytest.mark.xfail\ndef test_bad():\n    assert add_one(1) == 3\n", "marked xfail"),
-    "passes against expectation": ("@pytest.mark.xfail\ndef test_bad():\n    assert add_one(1) == 2\n", "marked xfail"),
+    "skipped": ("@pytest.mark.skip\ndef test_bad():\n    assert add_one(1) == 2\n", "is skipped: remove its mark"),
+    "expected to fail": ("@pytest.mark.xfail\ndef test_bad():\n    assert add_one(1) == 3\n", "(xfail)"),
+    "passes against expectation": ("@pytest.mark.xfail\ndef test_bad():\n    assert add_one(1) == 2\n", "(xfail)"),
     "exits": (
         "def test_bad():\n    if add_one(1) == 2:\n        os._exit(0)\n",
         "ends its process (exited with status 0)",
@@ -102,7 +104,19 @@ async def test_tests_that_need_their_order_are_refused(box: NamespaceSandbox) ->
         f"def test_{i}():\n    assert add_one(len(SEEN)) == {i} + 1\n    SEEN.append(1)\n\n" for i in range(6)
     )
     text = await refusal(box, proposal(tests=HEAD + "SEEN = []\n\n" + bodies))
-    assert "[green]" in text
+    assert "fails alone, and passes when several other tests run before it" in text
+    assert "set up everything that it needs" in text
+
+
+@pytest.mark.spec("SKILL-5")
+async def test_a_test_that_another_one_breaks_is_refused_with_the_name_of_both(box: NamespaceSandbox) -> None:
+    counts = "def test_{0}():\n    SEEN.append(1)\n    assert add_one({0}) == {0} + 1\n\n"
+    empty = "def test_first():\n    assert add_one(len(SEEN)) == 1\n\n"
+    tests = HEAD + "SEEN = []\n\n" + empty + "def test_other():\n    assert add_one(5) == 6\n\n" + counts.format(3)
+    text = await refusal(box, proposal(tests=tests))
+    assert "[green] test_first passes alone, and fails when test_3 runs before it" in text
+    assert "These tests share state" in text
+    assert "test_other" not in text
 
 
 @pytest.mark.spec("SKILL-5")
@@ -175,8 +189,8 @@ async def test_code_that_never_ends_is_refused_within_the_limits(box: NamespaceS
 
 
 async def test_what_json_cannot_hold_is_refused_before_anyone_calls_it(box: NamespaceSandbox) -> None:
-    tests = "from add_one import add_one\n\ndef test_x():\n    assert next(add_one(1)) == 2\n"
-    assert "returns a list_iterator" in await refusal(box, proposal(body="return iter([number + 1])", tests=tests))
+    tests = "from add_one import add_one\n\ndef test_x():\n    assert add_one(1)[0] == 2\n"
+    assert "result[1]" in await refusal(box, proposal(body="return [number + 1, object()]", tests=tests))
 
 
 @pytest.mark.spec("SKILL-1", "BOX-5")

@@ -16,9 +16,9 @@ from tests.skills.parts import proposal
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("SKILL-6", "SKILL-7")]
 EFFORT = Effort(
-    total_s=40.0, mutants_s=120.0, judge_s=120.0, similar_calls_s=20.0
+    total_s=40.0, mutants_s=120.0, judge_s=120.0, similar_calls_s=20.0, enough=0.66
 )  # so that a busy machine changes no score
-SCORE = re.compile(r"The tests notice (\d+) of (\d+) small changes")
+SCORE = re.compile(r"kill (\d+) of (\d+) mutants")
 
 # The same code but for one word. The first is what the gate's own code was found by.
 TRICKS = {

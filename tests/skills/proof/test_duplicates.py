@@ -7,6 +7,7 @@ import pytest
 
 from acquired_skills.in_box.effort import Effort
 from acquired_skills.model.parsed import ParsedProposal
+from acquired_skills.model.program import SkillProgram
 from acquired_skills.model.proposal import Proposal, SkillRefused
 from acquired_skills.proof.admission import admit
 from acquired_skills.proof.duplicates import Neighbour
@@ -14,7 +15,9 @@ from sandbox.namespace.backend import NamespaceSandbox
 from tests.skills.parts import opened_library, proposal
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("SKILL-8")]
-QUICK = Effort(stub_test_s=0.5, test_s=1.0, total_s=20.0, duplicates_s=2.0)
+QUICK = Effort(
+    stub_test_s=0.5, test_s=1.0, total_s=20.0, duplicates_s=2.0, enough=0.66, calls=0
+)  # asks nothing where the tests prove enough
 
 MORE = "from {name} import {name}\n\n\ndef test_adds():\n    assert {name}(1) == 2\n\n\ndef test_ends():\n    assert {name}(-5) == 0\n"
 CLAMPED = "return max(number + 1, 0)"
@@ -66,7 +69,7 @@ BAD = {
 @pytest.mark.parametrize("code", BAD.values(), ids=BAD.keys())
 async def test_one_that_cannot_do_it_costs_a_moment_and_is_no_double(box: NamespaceSandbox, code: bytes) -> None:
     found = await admit(
-        ParsedProposal.parse(proposal()), box, seed=1, neighbours=[Neighbour("other", code)], effort=QUICK
+        ParsedProposal.parse(proposal()), box, seed=1, neighbours=[Neighbour("other", SkillProgram(code))], effort=QUICK
     )
     assert found.report["compared"] == 1
     assert found.report["mutants"]["killed"] == found.report["mutants"]["made"]
@@ -75,7 +78,7 @@ async def test_one_that_cannot_do_it_costs_a_moment_and_is_no_double(box: Namesp
 async def test_what_one_of_them_does_to_its_process_does_not_reach_the_next(box: NamespaceSandbox) -> None:
     meddling = b"import os\nos.setsid()\n\ndef a_first(number): return 0\n"
     same = b"def b_second(number): return number + 1\n"
-    neighbours = [Neighbour("a_first", meddling), Neighbour("b_second", same)]
+    neighbours = [Neighbour("a_first", SkillProgram(meddling)), Neighbour("b_second", SkillProgram(same))]
     with pytest.raises(SkillRefused, match="`b_second` already returns"):
         await admit(ParsedProposal.parse(proposal()), box, seed=1, neighbours=neighbours, effort=QUICK)
 
@@ -89,7 +92,11 @@ async def test_one_whose_types_are_richer_than_json_is_asked_as_it_is_called(box
     )
     with pytest.raises(SkillRefused, match="`other` already returns"):
         await admit(
-            ParsedProposal.parse(offered), box, seed=1, neighbours=[Neighbour("other", code, plain=False)], effort=QUICK
+            ParsedProposal.parse(offered),
+            box,
+            seed=1,
+            neighbours=[Neighbour("other", SkillProgram(code), plain=False)],
+            effort=QUICK,
         )
 
 
@@ -122,7 +129,11 @@ FORGED = {
 async def test_one_that_lies_keeps_no_other_skill_away(box: NamespaceSandbox, code: str) -> None:
     offered = asserting("assert [add_one(n) for n in (1, 5, -7)] == [2, 6, -6]")
     found = await admit(
-        ParsedProposal.parse(offered), box, seed=1, neighbours=[Neighbour("other", code.encode())], effort=QUICK
+        ParsedProposal.parse(offered),
+        box,
+        seed=1,
+        neighbours=[Neighbour("other", SkillProgram(code.encode()))],
+        effort=QUICK,
     )
     assert found.report["compared"] == 1
 
@@ -168,7 +179,7 @@ async def test_three_calls_that_json_holds_are_enough_or_all_that_there_are(
     box: NamespaceSandbox, line: str, enough: bool
 ) -> None:
     body = "return number + 1 if isinstance(number, int) else 1 + 2j"
-    same = Neighbour("other", b"def other(number): return 1 + number\n")
+    same = Neighbour("other", SkillProgram(b"def other(number): return 1 + number\n"))
     offered = asserting(f"assert add_one(1) == 2\n    {line}", body=body)
     effort = replace(QUICK, threshold=0.0)
     if enough:
@@ -186,7 +197,7 @@ async def test_an_exception_is_an_answer_like_a_value(box: NamespaceSandbox) -> 
         "import pytest\nfrom add_one import add_one\n\n\ndef test_adds():\n    assert (add_one(0), add_one(1)) == (1, 2)\n"
         "\n\ndef test_refuses():\n    with pytest.raises(ValueError, match='-1'):\n        add_one(-1)\n"
     )
-    other = Neighbour("other", b"def other(number): return number + 1\n")
+    other = Neighbour("other", SkillProgram(b"def other(number): return number + 1\n"))
     found = await admit(
         ParsedProposal.parse(proposal(body=body, tests=tests)), box, seed=1, neighbours=[other], effort=QUICK
     )

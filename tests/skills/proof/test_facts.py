@@ -46,8 +46,12 @@ def test_answers_are_alike_in_whatever_order_they_come(value: Any, chance: rando
 )
 def test_a_call_that_is_none_is_no_report(forged: dict[str, Any]) -> None:
     assert not is_call(forged)
-    report = {"phase": "tests", "runs": [], "returned": {"asked": [{"test": "skill/t.py::test_it", "call": forged}]}}
+    report = {
+        "phase": "tests",
+        "runs": [],
+        "observations": {"replay_calls": [{"test": "skill/t.py::test_it", "call": forged}]},
+    }
     with pytest.raises(ValueError, match="it is not a call"):
         facts_of(report)
-    report["returned"]["asked"][0]["call"] = {"arguments": [], "named": {}}  # type: ignore[index]
+    report["observations"]["replay_calls"][0]["call"] = {"arguments": [], "named": {}}  # type: ignore[index]
     assert facts_of(report)

@@ -14,7 +14,9 @@ from sandbox.namespace.backend import NamespaceSandbox
 from tests.skills.parts import proposal
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("SKILL-7")]
-QUICK = Effort(stub_test_s=0.5, test_s=1.0, total_s=15.0)
+QUICK = Effort(
+    stub_test_s=0.5, test_s=1.0, total_s=15.0, enough=0.66, calls=0
+)  # asks nothing where the tests prove enough
 HEAD = "import pytest\nfrom add_one import add_one\n\n\n"
 SOUND = "def test_adds():\n    assert (add_one(1), add_one(5)) == (2, 6)\n"
 
@@ -98,7 +100,7 @@ async def test_where_one_answer_satisfies_all_tests_a_change_that_only_raises_is
     guards = "".join(f"if {n} + {n} != {2 * n}:\n        raise ValueError(number)\n    " for n in range(3, 13))
     weak = proposal(body=guards + "return 2", tests=HEAD + "def test_adds():\n    assert add_one(1) == 2\n")
     text = await refusal(box, weak)
-    assert "They would all pass if it always answered `2`" in text
+    assert "They would all pass if it always returned `2`" in text
 
 
 MODELS = '''

@@ -75,8 +75,8 @@ def test_a_test_that_was_not_tried_on_every_stub_is_not_taken_for_proof() -> Non
         (one("failed", "E assert 1 == 2"), "E assert 1 == 2"),
         (one("timeout"), "takes too long"),
         (one("exited", "exited with status 0"), "exited with status 0"),
-        (one("skipped"), "remove the mark"),
-        (one("xfail"), "remove the mark"),
+        (one("skipped"), "is skipped: remove its mark or the call of `pytest.skip`"),
+        (one("xfail"), "is expected to fail (xfail)"),
         (one("unreported"), "gave no report"),
     ],
 )
@@ -103,6 +103,24 @@ def test_a_test_that_fails_only_the_second_time_is_said_to_depend_on_something()
 
 
 @pytest.mark.spec("SKILL-5")
+@pytest.mark.parametrize(
+    ("passes", "says"),
+    [
+        (
+            False,
+            "[green] test_b passes alone, and fails when test_a runs before it:\nE 1 == 2\nThese tests share state",
+        ),
+        (True, "[green] test_b fails alone, and passes when test_a runs before it:\nE 1 == 2\nThese tests share state"),
+    ],
+)
+def test_two_tests_that_share_state_are_named(passes: bool, says: str) -> None:
+    found = facts()["runs"]
+    found[3]["results"][B] = one("failed", "E 1 == 2")
+    shared = [{"test": B, "other": A, "passes": passes}]
+    assert says in told(facts(runs=found, shared_state=shared))
+
+
+@pytest.mark.spec("SKILL-5")
 def test_one_green_run_is_not_enough() -> None:
     assert "second run" in told(facts(runs=facts()["runs"][:3]))
 
@@ -120,7 +138,10 @@ def test_one_green_run_is_not_enough() -> None:
         ),
         ({"done": False, "phase": "collection", "ended": "killed by SIGKILL"}, "[tests] The process killed"),
         ({"done": False, "phase": "tests", "ended": "time"}, "[limits] The time limit was reached"),
-        ({"returned": {"unsendable": "set"}}, "[green] It returns a set"),
+        (
+            {"observations": {"unsendable": "a list in which `result[0]` is a Node"}},
+            "[green] It returns a list in which `result[0]` is a Node, which a tool cannot return as JSON: convert it",
+        ),
         ({"tests": [f"skill/t.py::{i}" for i in range(400)]}, "[tests] pytest collects 400"),
     ],
 )
@@ -164,11 +185,12 @@ SOUND_CALL = {"positional": [1], "named": {}, "value": 2}
         {"schema": None},
         {"schema": {"parameters": [], "plain": True}},
         {"schema": {"parameters": {"type": "object"}}},
-        {"returned": [1]},
-        {"returned": {"unsendable": ["set"]}},
-        {"returned": {"missed": -1}},
-        {"returned": {"calls": [{"positional": 1, "named": {}}]}},
-        {"returned": {"calls": [SOUND_CALL] * 10_000}},
+        {"schema": {"parameters": {"type": "object"}, "plain": True, "inferred": {"x": "__import__('os')"}}},
+        {"observations": [1]},
+        {"observations": {"unsendable": ["set"]}},
+        {"observations": {"unrecorded": -1}},
+        {"observations": {"calls": [{"positional": 1, "named": {}}]}},
+        {"observations": {"calls": [SOUND_CALL] * 10_000}},
         {"mutation": {"made": 1, "killed": "all", "survived": [], "seconds": 1.0}},
         {"mutation": {"made": 1, "killed": float("inf"), "survived": [], "seconds": 1.0}},
         {

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from acquired_skills.model.names import folder_name, name_problems, skill_name
 from acquired_skills.model.parsed import ParsedProposal, ParsedSource
+from acquired_skills.model.prediction import Prediction
 from acquired_skills.model.proposal import Proposal, ProposalProblem, SkillRefused
 from acquired_skills.model.script_block import ScriptBlock
 from acquired_skills.proof.static_checks import MAX_CODE_BYTES, check
@@ -48,9 +49,9 @@ def test_a_sound_proposal_is_parsed() -> None:
         ("trailing_", "doubled or trailing underscore"),
         ("lambda", "keyword"),
         ("match", "keyword"),
-        ("json", "standard library"),
-        ("execute", "built-in tool"),
-        ("test_things", "reserved by pytest"),
+        ("json", "standard library, which a skill would hide: choose another name, such as `json_skill`"),
+        ("execute", "built-in tool, which a skill cannot replace: choose another name, such as `execute_skill`"),
+        ("test_things", "reserved by pytest, the box or Knackbox: choose another name, such as `things_skill`"),
         ("conftest", "reserved by pytest"),
         ("pydantic", "installed Python package"),
         ("", "2 to 63"),
@@ -74,15 +75,17 @@ def test_a_folder_and_its_name_belong_together(name: str) -> None:
         ("", "empty"),
         ("def add_one(number: int) -> int\n    return 1", "line 1"),
         ("x = 1", "no top-level function `add_one`"),
+        ("class add_one:\n    'Doc.'\n", "function `add_one`, but a class of that name"),
+        ("class AddOne:\n    'Doc.'\n", "but a class `AddOne`, and a tool is a function, which may use the class"),
+        ("def other(n):\n    'Doc.'\n    add_one = n\n", "function `add_one` (found: `other`)"),
+        ("add_one = lambda n: n + 1\n", "but a lambda of that name"),
+        ("if True:\n    def add_one(n):\n        'Doc.'\n", "but a nested one in line 2 of that name"),
         ("def other(number: int):\n    'Doc.'\n", "(found: `other`)"),
-        ("def add_one(n: int):\n    'Doc.'\n\ndef extra(): pass\n", "give `extra` a leading underscore"),
-        ("def add_one(n: int):\n    'Doc.'\n\ndef add_one(n: int):\n    'Doc.'\n", "defined 2 times"),
-        ("async def add_one(n: int):\n    'Doc.'\n", "async"),
+        ("def add_one(n: int):\n    'Doc.'\n\ndef add_one(n: int):\n    'Doc.'\n", "defined 2 times, in lines 1, 4"),
         ("def add_one(n: int):\n    return n\n", "no docstring"),
-        ("def add_one(n, m: int, k=1):\n    'Doc.'\n", "type hint: `n`, `k`"),
         ("def add_one(n: int, /):\n    'Doc.'\n", "remove the `/`"),
-        ("def add_one(*numbers: int):\n    'Doc.'\n", "`*numbers`"),
-        ("def add_one(**named: int):\n    'Doc.'\n", "`**named`"),
+        ("def add_one(*numbers: int):\n    'Doc.'\n", "take one parameter `numbers: list`"),
+        ("def add_one(**named: int):\n    'Doc.'\n", "take one parameter `named: dict`"),
         ("#" * (MAX_CODE_BYTES + 1), "bytes"),
         ("a\0b", "code"),
         ("(" * 5000 + ")" * 5000, "code"),
@@ -90,6 +93,39 @@ def test_a_folder_and_its_name_belong_together(name: str) -> None:
 )
 def test_code_that_cannot_be_a_skill_is_refused_with_what_to_change(code: str, says: str) -> None:
     assert says in refusals(code=code)
+
+
+HELPERS = """from typing import overload
+
+
+class Parser:
+    pass
+
+
+def double(number: int) -> int:
+    return 2 * number
+
+
+@overload
+def add_one(number: int) -> int: ...
+@overload
+def add_one(number: float) -> float: ...
+"""
+
+
+@pytest.mark.parametrize("name", ["JSON", "Execute", "_pydantic"])
+def test_a_name_that_clashes_in_snake_case_is_refused(name: str) -> None:
+    found = problems(proposal(name))
+    assert [one.part for one in found] == ["name"]
+    assert f"such as `{name.lower().strip('_')}_skill`" in found[0].text
+
+
+def test_a_missing_type_hint_is_no_reason_to_refuse() -> None:
+    assert refusals(code="def add_one(n, m: int = 1, k=1):\n    'Doc.'\n    return n + m + k\n") == ""
+
+
+def test_helpers_need_no_leading_underscore() -> None:
+    assert refusals(code=HELPERS + proposal().code) == ""
 
 
 @pytest.mark.parametrize(
@@ -141,15 +177,16 @@ def test_a_skill_does_not_hide_what_it_depends_on() -> None:
 def test_descriptions_examples_and_times_have_limits() -> None:
     assert "too short" in refusals(description="Adds.")
     assert "1024" in refusals(description="x" * 2000)
-    assert "Each example" in refusals(examples=("",))
+    assert "Example 2 is empty" in refusals(examples=("add one", ""))
     assert "keep the best" in refusals(examples=tuple(map(str, range(100))))
-    assert "control characters" in refusals(description="Adds one\x1b[2J to a number.")
+    assert "[description]" in refusals(description="Adds one\x1b[2J to a number.")
+    assert "U+001B: remove it" in refusals(examples=("add\x1b one",))
     assert "timeout_s" in refusals(timeout_s=0.0)
 
 
 def test_everything_that_is_wrong_is_told_at_once() -> None:
-    code = "async def add__one(n, *rest):\n    pass\n\ndef extra(): pass\n"
-    found = problems(Proposal("add__one", "short", code, "def test_x(): pass\n"))
+    code = "async def add__öne(n, *rest):\n    pass\n"
+    found = problems(Proposal("add__öne", "short", code, "def test_x(): pass\n"))
     assert {one.part for one in found} == {"name", "description", "code", "tests"}
     assert len(found) >= 5
 
@@ -171,3 +208,15 @@ def test_imports_are_found_wherever_they_stand() -> None:
     source = "import os.path, numpy as np\nfrom pandas.api import x\nfrom . import y\ndef f():\n    import json\n"
     assert ParsedSource.parse(source).imports == {"os", "numpy", "pandas", "json"}
     assert ast.parse(source)
+
+
+@pytest.mark.spec("GATE-1")
+def test_predictions_may_nest_57_lists_and_objects() -> None:
+    def nested(levels: int) -> Prediction:
+        value: object = 1
+        for _ in range(levels):
+            value = [value]
+        return Prediction({"number": value}, {"result": 1})
+
+    assert refusals(expected=(nested(57),)) == ""
+    assert refusals(expected=(nested(58),)) == "[expected] A prediction is nested too deeply: use simpler arguments."

@@ -17,7 +17,7 @@ from sandbox.namespace.backend import NamespaceSandbox
 from tests.skills.parts import proposal
 
 pytestmark = pytest.mark.spec("SKILL-6")
-QUICK = Effort(stub_test_s=0.5, test_s=1.0, total_s=15.0)
+QUICK = Effort(stub_test_s=0.5, test_s=1.0, total_s=15.0, enough=0.8)
 HEAD = "from add_one import add_one\n\n\n"
 WEAK = HEAD + "def test_adds():\n    assert add_one(1) == 2\n"
 ENOUGH = WEAK + "\n\ndef test_more():\n    assert (add_one(0), add_one(-4), add_one(9)) == (1, -3, 10)\n"
@@ -60,13 +60,14 @@ def test_the_edges_of_a_kind_and_the_constants_of_the_code_are_among_them() -> N
 
 @pytest.mark.asyncio(loop_scope="module")
 class TestAtTheGate:
-    async def test_a_gap_is_told_with_a_call_that_shows_it(self, box: NamespaceSandbox) -> None:
+    async def test_a_gap_is_a_question_with_a_call_that_shows_it_and_without_its_result(
+        self, box: NamespaceSandbox
+    ) -> None:
         body = "if number > 100:\n        return 100\n    return number + 1"
         with pytest.raises(SkillRefused) as refused:
             await admit(ParsedProposal.parse(proposal(body=body, tests=WEAK)), box, seed=1, effort=QUICK)
-        text = str(refused.value)
-        assert "- line 7: `number > 100` -> `number >= 100`: `add_one(100)` gives `101`, and `100` when changed" in text
-        assert text.count(" when changed") <= 5
+        assert {"number": 100} in [question.arguments for question in refused.value.questions]
+        assert '{"arguments": {"number": 100}, "result": …}' in str(refused.value)
 
     async def test_what_no_call_tells_apart_is_not_held_against_the_tests(self, box: NamespaceSandbox) -> None:
         body = (
@@ -86,7 +87,7 @@ class TestAtTheGate:
             "    source = pathlib.Path(__file__).read_text()\n    exec(source, names)\n    unused = number * 3\n"
             "    other = unused + 7 - number\n    more = other < unused\n    return names['add_one'](number)"
         )
-        with pytest.raises(SkillRefused, match="The tests notice"):
+        with pytest.raises(SkillRefused, match="agreed predictions kill"):
             await admit(ParsedProposal.parse(proposal(body=body, tests=WEAK)), box, seed=1, effort=QUICK)
 
     async def test_calls_that_hang_or_end_the_process_leave_the_gate_in_time(self, box: NamespaceSandbox) -> None:

@@ -85,15 +85,18 @@ def code_of_callers():
 
 
 def types_in_memory():
+    gc.collect()  # here and below: when the last collection was depends on the program's own text
     return sorted({f"{type(one).__module__}.{type(one).__qualname__}" for one in gc.get_objects()})
 
 
 def functions_in_memory():
+    gc.collect()
     every = {f"{f.__module__}.{f.__qualname__}" for f in gc.get_objects() if isinstance(f, types.FunctionType)}
     return [_digest(sorted(every)), sorted(name for name in every if "acquired" in name)]
 
 
 def referrers():
+    gc.collect()
     return sorted(type(one).__name__ for one in gc.get_referrers(probe))
 
 

@@ -19,9 +19,9 @@ from sandbox.contract import Destination, UnresolvedRequirements
 from sandbox.egress.rules import EgressRules
 from sandbox.namespace.backend import NamespaceConfig, NamespaceSandbox
 from tests.builtin_tools.http_server import Server, reply, serving
-from tests.interfaces.cli import apart
+from tests.interfaces.cli import run_as_process
 from tests.sandbox.egress.parts import Names
-from tests.skills.parts import context, opened_library
+from tests.skills.parts import ENVIRON_WITHOUT_MUTANTS, context, opened_library
 
 pytestmark = pytest.mark.spec("BOX-10", "BOX-11")
 
@@ -40,6 +40,7 @@ class Place:
             "KNACKBOX_EGRESS_ALLOW": f"127.0.0.1:{self.allowed.port}",
             "KNACKBOX_EGRESS_ALLOW_PRIVATE": "127.0.0.1",
             "KNACKBOX_SKILLS_PACKAGES": "*",
+            **ENVIRON_WITHOUT_MUTANTS,
         }
 
 
@@ -172,7 +173,7 @@ async def test_a_package_that_is_not_declared_is_missing_beside_one_that_is(plac
     async with opened(place) as engine:
         refused = await create(engine, replace(offered, code=offered.code.replace("import requests", "import numpy")))
     assert "No module named 'numpy'" in refused.error
-    assert "Declare the package in a PEP 723 block" in refused.error
+    assert "declare it in a PEP 723 block" in refused.error
 
 
 async def test_a_program_that_knows_no_proxy_reaches_the_declared_name_and_no_other_port(
@@ -224,16 +225,16 @@ def test_the_command_line_does_the_same_and_the_doctor_tells_what_it_took(place:
     port = place.allowed.port
     home = {"KNACKBOX_HOME": str(place.home)}
     add = ("skills", "add", str(tmp_path / "fetch_here.py"), "--tests", str(tmp_path / "tests.py"))
-    refused = apart(*add, "-d", "Gets a text over HTTP.", environ=home)
+    refused = run_as_process(*add, "-d", "Gets a text over HTTP.", environ=home)
     assert (refused.code, "[destinations]" in refused.err) == (1, True)
     settings = f'[skills]\npackages = ["requests"]\n[egress]\nallow = ["127.0.0.1:{port}"]\nallow_private = ["127.0.0.1"]\n[environments]\ncap_bytes = 1073741824\n'
     (place.home / "config.toml").write_text(settings)
     try:
-        assert apart(*add, "-d", "Gets a text over HTTP.", environ=home).code == 0
+        assert run_as_process(*add, "-d", "Gets a text over HTTP.", environ=home).code == 0
         url = json.dumps({"url": place.allowed.url("/greeting")})
-        assert apart("call", "fetch_here", "--args", url, environ=home).out == "hello\n"
-        assert f"connects to: 127.0.0.1:{port}" in apart("skills", "show", "fetch_here", environ=home).out
-        checks = apart("doctor", "--json", environ=home).last["checks"]
+        assert run_as_process("call", "fetch_here", "--args", url, environ=home).out == "hello\n"
+        assert f"connects to: 127.0.0.1:{port}" in run_as_process("skills", "show", "fetch_here", environ=home).out
+        checks = run_as_process("doctor", "--json", environ=home).last["checks"]
     finally:
         (place.home / "config.toml").unlink()
     told = {check["name"]: check["detail"] for check in checks}

@@ -5,10 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import pytest_asyncio
 
-from acquired_skills.jobs.preload import preload_for
+from acquired_skills.jobs.environment import preload_for
 from acquired_skills.lifecycle.library import SkillLibrary
 from acquired_skills.model.skill import SkillState
 from acquired_skills.tools.skill_source import SkillSource
@@ -132,6 +133,32 @@ async def test_rich_types_are_converted_in_the_box_both_ways(
     assert not made.plain
     given = {"day": "2026-02-28", "step": "week"}
     assert await run(library, box, tmp_path, given) == {"first": "2026-02-28", "last": "2026-03-07"}
+
+
+async def test_instances_of_own_classes_and_arrays_are_converted_in_the_box_both_ways(
+    library: SkillLibrary, box: NamespaceSandbox, tmp_path: Path
+) -> None:
+    code = (
+        "import numpy as np\n\n\nclass Node:\n    def __init__(self, value, next=None):\n"
+        "        self.value = value\n        self.next = next\n\n\n"
+        'def add_one(node: Node, steps: np.ndarray) -> Node:\n    """Add the sum of the steps to every node of a list.\n\n'
+        '    Args:\n        node: the first node.\n        steps: the steps.\n    """\n'
+        "    rest = None if node.next is None else add_one(node.next, steps)\n"
+        "    return Node(node.value + steps.sum(), rest)\n"
+    )
+    tests = (
+        "import numpy as np\nfrom add_one import Node, add_one\n\n\ndef test_two():\n"
+        "    found = add_one(Node(1, Node(5)), np.array([1, 2]))\n"
+        "    assert (found.value, found.next.value, found.next.next) == (4, 8, None)\n"
+    )
+    made = await library.create(proposal(code=code, tests=tests))
+    assert not made.plain
+    given = {"node": {"value": 1, "next": {"value": 2}}, "steps": [3]}
+    added = {"value": 4, "next": {"value": 5, "next": None}}
+    assert await run(library, box, tmp_path, given) == added
+    (tmp_path / "workspace").mkdir(exist_ok=True)
+    np.save(tmp_path / "workspace" / "steps.npy", np.array([1, 2]))
+    assert await run(library, box, tmp_path, {**given, "steps": "steps.npy"}) == added
 
 
 async def test_a_plain_signature_that_returns_a_set_is_converted_too(

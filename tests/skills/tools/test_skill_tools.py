@@ -13,14 +13,14 @@ from engine.contract.failure import FailureClass
 from engine.contract.result import ToolResult
 from engine.contract.turn import Turn
 from sandbox.namespace.backend import NamespaceSandbox
-from tests.skills.parts import proposal
+from tests.skills.parts import ENVIRON_WITHOUT_MUTANTS, proposal
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def engine(tmp_path: Path, box: NamespaceSandbox) -> AsyncIterator[Engine]:
-    async with Engine.open(tmp_path, sandbox=box, environ={}) as opened:
+    async with Engine.open(tmp_path, sandbox=box, environ=ENVIRON_WITHOUT_MUTANTS) as opened:
         yield opened
 
 
@@ -32,6 +32,23 @@ async def create(engine: Engine, turn: Turn | None = None, **changes: Any) -> To
 
 async def manage(engine: Engine, action: str, **more: Any) -> ToolResult:
     return await engine.call("manage_skills", {"action": action, **more})
+
+
+@pytest.mark.spec("SKILL-2", "SKILL-3")
+async def test_missing_type_hints_are_inferred_and_named_in_the_result(engine: Engine) -> None:
+    code = 'def day_number(day, scale, extra=None):\n    """Count days."""\n    return scale * day.toordinal()\n'
+    tests = (
+        "from datetime import date\nfrom day_number import day_number\n\n\ndef test_days():\n"
+        "    assert day_number(date(1, 1, 3), 2) == 6\n"
+    )
+    made = await create(engine, name="day_number", code=code, tests=tests)
+    assert made.success, made.text
+    assert "inferred from the calls of the tests: `day: datetime.date`, `scale: int`." in made.text
+    assert "`extra` has no type hint; its schema accepts any value; add one for better checking." in made.text
+    assert (await engine.call("day_number", {"day": "0001-01-04", "scale": 1})).output == 4
+    assert "day" in (await engine.call("day_number", {"day": "soon", "scale": 1})).error
+    shown = await manage(engine, "show", name="day_number")
+    assert "`scale: int`" in shown.output["admission"]["notes"][0]
 
 
 @pytest.mark.spec("SKILL-1", "SKILL-11", "SKILL-12", "CALL-3")

@@ -1,4 +1,4 @@
-"""A Jupyter of the module's own, in which the kernelspec is installed."""
+"""A separate Jupyter for each test module, with our kernelspec installed."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.sandbox.kernels.jupyter import private
 
 @pytest.fixture(scope="module")
 def jupyter_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Its folder. `share/jupyter/kernels` has our kernelspec, with a workspace at `workspace`."""
+    """Return the folder of Jupyter. `share/jupyter/kernels` has our kernelspec, with a workspace at `workspace`."""
     home = tmp_path_factory.mktemp("jupyter")
     (home / "workspace").mkdir()
     with pytest.MonkeyPatch.context() as patch:

@@ -1,10 +1,9 @@
-"""JupyterLab on loopback, in folders of its own, and a page of it in a headless Chromium."""
+"""JupyterLab on loopback, in separate folders, and its page in a headless Chromium."""
 
 import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 
 from playwright.sync_api import Locator, Page, sync_playwright
 
+from tests.eventually import eventually_sync
 from tests.sandbox.kernels.jupyter.private import WAIT_S, variables
 
 CHROMIUM = "/usr/bin/chromium"  # Debian's
@@ -28,7 +28,7 @@ class Server:
 
 @contextmanager
 def serving(home: Path, notebooks: Path) -> Iterator[Server]:
-    """The server, on a port that is free; ended, with its kernels, at the end."""
+    """Start the server on a free port. It ends with its kernels at the end of the block."""
     words = (
         *("-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", "--port=0", f"--ServerApp.root_dir={notebooks}"),
         *("--allow-root", "--LabApp.news_url=", "--LabApp.extension_manager=readonly"),
@@ -51,18 +51,20 @@ def serving(home: Path, notebooks: Path) -> Iterator[Server]:
 
 
 def listening(place: Path, process: "subprocess.Popen[bytes]", log: Path) -> dict[str, Any]:
-    """What the server writes down of itself once it listens."""
-    deadline = time.monotonic() + WAIT_S
-    while time.monotonic() < deadline and process.poll() is None:
+    """Return what the server writes to its file once it listens."""
+
+    def written() -> dict[str, Any]:
+        assert process.poll() is None, "JupyterLab did not start: " + log.read_text()[-2000:]
         try:
             return dict(json.loads(place.read_text()))
-        except (FileNotFoundError, ValueError):  # not yet, or half written
-            time.sleep(0.1)
-    raise AssertionError("JupyterLab did not start: " + log.read_text()[-2000:])
+        except (FileNotFoundError, ValueError):  # not written yet, or not completely
+            return {}
+
+    return eventually_sync(written, deadline_s=WAIT_S)
 
 
 class Notebook:
-    """A notebook open in JupyterLab, used as a person uses it."""
+    """A notebook open in JupyterLab, operated like a person does."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -82,7 +84,7 @@ class Notebook:
         self.page.locator(".jp-Dialog button.jp-mod-accept").click()
 
     def idle(self) -> None:
-        """Wait until there is a kernel, and it rests."""
+        """Wait until there is an idle kernel."""
         self.page.locator("#jp-main-statusbar :text('| Idle')").wait_for()
 
     def output(self, text: str) -> Locator:
@@ -98,8 +100,11 @@ class Notebook:
 
 @contextmanager
 def opened(server: Server, name: str, picture: Path) -> Iterator[Notebook]:
-    """The notebook in a browser, with its kernel. picture: where the screen is kept when what is done with it fails."""
-    # Chromium's own sandbox refuses root; the pages it sees here are ours.
+    """Open the notebook in a browser, with its kernel.
+
+    picture: the file for a screenshot when the block fails.
+    """
+    # Chromium's own sandbox refuses root. The only pages here are those of the tests.
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)

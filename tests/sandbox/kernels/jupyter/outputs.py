@@ -1,4 +1,4 @@
-"""The outputs of a notebook that two kernels ran, made comparable."""
+"""Normalises the outputs of a notebook, to compare runs in two kernels."""
 
 import base64
 import io
@@ -53,12 +53,12 @@ def comparable(notebook: nbformat.NotebookNode, folder: Path, packages: Iterable
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether the outputs of two cells are; pictures are compared by their points."""
+    """Whether the outputs of two cells are equal; pictures are compared by their pixels."""
     return pointed(one) == pointed(other)
 
 
 def pointed(value: Any) -> Any:
-    """The value with each PNG in it replaced by its size and points."""
+    """Return the value with each PNG replaced by its size and pixels."""
     if isinstance(value, list):
         return [pointed(each) for each in value]
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Jupyter for a test alone: folders of its own, and our kernelspec in them."""
+"""A Jupyter for one test, with separate folders and our kernelspec."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ WAIT_S = 40
 
 
 def variables(home: Path) -> dict[str, str]:
-    """The environment variables that keep Jupyter, IPython and matplotlib out of a user's folders."""
+    """Return the environment variables that keep Jupyter, IPython and matplotlib out of the user's folders."""
     return {
         "JUPYTER_CONFIG_DIR": str(home / "config"),
         "JUPYTER_DATA_DIR": str(home / "data"),
@@ -24,6 +24,9 @@ def variables(home: Path) -> dict[str, str]:
 
 
 def install(home: Path, **config: Any) -> None:
-    """Our kernelspec, where a Jupyter with the variables above finds it. config: traits of the provisioner."""
+    """Write our kernelspec where a Jupyter with the variables above finds it.
+
+    config: traits of the provisioner.
+    """
     kernelspec.install(NAME, "Boxed", config, prefix=str(home))
     assert KernelSpecManager().get_kernel_spec(NAME).display_name == "Boxed"

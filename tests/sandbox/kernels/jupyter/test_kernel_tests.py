@@ -1,4 +1,4 @@
-"""Jupyter's own test of kernels, jupyter_kernel_test, on ours."""
+"""Runs jupyter_kernel_test, Jupyter's own tests of kernels, on ours."""
 
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ from tests.sandbox.kernels.jupyter.private import NAME
 @pytest.mark.spec("KERN-2", "KERN-4")
 @pytest.mark.usefixtures("jupyter_home")
 class TestBoxedKernel(jupyter_kernel_test.KernelTests):
-    # What is not given here is skipped: history, which a kernel that ends with its box does not keep.
+    # Tests without a sample here are skipped: history, which a kernel in a box does not keep.
     kernel_name = NAME
     language_name = "python"
     file_extension = ".py"

@@ -1,8 +1,7 @@
-"""JupyterLab, in a browser, with kernels in boxes. `make test-services` brings Chromium and the extra `lab`."""
+"""JupyterLab in a browser, with kernels in boxes. `make test-services` installs Chromium and the extra `lab`."""
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import nbformat
 import psutil
 import pytest
 
+from tests.eventually import eventually_sync
 from tests.sandbox.kernels.jupyter.private import NAME, WAIT_S, install, variables
 
 pytestmark = [pytest.mark.services, pytest.mark.timeout(240)]
@@ -23,13 +23,13 @@ CELLS = (
 
 @pytest.fixture
 def screen(tmp_path: Path) -> Path:
-    """Where a picture of it is kept when a test fails."""
+    """Return the file for a screenshot when a test fails."""
     return tmp_path / "screen.png"
 
 
 @pytest.fixture
 def lab() -> Any:
-    """The module that drives it; what it imports is installed for these tests alone."""
+    """Return the module that drives JupyterLab; its imports are installed only for these tests."""
     from tests.sandbox.kernels.jupyter import lab
 
     return lab
@@ -60,7 +60,7 @@ def write(path: Path, *sources: str) -> None:
 
 
 def guard(config: Path) -> None:
-    """Do what SECURITY.md says."""
+    """Configure the server as SECURITY.md recommends."""
     told = _SECURITY.read_text("utf-8")
     assert f"jupyter labextension disable {_SCRIPTS}\n" in told
     command = [sys.executable, "-m", "jupyterlab.labextensions", "disable", "--level=user", _SCRIPTS]
@@ -70,12 +70,7 @@ def guard(config: Path) -> None:
 
 
 def gone(processes: list[psutil.Process]) -> bool:
-    deadline = time.monotonic() + WAIT_S
-    while any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.1)
-    return True
+    return not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes)
 
 
 @pytest.mark.spec("KERN-2")
@@ -96,12 +91,12 @@ def test_a_notebook_in_jupyterlab_runs_in_a_box(lab: Any, jupyter_home: Path, tm
         notebook.page.locator(".jp-Cell").nth(1).locator(".jp-InputPrompt", has_text="[1]:").wait_for()
         below = psutil.Process(server.pid).children(recursive=True)
         assert below
-    assert gone(below)
+    eventually_sync(lambda: gone(below), deadline_s=WAIT_S)
 
 
 @pytest.mark.spec("KERN-2")
 @pytest.mark.parametrize("guarded", [False, True])
-def test_what_an_output_can_make_the_browser_do_is_what_security_md_says(
+def test_an_output_can_do_in_the_browser_what_security_md_says(
     lab: Any, tmp_path: Path, screen: Path, monkeypatch: pytest.MonkeyPatch, guarded: bool
 ) -> None:
     shown = tmp_path / "shown"

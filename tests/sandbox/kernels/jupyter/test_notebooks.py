@@ -1,4 +1,4 @@
-"""Notebooks through the programs that run them, in boxed kernels beside stock ones."""
+"""Programs that run notebooks, with boxed kernels and with stock ones."""
 
 import os
 import subprocess
@@ -38,12 +38,14 @@ def executed(notebook: nbformat.NotebookNode, kernel: str, folder: Path, **told:
 
 
 @pytest.mark.spec("KERN-4")
-def test_every_output_is_what_the_stock_kernel_gives(
+def test_every_output_equals_that_of_the_stock_kernel(
     jupyter_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("PYTEST_CURRENT_TEST")  # ipykernel does less where it finds it
-    monkeypatch.setenv("SHELL", "/bin/sh")  # which runs `!command`, and in a system user's account is none
-    monkeypatch.setenv("HOME", str(jupyter_home))  # IPython writes ~ for what is in a home, as the packages may be
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")  # ipykernel does less if it is set
+    monkeypatch.setenv("SHELL", "/bin/sh")  # it runs `!command`, and some accounts have no shell
+    monkeypatch.setenv(
+        "HOME", str(jupyter_home)
+    )  # IPython abbreviates paths in a home to ~, and the packages may be in one
     boxed = executed(nbformat.read(PENGUINS, 4), NAME, tmp_path)
     stock = executed(nbformat.read(PENGUINS, 4), STOCK, tmp_path)
     packages = [sysconfig.get_path("purelib"), os.path.realpath(sysconfig.get_path("purelib"))]
@@ -53,8 +55,8 @@ def test_every_output_is_what_the_stock_kernel_gives(
     assert [(one, other) for one, other in zip(ours, theirs, strict=True) if not same(one[1], other[1])] == []
 
 
-def test_what_the_notebook_of_that_comparison_is_about_is_in_its_outputs() -> None:
-    """The comparison would hold for two kernels that both answer nothing."""
+def test_the_compared_notebook_has_the_outputs_it_is_about() -> None:
+    """Without this, two kernels without any output would compare as equal."""
     found = comparable(executed(nbformat.read(PENGUINS, 4), NAME, PENGUINS.parent), PENGUINS.parent, ())
     pictures = sum("image/png" in output.get("data", {}) for _, outputs in found for output in outputs["others"])
     errors = {output["ename"] for _, outputs in found for output in outputs["others"] if "ename" in output}
@@ -65,7 +67,7 @@ def test_what_the_notebook_of_that_comparison_is_about_is_in_its_outputs() -> No
     assert "mind the gap" in streams
 
 
-def test_papermill_gives_parameters_and_the_same_outputs(tmp_path: Path) -> None:
+def test_papermill_passes_parameters_and_gets_the_same_outputs(tmp_path: Path) -> None:
     source = notebook_of("rows = 1", "print('*' * rows)\n[number**2 for number in range(rows)]")
     source.cells[0].metadata["tags"] = ["parameters"]
     nbformat.write(source, tmp_path / "in.ipynb")
@@ -92,7 +94,7 @@ def test_papermill_runs_a_kernel_that_shows_the_folder_it_was_started_in(jupyter
     assert "next to the notebook" in (tmp_path / "out.ipynb").read_text()
 
 
-def test_papermill_stops_at_a_failure_and_says_where(tmp_path: Path) -> None:
+def test_papermill_stops_at_a_failure_and_reports_where(tmp_path: Path) -> None:
     nbformat.write(notebook_of("1", "1 / 0", "print('never')"), tmp_path / "in.ipynb")
     target = tmp_path / "out.ipynb"
     with pytest.raises(papermill.PapermillExecutionError, match="ZeroDivisionError"):
@@ -110,7 +112,7 @@ def test_jupyter_execute_runs_a_notebook(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["%pip install rich", "%conda install rich", "pip install rich"])
-def test_installing_is_refused_in_one_line_that_says_what_to_do(tmp_path: Path, line: str) -> None:
+def test_installation_errors_are_one_line_with_advice(tmp_path: Path, line: str) -> None:
     notebook = notebook_of(line)
     with pytest.raises(CellExecutionError):
         executed(notebook, NAME, tmp_path)

@@ -1,4 +1,4 @@
-"""What the socket of a process with kernels takes from strangers and from nonsense."""
+"""The socket of a process with kernels refuses other users and invalid requests."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.spec("KERN-6
 
 
 async def said(engine: Engine, line: bytes) -> bytes:
-    """What the socket answers, b"" when it hangs up."""
+    """Send a line to the socket and return the answer; b"" if it disconnects."""
     (found,) = (engine.services.home.run).iterdir()
     folder = os.open(found.parent, os.O_PATH)
     try:
@@ -49,7 +49,7 @@ LIST = b'{"do": "list"}\n'
         b"\xff\xfe\n",
     ],
 )
-async def test_nonsense_is_refused_and_the_next_guest_is_served(agent: Agent, line: bytes) -> None:
+async def test_an_invalid_request_is_refused_and_the_next_client_is_served(agent: Agent, line: bytes) -> None:
     await agent.cell("1")
     running = asyncio.ensure_future(said(agent.engine, line if line.endswith(b"\n") else line + b"\n"))
     answer = json.loads(await running)
@@ -57,7 +57,7 @@ async def test_nonsense_is_refused_and_the_next_guest_is_served(agent: Agent, li
     assert json.loads(await said(agent.engine, LIST))["ok"] is True
 
 
-async def test_a_request_without_end_is_cut_off(agent: Agent) -> None:
+async def test_a_request_over_the_size_limit_is_disconnected(agent: Agent) -> None:
     await agent.cell("1")
     assert await said(agent.engine, b"x" * (1 << 20)) == b""
     assert json.loads(await said(agent.engine, LIST))["ok"] is True
@@ -72,9 +72,9 @@ async def test_another_user_is_not_served(agent: Agent, monkeypatch: pytest.Monk
     assert json.loads(await said(agent.engine, LIST))["ok"] is True
 
 
-async def test_silent_guests_are_so_many_at_most_and_leave_with_the_engine(tmp_path: Path) -> None:
+async def test_silent_clients_are_limited_and_disconnected_when_the_engine_closes(tmp_path: Path) -> None:
     async with Engine.open(tmp_path, environ={}) as engine:
-        await engine.need(Kernels).sessions()
+        await engine.need(Kernels).pool()
         waiting = [asyncio.ensure_future(said(engine, b"")) for _ in range(20)]
         async with asyncio.timeout(20):
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

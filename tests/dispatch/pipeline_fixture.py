@@ -1,4 +1,4 @@
-"""A small house for calls: a real pipeline over real tools, with a clock and a sleep that tests own."""
+"""A real pipeline over real tools, with a clock and a sleep that tests control."""
 
 import random
 from collections.abc import Sequence
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from engine.contract.context import Clock
-from engine.contract.failure import FailureClass
 from engine.contract.result import ToolCall, ToolResult
 from engine.contract.source import Tool, ToolSource
 from engine.contract.turn import Turn
@@ -47,22 +46,9 @@ class ManualClock:
 
 
 @dataclass
-class Notes:
-    """A failure sink that only remembers."""
-
-    rows: list[dict[str, Any]] = field(default_factory=list)
-
-    def record(
-        self, tool: str, failure_class: FailureClass, reason: str, error_text: str, *, ts: str, call_id: str
-    ) -> None:
-        self.rows.append({"tool": tool, "class": failure_class, "reason": reason, "text": error_text, "id": call_id})
-
-
-@dataclass
-class House:
+class PipelineFixture:
     pipeline: Pipeline
     registry: Registry
-    notes: Notes
     workspace: FolderWorkspace
     seen: list[tuple[ToolCall, ToolResult]]
 
@@ -71,7 +57,7 @@ class House:
 
 
 @asynccontextmanager
-async def house(
+async def open_pipeline(
     root: Path,
     tools: Sequence[Tool],
     *,
@@ -82,7 +68,7 @@ async def house(
 ):
     time = clock or SystemClock()
     registry = Registry([StaticSource("built-in", tools), *sources])
-    notes, seen = Notes(), []
+    seen: list[tuple[ToolCall, ToolResult]] = []
     workspace = FolderWorkspace(root)
     if isinstance(time, ManualClock):
         parts.setdefault("retrier", Retrier(sleep=time.sleep, rng=random.Random(1)))
@@ -92,12 +78,11 @@ async def house(
             ContextBinder(UnsafeSandbox(), workspace, time),
             time,
             chains=FallbackChains(chains, registry.static_specs) if chains else None,
-            failures=parts.pop("failures", notes),
             observers=(lambda call, result, _turn: seen.append((call, result)), *parts.pop("observers", ())),
             **parts,
         )
     )
     try:
-        yield House(pipeline, registry, notes, workspace, seen)
+        yield PipelineFixture(pipeline, registry, workspace, seen)
     finally:
         await pipeline.aclose()

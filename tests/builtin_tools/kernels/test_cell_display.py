@@ -1,4 +1,4 @@
-"""What a model reads of a cell's outputs, and which files they become; nothing a bundle says is taken on trust."""
+"""The outputs of a cell as text for a model and as files. Nothing in a bundle is trusted."""
 
 import base64
 import json
@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builtin_tools.kernels.bundle import File
-from builtin_tools.kernels.files import keeper
-from builtin_tools.kernels.shown import MOST_BYTES, MOST_FILES, CellDisplay, show
-from builtin_tools.kernels.verdict import failure_of_cell
+from builtin_tools.kernels.cell_display import MOST_BYTES, MOST_FILES, CellDisplay, file_writer, show
+from builtin_tools.kernels.cells import failure_of_cell
 from engine.formats.pictures import size_of
 from engine.stores.workspace import FolderWorkspace
 from sandbox.contract import CodeError, End
@@ -44,7 +43,7 @@ def shown(*outputs: Output, dropped: int = 0) -> CellDisplay:
     return show(Cell(End.OK, outputs, dropped_bytes=dropped), lambda file: f"f{file.suffix}")
 
 
-def test_one_output_is_shown_bare_and_several_are_named_in_their_order() -> None:
+def test_several_outputs_are_labelled_in_order_and_a_single_one_is_not() -> None:
     assert shown(stream("a\n")).message == "a"
     assert shown(stream("a\n"), display(text_plain="b"), stream("c", "stderr")).message == (
         "stdout:\na\ndisplay:\nb\nstderr:\nc"
@@ -99,22 +98,22 @@ def test_text_is_shown_and_the_rest_becomes_files(data: dict[str, Any], message:
         {"text_html": 7},
     ],
 )
-def test_a_bundle_that_lies_costs_one_line_and_not_the_call(data: dict[str, Any]) -> None:
+def test_a_form_that_does_not_match_its_type_becomes_one_line(data: dict[str, Any]) -> None:
     found = shown(stream("before"), display(**data), stream("after"))
     assert found.paths == ()
-    assert found.message.count("is not that, and was not kept]") == 1
+    assert found.message.count("is not of this type and was not kept]") == 1
     assert "before" in found.message
     assert "after" in found.message
 
 
-def test_a_picture_cut_short_has_no_size_and_breaks_nothing() -> None:
+def test_a_truncated_picture_has_no_size() -> None:
     for data, kind in ((PNG, "image/png"), (JPEG, "image/jpeg"), (GIF, "image/gif")):
         for length in range(len(data)):
             size_of(data[:length], kind)
     assert size_of(PNG[:20], "image/png") is None
 
 
-def test_so_many_files_and_bytes_are_kept_and_no_more() -> None:
+def test_files_are_limited_in_number_and_size() -> None:
     many = shown(*(display(image_png=b64(PNG)) for _ in range(MOST_FILES + 3)))
     assert len(many.paths) == MOST_FILES
     assert many.message.count("not kept") == 3
@@ -122,11 +121,11 @@ def test_so_many_files_and_bytes_are_kept_and_no_more() -> None:
     assert len(shown(display(image_png=large), display(image_png=large)).paths) == 1
 
 
-def test_what_was_dropped_before_is_said() -> None:
-    assert "5,000 bytes of output were too much" in shown(stream("x"), dropped=5000).message
+def test_dropped_bytes_are_mentioned() -> None:
+    assert "5,000 bytes of output exceeded the limit" in shown(stream("x"), dropped=5000).message
 
 
-def test_the_structured_value_names_types_and_files_and_its_text_is_bounded() -> None:
+def test_the_structured_value_has_types_files_and_limited_text() -> None:
     found = shown(stream("x" * (3 << 20)), display(image_png=b64(PNG), text_plain="<P>"))
     printed, picture = found.outputs
     assert len(printed["text"]) == 1 << 20
@@ -168,7 +167,7 @@ OUTPUTS = st.builds(
 
 
 @given(outputs=st.lists(OUTPUTS, max_size=6), ok=st.booleans())
-def test_any_outputs_give_a_message_a_json_value_and_files_of_known_names(outputs: list[Output], ok: bool) -> None:
+def test_any_outputs_become_a_message_json_and_files_with_known_names(outputs: list[Output], ok: bool) -> None:
     kept: list[File] = []
 
     def keep(file: File) -> str:
@@ -193,10 +192,10 @@ def picture() -> File:
     return File("image/png", ".png", PNG)
 
 
-def test_files_have_names_of_ours_and_replace_nothing(tmp_path: Path) -> None:
+def test_files_are_named_after_the_cell_and_never_replace_others(tmp_path: Path) -> None:
     workspace = FolderWorkspace(tmp_path)
     workspace.write("outputs/default-3-1.png", b"mine")
-    keep = keeper(workspace, "default", 3)
+    keep = file_writer(workspace, "default-3")
     paths = [keep(picture()) for _ in range(2)]
     assert workspace.read("outputs/default-3-1.png") == b"mine"
     assert paths[0].startswith("outputs/default-3-1-")
@@ -206,7 +205,7 @@ def test_files_have_names_of_ours_and_replace_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.spec("BOX-6")
 @pytest.mark.parametrize("trap", ["folder is a link out", "folder is a file", "name is a link out"])
-def test_a_trap_in_the_workspace_costs_the_file_and_nothing_outside(tmp_path: Path, trap: str) -> None:
+def test_a_link_in_the_workspace_cannot_redirect_a_file(tmp_path: Path, trap: str) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "victim.png").write_bytes(b"whole")
@@ -219,7 +218,7 @@ def test_a_trap_in_the_workspace_costs_the_file_and_nothing_outside(tmp_path: Pa
     else:
         folder.mkdir()
         (folder / "default-1-1.png").symlink_to(outside / "victim.png")
-    found = show(Cell(End.OK, (display(image_png=b64(PNG)),)), keeper(workspace, "default", 1))
+    found = show(Cell(End.OK, (display(image_png=b64(PNG)),)), file_writer(workspace, "default-1"))
     assert (outside / "victim.png").read_bytes() == b"whole"
     assert [path.name for path in outside.iterdir()] == ["victim.png"]
     assert ("could not be kept" in found.message) == (trap != "name is a link out")

@@ -1,0 +1,166 @@
+"""Predictions as data: which answers satisfy one, and how arguments become JSON and calls again."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acquired_skills.model.prediction import MOST_PREDICTIONS, Prediction, parse_predictions
+from acquired_skills.proof.boundary_calls import boundary_calls
+from acquired_skills.proof.json_calls import JsonCalls, as_json
+from acquired_skills.proof.prediction_checks import equals, satisfies
+
+pytestmark = pytest.mark.spec("GATE-1")
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-99, 99)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(lambda each: {"tuple": each})
+        | st.dictionaries(st.text(max_size=3), inner, max_size=3).map(
+            lambda each: {"dict": [[*kv] for kv in each.items()]}
+        )
+    ),
+    max_leaves=8,
+)
+
+
+def satisfied(value: Any, **checks: Any) -> bool:
+    return satisfies({"value": value}, Prediction({}, checks))
+
+
+@given(VALUES)
+def test_a_value_is_what_its_own_json_states(value: Any) -> None:
+    assert equals(value, as_json(value))
+
+
+@given(VALUES, VALUES)
+def test_values_with_different_json_are_told_apart(one: Any, other: Any) -> None:
+    if type(one) is type(other) and not isinstance(one, float | list | dict) and one != other:
+        assert not equals(one, as_json(other))
+
+
+def test_a_result_is_compared_by_value_and_not_by_the_kind_of_its_container() -> None:
+    assert satisfied({"tuple": [1, {"set": [2, 3]}]}, result=[1, [3, 2]])
+    assert satisfied({"dict": [[1, "a"]]}, result={"1": "a"})
+    assert satisfied(0.1 + 0.2, result=0.3)
+    assert satisfied(3.0, result=3)
+    assert not satisfied([1, 2], result=[2, 1])
+    assert not satisfied(1, result=True)
+    assert not satisfied(0, result=None)
+
+
+@pytest.mark.parametrize(
+    ("value", "result", "other"),
+    [
+        ({"counter": [["a", 2]]}, {"a": 2}, {"a": 1}),
+        ({"ordered": [["a", 2]]}, {"a": 2}, {"b": 2}),
+        ({"defaultdict": ["list", [["a", [1]]]]}, {"a": [1]}, {"a": []}),
+        ({"dict": [[{"tuple": [1, True]}, 0]]}, {"1,true": 0}, {"1": 0}),
+        ({"dict": [[True, 0], [None, 1]]}, {"true": 0, "None": 1}, {"1": 0, "None": 1}),
+        ({"deque": [[1, 2], None]}, [1, 2], [2, 1]),
+        ({"range": [0, 3, 1]}, [0, 1, 2], [0, 1]),
+        ({"object": ["Point", {"x": 1, "y": 2}]}, [1, 2], [1, 3]),
+        ({"timedelta": [1, 7200, 0]}, "P1DT2H", "P1DT3H"),
+        ({"timedelta": [1, 7200, 0]}, 93600, 93601),
+        ({"datetime": "2024-02-29T00:00:00+00:00"}, "2024-02-29T00:00:00Z", "2024-02-28T00:00:00Z"),
+        ({"bytes": "6162"}, "ab", "6162"),
+        ({"complex": [1.0, -2.0]}, "1-2j", "1+2j"),
+    ],
+)
+def test_a_result_is_predicted_in_the_form_in_which_an_agent_gets_it(value: Any, result: Any, other: Any) -> None:
+    assert satisfied(value, result=result)
+    assert not satisfied(value, result=other)
+
+
+@pytest.mark.parametrize(
+    ("value", "true", "false"),
+    [
+        ([1, 2, 2], {"sorted": True}, {"permutation_of": [1, 2, 3]}),
+        ([2, 1], {"permutation_of": [1, 2]}, {"sorted": True}),
+        (3.14159, {"close_to": 3.1416}, {"close_to": 3.2}),
+        (7, {"between": [7, 9]}, {"between": [8, 9]}),
+        ("abc", {"length": 3, "contains": "bc"}, {"contains": "x"}),
+        ({"dict": [["a", 1]]}, {"contains": "a"}, {"contains": 1}),
+        ({"counter": [["a", 1]]}, {"contains": "a", "length": 1}, {"contains": "b"}),
+        ("b", {"one_of": ["a", "b"]}, {"one_of": []}),
+    ],
+)
+def test_each_check_accepts_and_rejects(value: Any, true: dict[str, Any], false: dict[str, Any]) -> None:
+    assert satisfied(value, **true)
+    assert not satisfied(value, **false)
+
+
+def test_an_exception_is_predicted_by_the_name_of_its_type_or_a_base() -> None:
+    answer = {"raised": {"types": ["json.decoder:JSONDecodeError", "builtins:ValueError", "builtins:Exception"]}}
+    assert satisfies(answer, Prediction({}, {"raises": "JSONDecodeError"}))
+    assert satisfies(answer, Prediction({}, {"raises": "ValueError"}))
+    assert not satisfies(answer, Prediction({}, {"raises": "KeyError"}))
+    assert not satisfies(answer, Prediction({}, {"result": None}))
+
+
+@pytest.mark.parametrize("forged", [{}, {"value": {"dict": [1]}}, {"value": {"set": 3}}, {"raised": 1}, {"lost": "x"}])
+def test_an_answer_that_no_box_makes_satisfies_nothing(forged: dict[str, Any]) -> None:
+    checks: list[dict[str, Any]] = [{"result": {}}, {"raises": "E"}, {"length": 1}, {"sorted": True}, {"contains": 1}]
+    assert not any(satisfies(forged, Prediction({}, each)) for each in checks)
+
+
+def test_arguments_become_json_and_the_same_call_again() -> None:
+    calls = [{"arguments": [{"tuple": [1, "a"]}, {"dict": [[1, {"date": "2026-01-02"}]]}], "named": {"flag": True}}]
+    of = JsonCalls(["pair", "days", "flag"], calls)
+    assert of.arguments(calls[0]) == {"pair": [1, "a"], "days": {"1": "2026-01-02"}, "flag": True}
+    assert of.call({"pair": [2, "b"], "days": {}, "flag": False}) == {
+        "arguments": [{"tuple": [2, "b"]}, {"dict": []}],
+        "named": {"flag": False},
+    }
+
+
+def test_a_call_that_json_cannot_state_is_not_asked_about() -> None:
+    of = JsonCalls(["data"], [{"arguments": [1], "named": {}}])
+    assert of.arguments({"arguments": [{"bytes": "00"}], "named": {}}) is None
+    assert of.arguments({"arguments": [1], "named": {}, "files": {"a": "b"}}) is None
+    assert of.arguments({"arguments": [{"tuple": [1]}], "named": {}}) is None  # it would come back as a list
+
+
+@given(st.lists(VALUES, min_size=1, max_size=3), st.integers(0, 40))
+def test_boundary_calls_are_new_distinct_and_bounded(arguments: list[Any], most: int) -> None:
+    call = {"arguments": arguments, "named": {}}
+    found = boundary_calls([call], most)
+    texts = [json.dumps(each) for each in found]  # -0.0 equals 0.0, but is another boundary
+    assert len(set(texts)) == len(texts) <= most
+    assert json.dumps(call) not in texts
+
+
+def test_boundary_calls_have_empty_single_negative_tied_and_long_values() -> None:
+    found = [each["arguments"][0] for each in boundary_calls([{"arguments": [[3, 5]], "named": {}}], 40)]
+    assert all(each in found for each in ([], [3], [3, 3], [5, 3], [0, 5], [3, 5, 3]))
+    assert max(map(len, found)) >= 12
+    numbers = [each["arguments"][0] for each in boundary_calls([{"arguments": [5], "named": {}}], 40)]
+    assert {0, 1, -5, -1} <= set(numbers)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"result": 1}, "needs `arguments`"),
+        ({"arguments": {}}, "predicts nothing"),
+        ({"arguments": {}, "equals": 1}, "`equals` is not a check"),
+        ({"arguments": {}, "between": [1]}, "`between`"),
+        ({"arguments": {}, "sorted": False}, "`sorted`"),
+        ({"arguments": {}, "result": "x" * 30_000}, "too long"),
+        (7, "needs `arguments`"),
+    ],
+)
+def test_what_is_no_prediction_is_refused_with_what_to_change(wrong: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        Prediction.parse(wrong)
+
+
+def test_there_may_be_only_so_many_predictions() -> None:
+    with pytest.raises(ValueError, match="at most"):
+        parse_predictions([{"arguments": {}, "result": 1}] * (MOST_PREDICTIONS + 1))
