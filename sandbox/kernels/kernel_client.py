@@ -79,9 +79,10 @@ class KernelClient:
     async def run(self, code: str, limits: CellLimits, on_stream: OnStream | None = None) -> Cell:
         """Run one cell to its end. On a timeout the cell is interrupted; if it continues, the kernel is killed.
 
-        Cancelling this interrupts the cell without waiting for its end; `settled` waits.
+        Cancelling this interrupts the cell without waiting for its end; `settled` waits, and so does the next cell.
         """
         loop = asyncio.get_running_loop()
+        await self._end_cancelled(limits.grace_s)
         started = loop.time()
         outputs = Outputs(limits.kept_bytes, on_stream)
         await self.kernel.signalled()
@@ -152,6 +153,11 @@ class KernelClient:
                 return reply is not None
             self.kernel.interrupt()
         return False
+
+    async def _end_cancelled(self, grace_s: float) -> None:
+        """End a cancelled request whose interrupt was lost: it would use up the time of the next one."""
+        if not await self.settled(grace_s):
+            await self.kernel.kill()
 
     async def _until_idle(self, request: str, outputs: Outputs, most: int, wait_s: float) -> dict[str, Any] | None:
         """Return the reply's content once all outputs have arrived; None on a timeout, a flood or the kernel's end."""

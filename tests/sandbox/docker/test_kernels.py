@@ -39,7 +39,7 @@ ROOT = Path(__file__).parents[3]
 WAIT_S = 60
 SHORT = CellLimits(wall_s=0.5, grace_s=10.0)
 # A cell may be slow to begin: gVisor's kernel, and much else on the machine.
-PATIENT = CellLimits(wall_s=60.0)
+PATIENT = CellLimits(wall_s=60.0, grace_s=20.0)
 
 
 @pytest_asyncio.fixture(

@@ -138,6 +138,34 @@ async def test_a_cancelled_cell_is_interrupted_and_the_next_one_does_not_get_its
 
 
 @pytest.mark.spec("KERN-5")
+@pytest.mark.parametrize("ignored", [1, 2])
+async def test_a_cancelled_cell_whose_interrupts_are_lost_does_not_use_up_the_time_of_the_next_one(
+    start: Start, ignored: int
+) -> None:
+    """A cell that catches the interrupt does what an interrupt does that arrives while ipykernel runs its own code."""
+    kernel, talk = await start()
+    began = asyncio.Event()
+    code = f"""import time
+print('old')
+for _ in range({ignored + 1}):
+    try: time.sleep(60)
+    except KeyboardInterrupt: pass
+"""
+    running = asyncio.ensure_future(talk.run(code, CellLimits(wall_s=60), lambda *_: began.set()))
+    await asyncio.wait_for(began.wait(), 30)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    cell = await talk.run("print('new')", CellLimits(grace_s=4.0))
+    if ignored == 1:  # the next interrupt ended it
+        assert (cell.end, cell.stdout, cell.state_lost) == (End.OK, "new\n", None)
+    else:
+        assert cell.end is End.KILLED
+        assert cell.state_lost is not None
+        assert not kernel.alive
+
+
+@pytest.mark.spec("KERN-5")
 @pytest.mark.parametrize(
     ("code", "end"),
     [
