@@ -114,13 +114,13 @@ async def open_pack(services: Services) -> Pack:
         approval_policy=rules.policy,
     )
     try:
-        await library.reconcile()
+        await library.folders.reconcile()
     except DiskFull as error:
         log.warning("Skills are offered as recorded, since the records cannot be updated: %s", error)
     lock = await asyncio.to_thread(EngineLock, services.home.engines)
     runs = await asyncio.to_thread(KeptRuns, services.records, lock, services.clock, lambda: secrets.token_hex(8))
 
-    watching = asyncio.create_task(library.watch())
+    watching = asyncio.create_task(library.folders.watch())
 
     async def aclose() -> None:
         watching.cancel()

@@ -29,7 +29,7 @@ def verify(ctx: typer.Context, as_json: Json = False) -> None:
     """
 
     async def work(library: SkillLibrary) -> tuple[ReconcileReport, dict[str, str]]:
-        report = await library.verify()
+        report = await library.folders.verify()
         return report, {one.name: await asyncio.to_thread(library.store.signer, one) for one in await library.skills()}
 
     report, signers = with_library(ctx, "reading every skill", work)

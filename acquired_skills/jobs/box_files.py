@@ -52,8 +52,8 @@ _ENTRIES: Mapping[str, tuple[str, ...]] = {  # the function to call, its module,
     NEIGHBOUR: ("answers", "neighbour", *_CONVERTING),
     JUDGE: ("judge", "judge", *_RUNNING),
     ISOLATED: ("answers", "isolated", *_CALLING),
-    PROGRAM_CALL: ("call", "program_calls", "node_driver", *_CALLING),
-    PROGRAM_ANSWERS: ("answers", "program_calls", "node_driver", *_CALLING),
+    PROGRAM_CALL: ("call", "program_calls", "program_callers", "node_driver", *_CALLING),
+    PROGRAM_ANSWERS: ("answers", "program_calls", "program_callers", "node_driver", *_CALLING),
     TEXT_MUTANTS: ("mutants", "text_mutants"),
 }
 

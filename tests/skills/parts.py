@@ -100,7 +100,7 @@ async def opened_library(
             effort=effort,
             disputed=DisputedPredictions(records),
         )
-        await library.reconcile()
+        await library.folders.reconcile()
         try:
             yield library
         finally:

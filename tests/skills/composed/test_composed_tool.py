@@ -64,7 +64,7 @@ async def test_it_is_one_tool_after_the_others_and_each_step_is_on_record_under_
         folder = tmp_path / "acquired_skills" / "tell-about"
         assert (folder / "scripts" / "tell_about.json").is_file()
         assert (folder / "tests" / "tell_about.json").is_file()
-        assert (await library.verify()).known == 1
+        assert (await library.folders.verify()).known == 1
         assert [one.successes for one in await library.stats("tell_about")] == [1]
     async with opened(tmp_path) as engine:
         asked = Turn(query="let bob know of that page")

@@ -84,7 +84,7 @@ async def test_a_folder_that_was_changed_by_hand_is_noticed_where_it_is_used(tmp
     async with opened_library(tmp_path) as library:
         assert [one.state for one in await library.page(1)] == [SkillState.DISABLED]
         assert await library.find("add_two") is None
-        assert [one.name for one in (await library.verify()).aside] == ["add_two"]
+        assert [one.name for one in (await library.folders.verify()).aside] == ["add_two"]
         assert [one.skill.name for one in await library.search("take_three", 5, 0.0)] == ["take_three"]
 
 

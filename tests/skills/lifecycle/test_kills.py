@@ -228,7 +228,7 @@ async def kills(home: Path, patch: pytest.MonkeyPatch, number: int, first: int) 
             ended, told = await asyncio.to_thread(process.ask, asked_for)
             assert ended == -signal.SIGKILL
             async with opened_library(here, trust=trust) as library:  # a start
-                assert (await library.verify()).aside == ()
+                assert (await library.folders.verify()).aside == ()
                 await library.search("adds one", 3)
                 assert {one.name for one in library.instructions.all()} == set(library.instructions.names())
             before, highest = highest, verified(here)

@@ -155,7 +155,7 @@ class TestInUse:
             assert await self.state(library) is PROBATION
             await self.call(library, box, tmp_path, number)
         assert await self.state(library) is ACTIVE
-        await library.verify()
+        await library.folders.verify()
         assert await self.state(library) is ACTIVE
 
     async def test_one_that_keeps_failing_is_quarantined_says_what_on_and_its_repair_comes_in_by_the_same_door(

@@ -6,8 +6,8 @@ from shutil import copytree, rmtree
 
 import pytest
 
-from acquired_skills.lifecycle import library as library_module
-from acquired_skills.lifecycle.library import SkillLibrary
+from acquired_skills.lifecycle import folder_records
+from acquired_skills.lifecycle.folder_records import FolderRecords
 from acquired_skills.store.skill_store import SkillStore
 from engine import Engine
 from engine.stores.locks import StoreBusy
@@ -24,8 +24,8 @@ NAMES = ("add_five", "add_four", "add_one", "add_three", "add_two")
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look all the time, two skills at once."""
     for name, value in (("AFTER_S", 0.0), ("EVERY_S", 0.01), ("PAUSE_S", 0.0)):
-        monkeypatch.setattr(library_module, f"_WATCH_{name}", value)
-    monkeypatch.setattr(library_module, "_WATCHED_AT_ONCE", 2)
+        monkeypatch.setattr(folder_records, f"_WATCH_{name}", value)
+    monkeypatch.setattr(folder_records, "_WATCHED_AT_ONCE", 2)
 
 
 @pytest.fixture
@@ -98,15 +98,15 @@ async def test_it_goes_on_after_a_look_that_failed(
     tmp_path: Path, store: SkillStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     failures: list[Exception] = [OSError(5, "the disk is gone"), StoreBusy("somebody is at it"), RuntimeError("a bug")]
-    reconcile = SkillLibrary.reconcile
+    reconcile = FolderRecords.reconcile
 
-    async def failing(library: SkillLibrary) -> object:
+    async def failing(folders: FolderRecords) -> object:
         if failures:
             raise failures.pop(0)
-        return await reconcile(library)
+        return await reconcile(folders)
 
     async with Engine.open(tmp_path, sandbox=NoSandbox(), environ={}) as engine:
-        monkeypatch.setattr(SkillLibrary, "reconcile", failing)
+        monkeypatch.setattr(FolderRecords, "reconcile", failing)
         set_state(store, "add_one", "probation", "disabled")
         await becomes(engine, lambda found: found == set(NAMES) - {"add_one"})
         await eventually(lambda: not failures)

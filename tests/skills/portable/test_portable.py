@@ -183,7 +183,7 @@ async def test_one_without_tests_is_text_that_is_listed_and_shown_and_never_run(
         (read,) = library.instructions.all()
         assert "Open the form, then write." in read.text
         assert read.files == ("scripts/pdf_forms.py",)
-        assert (await library.verify()).foreign == ()
+        assert (await library.folders.verify()).foreign == ()
         (folder / "SKILL.md").write_text(FOREIGN + "More.\n")
         (other,) = await import_skills(folder, library, provenance={})
         assert (other.outcome, "other instructions" in other.text) == ("refused", True)

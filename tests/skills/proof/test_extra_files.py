@@ -148,7 +148,7 @@ async def test_an_extra_file_that_was_changed_afterwards_is_never_run(box: Names
         path.write_text("def cents(value):\n    return 0\n")
         with pytest.raises(SkillDamaged, match=r"rounding\.py is not what was admitted"):
             await library.program(skill)
-        report = await library.verify()
+        report = await library.folders.verify()
         assert [each.name for each in report.aside] == ["sales_tax"]
 
 

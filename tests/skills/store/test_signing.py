@@ -163,7 +163,7 @@ async def test_records_that_say_more_than_was_signed_are_not_believed(store: Ski
         assert found.destinations == ("a.b:1",)
         with pytest.raises(SkillDamaged, match="differs from the records"):
             await library.code(found)
-        await library.verify()
+        await library.folders.verify()
         mended = await library.get("add_one")
         assert mended.destinations == ()
         assert await library.code(mended) == CODE

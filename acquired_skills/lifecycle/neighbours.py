@@ -1,0 +1,34 @@
+"""Finds the existing skills that a proposal may duplicate."""
+
+import contextlib
+
+from acquired_skills.lifecycle.stored_skills import StoredSkills
+from acquired_skills.model.proposal import Proposal
+from acquired_skills.model.skill import Skill, SkillDamaged, SkillKind
+from acquired_skills.proof.duplicates import Neighbour
+
+
+async def nearest_neighbours(
+    skills: StoredSkills, proposal: Proposal, most: int, older_than: Skill | None = None
+) -> list[Neighbour]:
+    """Return the nearest listed skills that run in a box without an environment, nearest first.
+
+    Args:
+        most: how many of the skills found by a search are considered.
+        older_than: return only skills that are older than this one; by default, all.
+    """
+    found: list[Neighbour] = []
+    if not most:
+        return found
+    for near in await skills.search(f"{proposal.name} {proposal.description}", most, 0.0):
+        skill = near.skill
+        if (
+            skill.kind is SkillKind.of(proposal.language)
+            and skill.name != proposal.name
+            and not (skill.environment or skill.destinations)
+            and (older_than is None or (skill.created, skill.name) < (older_than.created, older_than.name))
+        ):
+            with contextlib.suppress(SkillDamaged):
+                program = await skills.program(skill)
+                found.append(Neighbour(skill.name, program, skill.imports, skill.plain, skill.inferred))
+    return found

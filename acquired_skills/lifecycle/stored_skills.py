@@ -1,0 +1,168 @@
+"""`StoredSkills`: lists, finds and reads the skills of one home."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from acquired_skills.find.catalog import Catalog, SearchHit
+from acquired_skills.lifecycle.folder_records import FolderRecords
+from acquired_skills.lifecycle.track_record import TrackRecord
+from acquired_skills.model.names import PATTERN
+from acquired_skills.model.program import SkillProgram
+from acquired_skills.model.proposal import Proposal
+from acquired_skills.model.skill import Skill, SkillMissing
+from acquired_skills.proof.admission_report import agreed_predictions, kept_reference
+from acquired_skills.store.ledger import Ledger
+from acquired_skills.store.skill_store import SkillStore
+from acquired_skills.store.totals import VersionStats
+
+_MOST_NAMED = 20  # skills named in one message
+_SEARCHES = 3  # searches made for one request if folders have changed
+
+
+class StoredSkills:
+    """The skills of one home, for reading. `SkillLibrary` adds everything that changes them."""
+
+    def __init__(
+        self,
+        store: SkillStore,
+        ledger: Ledger,
+        catalog: Catalog,
+        track: TrackRecord,
+        folders: FolderRecords,
+        *,
+        retrieve: int,
+        fits: float,
+    ) -> None:
+        """Combine the parts, which `SkillLibrary` describes."""
+        self.store = store
+        self.track = track
+        self.folders = folders
+        self.fits = fits
+        self._ledger = ledger
+        self._catalog = catalog
+        self._retrieve = retrieve
+
+    async def skills(self) -> list[Skill]:
+        """Return every skill in any state, by name. There may be many: see `page`."""
+        rows = await asyncio.to_thread(self._ledger.page)
+        return [row.skill for row in rows if row.skill is not None]
+
+    async def page(self, limit: int, after: str = "", *, listed: bool = False) -> list[Skill]:
+        """Return a page of skills by name, in any state, or only listed ones.
+
+        Args:
+            limit: the maximum number of skills in the page.
+            after: the last name of the previous page.
+        """
+        stamps = await asyncio.to_thread(lambda: self._ledger.stamps(after, limit, listed=listed))
+        await self.folders.refresh(stamps)
+        rows = await asyncio.to_thread(lambda: self._ledger.page(after, limit, listed=listed))
+        return [row.skill for row in rows if row.skill is not None]
+
+    async def names(self) -> list[str]:
+        """Return the names of all listed skills, sorted."""
+        return await asyncio.to_thread(lambda: self._ledger.names(listed=True))
+
+    async def count(self, *, listed: bool = False) -> int:
+        """Return how many skills there are.
+
+        Args:
+            listed: whether to count only listed skills.
+        """
+        return await asyncio.to_thread(lambda: self._ledger.count(listed=listed))
+
+    async def listed(self) -> Sequence[Skill]:
+        """Return the listed skills, sorted by name; the same object while nothing changes."""
+        return await asyncio.to_thread(self._catalog.listed)
+
+    async def find(self, name: str) -> Skill | None:
+        """Return the skill with exactly this name, in any state, as its folder describes it now."""
+        if not PATTERN.fullmatch(name):
+            return None
+        row = await asyncio.to_thread(self.folders.current, name)
+        return None if row is None else row.skill
+
+    async def get(self, name: str) -> Skill:
+        """Like `find`, but if there is no such skill, raise SkillMissing, which names existing skills."""
+        skill = await self.find(name)
+        if skill is None:
+            names = [row.name for row in await asyncio.to_thread(self._ledger.page, "", _MOST_NAMED)]
+            known = f"There are: {', '.join(names)}." if names else "There are none yet."
+            raise SkillMissing(f"There is no skill `{name[:80]}`. {known}")
+        return skill
+
+    async def search(self, query: str, k: int | None = None, fits: float | None = None) -> list[SearchHit]:
+        """Return the listed skills that fit a request, best first.
+
+        Afterwards, `gap` says what could not be searched.
+
+        Args:
+            fits: the minimum fit, or 0 to return all.
+        """
+        if not await self.count(listed=True):
+            return []
+        await self.track.flush()
+        least, most = self.fits if fits is None else fits, k or self._retrieve
+        for _ in range(_SEARCHES):
+            found = await self._catalog.search(query, most, self.track.weights, least)
+            rows = self._catalog.rows([one.skill.name for one in found])
+            if not await self.folders.refresh({name: row.stamp for name, row in rows.items()}):
+                break
+        return found
+
+    @property
+    def known(self) -> Mapping[str, Skill]:
+        """A mapping of every skill by name. Access reads the skill from the records, which blocks."""
+        return self._catalog.skills
+
+    @property
+    def gap(self) -> str:
+        """What the last search could not cover; "" if it covered everything."""
+        return self._catalog.gap
+
+    async def code(self, skill: Skill) -> bytes:
+        """Return the source of exactly this version. Raises SkillDamaged if the file is not what was admitted."""
+        return await asyncio.to_thread(self.store.code, skill)
+
+    async def program(self, skill: Skill) -> SkillProgram:
+        """Return all files that a box needs to run this version. Raises SkillDamaged if one is not what was
+        admitted.
+        """
+        return await asyncio.to_thread(self.store.program, skill)
+
+    async def tests(self, skill: Skill) -> bytes:
+        """Return the tests of exactly this version. Raises SkillDamaged if they are not what was admitted."""
+        return await asyncio.to_thread(self.store.tests, skill)
+
+    async def history(self, name: str) -> list[Skill]:
+        """Return every kept version, oldest first. Raises SkillMissing, SkillDamaged."""
+        await self.get(name)
+        return await asyncio.to_thread(self.store.history, name)
+
+    async def stats(self, name: str | None = None, limit: int | None = None, after: str = "") -> list[VersionStats]:
+        """Return statistics per version of one skill or of all, sorted by name, newest version first.
+
+        Args:
+            after: return only names after this one.
+        """
+        return await self.track.stats(None if name is None else [name], limit, after)
+
+    async def stats_of(self, skills: Sequence[Skill]) -> list[VersionStats]:
+        """Like `stats`, for these skills."""
+        return await self.track.stats([skill.name for skill in skills])
+
+    async def proposal_of(self, skill: Skill) -> Proposal:
+        """Return the proposal of a stored skill. Raises SkillDamaged if its files are not what was admitted."""
+        program, tests = await self.program(skill), (await self.tests(skill)).decode()
+        return Proposal(
+            skill.name,
+            skill.description,
+            program.code.decode(),
+            tests,
+            skill.examples,
+            timeout_s=skill.timeout_s,
+            expected=agreed_predictions(skill.admission),
+            language=skill.kind.language,
+            files={path: data.decode() for path, data in program.extra.items()},
+            reference=kept_reference(skill.admission),
+        )
