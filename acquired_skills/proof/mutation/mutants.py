@@ -5,7 +5,7 @@ The changes are made in a syntax tree. `acquired_skills.proof.mutation.programs`
 
 import ast
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
@@ -13,7 +13,8 @@ from typing import Any
 from acquired_skills.proof.mutation.operators import is_timeout, place_replacements, replacements
 
 _LOGGING_METHODS = frozenset(("critical", "debug", "error", "exception", "info", "log", "warn", "warning"))
-_DEFINING = ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
+_PARTS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+_DEFINING = _PARTS | ast.Assign | ast.AnnAssign
 _RUNNING = ast.Expr | ast.If | ast.For | ast.While | ast.Try | ast.With
 MAX_SHOWN = 80  # characters of code in a description
 
@@ -57,34 +58,48 @@ class Mutant:
 def make_mutants(
     tree: ast.Module, most: int, seed: int, modules: Mapping[str, ast.Module] | None = None
 ) -> list[Mutant]:
-    """Return at most `most` mutants, spread evenly over the statements. The same seed gives the same mutants.
+    """Return at most `most` mutants. The same seed gives the same mutants.
+
+    They are spread evenly over the lines. If there are more lines than `most`, they are first spread evenly over the
+    functions and classes, with the rest of each file as one more: a long table must not use up all mutants.
 
     Args:
         modules: the skill's further modules, by path.
     """
     order = random.Random(seed)  # noqa: S311 -- a choice, not a secret
-    by_line: dict[tuple[str, int], list[Mutant]] = {}
+    parts: list[list[list[Mutant]]] = []
     for path, each in {"": tree, **(modules or {})}.items():
-        for found in _of(each):
-            by_line.setdefault((path, found.line), []).append(replace(found, path=path) if path else found)
-    rows = [by_line[line] for line in sorted(by_line)]
-    for row in rows:
+        by_part: dict[int, dict[int, list[Mutant]]] = {}
+        for part, found in _of(each):
+            mutant = replace(found, path=path) if path else found
+            by_part.setdefault(part, {}).setdefault(found.line, []).append(mutant)
+        parts += [[lines[line] for line in sorted(lines)] for _, lines in sorted(by_part.items())]
+    for row in (row for part in parts for row in part):
         order.shuffle(row)
-    in_turn = [each for turn in zip_longest(*rows) for each in turn if each is not None]
-    return in_turn[:most]
+    rows = sorted((row for part in parts for row in part), key=lambda row: (row[0].path, row[0].line))
+    if len(rows) <= most:
+        return list(_in_turn(rows))[:most]
+    return list(_in_turn([list(_in_turn(part)) for part in parts]))[:most]
 
 
-def _of(tree: ast.Module) -> Iterator[Mutant]:
-    """Yield every change to a module, in the order of the code.
+def _in_turn(rows: Sequence[Sequence[Mutant]]) -> Iterator[Mutant]:
+    """Yield the first of each row, then the second of each, and so on."""
+    return (each for turn in zip_longest(*rows) for each in turn if each is not None)
+
+
+def _of(tree: ast.Module) -> Iterator[tuple[int, Mutant]]:
+    """Yield every change to a module, in the order of the code, with the number of the function or class that it is in;
+    0 for the rest of the code.
 
     Code that tests should not check is not changed: docstrings, annotations, printed or logged texts, the messages of
     exceptions, and timeouts (Petrovic and Ivankovic, "State of Mutation Testing at Google", 2018, call such code arid).
     """
     for index, node in enumerate(tree.body):
         if isinstance(node, ast.Expr) and not _silent(node):
-            yield from _changes(node, _into_list(tree.body, index), [])
+            yield from ((0, each) for each in _changes(node, _into_list(tree.body, index), []))
         if isinstance(node, _DEFINING | _RUNNING) and not (_silent(node) or _is_main(node)):
-            yield from _places(node)
+            part = index + 1 if isinstance(node, _PARTS) else 0
+            yield from ((part, each) for each in _places(node))
 
 
 def _places(node: ast.AST) -> Iterator[Mutant]:

@@ -108,8 +108,31 @@ def test_the_choice_is_the_same_for_the_same_seed_and_no_line_is_left_out_for_an
     again = make_mutants(copy.deepcopy(tree), most, seed)
     assert [told(each) for each in chosen] == [told(each) for each in again]
     assert len(chosen) == min(most, len(everything))
-    lines = {each.line for each in everything}
-    assert len({each.line for each in chosen}) == min(most, len(lines))
+    parts = [range(node.lineno, (node.end_lineno or 0) + 1) for node in tree.body if isinstance(node, ast.FunctionDef)]
+    for part in parts:
+        lines = {each.line for each in everything if each.line in part}
+        of_part = [each for each in chosen if each.line in part]
+        assert len({each.line for each in of_part}) == min(len(of_part), len(lines))
+    if most >= len({each.line for each in everything}):
+        assert {each.line for each in chosen} == {each.line for each in everything}
+
+
+@given(rows=some.integers(0, 300), most=some.integers(20, 100))
+def test_a_long_table_does_not_use_up_the_mutants_of_a_function(rows: int, most: int) -> None:
+    function = "def work(x: int) -> int:\n    y = x * 2 + 1\n    return y - 3 if y > 5 else y + 7\n"
+    table = "TABLE = [\n" + "".join(f"    {n} * {n},\n" for n in range(rows)) + "]\n"
+    alone = {each.before for each in make_mutants(ast.parse(function), 1000, 1)}
+    chosen = make_mutants(ast.parse(table + function), most, 1)
+    of_function = [each for each in chosen if each.line > rows + 2]
+    assert {each.before for each in of_function} <= alone
+    assert len({each.line for each in of_function}) == 2
+    if rows + 2 > most:
+        assert len(of_function) >= min(most // 2, len(alone))
+
+
+def test_an_async_function_is_changed_like_any_other() -> None:
+    body = "work(x: int) -> int:\n    return x + 1 if x > 5 else 0\n"
+    assert changes(f"async def {body}") == changes(f"def {body}") != []
 
 
 def told(mutant: Mutant) -> tuple[int, str, str]:
