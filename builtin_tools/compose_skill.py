@@ -19,7 +19,12 @@ from engine.registry.decorate import tool
 
 
 class ComposeOutput(TypedDict):
-    """The new version of the skill. parameters: JSON Schema of its arguments. calls: names of the tools it calls."""
+    """The new version of the skill.
+
+    Attributes:
+        parameters: JSON Schema of its arguments.
+        calls: Names of the tools it calls.
+    """
 
     name: str
     version: int

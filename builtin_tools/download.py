@@ -220,7 +220,11 @@ async def read_body(answer: httpx.Response, limit: int, progress: Callable[[floa
 
 
 def too_large(limit: int, size: int | None = None) -> ToolFailure:
-    """Return the failure for a body over the limit. size: its size in bytes, if the server announced it."""
+    """Return the failure for a body over the limit.
+
+    Args:
+        size: Its size in bytes, if the server announced it.
+    """
     announced = "" if size is None else f"{size:,} bytes, "
     return permanent(
         f"The download is {announced}over the limit of {limit:,} bytes. Find a smaller file; a person can raise "

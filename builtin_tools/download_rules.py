@@ -11,8 +11,9 @@ NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052: the last 32 bits are 
 class DownloadRules:
     """The addresses that a download may connect to, and its size limit.
 
-    max_bytes: the size limit.
-    allow: host names, addresses or networks (``"10.1.0.0/16"``) that are allowed although they are not public.
+    Attributes:
+        max_bytes: The size limit.
+        allow: Host names, addresses or networks (``"10.1.0.0/16"``) that are allowed although they are not public.
     """
 
     max_bytes: int = 64 << 20

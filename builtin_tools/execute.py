@@ -28,7 +28,11 @@ MAX_RUN_S = 110  # below the tool's deadline, so that the box ends the run and r
 
 
 class RunOutput(TypedDict):
-    """The output of a run in a fresh box. value: the value of the last expression, for Python only."""
+    """The output of a run in a fresh box.
+
+    Attributes:
+        value: The value of the last expression, for Python only.
+    """
 
     end: str
     exit_code: int | None
@@ -170,6 +174,10 @@ def message(outcome: Outcome) -> str:
 
 
 def text(stream: bytes, dropped: int) -> str:
-    """Decode a captured stream. dropped: how many bytes were removed from its middle (see `Limits.capture_bytes`)."""
+    """Decode a captured stream.
+
+    Args:
+        dropped: How many bytes were removed from its middle (see `Limits.capture_bytes`).
+    """
     decoded = stream.decode("utf-8", "replace")
     return f"{decoded}\n[{dropped:,} bytes were dropped from the middle]" if dropped else decoded

@@ -14,7 +14,11 @@ class ReadOutput(TypedDict):
 
 
 class WriteOutput(TypedDict):
-    """The output of write. replaced: whether a file with this path existed before."""
+    """The output of write.
+
+    Attributes:
+        replaced: Whether a file with this path existed before.
+    """
 
     path: str
     bytes: int
@@ -22,7 +26,12 @@ class WriteOutput(TypedDict):
 
 
 class EntryRow(TypedDict):
-    """A file or folder. size: bytes. modified: UTC, ISO 8601."""
+    """A file or folder.
+
+    Attributes:
+        size: The size in bytes.
+        modified: The time of the last change, in UTC (ISO 8601).
+    """
 
     path: str
     kind: str
@@ -31,7 +40,11 @@ class EntryRow(TypedDict):
 
 
 class ListOutput(TypedDict):
-    """The output of list. total: the number of entries in the folder; only the first of them are in `entries`."""
+    """The output of list.
+
+    Attributes:
+        total: The number of entries in the folder; only the first of them are in `entries`.
+    """
 
     path: str
     entries: list[EntryRow]
@@ -39,7 +52,11 @@ class ListOutput(TypedDict):
 
 
 class FindOutput(TypedDict):
-    """The output of find. total: the number of matching entries; only the first of them are in `entries`."""
+    """The output of find.
+
+    Attributes:
+        total: The number of matching entries; only the first of them are in `entries`.
+    """
 
     pattern: str
     entries: list[EntryRow]
@@ -47,7 +64,11 @@ class FindOutput(TypedDict):
 
 
 class TextMatch(TypedDict):
-    """A line that contains the searched text. line: its number, starting at 1."""
+    """A line that contains the searched text.
+
+    Attributes:
+        line: Its number, starting at 1.
+    """
 
     path: str
     line: int
@@ -55,7 +76,11 @@ class TextMatch(TypedDict):
 
 
 class SearchOutput(TypedDict):
-    """The output of search. not_searched: files that are too large to be searched."""
+    """The output of search.
+
+    Attributes:
+        not_searched: Files that are too large to be searched.
+    """
 
     pattern: str
     matches: list[TextMatch]
@@ -63,7 +88,11 @@ class SearchOutput(TypedDict):
 
 
 class DownloadOutput(TypedDict):
-    """The output of download. url: the address after all redirects."""
+    """The output of download.
+
+    Attributes:
+        url: The address after all redirects.
+    """
 
     path: str
     bytes: int

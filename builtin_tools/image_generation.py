@@ -16,7 +16,11 @@ from engine.registry.decorate import tool
 
 
 class ImageOutput(TypedDict):
-    """The image file that was written. bytes: its size."""
+    """The image file that was written.
+
+    Attributes:
+        bytes: Its size.
+    """
 
     path: str
     bytes: int

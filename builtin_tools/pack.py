@@ -45,8 +45,10 @@ TOOLS = (
 class BuiltinSettings(BaseModel):
     """The table `[packs.builtin]` of the configuration.
 
-    download_allow: host names, addresses or networks from which `file_system` may download even if they are not public.
-    download_max_bytes: size limit of a download.
+    Attributes:
+        download_allow: Host names, addresses or networks from which `file_system` may download even if they are not
+            public.
+        download_max_bytes: Size limit of a download.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

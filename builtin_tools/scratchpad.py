@@ -32,7 +32,12 @@ NOTES = Table(
 
 
 class NoteRow(TypedDict):
-    """A note in a list. characters: its length. updated: UTC, ISO 8601."""
+    """A note in a list.
+
+    Attributes:
+        characters: Its length.
+        updated: UTC, ISO 8601.
+    """
 
     key: str
     characters: int
@@ -106,7 +111,11 @@ Value = Annotated[str, Field(max_length=MAX_VALUE)]
 
 
 class ClearOutput(TypedDict):
-    """The output of clear. removed: the number of notes that were removed."""
+    """The output of clear.
+
+    Attributes:
+        removed: The number of notes that were removed.
+    """
 
     removed: int
 
@@ -119,7 +128,11 @@ class GetOutput(TypedDict):
 
 
 class SetOutput(TypedDict):
-    """The output of set. replaced: whether a note with this key existed before."""
+    """The output of set.
+
+    Attributes:
+        replaced: Whether a note with this key existed before.
+    """
 
     key: str
     replaced: bool

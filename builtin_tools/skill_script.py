@@ -35,7 +35,12 @@ raise SystemExit(subprocess.run([{interpreter!r}, os.path.join(sys.path[0], {pat
 
 @dataclass(frozen=True, slots=True)
 class SkillScript:
-    """A program of instructions to run. starter: Python code that starts it. files: all files of the instructions."""
+    """A program of instructions to run.
+
+    Attributes:
+        starter: Python code that starts it.
+        files: All files of the instructions.
+    """
 
     language: LanguageName
     starter: str
@@ -48,7 +53,7 @@ async def skill_script(ctx: CallContext, skill: str, path: str, language: Langua
     """Read a program of instructions. A person is asked to approve the packages that it declares, as for a new skill.
 
     Raises:
-        ToolFailure: there is no such program, or what it declares is invalid, not allowed or not approved.
+        ToolFailure: There is no such program, or what it declares is invalid, not allowed or not approved.
     """
     if not path:
         raise wrong_arguments("`filename` is missing: name a program in the folder of `skill`.")

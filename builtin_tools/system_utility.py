@@ -28,7 +28,11 @@ PROBE = Job(language=Language.PYTHON, code="6 * 7", limits=Limits(wall_s=10, cpu
 
 @dataclass(frozen=True, slots=True)
 class HealthCheck:
-    """The result of one check. detail: what was observed, or what is wrong and how to repair it."""
+    """The result of one check.
+
+    Attributes:
+        detail: What was observed, or what is wrong and how to repair it.
+    """
 
     name: str
     healthy: bool
@@ -38,7 +42,9 @@ class HealthCheck:
 class Diagnostics(TypedDict):
     """Facts about the machine and the engine. Sizes are in bytes.
 
-    model_sees: whether a vision model is configured. sandbox: the backend, and the state of each protection.
+    Attributes:
+        model_sees: Whether a vision model is configured.
+        sandbox: The backend, and the state of each protection.
     """
 
     time_utc: str
@@ -55,7 +61,11 @@ class Diagnostics(TypedDict):
 
 
 class CheckRow(TypedDict):
-    """The result of one check. detail: what was observed, or what is wrong and how to repair it."""
+    """The result of one check.
+
+    Attributes:
+        detail: What was observed, or what is wrong and how to repair it.
+    """
 
     name: str
     healthy: bool

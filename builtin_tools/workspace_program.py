@@ -27,7 +27,11 @@ _INTERPRETERS: dict[bytes, LanguageName] = {b"python": "python", b"node": "node"
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceProgram:
-    """A file of the workspace to run. text: its content, which is used to guess its imports."""
+    """A file of the workspace to run.
+
+    Attributes:
+        text: Its content, which is used to guess its imports.
+    """
 
     path: str
     language: LanguageName

@@ -35,7 +35,7 @@ class Composer:
     """Composes skills for one turn.
 
     Attributes:
-        turn: the turn of the user who composes; its permissions limit what the skill may call.
+        turn: The turn of the user who composes; its permissions limit what the skill may call.
     """
 
     library: SkillLibrary
@@ -47,9 +47,9 @@ class Composer:
         """Admit a composed skill. `proposal.code` is the pipeline and `proposal.tests` are the cases, both JSON.
 
         Raises:
-            SkillRefused: the proposal was not admitted; the exception lists everything to change.
-            SkillChanged: another process changed the skill first.
-            SandboxError: no box can run.
+            SkillRefused: The proposal was not admitted; the exception lists everything to change.
+            SkillChanged: Another process changed the skill first.
+            SandboxError: No box can run.
         """
         return await self._admitted(proposal)
 
@@ -57,8 +57,8 @@ class Composer:
         """Run the admission of a stored pipeline again, by today's rules. Nothing is stored.
 
         Raises:
-            SkillRefused: it would not be admitted today; the exception lists everything to change.
-            SandboxError: no box can run.
+            SkillRefused: It would not be admitted today; the exception lists everything to change.
+            SandboxError: No box can run.
         """
         await self._admitted(proposal, stored=True)
 

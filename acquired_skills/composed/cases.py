@@ -25,8 +25,8 @@ class Case(BaseModel):
     """One test run of a pipeline.
 
     Attributes:
-        expect: the expected output, if given.
-        asked: the expected inputs of steps, by the name or place of the step.
+        expect: The expected output, if given.
+        asked: The expected inputs of steps, by the name or place of the step.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

@@ -40,7 +40,7 @@ class CheckedPipeline:
 
     Attributes:
         parameters: JSON Schema of the arguments.
-        problems: for each problem, one sentence that says what to change.
+        problems: For each problem, one sentence that says what to change.
     """
 
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -51,8 +51,8 @@ def check_pipeline(pipeline: ComposedPipeline, tools: Mapping[str, ToolSpec], tu
     """Return the problems of a pipeline that can be found without running it, and its parameters.
 
     Args:
-        tools: the existing tools that the pipeline calls.
-        turn: the turn of the user who composes it.
+        tools: The existing tools that the pipeline calls.
+        turn: The turn of the user who composes it.
     """
     checked = CheckedPipeline()
     checked.problems += _names(pipeline)

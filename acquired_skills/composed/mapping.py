@@ -40,8 +40,8 @@ class Reference:
     """A reference to an earlier value.
 
     Attributes:
-        path: the name of the value, followed by keys and indices into it.
-        otherwise: the default if the path does not exist; None if a missing path is a failure.
+        path: The name of the value, followed by keys and indices into it.
+        otherwise: The default if the path does not exist; None if a missing path is a failure.
     """
 
     path: tuple[str, ...]
@@ -102,10 +102,10 @@ def resolve(mapped: Mapped, scope: Mapping[str, Any]) -> Any:
     """Evaluate a mapping.
 
     Args:
-        scope: the visible values by name.
+        scope: The visible values by name.
 
     Raises:
-        UnresolvedReference: a path does not exist, or the result is too large or nested too deeply.
+        UnresolvedReference: A path does not exist, or the result is too large or nested too deeply.
     """
     value = _resolve(mapped, scope)
     if larger_than(value, MOST_BYTES):

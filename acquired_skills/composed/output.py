@@ -16,7 +16,7 @@ def derived_output(pipeline: ComposedPipeline, arguments: Schema, tools: Mapping
     """Return the JSON Schema of a pipeline's output, or None if nothing is known about it.
 
     Args:
-        arguments: the schema of the pipeline's arguments.
+        arguments: The schema of the pipeline's arguments.
     """
     return _output(pipeline, {ARGUMENTS: arguments}, tools) or None
 

@@ -58,8 +58,8 @@ class MapStep(_Model):
     """Runs a block for each item of a list. Its output is the list of the blocks' outputs.
 
     Attributes:
-        most_items: the maximum length of the list; a longer one is a failure.
-        at_once: how many blocks run concurrently.
+        most_items: The maximum length of the list; a longer one is a failure.
+        at_once: How many blocks run concurrently.
     """
 
     name: _Name

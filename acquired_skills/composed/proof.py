@@ -41,9 +41,9 @@ class Proof:
     """The result of proving a pipeline.
 
     Attributes:
-        problems: the reasons against admission.
-        tried, killed: how many mutants were tried, and how many of them the cases noticed.
-        survived: descriptions of mutants that no case noticed.
+        problems: The reasons against admission.
+        tried, killed: How many mutants were tried, and how many of them the cases noticed.
+        survived: Descriptions of mutants that no case noticed.
     """
 
     problems: list[ProposalProblem] = field(default_factory=list)
@@ -58,8 +58,8 @@ async def prove(
     """Prove a pipeline by its cases.
 
     Args:
-        earlier: cases of the previous version, which must pass too.
-        threshold: the share of mutants that must be killed. All mutants that omit a step must be killed.
+        earlier: Cases of the previous version, which must pass too.
+        threshold: The share of mutants that must be killed. All mutants that omit a step must be killed.
     """
     proof = Proof()
     proof.problems += _unknown_steps(pipeline, cases)

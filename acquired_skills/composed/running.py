@@ -34,10 +34,10 @@ class StepFailed(Exception):
     """A step failed.
 
     Attributes:
-        place: the place of the step.
-        tool: the tool that the step called; "" if a mapping or a condition failed.
-        ran: whether the call may have run, and so may have had an effect.
-        elsewhere: whether the fault is outside the pipeline: a policy, a limit or a person refused the call, or the
+        place: The place of the step.
+        tool: The tool that the step called; "" if a mapping or a condition failed.
+        ran: Whether the call may have run, and so may have had an effect.
+        elsewhere: Whether the fault is outside the pipeline: a policy, a limit or a person refused the call, or the
             step's tool failed. A failed call counts against the tool itself.
     """
 

@@ -79,8 +79,8 @@ class OpenRun:
     """A run in progress.
 
     Attributes:
-        finished: outputs of finished steps, by place.
-        unsure: places where the call may have been made, but its output is unknown.
+        finished: Outputs of finished steps, by place.
+        unsure: Places where the call may have been made, but its output is unknown.
     """
 
     id: str

@@ -30,10 +30,10 @@ class Steps:
     """Makes the calls of one run and keeps their results.
 
     Attributes:
-        repeat: whether to repeat steps that may already have run.
-        side_effects: the side effects of all steps so far.
-        called: how many steps were called.
-        results: the results of skills that were called.
+        repeat: Whether to repeat steps that may already have run.
+        side_effects: The side effects of all steps so far.
+        called: How many steps were called.
+        results: The results of skills that were called.
     """
 
     ctx: CallContext

@@ -29,10 +29,10 @@ class Suggestion:
     """A suggested pipeline.
 
     Attributes:
-        tools: names of the tools, in order.
-        times: how often the sequence occurred, without overlaps.
-        pipeline: the argument for compose_skill.
-        notes: sentences that say what was guessed.
+        tools: Names of the tools, in order.
+        times: How often the sequence occurred, without overlaps.
+        pipeline: The argument for compose_skill.
+        notes: Sentences that say what was guessed.
     """
 
     tools: tuple[str, ...]
@@ -67,10 +67,10 @@ def suggest_pipelines(
     """Return pipelines for recurring sequences. Those that would save the most calls come first.
 
     Args:
-        rows: rows of the call log, newest first.
-        tools: existing tools by name. A sequence is ignored if it contains any other tool, or one that cannot be a
+        rows: Rows of the call log, newest first.
+        tools: Existing tools by name. A sequence is ignored if it contains any other tool, or one that cannot be a
             step.
-        least: how often a sequence must occur.
+        least: How often a sequence must occur.
     """
     found: dict[tuple[str, ...], _Found] = {}
     for number, session in enumerate(_sessions(rows, tools)):

@@ -90,8 +90,8 @@ def why_not_fit(mapped: Mapped, scope: Mapping[str, Schema], target: Schema, who
     """Return why a mapping's value can never fit a parameter, or "" if it can.
 
     Args:
-        target: the schema of the parameter.
-        whole: the schema that contains `target`.
+        target: The schema of the parameter.
+        whole: The schema that contains `target`.
     """
     if isinstance(mapped, Constant):
         return _invalid(mapped.value, target, whole)

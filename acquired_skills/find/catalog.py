@@ -82,11 +82,11 @@ class Catalog:
         """Combine the parts of a catalog. The index is opened at the first search.
 
         Args:
-            open_index: called in a thread at the first search.
-            past: requests that skills were called for.
-            use_past: whether searches also match those requests.
-            mirror: copies the index's vectors to a vector store.
-            reranker: orders the best results again; called in a thread at the first search.
+            open_index: Called in a thread at the first search.
+            past: Requests that skills were called for.
+            use_past: Whether searches also match those requests.
+            mirror: Copies the index's vectors to a vector store.
+            reranker: Orders the best results again; called in a thread at the first search.
         """
         self._ledger = ledger
         self._open_index = open_index

@@ -27,8 +27,8 @@ class InstructionHit:
     """Instructions that can be offered.
 
     Attributes:
-        name: the name, written with hyphens.
-        fit: as in `Ranked`; 0 without a query.
+        name: The name, written with hyphens.
+        fit: As in `Ranked`; 0 without a query.
     """
 
     name: str

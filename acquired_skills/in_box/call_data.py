@@ -64,7 +64,7 @@ class CallEffects:
     """The changes that a call made to its arguments, determined after the call.
 
     Attributes:
-        after: the arguments as data, if the call changed any.
+        after: The arguments as data, if the call changed any.
     """
 
     def __init__(

@@ -10,21 +10,21 @@ class Effort:
     An agreed prediction is a result that the author predicted and the code returned.
 
     Attributes:
-        stub_test_s, test_s, total_s: the limits of one test on a stub, one test on the skill, and the whole rehearsal.
-        duplicates_s: the limit for making the tests' calls with other skills, each in its own box (SKILL-8).
-        mutants, mutants_s: how many mutants are made, and the time for all of them.
-        threshold: the share of mutants that tests and agreed predictions must kill where no questions can be asked
+        stub_test_s, test_s, total_s: The limits of one test on a stub, one test on the skill, and the whole rehearsal.
+        duplicates_s: The limit for making the tests' calls with other skills, each in its own box (SKILL-8).
+        mutants, mutants_s: How many mutants are made, and the time for all of them.
+        threshold: The share of mutants that tests and agreed predictions must kill where no questions can be asked
             (SKILL-6); if it is 0, no mutants are made.
-        enough: the share of killed mutants from which on no questions are asked (GATE-1).
-        calls: the number of different calls whose results the tests and agreed predictions must state at least.
-        green_runs, green_s: the maximum number of runs of the tests on the skill, and the time after which no further
+        enough: The share of killed mutants from which on no questions are asked (GATE-1).
+        calls: The number of different calls whose results the tests and agreed predictions must state at least.
+        green_runs, green_s: The maximum number of runs of the tests on the skill, and the time after which no further
             run is started. There are always two runs.
-        answers_s: the limit for repeating, outside the tests, every call that they make (SKILL-7).
-        judge_s: the limit for all runs of the tests without the skill.
-        similar_calls, boundary_calls, clock_calls, similar_calls_s: how many calls similar to those of the tests, how
+        answers_s: The limit for repeating, outside the tests, every call that they make (SKILL-7).
+        judge_s: The limit for all runs of the tests without the skill.
+        similar_calls, boundary_calls, clock_calls, similar_calls_s: How many calls similar to those of the tests, how
             many with boundary values, and how many at other times, are made to examine the mutants that no test kills,
             and the time for all of them.
-        reference_call_s, reference_s: the limit of one call of the reference, and that of all its calls.
+        reference_call_s, reference_s: The limit of one call of the reference, and that of all its calls.
     """
 
     stub_test_s: float = 1.0

@@ -38,15 +38,19 @@ class FakeSkill:
     Attributes:
         table: ``answers`` by the key of the call, and ``otherwise``, the answer to all other calls. Without
             ``otherwise``, unanswered calls are collected in `unknown`.
-        unanswered: whether any call had no answer in the table.
-        reached: describes the first use of something that only the real skill has.
-        running: whether a test is running. While the tests are collected, such a use gives a stand-in, so that only the
+        unanswered: Whether any call had no answer in the table.
+        reached: Describes the first use of something that only the real skill has.
+        running: Whether a test is running. While the tests are collected, such a use gives a stand-in, so that only the
             tests that use it do not count.
     """
 
     def __init__(self, name: str, declared: str, folder: Path, clock: FixedClock, form: Form = "function") -> None:
-        """declared: the source of the skill's declarations (`acquired_skills.proof.declarations`). form: how the skill
-        gives its results. clock: a call at a fixed time has an answer of its own.
+        """Create the object.
+
+        Args:
+            declared: The source of the skill's declarations (`acquired_skills.proof.declarations`).
+            form: How the skill gives its results.
+            clock: A call at a fixed time has an answer of its own.
         """
         self.table: Mapping[str, Any] = {"answers": {}}
         self.unknown: list[dict[str, Any]] = []

@@ -19,7 +19,7 @@ class FixedClock:
     """The time that all code in this process reads.
 
     Attributes:
-        text: the fixed time in UTC, in ISO 8601; "" while the clock is real.
+        text: The fixed time in UTC, in ISO 8601; "" while the clock is real.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class FixedClock:
         """Stop the clock at a time, such as "2026-03-01T09:30"; without an offset it is local time.
 
         Raises:
-            ValueError: the text is not in ISO 8601.
+            ValueError: The text is not in ISO 8601.
         """
         text = moment if isinstance(moment, str) else moment.isoformat()
         found = dt.datetime.fromisoformat(text).astimezone(dt.UTC)

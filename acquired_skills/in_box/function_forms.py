@@ -48,7 +48,7 @@ class Settled:
     """A function that returns plain values in place of coroutines and iterators.
 
     Attributes:
-        listed: whether the last value was the list of an iterator's items.
+        listed: Whether the last value was the list of an iterator's items.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:

@@ -38,8 +38,8 @@ def rehearse(name: str, seed: int, effort: dict[str, Any]) -> dict[str, Any]:
     ``observations`` ({unsendable?, typed?, unrecorded, calls, replay_calls}, from the switch and its recorder).
 
     Args:
-        seed: the seed of the random orders of the tests.
-        effort: the values of the fields of `Effort`.
+        seed: The seed of the random orders of the tests.
+        effort: The values of the fields of `Effort`.
     """
     spend = Effort(**effort)
     deadline = time.monotonic() + spend.total_s
@@ -114,8 +114,8 @@ class Rehearsal(Runner):
         ``files`` says that the files which the other tests leave make the difference.
 
         Args:
-            order: the order in which they failed.
-            others: orders in which they passed or may pass.
+            order: The order in which they failed.
+            others: Orders in which they passed or may pass.
         """
         until = time.monotonic() + EXPLAIN_S
         for test in failed:

@@ -14,8 +14,8 @@ def resolved_hints(of: Callable[..., Any] | type) -> dict[str, Any]:
     A name that only a type checker would import stands for any value if it cannot be imported.
 
     Raises:
-        NameError: a hint uses a name that nothing defines. Like the following exceptions, it comes from the hint.
-        TypeError, AttributeError, SyntaxError: a hint is invalid.
+        NameError: A hint uses a name that nothing defines. Like the following exceptions, it comes from the hint.
+        TypeError, AttributeError, SyntaxError: A hint is invalid.
     """
     try:
         return typing.get_type_hints(of, include_extras=True)

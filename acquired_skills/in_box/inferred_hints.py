@@ -41,8 +41,8 @@ class SeenTypes:
     """The types of the values seen at one place: an argument, or the items of a container in it.
 
     Attributes:
-        names: hints of the values that are not containers.
-        items: the types of the items of containers, by the form of the container's hint. A dict has keys and values.
+        names: Hints of the values that are not containers.
+        items: The types of the items of containers, by the form of the container's hint. A dict has keys and values.
     """
 
     def __init__(self) -> None:

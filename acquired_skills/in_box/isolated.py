@@ -36,8 +36,8 @@ def answers(name: str, calls: Sequence[Mapping[str, Any]], *, seconds: float, ea
     """Make calls to a program and return its answers.
 
     Args:
-        seconds: time limit for all calls.
-        each_s: time limit for each call, after which `CallTimeout` is raised in it; 0 for none.
+        seconds: Time limit for all calls.
+        each_s: Time limit for each call, after which `CallTimeout` is raised in it; 0 for none.
 
     Returns:
         ``answers``: one for each call, or `ENDED` for a call that got none; None if the program cannot be loaded.

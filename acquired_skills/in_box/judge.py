@@ -33,11 +33,11 @@ def judge(
     """Run the tests once for each table.
 
     Args:
-        seed: the seed of the random numbers that the tests draw.
-        tables: each has ``changes`` (the answers, by key, that differ from `unchanged`), ``otherwise`` (the answer to
+        seed: The seed of the random numbers that the tests draw.
+        tables: Each has ``changes`` (the answers, by key, that differ from `unchanged`), ``otherwise`` (the answer to
             all other calls) and ``first`` (whether to stop at the first test that does not pass).
-        test_s, seconds: the time limits of one test and of all runs together.
-        form: how the skill gives its results.
+        test_s, seconds: The time limits of one test and of all runs together.
+        form: How the skill gives its results.
 
     Returns:
         One run for each table, with the table's number as its kind, and ``unknown``: the calls that had no answer in a

@@ -17,8 +17,8 @@ def answers(
     name of the exception's type) for each.
 
     Args:
-        plain: whether the skill takes and returns plain JSON.
-        inferred: the inferred hints of its parameters.
+        plain: Whether the skill takes and returns plain JSON.
+        inferred: The inferred hints of its parameters.
     """
     function = getattr(importlib.import_module(name), name)
 

@@ -58,14 +58,14 @@ class Packer:
     """Packs several values that may share instances.
 
     Attributes:
-        objects: the known instances, then the others in the order in which they were first reached.
+        objects: The known instances, then the others in the order in which they were first reached.
     """
 
     def __init__(self, module: str, known: Sequence[Any] = (), *, unchanged: bool = False) -> None:
         """Begin with the instances in `known`, which get the first numbers.
 
         Args:
-            unchanged: whether to pack the known instances only as references.
+            unchanged: Whether to pack the known instances only as references.
         """
         self.objects = list(known)
         self._module = module

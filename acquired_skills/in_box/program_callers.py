@@ -125,7 +125,11 @@ class BashCaller(ProgramCaller):
     """Runs a Bash script, each call in a new process."""
 
     def __init__(self, path: Path, parameters: Sequence[str], *, text: bool) -> None:
-        """text: whether the result is the text that the script prints, and not JSON."""
+        """Create the object.
+
+        Args:
+            text: Whether the result is the text that the script prints, and not JSON.
+        """
         super().__init__(path, parameters)
         self._text = text
 

@@ -44,10 +44,10 @@ def answers(
     """Make calls to a program, each in a folder with only the files of the call, and return its answers as packed data.
 
     Args:
-        parameters: the names of its parameters, in order.
-        text: whether the result of a script is text, and not JSON.
-        seconds: time limit for all calls.
-        each_s: time limit for each call; 0 for none.
+        parameters: The names of its parameters, in order.
+        text: Whether the result of a script is text, and not JSON.
+        seconds: Time limit for all calls.
+        each_s: Time limit for each call; 0 for none.
 
     Returns:
         ``answers``: one for each call, or `ENDED` for a call that got none; None if the program cannot be loaded.

@@ -26,17 +26,17 @@ class Recorder:
     different values. Calls that can be packed are kept for each test.
 
     Attributes:
-        unrecorded: how many calls were not kept to be made with other skills.
-        test: id of the running test.
+        unrecorded: How many calls were not kept to be made with other skills.
+        test: Id of the running test.
     """
 
     def __init__(self, module: str, folder: Path, clock: FixedClock) -> None:
         """Start without any calls.
 
         Args:
-            module: the module whose classes are packed with a call.
-            folder: the folder whose files are packed with a call.
-            clock: the clock whose time, if it is fixed, is kept with a call.
+            module: The module whose classes are packed with a call.
+            folder: The folder whose files are packed with a call.
+            clock: The clock whose time, if it is fixed, is kept with a call.
         """
         self.unrecorded = 0
         self.test = ""

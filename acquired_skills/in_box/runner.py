@@ -72,9 +72,9 @@ class Runner(ABC):
     """Runs the collected tests in forks of this process.
 
     Attributes:
-        seed: the seed of the random numbers that the tests draw. A test draws the same numbers in every run.
-        keeps_files: whether a test finds the files that the test before it left.
-        clock: the time that skill and tests read. Tests fix it with the fixture `clock`.
+        seed: The seed of the random numbers that the tests draw. A test draws the same numbers in every run.
+        keeps_files: Whether a test finds the files that the test before it left.
+        clock: The time that skill and tests read. Tests fix it with the fixture `clock`.
     """
 
     def __init__(self, name: str, sink: int, deadline: float) -> None:

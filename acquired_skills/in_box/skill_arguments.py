@@ -47,7 +47,7 @@ def describe(function: Callable[..., Any], inferred: Mapping[str, str] | None = 
     """Return the schemas of a function.
 
     Args:
-        inferred: inferred hints, by parameter.
+        inferred: Inferred hints, by parameter.
 
     Returns:
         ``parameters``: JSON Schema of the arguments object. ``plain``: whether JSON values need no conversion.
@@ -56,7 +56,7 @@ def describe(function: Callable[..., Any], inferred: Mapping[str, str] | None = 
         there are none.
 
     Raises:
-        NotDescribable: a parameter has no schema.
+        NotDescribable: A parameter has no schema.
     """
     hints = _hints(function, inferred or {})
     _check_each(function, hints)

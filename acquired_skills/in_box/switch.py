@@ -25,7 +25,11 @@ class StubSwitch:
     def __init__(
         self, module: types.ModuleType, name: str, function: Callable[..., Any], folder: Path, clock: FixedClock
     ) -> None:
-        """folder, clock: as in `Recorder`."""
+        """Create the object.
+
+        Args:
+            folder, clock: As in `Recorder`.
+        """
         self.module = module
         self.function = function
         self.form = form_of(function)

@@ -51,8 +51,8 @@ def mutants(language: str, code: str, most: int, seed: int) -> dict[str, Any]:
     text].
 
     Args:
-        most: how many mutants are wanted; they are spread evenly over the lines.
-        seed: the same seed gives the same mutants.
+        most: How many mutants are wanted; they are spread evenly over the lines.
+        seed: The same seed gives the same mutants.
     """
     lexer = JavascriptLexer if language == "node" else BashLexer
     pieces = _pieces(code, lexer(ensurenl=False, stripnl=False))

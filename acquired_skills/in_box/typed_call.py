@@ -12,7 +12,7 @@ def call(name: str, arguments: dict[str, Any], inferred: dict[str, str]) -> Any:
     """Call the function `name` of the module `name`, converting its arguments and its value.
 
     Args:
-        inferred: the inferred hints of its parameters.
+        inferred: The inferred hints of its parameters.
     """
     function = getattr(importlib.import_module(name), name)
     return to_json(Settled(function)(**accept(function, arguments, inferred)), name)

@@ -27,7 +27,7 @@ class Unpacker:
     """Restores values that were packed by one `Packer`.
 
     Attributes:
-        objects: the known instances, then the others in the order in which they were reached.
+        objects: The known instances, then the others in the order in which they were reached.
     """
 
     def __init__(self, module: types.ModuleType, known: Sequence[Any] = ()) -> None:

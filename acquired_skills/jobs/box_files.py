@@ -66,7 +66,7 @@ def box_files(entry: str) -> Mapping[str, bytes]:
     Knackbox. A box with another version of Python ignores the compiled files.
 
     Args:
-        entry: one of the constants above.
+        entry: One of the constants above.
     """
     function, *modules = _ENTRIES[entry]
     files = {f"{package}/__init__.py": b"" for package in _PACKAGES}

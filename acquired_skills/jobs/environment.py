@@ -36,8 +36,8 @@ def preload_for(
     """Return the installed modules to preload for code with these top-level imports.
 
     Args:
-        always: modules to preload in any case.
-        environment: requirements of the code's own environment. If there are any, nothing is preloaded: a template
+        always: Modules to preload in any case.
+        environment: Requirements of the code's own environment. If there are any, nothing is preloaded: a template
             imports modules outside the boxes, and the author of the requirements may have chosen packages that run code
             when they are imported.
     """

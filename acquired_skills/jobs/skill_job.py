@@ -18,8 +18,8 @@ def job_of(skill: Skill, program: SkillProgram, arguments: Mapping[str, Any], wo
     """Return the job of a call.
 
     Args:
-        program: the files of exactly this version.
-        workspace: the folder that the call may read and write, if any.
+        program: The files of exactly this version.
+        workspace: The folder that the call may read and write, if any.
     """
     if skill.kind is not SkillKind.CODE:
         return replace(
@@ -64,8 +64,8 @@ def call_job(
     """Return the job for calling code that need not be a skill yet.
 
     Args:
-        plain: whether arguments and value are plain JSON.
-        inferred: the inferred hints of its parameters.
+        plain: Whether arguments and value are plain JSON.
+        inferred: The inferred hints of its parameters.
     """
     files = {**program.extra, f"{name}.py": program.code}
     always: tuple[str, ...] = ()
@@ -98,7 +98,7 @@ def program_job(
     """Return the job for calling a Node or Bash program that need not be a skill yet.
 
     Args:
-        parameters, returns: the schemas of its arguments and its result.
+        parameters, returns: The schemas of its arguments and its result.
     """
     given = {**program_interface(language, name, parameters, returns), "arguments": dict(arguments)}
     return Job(

@@ -40,8 +40,8 @@ class ApprovalPolicy:
     """Decides which declarations need a person's approval.
 
     Attributes:
-        packages: names of the packages that skills may declare without approval; `ANY` for all.
-        always: whether to ask even about what is allowed.
+        packages: Names of the packages that skills may declare without approval; `ANY` for all.
+        always: Whether to ask even about what is allowed.
     """
 
     packages: frozenset[str] = frozenset({ANY})
@@ -61,8 +61,8 @@ class DeclarationRules:
     """What programs may declare.
 
     Attributes:
-        destinations: the destinations that they may connect to.
-        policy: decides which declarations need an approval.
+        destinations: The destinations that they may connect to.
+        policy: Decides which declarations need an approval.
     """
 
     destinations: frozenset[Destination]
@@ -84,8 +84,8 @@ async def approve(parsed: ParsedProposal, policy: ApprovalPolicy, ask: Ask | Non
     """Return the proposal with a record of who approved what it declares.
 
     Raises:
-        SkillRefused: nobody can be asked, or the declarations are too long to be shown.
-        ToolFailure: the person did not agree.
+        SkillRefused: Nobody can be asked, or the declarations are too long to be shown.
+        ToolFailure: The person did not agree.
     """
     packages, destinations = policy.needing_approval(parsed.block)
     if not packages and not destinations:

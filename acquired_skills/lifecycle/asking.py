@@ -26,7 +26,7 @@ class AskingLibrary:
     """Creates skills, and asks a person where the tests prove too little.
 
     Attributes:
-        forms: shows the questions; None if nobody can be asked.
+        forms: Shows the questions; None if nobody can be asked.
     """
 
     library: SkillLibrary

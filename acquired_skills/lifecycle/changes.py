@@ -67,11 +67,11 @@ class Changes:
         """Publish an earlier version as a new one.
 
         Args:
-            version: the earlier version; None for the latest kept version before the current one.
+            version: The earlier version; None for the latest kept version before the current one.
 
         Raises:
-            SkillMissing: there is no such version.
-            SkillDamaged: its files are not what was admitted.
+            SkillMissing: There is no such version.
+            SkillDamaged: Its files are not what was admitted.
         """
         with self._changing(current.name):
             older = self._store.earlier_numbers(current.name)
@@ -98,10 +98,10 @@ class Changes:
         """Change the state of the current version.
 
         Args:
-            judged: the skill as it was when the state was decided.
+            judged: The skill as it was when the state was decided.
 
         Raises:
-            SkillChanged: the skill has changed since `judged` was read.
+            SkillChanged: The skill has changed since `judged` was read.
         """
         with self._changing(name):
             if judged is not None:
@@ -117,7 +117,7 @@ class Changes:
         """Delete a skill. Its folder is kept as a tombstone, from which it can be restored.
 
         Raises:
-            SkillMissing: the skill does not exist.
+            SkillMissing: The skill does not exist.
         """
         with self._changing(name):
             with self._store.deleting(name):
@@ -128,9 +128,9 @@ class Changes:
         """Undo the latest delete.
 
         Raises:
-            SkillMissing: no skill of this name was deleted.
-            SkillChanged: the name is in use again.
-            SkillError: the restored skill would call itself through other skills.
+            SkillMissing: No skill of this name was deleted.
+            SkillChanged: The name is in use again.
+            SkillError: The restored skill would call itself through other skills.
         """
         with self._changing(name):
             with self._store.restoring(name) as skill:
@@ -143,9 +143,9 @@ class Changes:
         """Sign a skill and its earlier versions.
 
         Raises:
-            SkillMissing: the skill does not exist.
-            SkillDamaged: its files are not what was admitted.
-            SkillUnsignable: this home has no key to sign with.
+            SkillMissing: The skill does not exist.
+            SkillDamaged: Its files are not what was admitted.
+            SkillUnsignable: This home has no key to sign with.
         """
         with self._changing(name):
             with self._store.sealing(name, lambda: self._store.sign(name)) as skill:

@@ -43,7 +43,7 @@ class FolderRecords:
         """Update the rows of these skills if their folders changed. Return whether any did.
 
         Args:
-            stamps: the stamps in the rows, by name.
+            stamps: The stamps in the rows, by name.
         """
         names = await asyncio.to_thread(stale, self._store, stamps)
         if names:

@@ -63,15 +63,15 @@ class SkillLibrary(StoredSkills):
         """Combine the parts of a library. The owners of the parts close them.
 
         Args:
-            seed: returns the seed for the random order of tests.
-            retrieve: the maximum number of skills that a query returns.
-            fits: the minimum fit; skills with a lower fit are not returned.
-            compared: how many of the nearest skills a new one is compared with.
-            allowed: the destinations that skills may connect to, in canonical form.
-            effort: limits and thresholds of an admission.
-            updates: publishes the changes; None if they are not published.
-            approval_policy: decides what skills may declare without approval; by default, anything.
-            disputed: stores the predictions that differed from what the code gave; None to discard them.
+            seed: Returns the seed for the random order of tests.
+            retrieve: The maximum number of skills that a query returns.
+            fits: The minimum fit; skills with a lower fit are not returned.
+            compared: How many of the nearest skills a new one is compared with.
+            allowed: The destinations that skills may connect to, in canonical form.
+            effort: Limits and thresholds of an admission.
+            updates: Publishes the changes; None if they are not published.
+            approval_policy: Decides what skills may declare without approval; by default, anything.
+            disputed: Stores the predictions that differed from what the code gave; None to discard them.
         """
         folders = FolderRecords(store, ledger, catalog, updates)
         super().__init__(store, ledger, catalog, track, folders, retrieve=retrieve, fits=fits)
@@ -101,16 +101,16 @@ class SkillLibrary(StoredSkills):
         and return what users have corrected, unless the proposal is `breaking`.
 
         Args:
-            ask: asks a person to approve what the proposal declares; None if nobody can be asked.
-            agent: the key under which its boxes are queued (`Turn.agent_key`).
-            author: whether somebody can answer questions about its results. If not, the skill is admitted with
+            ask: Asks a person to approve what the proposal declares; None if nobody can be asked.
+            agent: The key under which its boxes are queued (`Turn.agent_key`).
+            author: Whether somebody can answer questions about its results. If not, the skill is admitted with
                 questions left open and stays on probation.
 
         Raises:
-            SkillRefused: the proposal was not admitted; the exception lists everything to change.
-            ToolFailure: a person refused to approve it.
-            SkillChanged: another process changed the skill first.
-            SandboxError: no box can run.
+            SkillRefused: The proposal was not admitted; the exception lists everything to change.
+            ToolFailure: A person refused to approve it.
+            SkillChanged: Another process changed the skill first.
+            SandboxError: No box can run.
         """
         proposal = replace(proposal, description=proposal.description.strip())
         stages, kind = stages_for(proposal.language), SkillKind.of(proposal.language)
@@ -182,9 +182,9 @@ class SkillLibrary(StoredSkills):
         of two duplicates one stays admitted.
 
         Raises:
-            SkillRefused: it would not be admitted today; the exception lists everything to change.
-            SkillDamaged: its files are not what was admitted.
-            SandboxError: no box can run.
+            SkillRefused: It would not be admitted today; the exception lists everything to change.
+            SkillDamaged: Its files are not what was admitted.
+            SandboxError: No box can run.
         """
         proposal = await self.proposal_of(skill)
         stages = stages_for(skill.kind.language)
@@ -207,15 +207,15 @@ class SkillLibrary(StoredSkills):
         The current version is tried on it. A wrong result counts as a failure of that version.
 
         Args:
-            agent: the key under which its box is queued (`Turn.agent_key`).
+            agent: The key under which its box is queued (`Turn.agent_key`).
 
         Returns:
             What the current version does instead, such as ``returns 3``; "" if its result is right.
 
         Raises:
-            SkillMissing: there is no such skill.
-            SkillError: versions cannot be tried on this call.
-            SandboxError: no box can run.
+            SkillMissing: There is no such skill.
+            SkillError: Versions cannot be tried on this call.
+            SandboxError: No box can run.
         """
         skill = await self.get(name)
         await asyncio.to_thread(refuse_uncorrectable, skill, call)
@@ -265,7 +265,7 @@ class SkillLibrary(StoredSkills):
         Raises SkillMissing, SkillDamaged, SkillChanged.
 
         Args:
-            by: one line that says who does this; it is kept with the skill.
+            by: One line that says who does this; it is kept with the skill.
         """
         current = await self.get(name)
         return await asyncio.to_thread(self._changes.rollback, current, version, by)
@@ -291,7 +291,7 @@ class SkillLibrary(StoredSkills):
         """Verify the folders, then rebuild the index of the listed skills; return how many there are.
 
         Args:
-            progress: called with the number of finished vectors and the total.
+            progress: Called with the number of finished vectors and the total.
         """
         report = await self.folders.verify()
         return report, await self._catalog.rebuild_index(progress)

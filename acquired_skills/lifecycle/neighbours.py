@@ -14,8 +14,8 @@ async def nearest_neighbours(
     """Return the nearest listed skills that run in a box without an environment, nearest first.
 
     Args:
-        most: how many of the skills found by a search are considered.
-        older_than: return only skills that are older than this one; by default, all.
+        most: How many of the skills found by a search are considered.
+        older_than: Return only skills that are older than this one; by default, all.
     """
     found: list[Neighbour] = []
     if not most:

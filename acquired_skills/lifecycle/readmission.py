@@ -30,7 +30,7 @@ class Readmission:
     """The result for one skill.
 
     Attributes:
-        problems: why it was refused or could not be tried.
+        problems: Why it was refused or could not be tried.
     """
 
     skill: Skill
@@ -56,11 +56,11 @@ async def readmit_all(
     """Run the admission of each skill again, one after another.
 
     Args:
-        by_kind: for each kind of skill, a function that runs its admission.
-        progress: called with the number of finished skills and the total.
+        by_kind: For each kind of skill, a function that runs its admission.
+        progress: Called with the number of finished skills and the total.
 
     Raises:
-        SandboxError: no box can run on this machine.
+        SandboxError: No box can run on this machine.
     """
     found: list[Readmission] = []
     for done, skill in enumerate(skills):

@@ -51,8 +51,8 @@ class StoredSkills:
         """Return a page of skills by name, in any state, or only listed ones.
 
         Args:
-            limit: the maximum number of skills in the page.
-            after: the last name of the previous page.
+            limit: The maximum number of skills in the page.
+            after: The last name of the previous page.
         """
         stamps = await asyncio.to_thread(lambda: self._ledger.stamps(after, limit, listed=listed))
         await self.folders.refresh(stamps)
@@ -67,7 +67,7 @@ class StoredSkills:
         """Return how many skills there are.
 
         Args:
-            listed: whether to count only listed skills.
+            listed: Whether to count only listed skills.
         """
         return await asyncio.to_thread(lambda: self._ledger.count(listed=listed))
 
@@ -97,7 +97,7 @@ class StoredSkills:
         Afterwards, `gap` says what could not be searched.
 
         Args:
-            fits: the minimum fit, or 0 to return all.
+            fits: The minimum fit, or 0 to return all.
         """
         if not await self.count(listed=True):
             return []
@@ -143,7 +143,7 @@ class StoredSkills:
         """Return statistics per version of one skill or of all, sorted by name, newest version first.
 
         Args:
-            after: return only names after this one.
+            after: Return only names after this one.
         """
         return await self.track.stats(None if name is None else [name], limit, after)
 

@@ -29,7 +29,11 @@ class TrackRecord:
         clock: Clock,
         requests: LearnedRequests | None = None,
     ) -> None:
-        """requests: records the requests of successful calls; None if they are not recorded."""
+        """Create the object.
+
+        Args:
+            requests: Records the requests of successful calls; None if they are not recorded.
+        """
         self._ledger = ledger
         self._failed = failed
         self.corrected = corrected
@@ -55,9 +59,9 @@ class TrackRecord:
         """Return statistics per version, sorted by name, newest version first.
 
         Args:
-            names: the skills; None for all.
-            limit: the maximum number of rows.
-            after: return only names after this one.
+            names: The skills; None for all.
+            limit: The maximum number of rows.
+            after: Return only names after this one.
         """
         await self.flush()
         return await asyncio.to_thread(self._ledger.stats, names, limit, after)
@@ -118,7 +122,7 @@ class TrackRecord:
         The corrections of the skill come first, with their right results.
 
         Args:
-            user: the user who made the calls; None for all users.
+            user: The user who made the calls; None for all users.
         """
         corrected = await asyncio.to_thread(self.corrected.of, skill.name)
         failed = await asyncio.to_thread(self._failed.of, skill.name, skill.version, user)

@@ -38,11 +38,11 @@ class TrialResult:
     """The results of two skills for one input.
 
     Attributes:
-        arguments: the input.
-        old, new: the result of each skill, as text.
-        same: whether the two results are the same.
-        right: the right result, as text; "" if it is not known.
-        worse: whether the new skill is wrong where the right result is known, or fails where the old one does not.
+        arguments: The input.
+        old, new: The result of each skill, as text.
+        same: Whether the two results are the same.
+        right: The right result, as text; "" if it is not known.
+        worse: Whether the new skill is wrong where the right result is known, or fails where the old one does not.
     """
 
     arguments: Mapping[str, Any]
@@ -58,7 +58,7 @@ class SkillTrial:
     """The results of a trial.
 
     Attributes:
-        unfit: how many inputs were left out because they do not fit the parameters of both skills.
+        unfit: How many inputs were left out because they do not fit the parameters of both skills.
     """
 
     results: tuple[TrialResult, ...]
@@ -93,12 +93,12 @@ class SkillTrials:
         """Call both skills with the same inputs, each call in its own box without a workspace.
 
         Args:
-            user: the user whose failed inputs are used; None for all users.
-            past: arguments of calls that were made of either skill.
+            user: The user whose failed inputs are used; None for all users.
+            past: Arguments of calls that were made of either skill.
 
         Raises:
-            SkillError: the skills are the same, or one of them cannot be called without effects.
-            SandboxError: no box can run.
+            SkillError: The skills are the same, or one of them cannot be called without effects.
+            SandboxError: No box can run.
         """
         if old.skill.name == new.skill.name:
             raise SkillError(f"`{old.skill.name}` cannot be tried against itself: name another skill.")
@@ -115,7 +115,7 @@ class SkillTrials:
         """Give the corrections of a skill to the one that replaces it.
 
         Raises:
-            SkillError: the trial does not show that it can be replaced, or the other skill is not listed.
+            SkillError: The trial does not show that it can be replaced, or the other skill is not listed.
         """
         if not new.state.listed:
             raise SkillError(f"`{new.name}` is {new.state}, so it cannot replace `{old.name}`: enable it first.")

@@ -18,9 +18,9 @@ def parse_source(source: str | bytes) -> ast.Module:
     SystemError. The source is then parsed again.
 
     Raises:
-        SyntaxError: the source is not Python.
-        ValueError: the source holds null bytes.
-        RecursionError: the source is nested too deeply.
+        SyntaxError: The source is not Python.
+        ValueError: The source holds null bytes.
+        RecursionError: The source is nested too deeply.
     """
     for _ in range(_ATTEMPTS - 1):
         try:
@@ -36,7 +36,7 @@ class ParsedSource:
 
     Attributes:
         imports: top-level modules that it imports anywhere.
-        nodes: every node of the tree, in the order of `ast.walk`.
+        nodes: Every node of the tree, in the order of `ast.walk`.
     """
 
     text: str
@@ -57,9 +57,9 @@ class ParsedProposal:
     """A proposal with its parsed code and tests, and the script block of its code.
 
     Attributes:
-        notes: sentences for the author about what was changed in the proposal.
-        modules: the parsed Python modules among its extra files, by path.
-        reference: the second implementation, if there is one.
+        notes: Sentences for the author about what was changed in the proposal.
+        modules: The parsed Python modules among its extra files, by path.
+        reference: The second implementation, if there is one.
     """
 
     proposal: Proposal
@@ -85,8 +85,8 @@ class ParsedProposal:
         """Parse a proposal.
 
         Raises:
-            SyntaxError: the code, a further module, the tests or the reference are not Python.
-            BlockError: the script block of the code is invalid.
+            SyntaxError: The code, a further module, the tests or the reference are not Python.
+            BlockError: The script block of the code is invalid.
         """
         code, tests = ParsedSource.parse(proposal.code), ParsedSource.parse(proposal.tests)
         files = proposal.files.items()

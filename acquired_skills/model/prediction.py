@@ -31,8 +31,8 @@ class Prediction:
     """The result that the author of a proposal expects from one call.
 
     Attributes:
-        arguments: the arguments of the call by name, as JSON.
-        checks: the checks that the result must pass, as operands by the name of the check in `CHECKS`.
+        arguments: The arguments of the call by name, as JSON.
+        checks: The checks that the result must pass, as operands by the name of the check in `CHECKS`.
     """
 
     arguments: Mapping[str, Any]
@@ -43,7 +43,7 @@ class Prediction:
         """Return the prediction in a JSON object such as ``{"arguments": {"n": 4}, "result": "IV"}``.
 
         Raises:
-            ValueError: it is not a prediction. The message says what to change.
+            ValueError: It is not a prediction. The message says what to change.
         """
         arguments = found.get("arguments") if isinstance(found, Mapping) else None
         if not isinstance(arguments, Mapping):
@@ -78,8 +78,8 @@ class Question:
     """A call whose result the author of a proposal is asked to predict.
 
     Attributes:
-        arguments: the arguments of the call by name, as plain JSON.
-        disputed: whether the author's prediction differs from what the code gives, so that one of the two is wrong.
+        arguments: The arguments of the call by name, as plain JSON.
+        disputed: Whether the author's prediction differs from what the code gives, so that one of the two is wrong.
     """
 
     arguments: Mapping[str, Any]

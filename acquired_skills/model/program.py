@@ -11,8 +11,8 @@ class SkillProgram:
     """The source of one version of a skill.
 
     Attributes:
-        code: the main file.
-        extra: the extra files, by path relative to the main file.
+        code: The main file.
+        extra: The extra files, by path relative to the main file.
     """
 
     code: bytes

@@ -40,19 +40,19 @@ class Proposal:
     """A proposed skill.
 
     Attributes:
-        code: one Python file with a function called `name`; its PEP 723 block declares packages and destinations
+        code: One Python file with a function called `name`; its PEP 723 block declares packages and destinations
             (`acquired_skills.model.script_block`).
-        tests: a pytest module that imports the function by that name.
-        examples: requests, in users' words, that the skill should answer; retrieval uses them.
-        breaking: whether a new version need not pass the tests of the previous version.
-        timeout_s: wall time that one call of the skill may take, in seconds.
-        provenance: who proposes it and how (`acquired_skills.model.provenance`). It is stored with the skill, but not
+        tests: A pytest module that imports the function by that name.
+        examples: Requests, in users' words, that the skill should answer; retrieval uses them.
+        breaking: Whether a new version need not pass the tests of the previous version.
+        timeout_s: Wall time that one call of the skill may take, in seconds.
+        provenance: Who proposes it and how (`acquired_skills.model.provenance`). It is stored with the skill, but not
             otherwise used.
-        expected: the author's predictions of results. Those that agree with what the code gives count as tests.
-        language: the language of the code. Tests of Node and Bash skills are cases
+        expected: The author's predictions of results. Those that agree with what the code gives count as tests.
+        language: The language of the code. Tests of Node and Bash skills are cases
             (`acquired_skills.proof.programs.program_cases`).
-        files: extra files: modules that the code imports, and data that it reads, by path relative to the code.
-        reference: a second, independent implementation of the function, as one Python file; "" for none. Results in
+        files: Extra files: modules that the code imports, and data that it reads, by path relative to the code.
+        reference: A second, independent implementation of the function, as one Python file; "" for none. Results in
             which code and reference agree count like predictions.
     """
 
@@ -75,7 +75,7 @@ class ProposalProblem:
     """One problem of a proposal.
 
     Attributes:
-        text: tells the author what is wrong and what to change.
+        text: Tells the author what is wrong and what to change.
     """
 
     part: Part
@@ -86,10 +86,10 @@ class SkillRefused(Exception):
     """A proposal was not admitted.
 
     Attributes:
-        problems: everything that was found, at least one problem.
-        questions: the calls whose results the author is asked to predict in `Proposal.expected`. They are also part of
+        problems: Everything that was found, at least one problem.
+        questions: The calls whose results the author is asked to predict in `Proposal.expected`. They are also part of
             the problems' texts.
-        disputed: the predictions that differ from what the code gives.
+        disputed: The predictions that differ from what the code gives.
     """
 
     def __init__(

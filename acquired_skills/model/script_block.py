@@ -42,8 +42,8 @@ class ScriptBlock:
     """The declarations in one source.
 
     Attributes:
-        dependencies: requirements, verbatim (PEP 508).
-        destinations: canonical destinations, without duplicates.
+        dependencies: Requirements, verbatim (PEP 508).
+        destinations: Canonical destinations, without duplicates.
     """
 
     dependencies: tuple[str, ...] = ()

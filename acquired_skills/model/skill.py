@@ -89,20 +89,20 @@ class Skill:
 
     Attributes:
         parameters: JSON Schema of the arguments.
-        plain: whether arguments and value are plain JSON and need no conversion.
+        plain: Whether arguments and value are plain JSON and need no conversion.
         imports: top-level modules that the code imports.
         created: UTC, ISO 8601.
-        tests: how many tests the skill was proved by.
-        dependencies, destinations: the packages and destinations that its code declares; destinations are canonical
+        tests: How many tests the skill was proved by.
+        dependencies, destinations: The packages and destinations that its code declares; destinations are canonical
             `host:port`.
-        environment: the requirements of the environment in which it was proved and runs.
-        timeout_s: wall time that one call may take, in seconds.
-        admission: the admission report, which consists of counts.
-        provenance: who proposed it and how (`acquired_skills.model.provenance`).
-        calls: names of the tools that a composed skill calls, sorted.
-        effects: the combined effects of those tools (`acquired_skills.model.effects`); empty for code.
+        environment: The requirements of the environment in which it was proved and runs.
+        timeout_s: Wall time that one call may take, in seconds.
+        admission: The admission report, which consists of counts.
+        provenance: Who proposed it and how (`acquired_skills.model.provenance`).
+        calls: Names of the tools that a composed skill calls, sorted.
+        effects: The combined effects of those tools (`acquired_skills.model.effects`); empty for code.
         returns: JSON Schema of the value; None when unknown.
-        inferred: hints for the parameters that have none in the code (`acquired_skills.in_box.inferred_hints`).
+        inferred: Hints for the parameters that have none in the code (`acquired_skills.in_box.inferred_hints`).
         extra: SHA-256 of its extra files, by path relative to its program.
     """
 

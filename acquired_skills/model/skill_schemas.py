@@ -65,7 +65,7 @@ def misfit_failure(name: str, wrong: str, remark: str = "") -> ToolFailure:
     """Return the failure of a call whose value does not fit the schema.
 
     Args:
-        wrong: the result of `why_misfit`.
+        wrong: The result of `why_misfit`.
     """
     text = (
         f"The skill `{name}` ran, but what it returned does not fit its own return annotation:\n{wrong}\nPropose a "

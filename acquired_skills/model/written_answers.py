@@ -23,7 +23,7 @@ def read_answer(text: str) -> dict[str, Any]:
     """Return the checks of a prediction.
 
     Raises:
-        ValueError: it is not an answer. The message says why.
+        ValueError: It is not an answer. The message says why.
     """
     text = text.strip()
     if len(text) > MOST_CHARS:

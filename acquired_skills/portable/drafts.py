@@ -30,11 +30,11 @@ class SkillDraft:
     """A draft.
 
     Attributes:
-        instructions: the name of the instructions.
-        file: the script in them.
-        name: the function.
-        code: the function with what it needs of its script.
-        calls: the arguments of the calls, by name, each with the checks that its author has added.
+        instructions: The name of the instructions.
+        file: The script in them.
+        name: The function.
+        code: The function with what it needs of its script.
+        calls: The arguments of the calls, by name, each with the checks that its author has added.
     """
 
     instructions: str
@@ -76,7 +76,7 @@ class SkillDraft:
         """Return the proposal: exact results become tests, and other checks predictions.
 
         Raises:
-            ValueError: no call has an exact result or an exception, or the code is not Python. The message says so.
+            ValueError: No call has an exact result or an exception, or the code is not Python. The message says so.
         """
         exact, others = self._predictions()
         if not exact:
@@ -125,7 +125,7 @@ def origin_of(instructions: str, files: Files, file: str, name: str, code: str) 
     """Return where code comes from, for its provenance: instructions, script, hash, and whether it was changed since.
 
     Raises:
-        ValueError: the instructions have no such script, or no such function in it.
+        ValueError: The instructions have no such script, or no such function in it.
     """
     try:
         text = files[file].decode()

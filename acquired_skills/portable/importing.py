@@ -24,8 +24,8 @@ class ImportResult:
     """The result of importing one skill.
 
     Attributes:
-        version: the admitted version, or 0 if it was not admitted.
-        text: a one-line summary for people.
+        version: The admitted version, or 0 if it was not admitted.
+        text: A one-line summary for people.
     """
 
     name: str
@@ -46,11 +46,11 @@ async def import_skills(
     """Import all skills of a folder or a zip file. If one fails, the others are still imported.
 
     Args:
-        composer: admits pipelines, after the code skills from the same source. If it is None, pipelines are refused.
-        as_text: whether to keep everything as instructions, even what could be admitted.
+        composer: Admits pipelines, after the code skills from the same source. If it is None, pipelines are refused.
+        as_text: Whether to keep everything as instructions, even what could be admitted.
 
     Raises:
-        Unreadable: the source is unsafe to read. Nothing was imported.
+        Unreadable: The source is unsafe to read. Nothing was imported.
     """
     found = await asyncio.to_thread(_read, path, dict(provenance))
     names = [one.front.name for one in found]

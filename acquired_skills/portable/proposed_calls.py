@@ -55,7 +55,7 @@ def proposed_calls(node: _Function) -> list[dict[str, Any]]:
 
 
 def _is_fixed(annotation: ast.expr | None) -> bool:
-    """Return whether a parameter takes only texts of a certain form, so that it has no boundary values."""
+    """Return whether a parameter takes only strings of a certain form, so that it has no boundary values."""
     return parts_of(annotation)[0] in _WRITTEN
 
 

@@ -27,8 +27,8 @@ class ImportCandidate:
 
     Attributes:
         digest: SHA-256 of the names and contents of all its files.
-        proposal: the proposal to be admitted here; None if the skill has only instructions.
-        why: the reason why there is no proposal.
+        proposal: The proposal to be admitted here; None if the skill has only instructions.
+        why: The reason why there is no proposal.
     """
 
     front: FrontMatter

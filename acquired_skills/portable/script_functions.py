@@ -20,11 +20,11 @@ class ScriptFunction:
     """One function of a script.
 
     Attributes:
-        file: the path of the script in the instructions.
-        name: its name, which the skill will have in snake_case.
-        node: its definition.
-        code: the function with what it needs of its script; "" if it cannot become a skill.
-        why_not: why it cannot become a skill as it is; "" if it can.
+        file: The path of the script in the instructions.
+        name: Its name, which the skill will have in snake_case.
+        node: Its definition.
+        code: The function with what it needs of its script; "" if it cannot become a skill.
+        why_not: Why it cannot become a skill as it is; "" if it can.
     """
 
     file: str
@@ -51,7 +51,7 @@ def find_function(functions: Sequence[ScriptFunction], wanted: str) -> ScriptFun
     """Return the function that is wanted, by its name or as ``FILE:FUNCTION``.
 
     Raises:
-        LookupError: there is none or more than one, or it can never become a skill. The message says why.
+        LookupError: There is none or more than one, or it can never become a skill. The message says why.
     """
     file, _, name = wanted.rpartition(":")
     found = [each for each in functions if each.name == name and file in ("", each.file)]

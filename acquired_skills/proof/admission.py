@@ -48,13 +48,13 @@ class Admission:
 
     Attributes:
         parameters: JSON Schema of the arguments.
-        plain: whether arguments and value are plain JSON; otherwise they are converted in the box.
-        tests: how many tests there are.
-        seconds: the wall time spent in boxes.
-        declared: the script block of the code.
-        environment: the requirements of the environment it was proved in; empty without dependencies.
+        plain: Whether arguments and value are plain JSON; otherwise they are converted in the box.
+        tests: How many tests there are.
+        seconds: The wall time spent in boxes.
+        declared: The script block of the code.
+        environment: The requirements of the environment it was proved in; empty without dependencies.
         returns: JSON Schema of the value; None if the annotation gives none or a value in the tests does not fit it.
-        inferred: hints for the parameters that have none in the code.
+        inferred: Hints for the parameters that have none in the code.
     """
 
     parameters: Mapping[str, Any]
@@ -82,16 +82,16 @@ async def admit(
     """Run the stages that follow the static checks, with the packages and destinations that the code declares.
 
     Args:
-        seed: decides the random orders of the tests.
-        earlier_tests: the tests of the version that the proposal replaces.
-        neighbours: skills that the proposal may duplicate, nearest first.
-        disputed: predictions of this author that differed from the results of the code in earlier proposals of the
+        seed: Decides the random orders of the tests.
+        earlier_tests: The tests of the version that the proposal replaces.
+        neighbours: Skills that the proposal may duplicate, nearest first.
+        disputed: Predictions of this author that differed from the results of the code in earlier proposals of the
             skill.
-        author: whether somebody can answer questions. If not, they stay open, which the report says.
+        author: Whether somebody can answer questions. If not, they stay open, which the report says.
 
     Raises:
-        SkillRefused: the proposal was not admitted; the exception lists everything to change.
-        SandboxError: no box can run.
+        SkillRefused: The proposal was not admitted; the exception lists everything to change.
+        SandboxError: No box can run.
     """
     effort = effort or Effort()
     parsed = with_docstring_examples(parsed)
@@ -156,8 +156,8 @@ async def calls_of_tests(parsed: ParsedProposal, sandbox: Sandbox, *, seed: int)
     """Return the arguments, by name, of the calls that the tests make. Only calls that JSON represents are included.
 
     Raises:
-        SkillRefused: the tests do not pass.
-        SandboxError: no box can run.
+        SkillRefused: The tests do not pass.
+        SandboxError: No box can run.
     """
     parsed = with_docstring_examples(parsed)
     job = _job(parsed, seed=seed, earlier_tests=None, effort=Effort())

@@ -36,11 +36,11 @@ def build_report(
     """Return the report.
 
     Args:
-        compared: how many neighbours were compared.
-        seconds: the time of each stage.
-        earlier: whether earlier tests ran too.
-        notes: sentences that tell the author what could be improved.
-        reference: the source of the reference; "" for none.
+        compared: How many neighbours were compared.
+        seconds: The time of each stage.
+        earlier: Whether earlier tests ran too.
+        notes: Sentences that tell the author what could be improved.
+        reference: The source of the reference; "" for none.
     """
     survived = sorted(
         (mutants[i] for i, killed in evidence.mutants.items() if not killed), key=attrgetter("path", "line")

@@ -12,7 +12,7 @@ def build_skill(parsed: ParsedProposal, admission: Admission, created: str) -> S
     """Return the skill, in the state of probation. Its version is set when it is published.
 
     Args:
-        created: the time in UTC, ISO 8601.
+        created: The time in UTC, ISO 8601.
     """
     proposal = parsed.proposal
     return Skill(

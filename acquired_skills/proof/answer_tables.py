@@ -25,10 +25,10 @@ class AnswerTable:
     """One run of the tests on a table of answers.
 
     Attributes:
-        kind: the kind of a stub, or WRONG, CONSTANT, OWN or MUTANT.
-        changes, otherwise, first: as in `acquired_skills.in_box.judge`.
-        mutants: numbers of the mutants that give these answers.
-        raises: whether the mutant raised an exception or ended the process wherever the skill returned a value.
+        kind: The kind of a stub, or WRONG, CONSTANT, OWN or MUTANT.
+        changes, otherwise, first: As in `acquired_skills.in_box.judge`.
+        mutants: Numbers of the mutants that give these answers.
+        raises: Whether the mutant raised an exception or ended the process wherever the skill returned a value.
     """
 
     kind: str
@@ -55,7 +55,7 @@ def tables_of(truth: Mapping[str, Data]) -> list[AnswerTable]:
     """Return the tables of the skill's own, stubbed, wrong and constant answers.
 
     Args:
-        truth: the skill's answers, by the key of the call.
+        truth: The skill's answers, by the key of the call.
     """
     tables = [AnswerTable(OWN), AnswerTable(OWN, first=True)]
     tables += [AnswerTable(kind, otherwise=answer) for kind, answer in STUBS.items()]

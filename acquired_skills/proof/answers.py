@@ -22,10 +22,10 @@ class RepeatedAnswers:
     """The skill's answers to the same calls, made three times.
 
     Attributes:
-        forth: the answers when the calls are made in order.
-        again: the answers when the same process repeats the calls.
-        back: the answers of another process that makes the calls in reverse order.
-        seconds: the time that `forth` and `again` took together.
+        forth: The answers when the calls are made in order.
+        again: The answers when the same process repeats the calls.
+        back: The answers of another process that makes the calls in reverse order.
+        seconds: The time that `forth` and `again` took together.
     """
 
     forth: Sequence[Data]
@@ -51,8 +51,8 @@ def replay_problems(
     (SKILL-7).
 
     Args:
-        recorded: answers recorded with the tests, by the number of the call.
-        varying: numbers of nondeterministic calls.
+        recorded: Answers recorded with the tests, by the number of the call.
+        varying: Numbers of nondeterministic calls.
     """
     for number, (call, first) in enumerate(zip(calls, found.forth, strict=True)):
         if "ended" in first:
@@ -109,7 +109,7 @@ def to_plain_json(value: Any, *, exact: bool = False) -> Any:
     """Convert packed data to the JSON that agents exchange. Raises TypeError for a value without a JSON equivalent.
 
     Args:
-        exact: whether to reject values, such as tuples, that a JSON round trip would change.
+        exact: Whether to reject values, such as tuples, that a JSON round trip would change.
     """
     match value:
         case list():

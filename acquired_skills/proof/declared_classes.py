@@ -47,7 +47,7 @@ def rewritten_class(node: ast.ClassDef, known: AbstractSet[str]) -> ast.ClassDef
     """Return the class as the tests get it, or None if it cannot be rewritten.
 
     Args:
-        known: names of the classes defined above it.
+        known: Names of the classes defined above it.
     """
     marks = [_last_name(each) for each in node.decorator_list]
     bases = [_last_name(base) for base in node.bases]

@@ -66,7 +66,7 @@ def _cases(name: str, docstring: str, available: AbstractSet[str]) -> Iterator[s
     """Yield the body of a test for each example that states a result of the skill.
 
     Args:
-        available: the modules that an example may import.
+        available: The modules that an example may import.
     """
     try:
         examples = doctest.DocTestParser().get_examples(docstring)

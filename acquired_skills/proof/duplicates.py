@@ -24,8 +24,8 @@ class Neighbour:
 
     Attributes:
         imports: top-level modules that it imports.
-        plain: whether it takes and returns plain JSON.
-        inferred: the inferred hints of its parameters.
+        plain: Whether it takes and returns plain JSON.
+        inferred: The inferred hints of its parameters.
     """
 
     name: str
@@ -40,9 +40,9 @@ class DuplicateCheck:
     """The result of a check for duplicates.
 
     Attributes:
-        duplicate: the name of the first neighbour that gave the same answers; "" if there is none.
-        neighbours: how many neighbours were asked.
-        calls: how many calls were made to each neighbour.
+        duplicate: The name of the first neighbour that gave the same answers; "" if there is none.
+        neighbours: How many neighbours were asked.
+        calls: How many calls were made to each neighbour.
     """
 
     duplicate: str = ""
@@ -68,12 +68,12 @@ async def find_duplicate(
     """Ask the neighbours, nearest first, until one answers every call as the new skill did.
 
     Args:
-        calls: recorded calls (`acquired_skills.proof.facts.RecordedCall`).
-        unrecorded: how many more calls the tests made.
-        seconds: the time limit for all neighbours, which is divided equally among them.
+        calls: Recorded calls (`acquired_skills.proof.facts.RecordedCall`).
+        unrecorded: How many more calls the tests made.
+        seconds: The time limit for all neighbours, which is divided equally among them.
 
     Raises:
-        SandboxError: no box can run.
+        SandboxError: No box can run.
     """
     if not calls or (len(calls) < LEAST_CALLS and unrecorded):
         return DuplicateCheck()

@@ -21,8 +21,8 @@ def evidence_problems(
     """Yield everything that the evidence for a proposal lacks.
 
     Args:
-        mutants: all mutants that were made, in the order of their numbers.
-        effort: states which share of them must be killed.
+        mutants: All mutants that were made, in the order of their numbers.
+        effort: States which share of them must be killed.
     """
     if found.compared is not None:
         yield from _of_predictions(name, found, predictions)

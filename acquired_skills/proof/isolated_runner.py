@@ -25,7 +25,7 @@ class IsolatedRunner:
     """Runs a skill's code without its tests.
 
     Attributes:
-        environment: the requirements of the environment in which the skill is proved and run.
+        environment: The requirements of the environment in which the skill is proved and run.
     """
 
     parsed: ParsedProposal
@@ -42,8 +42,8 @@ class IsolatedRunner:
         """Return the skill's answers from two boxes: one gets the calls in order, twice; the other in reverse order.
 
         Raises:
-            ValueError: there are no answers; says what happened.
-            SandboxError: no box can run.
+            ValueError: There are no answers; says what happened.
+            SandboxError: No box can run.
         """
         code, seconds = self.parsed.code.text, self.effort.answers_s
         twice, back = await asyncio.gather(
@@ -60,14 +60,14 @@ class IsolatedRunner:
         """Run a program alone in a box and return its answers.
 
         Args:
-            program: the source of the skill's main file, or a variant of it.
-            path: the path of the extra file of which `program` is a variant; "" for the main file.
-            seconds: the time limit for all calls.
-            each_s: the time limit for each call; 0 for none.
+            program: The source of the skill's main file, or a variant of it.
+            path: The path of the extra file of which `program` is a variant; "" for the main file.
+            seconds: The time limit for all calls.
+            each_s: The time limit for each call; 0 for none.
 
         Raises:
-            ValueError: there are no answers; says what happened.
-            SandboxError: no box can run.
+            ValueError: There are no answers; says what happened.
+            SandboxError: No box can run.
         """
         name = self.name
         arguments = {"name": name, "calls": list(calls), "seconds": seconds, "each_s": each_s}

@@ -22,8 +22,8 @@ class JsonCalls:
     """Converts calls of one skill.
 
     Attributes:
-        parameters: the names of its parameters, in order.
-        examples: calls of the tests.
+        parameters: The names of its parameters, in order.
+        examples: Calls of the tests.
     """
 
     parameters: Sequence[str]

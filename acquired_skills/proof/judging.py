@@ -53,15 +53,15 @@ class JudgedTests:
     """The result of judging.
 
     Attributes:
-        tests: the tests that count, because they used only the skill's answers.
-        impure: the tests that do not count.
-        mutants: whether each mutant was killed, by number. A mutant that could not be made or decided is missing.
-        red: the kinds of table on which each test failed, by test.
-        constant: the one answer to all calls that would satisfy all tests, as text; "" for none.
-        constant_answer: the same as data.
-        raising: numbers of the mutants that raised an exception wherever the skill returned a value.
-        calls: the calls that were replayed.
-        alike: numbers of the mutants that answer all calls as the skill does.
+        tests: The tests that count, because they used only the skill's answers.
+        impure: The tests that do not count.
+        mutants: Whether each mutant was killed, by number. A mutant that could not be made or decided is missing.
+        red: The kinds of table on which each test failed, by test.
+        constant: The one answer to all calls that would satisfy all tests, as text; "" for none.
+        constant_answer: The same as data.
+        raising: Numbers of the mutants that raised an exception wherever the skill returned a value.
+        calls: The calls that were replayed.
+        alike: Numbers of the mutants that answer all calls as the skill does.
     """
 
     problems: tuple[ProposalProblem, ...] = ()

@@ -23,8 +23,8 @@ class MutantAnswers:
     Mutants that cannot be loaded, and those for which there was no time, are missing.
 
     Attributes:
-        truth: the skill's answers, by call.
-        changes: for each mutant, its answers that differ from the skill's, by call.
+        truth: The skill's answers, by call.
+        changes: For each mutant, its answers that differ from the skill's, by call.
     """
 
     truth: Sequence[Data]
@@ -41,13 +41,13 @@ async def ask_mutants(
     """Return the answers of all mutants to these calls, or a problem when a neutral variant answers differently.
 
     Args:
-        found: the skill's own answers.
-        varying: numbers of nondeterministic calls.
-        control: the control group; by default it is made from the syntax trees.
+        found: The skill's own answers.
+        varying: Numbers of nondeterministic calls.
+        control: The control group; by default it is made from the syntax trees.
 
     Raises:
-        ValueError: the skill gives different answers when it runs among its mutants.
-        SandboxError: no box can run.
+        ValueError: The skill gives different answers when it runs among its mutants.
+        SandboxError: No box can run.
     """
     control = _neutral(variants) if control is None else control
     every: list[tuple[Mutant, int | None]] = [(mutant, number) for number, mutant in enumerate(variants.mutants)]

@@ -18,16 +18,16 @@ class ComparedPredictions:
     """The predictions of an author, by what they prove. All numbers are those of predicted calls.
 
     Attributes:
-        agreed: the code gives what was predicted, and the prediction rejects most wrong answers. The call is one that
+        agreed: The code gives what was predicted, and the prediction rejects most wrong answers. The call is one that
             could have been asked about, or the prediction kills a mutant.
-        disputed: the code gives something else.
-        changed: the prediction was changed after it was disputed, and now agrees. That proves little, because after a
+        disputed: The code gives something else.
+        changed: The prediction was changed after it was disputed, and now agrees. That proves little, because after a
             dispute over a yes or a no only one answer is left.
-        weak: the code gives what was predicted, but so would most wrong answers.
-        unspecified: the author says that any result will do.
-        unanswered: the code's result varies or takes too long.
-        repeated: the code gives what was predicted, but a test, or an earlier prediction, states the same.
-        killed: the mutants that an agreed prediction rejects, each with the first call that does.
+        weak: The code gives what was predicted, but so would most wrong answers.
+        unspecified: The author says that any result will do.
+        unanswered: The code's result varies or takes too long.
+        repeated: The code gives what was predicted, but a test, or an earlier prediction, states the same.
+        killed: The mutants that an agreed prediction rejects, each with the first call that does.
     """
 
     agreed: tuple[int, ...]
@@ -46,8 +46,8 @@ def compare_predictions(
     """Compare predictions with answers.
 
     Args:
-        predictions: in the order of the predicted calls of `survivors`.
-        earlier: predictions that were disputed when the author proposed this skill before.
+        predictions: In the order of the predicted calls of `survivors`.
+        earlier: Predictions that were disputed when the author proposed this skill before.
     """
     kinds: dict[str, list[int]] = {}
     killed: dict[int, int] = {}

@@ -33,17 +33,17 @@ class Evidence:
     """What tests and predictions prove together.
 
     Attributes:
-        mutants: whether each mutant is killed by a test or an agreed prediction; equivalent ones are missing.
-        met: how many mutants are taken into account.
-        killed: how many of them are killed.
-        needed: how many agreed predictions are enough, whatever they kill.
-        compared: what the predictions prove.
-        questions: the calls to ask about, most decisive first.
-        disputed: the predictions that differ from what the code gives.
-        agreed: the predictions that agree with what the code gives.
-        enough: whether the proposal is proved.
-        constant: the one answer to all calls that tests and agreed predictions would accept; "" for none.
-        reference: what the reference proves.
+        mutants: Whether each mutant is killed by a test or an agreed prediction; equivalent ones are missing.
+        met: How many mutants are taken into account.
+        killed: How many of them are killed.
+        needed: How many agreed predictions are enough, whatever they kill.
+        compared: What the predictions prove.
+        questions: The calls to ask about, most decisive first.
+        disputed: The predictions that differ from what the code gives.
+        agreed: The predictions that agree with what the code gives.
+        enough: Whether the proposal is proved.
+        constant: The one answer to all calls that tests and agreed predictions would accept; "" for none.
+        reference: What the reference proves.
     """
 
     mutants: Mapping[int, bool] = field(default_factory=dict)
@@ -73,10 +73,10 @@ def weigh(
     """Weigh the evidence for a proposal.
 
     Args:
-        made: how many mutants were made.
-        earlier: predictions that were disputed in earlier proposals.
-        effort: states which share of the mutants must be killed.
-        reference: what the reference proves. A result in which it agrees counts as an agreed prediction.
+        made: How many mutants were made.
+        earlier: Predictions that were disputed in earlier proposals.
+        effort: States which share of the mutants must be killed.
+        reference: What the reference proves. A result in which it agrees counts as an agreed prediction.
     """
     compared = compare_predictions(predictions, survivors, earlier, calls)
     mutants = {n: noticed for n, noticed in found.mutants.items() if n not in survivors.equivalent}

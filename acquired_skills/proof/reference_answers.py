@@ -28,11 +28,11 @@ class ComparedReference:
     """What the reference of a proposal proves. All numbers are those of calls of `Survivors`.
 
     Attributes:
-        problems: what the author has to change before the reference proves anything.
-        agreed: new calls for which code and reference return the same value.
-        results: how many different values these are.
-        changed: calls for which the reference gave something else in an earlier proposal, and now agrees.
-        disputed: the results of the reference that differ from those of the code, as predictions. They are kept, and
+        problems: What the author has to change before the reference proves anything.
+        agreed: New calls for which code and reference return the same value.
+        results: How many different values these are.
+        changed: Calls for which the reference gave something else in an earlier proposal, and now agrees.
+        disputed: The results of the reference that differ from those of the code, as predictions. They are kept, and
             never shown.
     """
 
@@ -53,11 +53,11 @@ async def compare_reference(
     """Let the reference of a proposal answer the calls of `survivors`, and compare its answers with the skill's.
 
     Args:
-        predictions: the author's predictions. They decide about the calls that they are about.
-        earlier: results of predictions and references that differed from those of the code in earlier proposals.
+        predictions: The author's predictions. They decide about the calls that they are about.
+        earlier: Results of predictions and references that differed from those of the code in earlier proposals.
 
     Raises:
-        SandboxError: no box can run.
+        SandboxError: No box can run.
     """
     reference, effort, name = runner.parsed.reference, runner.effort, runner.name
     if reference is None or not survivors.calls:

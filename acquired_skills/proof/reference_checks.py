@@ -18,7 +18,7 @@ def reference_problems(
     """Yield what is wrong with a reference.
 
     Args:
-        block: the script block of the code.
+        block: The script block of the code.
     """
     if block.destinations:
         text = "A skill that connects to destinations is called by its tests alone: leave the reference out."

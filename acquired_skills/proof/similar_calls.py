@@ -26,7 +26,7 @@ def similar_calls(
     """Return at most `most` new calls, made by varying the arguments of each call in turn.
 
     Args:
-        code: the skill's code, whose constants are used as arguments too.
+        code: The skill's code, whose constants are used as arguments too.
     """
     order, found = random.Random(seed), _constants(code)  # noqa: S311 -- a choice, not a secret
     rows = []

@@ -17,8 +17,8 @@ class AdmissionStages:
     """How proposals in one language are admitted.
 
     Attributes:
-        check: the static checks (`acquired_skills.proof.static_checks.check`).
-        admit: the stages in boxes (`acquired_skills.proof.admission.admit`).
+        check: The static checks (`acquired_skills.proof.static_checks.check`).
+        admit: The stages in boxes (`acquired_skills.proof.admission.admit`).
     """
 
     check: Callable[..., ParsedProposal]

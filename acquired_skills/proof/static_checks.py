@@ -39,10 +39,10 @@ def check(
     Its name becomes snake_case first (`acquired_skills.proof.snake_case`).
 
     Args:
-        allowed: the destinations that skills may connect to.
+        allowed: The destinations that skills may connect to.
 
     Raises:
-        SkillRefused: something has to be changed; the exception lists every problem, in the order of the proposal's
+        SkillRefused: Something has to be changed; the exception lists every problem, in the order of the proposal's
             parts.
     """
     given = proposal

@@ -35,12 +35,12 @@ class Survivors:
     """The answers of the skill, and of the mutants that no test kills, to calls that no test makes.
 
     Attributes:
-        calls: the calls: first those that were predicted, then new ones, then those of the tests.
-        predicted: how many calls were predicted.
-        new: how many new calls follow those.
-        truth: the skill's answers by call; those that vary or take too long are missing.
-        differing: for each surviving mutant, its answers that differ from the skill's, by call.
-        equivalent: the mutants that are equivalent to the skill.
+        calls: The calls: first those that were predicted, then new ones, then those of the tests.
+        predicted: How many calls were predicted.
+        new: How many new calls follow those.
+        truth: The skill's answers by call; those that vary or take too long are missing.
+        differing: For each surviving mutant, its answers that differ from the skill's, by call.
+        equivalent: The mutants that are equivalent to the skill.
     """
 
     calls: Sequence[Data] = ()
@@ -57,11 +57,11 @@ async def examine_survivors(
     """Make calls to the skill and to the surviving mutants.
 
     Args:
-        predicted: the calls that the author predicted.
-        left: the numbers of the surviving mutants.
+        predicted: The calls that the author predicted.
+        left: The numbers of the surviving mutants.
 
     Raises:
-        SandboxError: no box can run.
+        SandboxError: No box can run.
     """
     runner, effort = variants.runner, variants.runner.effort
     tested = sorted(found.calls, key=call_key)  # the tests run in a random order

@@ -35,9 +35,9 @@ class VariantAnswers:
     A variant for which there was no time, or that cannot be written as a program, is missing.
 
     Attributes:
-        truth: the skill's answers, by call.
-        more: the skill's answers when it ran again among its variants.
-        others: answers of its variants, by number; None for one that cannot be loaded.
+        truth: The skill's answers, by call.
+        more: The skill's answers when it ran again among its variants.
+        others: Answers of its variants, by number; None for one that cannot be loaded.
     """
 
     truth: Sequence[Data]
@@ -57,9 +57,9 @@ class Variants:
     """Runs a skill and its variants.
 
     Attributes:
-        runner: runs one program.
-        writer: writes variants as programs.
-        mutants: all mutants of the skill, by number.
+        runner: Runs one program.
+        writer: Writes variants as programs.
+        mutants: All mutants of the skill, by number.
     """
 
     runner: IsolatedRunner
@@ -73,13 +73,13 @@ class Variants:
         skipped.
 
         Args:
-            usual_s: seconds that the skill takes for the calls.
-            budget_s: seconds for all variants.
-            each_s: time limit for one call in seconds; 0 for none.
+            usual_s: Seconds that the skill takes for the calls.
+            budget_s: Seconds for all variants.
+            each_s: Time limit for one call in seconds; 0 for none.
 
         Raises:
-            ValueError: the skill itself gives no answers.
-            SandboxError: no box can run.
+            ValueError: The skill itself gives no answers.
+            SandboxError: No box can run.
         """
         collected: dict[int, IsolatedAnswers] = {}
         itself: list[IsolatedAnswers] = []
@@ -191,7 +191,7 @@ def first_difference(
     """Return the first call that two programs answer differently, or None if there is none.
 
     Args:
-        others: the answers of the second program; None if it cannot be loaded.
+        others: The answers of the second program; None if it cannot be loaded.
     """
     if others is None:
         return 0 if ones else None

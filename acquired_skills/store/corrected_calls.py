@@ -39,11 +39,11 @@ class CorrectedCall:
     """A call and its right result.
 
     Attributes:
-        arguments: the arguments of the call, as JSON values.
-        expect: the right value, as JSON.
-        raises: the type of the exception that is the right result, such as ``ValueError``; "" if it is a value.
+        arguments: The arguments of the call, as JSON values.
+        expect: The right value, as JSON.
+        raises: The type of the exception that is the right result, such as ``ValueError``; "" if it is a value.
         ts: UTC, ISO 8601.
-        user: who made the correction.
+        user: Who made the correction.
     """
 
     arguments: Mapping[str, Any]
@@ -79,7 +79,7 @@ class CorrectedCalls:
         """Record a correction. It replaces an earlier one of the same call. Return False if it is already known.
 
         Raises:
-            SkillError: it is too large, or there are too many.
+            SkillError: It is too large, or there are too many.
         """
         arguments, expect = _dump(call.arguments), None if call.raises else _dump(call.expect)
         if max(len(arguments), len(expect or ""), len(call.raises)) > MOST_BYTES or len(call.raises) > MOST_NAME:

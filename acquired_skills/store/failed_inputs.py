@@ -44,11 +44,11 @@ class FailedInput:
 
     Attributes:
         ts: UTC, ISO 8601.
-        arguments: the arguments of the call, as JSON values.
-        error: the end of the error message.
-        user, agent: who made the call.
-        right: the right result as Python source; "..." if it is not known.
-        raises: the exception that is the right result; "" for none.
+        arguments: The arguments of the call, as JSON values.
+        error: The end of the error message.
+        user, agent: Who made the call.
+        right: The right result as Python source; "..." if it is not known.
+        raises: The exception that is the right result; "" for none.
     """
 
     ts: str
@@ -93,7 +93,7 @@ class FailedInputs:
         """Return the failed inputs of a version, oldest first, without duplicates.
 
         Args:
-            user: the user who made the calls; None for all users.
+            user: The user who made the calls; None for all users.
         """
         visible_user = true() if user is None else _FAILED.c.user == user
         of = (_FAILED.c.name == name) & (_FAILED.c.version == version) & visible_user

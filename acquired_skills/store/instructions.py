@@ -27,8 +27,8 @@ class Instruction:
     """One set of instructions, as listed.
 
     Attributes:
-        text: the text below the front matter, truncated for display.
-        files: the names of the other files.
+        text: The text below the front matter, truncated for display.
+        files: The names of the other files.
     """
 
     name: str

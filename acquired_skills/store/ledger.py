@@ -97,7 +97,7 @@ class Ledger:
         """Return the next rows in the order of their changes, including removed ones.
 
         Args:
-            after: generation and name of the last row that was read.
+            after: Generation and name of the last row that was read.
         """
         place = tuple_(_SKILLS.c.generation, _SKILLS.c.name)
         query = select(_SKILLS).where(place > tuple_(*after)).order_by(_SKILLS.c.generation, _SKILLS.c.name)
@@ -125,8 +125,8 @@ class Ledger:
         """Return skills by name, without removed ones.
 
         Args:
-            after: the last name of the previous page.
-            listed: whether to return only listed skills.
+            after: The last name of the previous page.
+            listed: Whether to return only listed skills.
         """
         query = select(_SKILLS).where((_SKILLS.c.name > after) & ~_SKILLS.c.removed)
         if listed:
@@ -138,7 +138,7 @@ class Ledger:
         """Return how many skills there are.
 
         Args:
-            listed: whether to count only listed skills.
+            listed: Whether to count only listed skills.
         """
         which = _SKILLS.c.listed.is_(True) if listed else _SKILLS.c.listed.is_not(None)
         with self._records.read() as connection:
@@ -212,8 +212,8 @@ class Ledger:
         """Return the stamps of the next skills by name.
 
         Args:
-            after: the last name that was read.
-            listed: whether to return only listed skills.
+            after: The last name that was read.
+            listed: Whether to return only listed skills.
         """
         query = select(_SKILLS.c.name, _SKILLS.c.stamp).where((_SKILLS.c.name > after) & ~_SKILLS.c.removed)
         if listed:
@@ -263,8 +263,8 @@ class Ledger:
         """Return statistics per version, by name and then newest version first.
 
         Args:
-            names: the names of the skills; None for all skills.
-            after: return only names after this one.
+            names: The names of the skills; None for all skills.
+            after: Return only names after this one.
         """
         if names is not None and not names:
             return []

@@ -56,7 +56,7 @@ class PastRequests:
         """Return generation and name of the next skills whose requests changed, in the order of the changes.
 
         Args:
-            after: generation and name of the last one read.
+            after: Generation and name of the last one read.
         """
         place = tuple_(_REQUESTS.c.generation, _REQUESTS.c.name)
         query = select(_REQUESTS.c.generation, _REQUESTS.c.name).where(place > tuple_(*after)).order_by(*place.clauses)

@@ -32,11 +32,11 @@ class ReconcileReport:
     """The result of a reconciliation.
 
     Attributes:
-        known: how many skills had a matching row.
-        read: names whose row was written again.
-        removed: rows without a folder.
-        aside: damaged folders.
-        foreign: for each folder that is not an admitted skill, a line saying why. These folders are left unchanged.
+        known: How many skills had a matching row.
+        read: Names whose row was written again.
+        removed: Rows without a folder.
+        aside: Damaged folders.
+        foreign: For each folder that is not an admitted skill, a line saying why. These folders are left unchanged.
     """
 
     known: int
@@ -59,8 +59,8 @@ def reconcile(
     The store is locked only during a batch, so that other processes can use it in between.
 
     Args:
-        updates: publishes the changes that were not published yet.
-        thorough: read every folder and check its hashes; otherwise only folders whose files changed.
+        updates: Publishes the changes that were not published yet.
+        thorough: Read every folder and check its hashes; otherwise only folders whose files changed.
     """
     with store.lock():
         stamp = _scan_stamp(store, updates)
@@ -156,8 +156,8 @@ class _Findings:
     """The findings about the skills.
 
     Attributes:
-        truth: the state of every existing skill.
-        off: skills that are not listed.
+        truth: The state of every existing skill.
+        off: Skills that are not listed.
     """
 
     known: set[str] = field(default_factory=set)

@@ -119,8 +119,8 @@ def parse(data: bytes, where: str) -> Skill:
     """Parse a file.
 
     Raises:
-        SkillDamaged: names `where` and the fault.
-        NotAdmitted: it has no metadata of Knackbox.
+        SkillDamaged: Names `where` and the fault.
+        NotAdmitted: It has no metadata of Knackbox.
     """
     front, _ = read_front(data, where)
     ours = {key.removeprefix(PREFIX): value for key, value in front.metadata.items() if key.startswith(PREFIX)}

@@ -41,7 +41,11 @@ class SkillStore:
     """The skill folders below one root."""
 
     def __init__(self, root: Path, trust: Trust | None = None) -> None:
-        """trust: the trusted keys and the signing key; by default there are none, and nothing is signed."""
+        """Create the object.
+
+        Args:
+            trust: The trusted keys and the signing key; by default there are none, and nothing is signed.
+        """
         self.root = root
         self.trust = trust or Trust()
         self.staging = root / ".staging"
@@ -189,8 +193,8 @@ class SkillStore:
         """Write the skill as the current version, and undo that if the body raises. The caller holds the lock.
 
         Args:
-            program: its code, with its extra files if it has any.
-            replaces: the current version, 0 for none; it is kept below `versions`.
+            program: Its code, with its extra files if it has any.
+            replaces: The current version, 0 for none; it is kept below `versions`.
 
         Raises:
             SkillChanged: `replaces` is no longer the current version.
@@ -254,7 +258,7 @@ class SkillStore:
         """Move the folder to its tombstone, and undo that if the body raises. The caller holds the lock.
 
         Raises:
-            SkillMissing: the skill does not exist.
+            SkillMissing: The skill does not exist.
         """
         skill = self.read(name)
         tombstone = self._move(name, self.deleted / f"{skill.folder}-{skill.version}")
@@ -274,9 +278,9 @@ class SkillStore:
         """Restore the latest deleted folder, and undo that if the body raises. The caller holds the lock.
 
         Raises:
-            SkillMissing: no skill of this name was deleted.
-            SkillChanged: the name is in use again.
-            SkillDamaged: the folder was changed in the meantime; it stays where it is.
+            SkillMissing: No skill of this name was deleted.
+            SkillChanged: The name is in use again.
+            SkillDamaged: The folder was changed in the meantime; it stays where it is.
         """
         tombstones = self._tombstones(name)
         if not tombstones:

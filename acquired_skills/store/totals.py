@@ -49,7 +49,7 @@ class SkillCall:
 
     Attributes:
         ts: UTC, ISO 8601.
-        counted: whether it counts for or against the skill.
+        counted: Whether it counts for or against the skill.
     """
 
     name: str
@@ -66,8 +66,8 @@ class VersionStats:
     """Statistics of all calls of one version.
 
     Attributes:
-        uncounted: failures that were not the skill's fault.
-        mean_ms: mean latency of successful calls in milliseconds.
+        uncounted: Failures that were not the skill's fault.
+        mean_ms: Mean latency of successful calls in milliseconds.
     """
 
     name: str
@@ -93,8 +93,8 @@ class _Total:
     """One row of the table of totals.
 
     Attributes:
-        total_ms, timed: sum and count of the latencies of successful calls.
-        lately: outcomes of the latest counted calls, newest last, "1" for a success.
+        total_ms, timed: Sum and count of the latencies of successful calls.
+        lately: Outcomes of the latest counted calls, newest last, "1" for a success.
     """
 
     calls: int = 0

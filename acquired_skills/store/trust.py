@@ -24,9 +24,9 @@ class Trust:
     """Checks and makes signatures with the keys of a home.
 
     Attributes:
-        key: the key that signs what is written here, once it exists; None if nothing is signed.
-        trusted: other trusted public keys, in hexadecimal.
-        required: whether unsigned skills are refused; None to refuse them if there is any key.
+        key: The key that signs what is written here, once it exists; None if nothing is signed.
+        trusted: Other trusted public keys, in hexadecimal.
+        required: Whether unsigned skills are refused; None to refuse them if there is any key.
     """
 
     key: SigningKey | None = None
@@ -72,8 +72,8 @@ class Trust:
         """Return the public key that signed the file; "" for none.
 
         Raises:
-            SkillDamaged: the file was changed after it was signed.
-            NotSigned: no trusted key signed it, and signatures are required.
+            SkillDamaged: The file was changed after it was signed.
+            NotSigned: No trusted key signed it, and signatures are required.
         """
         if not self.checks:
             return ""

@@ -28,7 +28,7 @@ class Summary(TypedDict):
     Attributes:
         version: None for instructions.
         success_rate: None before the first counted call.
-        open_questions: questions of its admission that nobody has answered; it stays on probation while there are any.
+        open_questions: Questions of its admission that nobody has answered; it stays on probation while there are any.
     """
 
     name: str
@@ -44,8 +44,8 @@ class Numbers(TypedDict):
     """Statistics of one version.
 
     Attributes:
-        mean_ms: the mean latency of successful calls in milliseconds.
-        last: the time of the last call in UTC, ISO 8601.
+        mean_ms: The mean latency of successful calls in milliseconds.
+        last: The time of the last call in UTC, ISO 8601.
     """
 
     name: str

@@ -35,7 +35,9 @@ _SHOWN_BYTES = 2 << 10  # maximum size of HTML and JSON in the text; anything lo
 class File:
     """A file to write.
 
-    suffix: the suffix of the file name. size: width and height of a picture.
+    Attributes:
+        suffix: The suffix of the file name.
+        size: Width and height of a picture.
     """
 
     media_type: str
@@ -48,8 +50,9 @@ class File:
 class Forms:
     """The forms into which a bundle is split.
 
-    text: the text for a model; "" when the files are enough.
-    broken: a line for each form whose data does not match its media type.
+    Attributes:
+        text: The text for a model; "" when the files are enough.
+        broken: A line for each form whose data does not match its media type.
     """
 
     text: str

@@ -24,7 +24,8 @@ VALUE_TEXT = 1 << 20  # characters of all outputs together in the structured val
 class Part:
     """A piece of the message.
 
-    label: stdout, stderr, value or display; "" for a line about a file.
+    Attributes:
+        label: stdout, stderr, value or display; "" for a line about a file.
     """
 
     label: str
@@ -35,9 +36,10 @@ class Part:
 class CellDisplay:
     """The outputs of a cell, prepared for models and programs.
 
-    parts: the message for a model.
-    outputs: a JSON object for each output, in order.
-    paths: the paths of the written files.
+    Attributes:
+        parts: The message for a model.
+        outputs: A JSON object for each output, in order.
+        paths: The paths of the written files.
     """
 
     parts: tuple[Part, ...]

@@ -41,8 +41,9 @@ _PRINTED = 2000  # characters of the output that are shown before an error
 class CellOutput(TypedDict):
     """The result of a cell.
 
-    outputs: each has a `kind`, which determines its other fields: the name of a stream, a text, or
-        media types and files.
+    Attributes:
+        outputs: Each has a `kind`, which determines its other fields: the name of a stream, a text, or media types and
+            files.
     """
 
     end: str

@@ -18,8 +18,9 @@ _MINUTE, _HOUR = 60, 3600
 class KernelRow(TypedDict):
     """One kernel and its state.
 
-    since_s: the seconds for which it has been busy or idle.
-    memory_bytes: null if unknown.
+    Attributes:
+        since_s: The seconds for which it has been busy or idle.
+        memory_bytes: null if unknown.
     """
 
     user: str

@@ -26,7 +26,11 @@ class Kernels:
     """The kernels of one engine. They belong to its event loop."""
 
     def __init__(self, sandbox: Sandbox, settings: KernelSettings, folder: Path) -> None:
-        """Start no kernel yet. `folder`: the folder for the socket to which `knackbox kernel` connects."""
+        """Start no kernel yet.
+
+        Args:
+            folder: The folder for the socket to which `knackbox kernel` connects.
+        """
         self._sandbox = sandbox
         self._settings = settings
         self._folder = folder

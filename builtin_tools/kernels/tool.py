@@ -37,7 +37,8 @@ class VariableRow(TypedDict, total=False):
 class VariablesOutput(TypedDict):
     """The result of variables.
 
-    total: the number of variables, of which only the first are listed.
+    Attributes:
+        total: The number of variables, of which only the first are listed.
     """
 
     kernel: str

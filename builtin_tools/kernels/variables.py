@@ -27,9 +27,10 @@ _LARGEST = 1 << 62
 class Variable:
     """A variable.
 
-    length: the length of a built-in container.
-    shape: the shape of an array or a table.
-    size_bytes: its size, without the objects that it refers to.
+    Attributes:
+        length: The length of a built-in container.
+        shape: The shape of an array or a table.
+        size_bytes: Its size, without the objects that it refers to.
     """
 
     name: str
@@ -56,8 +57,9 @@ class Variable:
 class Overview:
     """The variables of a kernel.
 
-    total: the number of variables in the kernel.
-    variables: the first of them, by name.
+    Attributes:
+        total: The number of variables in the kernel.
+        variables: The first of them, by name.
     """
 
     total: int

@@ -28,7 +28,11 @@ class CorrectedResult(TypedDict):
 
 
 class TrialOutput(TypedDict):
-    """The output of trial and replace. unfit: inputs that do not fit the parameters of both skills."""
+    """The output of trial and replace.
+
+    Attributes:
+        unfit: Inputs that do not fit the parameters of both skills.
+    """
 
     tried: int
     unfit: int

@@ -14,7 +14,11 @@ from engine.dispatch.refusals import wrong_arguments
 
 
 class FunctionOutput(TypedDict):
-    """One function of a script, in the output of draft without a function. why_not: "" if it can become a skill."""
+    """One function of a script, in the output of draft without a function.
+
+    Attributes:
+        why_not: "" if it can become a skill.
+    """
 
     function: str
     file: str
@@ -23,7 +27,11 @@ class FunctionOutput(TypedDict):
 
 
 class DraftOutput(TypedDict):
-    """A draft for create_skill. calls: the arguments of calls to write tests for."""
+    """A draft for create_skill.
+
+    Attributes:
+        calls: The arguments of calls to write tests for.
+    """
 
     instructions: str
     file: str

@@ -86,7 +86,11 @@ async def show_stats(library: SkillLibrary, name: str | None) -> Produced:
 
 
 async def show(library: SkillLibrary, name: str, user: str | None) -> Produced:
-    """Show one skill or one set of instructions. user: the user whose failed inputs are shown; None for all users."""
+    """Show one skill or one set of instructions.
+
+    Args:
+        user: The user whose failed inputs are shown; None for all users.
+    """
     if await library.find(name) is None and library.instructions.has(name):
         text = await asyncio.to_thread(library.instructions.read, name)
         return Produced(text_details(text), text_in_full(text))

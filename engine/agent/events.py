@@ -9,7 +9,11 @@ from engine.contract.result import ToolCall, ToolResult
 
 @dataclass(frozen=True, slots=True)
 class TurnStarted:
-    """A request is about to be sent to the model. `tools`: the names of the tools listed in this turn, in order."""
+    """A request is about to be sent to the model.
+
+    Attributes:
+        tools: The names of the tools listed in this turn, in order.
+    """
 
     number: int
     query: str
@@ -30,7 +34,11 @@ class CallStarted:
 
 @dataclass(frozen=True, slots=True)
 class CallProgress:
-    """A progress report of a running tool. `fraction`: from 0 to 1, if known."""
+    """A progress report of a running tool.
+
+    Attributes:
+        fraction: From 0 to 1, if known.
+    """
 
     call: ToolCall
     message: str
@@ -60,7 +68,11 @@ def ignore_event(event: Event) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The report at the end of a run. `answer`: the answer of the model, or a summary of what was achieved."""
+    """The report at the end of a run.
+
+    Attributes:
+        answer: The answer of the model, or a summary of what was achieved.
+    """
 
     finish: Finish
     answer: str

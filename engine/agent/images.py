@@ -29,7 +29,11 @@ class OpenAIImages:
     """Generates images with one model. It keeps no connection open between images."""
 
     def __init__(self, endpoint: ModelEndpoint, sizes: tuple[str, ...] = ()) -> None:
-        """Create the client. sizes: the accepted sizes; () for those known for a model of this name."""
+        """Create the client.
+
+        Args:
+            sizes: The accepted sizes; () for those known for a model of this name.
+        """
         self._endpoint = endpoint
         self._sizes = sizes or sizes_of(endpoint.name)
 

@@ -43,7 +43,11 @@ class Conversation:
         system: str = instructions.SYSTEM,
         stream: bool = True,
     ) -> None:
-        """Start an empty conversation. `turn`: the user, agent and features of every turn."""
+        """Start an empty conversation.
+
+        Args:
+            turn: The user, agent and features of every turn.
+        """
         self._host = host
         self._model = model
         self._turn = turn or Turn()

@@ -41,7 +41,11 @@ class ModelClient:
     """An open client of a model. The client library retries transient failures (429, 5xx, lost connections)."""
 
     def __init__(self, endpoint: ModelEndpoint, *, repeats: bool = True) -> None:
-        """Create a client. `repeats`: whether the client library retries requests; False if the caller retries them."""
+        """Create a client.
+
+        Args:
+            repeats: Whether the client library retries requests; False if the caller retries them.
+        """
         self.endpoint = endpoint
         self._http = create_async_httpx2_client()
         self._http.event_hooks = {**self._http.event_hooks, "response": [self._note_type]}

@@ -58,7 +58,10 @@ class Txt2ImgImages:
         return self._sizes
 
     async def generate(self, prompt: str, size: str) -> bytes:
-        """Return one PNG. `size`: width x height in pixels.
+        """Return one PNG.
+
+        Args:
+            size: Width x height in pixels.
 
         Raises:
             ToolFailure: The server failed, or returned no PNG.

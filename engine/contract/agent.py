@@ -9,7 +9,8 @@ from engine.contract.spec import Band
 class PolicyOverrides:
     """How an agent's policy differs from the engine's. It can only be stricter.
 
-    band_floor: the least strict band in which the agent's calls run.
+    Attributes:
+        band_floor: The least strict band in which the agent's calls run.
     """
 
     band_floor: Band = "GREEN"
@@ -19,11 +20,12 @@ class PolicyOverrides:
 class AgentSpec:
     """One agent.
 
-    spec_id: for example ``planner`` or ``agent://planner@deviceA``.
-    allowed_tools: ids, names and globs (`jira.*`) of the tools it may call. None allows all tools, () allows none.
-    default_prompt_id: the id of a registered prompt, or "".
-    memory_spaces: globs of the spaces whose memories the agent may see (``shared:*``); () for none.
-    caps: the capabilities it holds (`ToolSpec.caps_required`).
+    Attributes:
+        spec_id: For example ``planner`` or ``agent://planner@deviceA``.
+        allowed_tools: Ids, names and globs (`jira.*`) of the tools it may call. None allows all tools, () allows none.
+        default_prompt_id: The id of a registered prompt, or "".
+        memory_spaces: Globs of the spaces whose memories the agent may see (``shared:*``); () for none.
+        caps: The capabilities it holds (`ToolSpec.caps_required`).
     """
 
     spec_id: str

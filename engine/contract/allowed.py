@@ -13,12 +13,13 @@ EVERY_CATEGORY = "*"
 class Selection:
     """A set of tools described by names, globs and categories. A tool belongs to it if any field matches.
 
-    any_names, any_globs: match the name of any tool, and the id of a static tool.
-    tools: names of static tools.
-    categories: categories of static tools; ``*`` selects all. Categories declared by remote modules and skills are
-        ignored.
-    modules: globs that match the full names of remote modules' tools (``jira.*``).
-    skills: globs that match the names of acquired and composed skills.
+    Attributes:
+        any_names, any_globs: Match the name of any tool, and the id of a static tool.
+        tools: Names of static tools.
+        categories: Categories of static tools; ``*`` selects all. Categories declared by remote modules and skills are
+            ignored.
+        modules: Globs that match the full names of remote modules' tools (``jira.*``).
+        skills: Globs that match the names of acquired and composed skills.
     """
 
     any_names: frozenset[str] = frozenset()
@@ -51,10 +52,12 @@ class Allowed:
 
     It is a predicate rather than a list of names, so it also applies to a skill that is learned during the turn.
 
-    selected: a tool must match one of these, unless one of `included` permits it.
-    excluded: it must match none of these.
-    read_only: permit only tools that are annotated as read-only. without_effects: the tool must have none of these side
-    effects. ceilings: each of these must permit the tool as well.
+    Attributes:
+        selected: A tool must match one of these, unless one of `included` permits it.
+        excluded: It must match none of these.
+        read_only: Permit only tools that are annotated as read-only.
+        without_effects: The tool must have none of these side effects.
+        ceilings: Each of these must permit the tool as well.
     """
 
     selected: tuple[Selection, ...] = ()

@@ -60,7 +60,14 @@ class ImageClient(Protocol):
         ...
 
     async def generate(self, prompt: str, size: str) -> bytes:
-        """Return one PNG. size: one of `sizes`. A ToolFailure is raised when the image cannot be generated."""
+        """Return one PNG.
+
+        Args:
+            size: One of `sizes`.
+
+        Raises:
+            ToolFailure: The image cannot be generated.
+        """
         ...
 
 
@@ -74,7 +81,8 @@ class Produced(Generic[Value_co]):
 
     The type of the value, as in ``Produced[list[int]]``, becomes the tool's output schema.
 
-    message: text for the model; None for no message. For a plain return value the message is the value as JSON.
+    Attributes:
+        message: Text for the model; None for no message. For a plain return value the message is the value as JSON.
     """
 
     value: Value_co = cast("Value_co", None)  # noqa: RUF009 -- a cast only
@@ -99,20 +107,22 @@ class HearsOutput(Protocol):
 class CallContext:
     """Everything that one call is bound to.
 
-    sandbox: runs code in boxes; its jobs are queued as jobs of the turn's agent.
-    services: objects by class, provided by packs (`ctx.need(SkillLibrary)`), so that the engine need not know
-        these classes.
-    progress: reports progress to the caller: ``progress("downloading", 0.4)``. A listener that implements `HearsOutput`
-        also receives partial output.
-    images: image clients by name. The first is the default.
-    tool_context: the message behind the call, if the host provides it. `raw_arg`, `user_message`, `chat_id`,
-        `kb_context` and `confidence` read it, and are empty without it.
-    audit: what the tool puts here becomes the `data` of the call's audit, whether the call succeeds or fails. JSON
-        values, a few kilobytes in total; excess is dropped.
-    memory_system, llm_client, scheduler: the ports of `engine.contract.ports`, created for this call's turn. None if no
-        pack implements them.
-    if_unheard: callbacks that run if the result reaches nobody, because whoever awaited the call was cancelled after
-        the tool had returned or raised. The tool adds them to this list. They run in the event loop and must be fast.
+    Attributes:
+        sandbox: Runs code in boxes; its jobs are queued as jobs of the turn's agent.
+        services: Objects by class, provided by packs (`ctx.need(SkillLibrary)`), so that the engine need not know these
+            classes.
+        progress: Reports progress to the caller: ``progress("downloading", 0.4)``. A listener that implements
+            `HearsOutput` also receives partial output.
+        images: Image clients by name. The first is the default.
+        tool_context: The message behind the call, if the host provides it. `raw_arg`, `user_message`, `chat_id`,
+            `kb_context` and `confidence` read it, and are empty without it.
+        audit: What the tool puts here becomes the `data` of the call's audit, whether the call succeeds or fails. JSON
+            values, a few kilobytes in total; excess is dropped.
+        memory_system, llm_client, scheduler: The ports of `engine.contract.ports`, created for this call's turn. None
+            if no pack implements them.
+        if_unheard: Callbacks that run if the result reaches nobody, because whoever awaited the call was cancelled
+            after the tool had returned or raised. The tool adds them to this list. They run in the event loop and must
+            be fast.
     """
 
     turn: Turn

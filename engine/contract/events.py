@@ -10,7 +10,11 @@ StreamName = Literal["stdout", "stderr"]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Progress as the tool describes it. fraction: the completed share, 0 to 1; None if unknown."""
+    """Progress as the tool describes it.
+
+    Attributes:
+        fraction: The completed share, 0 to 1; None if unknown.
+    """
 
     message: str
     fraction: float | None = None
@@ -35,7 +39,10 @@ class Missed:
 class Awaiting:
     """The call waits for a person's approval.
 
-    id: the request's id. digest: the call's digest. expires: when the request expires, UTC, ISO 8601.
+    Attributes:
+        id: The request's id.
+        digest: The call's digest.
+        expires: When the request expires, UTC, ISO 8601.
     """
 
     id: str

@@ -8,7 +8,11 @@ from typing import Any
 class FailureClass(StrEnum):
     """What to do about a failure.
 
-    RETRYABLE: try again. FATAL: replan. DIAGNOSTIC: the model can correct it. UNKNOWN: logged for a person.
+    Attributes:
+        RETRYABLE: Try again.
+        FATAL: Replan.
+        DIAGNOSTIC: The model can correct it.
+        UNKNOWN: Logged for a person.
     """
 
     RETRYABLE = "RETRYABLE"
@@ -21,10 +25,12 @@ class FailureClass(StrEnum):
 class Failure:
     """One classified failure.
 
-    reason: a short, stable code such as ``"invalid_arguments"`` or ``"timeout"``. The text for people is in the result.
-    retry_after: seconds to wait before a retry, if the remote service specified one.
-    may_have_started: whether the tool's effect may already have happened.
-    replay_safe: whether the same call can be repeated without harm.
+    Attributes:
+        reason: A short, stable code such as ``"invalid_arguments"`` or ``"timeout"``. The text for people is in the
+            result.
+        retry_after: Seconds to wait before a retry, if the remote service specified one.
+        may_have_started: Whether the tool's effect may already have happened.
+        replay_safe: Whether the same call can be repeated without harm.
     """
 
     failure_class: FailureClass
@@ -37,11 +43,11 @@ class Failure:
 class ToolFailure(Exception):
     """Raised by a tool that knows the class of its failure. Overrides the classification table.
 
-    output: a structured value for programs, such as what is needed to try again.
-
-    end: the `end` of the audit: a value of `sandbox.contract.End`, or ``"refused"``.
-
     If an exception of any class has an attribute `most_repeats`, the call is retried at most that often after it.
+
+    Attributes:
+        output: A structured value for programs, such as what is needed to try again.
+        end: The `end` of the audit: a value of `sandbox.contract.End`, or ``"refused"``.
     """
 
     def __init__(

@@ -11,7 +11,11 @@ from engine.contract.turn import Turn
 
 @dataclass(frozen=True, slots=True)
 class GuardRequest:
-    """A call whose tool has been found. ts: start time, UTC, ISO 8601."""
+    """A call whose tool has been found.
+
+    Attributes:
+        ts: Start time, UTC, ISO 8601.
+    """
 
     call: ToolCall
     call_id: str

@@ -20,8 +20,11 @@ async def nothing_to_close() -> None:
 class Pack:
     """An installed extension of the engine.
 
-    sources: its tool sources. provides: services for tools (`ctx.need`), by class. aclose: called once when the engine
-    closes. ports: the memory, model client or scheduler that it implements; if several packs do, the first wins.
+    Attributes:
+        sources: Its tool sources.
+        provides: Services for tools (`ctx.need`), by class.
+        aclose: Called once when the engine closes.
+        ports: The memory, model client or scheduler that it implements; if several packs do, the first wins.
     """
 
     sources: tuple[ToolSource, ...] = ()

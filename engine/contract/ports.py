@@ -16,7 +16,11 @@ from engine.contract.turn import Turn
 
 @dataclass(frozen=True, slots=True)
 class MemoryEntry:
-    """One memory. score: relevance to the query, higher is better; 0 without a query."""
+    """One memory.
+
+    Attributes:
+        score: Relevance to the query, higher is better; 0 without a query.
+    """
 
     id: str
     text: str
@@ -54,7 +58,11 @@ class LlmClient(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ScheduledTask:
-    """A scheduled call. next_run: UTC; None if it will not run again."""
+    """A scheduled call.
+
+    Attributes:
+        next_run: UTC; None if it will not run again.
+    """
 
     id: str
     tool: str
@@ -67,7 +75,10 @@ class Scheduler(Protocol):
     """Makes calls later, on behalf of the turn's user and agent, with at most their rights."""
 
     async def add(self, tool: str, arguments: Mapping[str, Any], schedule: str) -> ScheduledTask:
-        """Schedule a call. schedule: a cron expression, ``every 15m``, or an ISO 8601 time for a single run.
+        """Schedule a call.
+
+        Args:
+            schedule: A cron expression, ``every 15m``, or an ISO 8601 time for a single run.
 
         Raises:
             ToolFailure: The schedule is invalid (DIAGNOSTIC).

@@ -22,9 +22,12 @@ class TemplateError(ValueError):
 class PromptSpec:
     """One prompt.
 
-    template: text with ``{name}`` for each variable; ``{{`` and ``}}`` are literal braces.
-    variables: the names of its variables. locale: the language of the text, such as ``"en"``; "" for any.
-    safety_class: the safety class of what the prompt makes a model do. desc: a description for people.
+    Attributes:
+        template: Text with ``{name}`` for each variable; ``{{`` and ``}}`` are literal braces.
+        variables: The names of its variables.
+        locale: The language of the text, such as ``"en"``; "" for any.
+        safety_class: The safety class of what the prompt makes a model do.
+        desc: A description for people.
 
     Raises:
         TemplateError: The template cannot be rendered, or uses a variable that is not listed.

@@ -11,11 +11,13 @@ from engine.contract.failure import Failure
 class ToolContext:
     """The message behind a call, for tools and the evaluation gate (TAG-3, ACCESS-7). Provided by the host.
 
-    raw_arg: the text after the prefix of a tag. user_message: the message that the model is answering.
-    user: its author. The call is made for this user and counts against this user's limits.
-    kb_context: knowledge retrieved for the message.
-    confidence: the confidence in the answer, 0 to 1. 0 if the host gives none, so that a missing value never counts
-        as confidence.
+    Attributes:
+        raw_arg: The text after the prefix of a tag.
+        user_message: The message that the model is answering.
+        user: Its author. The call is made for this user and counts against this user's limits.
+        kb_context: Knowledge retrieved for the message.
+        confidence: The confidence in the answer, 0 to 1. 0 if the host gives none, so that a missing value never counts
+            as confidence.
     """
 
     raw_arg: str = ""
@@ -28,7 +30,11 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call as requested by a model or a person. context: the message behind it, if the host provides it."""
+    """One call as requested by a model or a person.
+
+    Attributes:
+        context: The message behind it, if the host provides it.
+    """
 
     name: str
     arguments: Mapping[str, Any]
@@ -40,10 +46,11 @@ class ToolCall:
 class Audit:
     """The engine's own record of a call.
 
-    data: what the tool added through `CallContext.audit`, a JSON object of a few kilobytes at most. All other fields
-        are set by the engine.
-    end: why the call ended: a value of `sandbox.contract.End`, ``"refused"`` if nothing was run, or ``"replayed"`` if
-        the result is that of an earlier call with the same key.
+    Attributes:
+        data: What the tool added through `CallContext.audit`, a JSON object of a few kilobytes at most. All other
+            fields are set by the engine.
+        end: Why the call ended: a value of `sandbox.contract.End`, ``"refused"`` if nothing was run, or ``"replayed"``
+            if the result is that of an earlier call with the same key.
     """
 
     tool: str = ""
@@ -60,9 +67,11 @@ class Audit:
 class ToolResult:
     """The result of a call.
 
-    output: the structured value, for programs. message: text for the model; None for no message.
-    error: what went wrong and what to do, at most one paragraph plus bounded details; empty on success.
-    side_effects: the effects that actually happened, such as ``"created:report.csv"``.
+    Attributes:
+        output: The structured value, for programs.
+        message: Text for the model; None for no message.
+        error: What went wrong and what to do, at most one paragraph plus bounded details; empty on success.
+        side_effects: The effects that actually happened, such as ``"created:report.csv"``.
     """
 
     success: bool

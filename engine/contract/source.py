@@ -40,7 +40,9 @@ class RedirectingTool(Tool, Protocol):
 class NoTools(tuple[Tool, ...]):  # noqa: SLOT001 -- a subclass of tuple cannot have nonempty slots
     """An empty or incomplete list of tools, with the reason why something is missing.
 
-    what: the tools that are missing. why: the reason.
+    Attributes:
+        what: The tools that are missing.
+        why: The reason.
     """
 
     what: str
@@ -48,7 +50,11 @@ class NoTools(tuple[Tool, ...]):  # noqa: SLOT001 -- a subclass of tuple cannot 
 
     @classmethod
     def because(cls, what: str, why: str, tools: Iterable[Tool] = ()) -> "NoTools":
-        """Create the list. tools: the tools that are available nevertheless."""
+        """Create the list.
+
+        Args:
+            tools: The tools that are available nevertheless.
+        """
         none = cls(tools)
         none.what, none.why = what, why
         return none
@@ -76,7 +82,11 @@ class ToolSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A tool found for a query. fit: the probability that it is useful, 0 to 1; comparable between sources."""
+    """A tool found for a query.
+
+    Attributes:
+        fit: The probability that it is useful, 0 to 1; comparable between sources.
+    """
 
     tool: Tool
     fit: float
@@ -84,7 +94,11 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Tools that a source found for a query, best first. gap: what could not be searched, and why; "" for nothing."""
+    """Tools that a source found for a query, best first.
+
+    Attributes:
+        gap: What could not be searched, and why; "" for nothing.
+    """
 
     found: tuple[Match, ...] = ()
     gap: str = ""
@@ -98,7 +112,11 @@ class PagedSource(ToolSource, Protocol):
     """
 
     async def page(self, after: str, limit: int) -> Sequence[Tool]:
-        """Return up to `limit` tools by name; fewer only at the end. after: the last name of the previous page."""
+        """Return up to `limit` tools by name; fewer only at the end.
+
+        Args:
+            after: The last name of the previous page.
+        """
         ...
 
     async def search(self, query: str, limit: int) -> Matches:

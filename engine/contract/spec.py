@@ -60,8 +60,11 @@ def annotations_for(category: str) -> Annotations:
 class Tag:
     """Lets a model call a tool with a line of its answer, ``PREFIX: arguments`` (TAG-1).
 
-    arg_pattern: a pattern for the text after the prefix, in RE2 syntax. arg_groups: the argument names of its groups,
-    in order. prompt_example: a complete line, shown to the model. strip_from_display: hide the line from people.
+    Attributes:
+        arg_pattern: A pattern for the text after the prefix, in RE2 syntax.
+        arg_groups: The argument names of its groups, in order.
+        prompt_example: A complete line, shown to the model.
+        strip_from_display: Hide the line from people.
     """
 
     tag_prefix: str
@@ -75,20 +78,22 @@ class Tag:
 class ToolSpec:
     """The specification of a tool.
 
-    parameters: JSON Schema (2020-12) of the arguments object.
-    annotations: derived from the category (`annotations_for`) unless given.
-    requires: required configuration (``"image_client"``); without it the tool is not offered.
-    features: required features of the model client (``"vision"``).
-    side_effects: the possible effects of a call (``"filesystem_write"``). The actual ones are on the result.
-    timeout_s: deadline over all attempts of one call, in seconds.
-    tag: how to call it with a line of text, for models without tool calls.
-    required_permission: the user's minimum permission. caps_required: capabilities that the agent must hold.
-    cooldown_seconds, daily_limit: minimum interval between two calls of a user, and calls per user and UTC day; 0 for
-        no limit.
-    requires_gate: the evaluation gate is asked before the tool runs.
-    id: a stable id, kept when the tool is renamed. Defaults to the name.
-    adapter_path: the location of its code, as ``package.module:attribute``, for tools registered by an operator.
-    returns: JSON Schema (2020-12) of `ToolResult.output`, or None if unspecified.
+    Attributes:
+        parameters: JSON Schema (2020-12) of the arguments object.
+        annotations: Derived from the category (`annotations_for`) unless given.
+        requires: Required configuration (``"image_client"``); without it the tool is not offered.
+        features: Required features of the model client (``"vision"``).
+        side_effects: The possible effects of a call (``"filesystem_write"``). The actual ones are on the result.
+        timeout_s: Deadline over all attempts of one call, in seconds.
+        tag: How to call it with a line of text, for models without tool calls.
+        required_permission: The user's minimum permission.
+        caps_required: Capabilities that the agent must hold.
+        cooldown_seconds, daily_limit: Minimum interval between two calls of a user, and calls per user and UTC day; 0
+            for no limit.
+        requires_gate: The evaluation gate is asked before the tool runs.
+        id: A stable id, kept when the tool is renamed. Defaults to the name.
+        adapter_path: The location of its code, as ``package.module:attribute``, for tools registered by an operator.
+        returns: JSON Schema (2020-12) of `ToolResult.output`, or None if unspecified.
     """
 
     name: str

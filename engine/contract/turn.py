@@ -11,15 +11,17 @@ from engine.contract.spec import Band, PermissionLevel
 class Turn:
     """One turn of one agent for one user.
 
-    query: the latest message, used to retrieve acquired skills. None lists them all.
-    features: features of the turn's model client, such as ``"vision"``.
-    caps: capabilities of the agent (`ToolSpec.caps_required`). modules: modules of the persona; None allows all.
-    allowed: the agent's allow-list (`Allowed.of` creates one from names and globs); None allows all.
-    memory_spaces: globs of the spaces whose memories the agent may see; None for all, () for none.
-    use_tool_search_flow: offer only three tools, with which all others can be found and called (DISC-2).
-    log_tool_annotations: log the annotations of each called tool (ACCESS-10).
-    agent_key: user and agent as one string that is unique to this pair.
-    band: GREEN runs tools of every safety class, AMBER those of LOW and MEDIUM, RED only those of LOW.
+    Attributes:
+        query: The latest message, used to retrieve acquired skills. None lists them all.
+        features: Features of the turn's model client, such as ``"vision"``.
+        caps: Capabilities of the agent (`ToolSpec.caps_required`).
+        modules: Modules of the persona; None allows all.
+        allowed: The agent's allow-list (`Allowed.of` creates one from names and globs); None allows all.
+        memory_spaces: Globs of the spaces whose memories the agent may see; None for all, () for none.
+        use_tool_search_flow: Offer only three tools, with which all others can be found and called (DISC-2).
+        log_tool_annotations: Log the annotations of each called tool (ACCESS-10).
+        agent_key: User and agent as one string that is unique to this pair.
+        band: GREEN runs tools of every safety class, AMBER those of LOW and MEDIUM, RED only those of LOW.
     """
 
     query: str | None = None

@@ -18,8 +18,9 @@ REPLAYED = "replayed"  # the result comes from an earlier call with the same key
 class CallEnd:
     """How a call ended.
 
-    end: the value of `Audit.end`.
-    cause: the failure as first classified, before the retry logic adjusted it.
+    Attributes:
+        end: The value of `Audit.end`.
+        cause: The failure as first classified, before the retry logic adjusted it.
     """
 
     end: str

@@ -30,7 +30,11 @@ _LIMITS = {
 
 
 def explain(errors: Iterable[ValidationError], schema: Mapping[str, Any], whole: str = "arguments") -> list[str]:
-    """Return one line for each of the first `MOST_ERRORS` violations. whole: what lines call the validated value."""
+    """Return one line for each of the first `MOST_ERRORS` violations.
+
+    Args:
+        whole: What lines call the validated value.
+    """
     lines: list[str] = []
     for error in errors:
         if len(lines) == MOST_ERRORS:

@@ -47,19 +47,20 @@ class Stop(StrEnum):
 class InFlightCall:
     """One call in flight. It is mutable, because the stages of the pipeline fill it in.
 
-    name: the requested name, which may be an alias.
-    cancelling: the waiting task's `cancelling()` count when the call began.
-    ts, t0: start time on the wall clock (ISO 8601) and on the monotonic clock.
-    deadline: on the event loop's clock; infinite outside the run stage.
-    stopping: set while the engine has asked the task to stop, until `uncancel`.
-    out_of_time: the deadline has passed.
-    started: the tool was started.
-    settled: the tool has finished, so the call can no longer be cancelled.
-    request: passed to guards; None until the tool is known.
-    admitted: how many guards have admitted the call.
-    keyed: the call holds its idempotency key, so its result must be stored.
-    ctx: the tool's context; None until the tool is about to run.
-    patient: retry when no box is free.
+    Attributes:
+        name: The requested name, which may be an alias.
+        cancelling: The waiting task's `cancelling()` count when the call began.
+        ts, t0: Start time on the wall clock (ISO 8601) and on the monotonic clock.
+        deadline: When the call runs out of time, on the event loop's clock. Infinite outside the run stage.
+        stopping: Set while the engine has asked the task to stop, until `uncancel`.
+        out_of_time: The deadline has passed.
+        started: The tool was started.
+        settled: The tool has finished, so the call can no longer be cancelled.
+        request: Passed to guards; None until the tool is known.
+        admitted: How many guards have admitted the call.
+        keyed: The call holds its idempotency key, so its result must be stored.
+        ctx: The tool's context; None until the tool is about to run.
+        patient: Retry when no box is free.
     """
 
     call_id: str

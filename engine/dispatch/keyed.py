@@ -56,7 +56,8 @@ class KeyedCalls:
     def settle(self, request: GuardRequest, result: ToolResult | None) -> Awaitable[None]:
         """Start storing the result of the first call. It is stored even if the caller does not await this.
 
-        result: None if the result is unknown.
+        Args:
+            result: None if the result is unknown.
         """
         return asyncio.shield(self._in_background(self._settle(key_of(request), result)))
 

@@ -49,16 +49,18 @@ class OfferedTools(Protocol):
 class Parts:
     """The collaborators of a pipeline. Only `registry`, `bind` and `clock` are required.
 
-    chains: fallback chains, if any.
-    recorder: records the calls. If None, calls are not recorded.
-    access_guards: decide who may call a tool. They are asked in order, before the arguments are validated, and are
-        notified of the end of each call that they admitted.
-    guards: asked in order, after the arguments are validated. They are notified like `access_guards`.
-    offered: looks up the tools of a turn. Suggestions for unknown tools and failed calls are limited to these.
-        If None, every tool that the turn's user and agent may call can be suggested.
-    keyed: ensures that a call with an idempotency key happens only once. If None, such a call runs like any other.
-    observers: called once with every call and its result, in the event loop, so they must be fast. Their exceptions
-        are logged and otherwise ignored. They also receive the results of calls that were cancelled by their caller.
+    Attributes:
+        chains: Fallback chains, if any.
+        recorder: Records the calls. If None, calls are not recorded.
+        access_guards: Decide who may call a tool. They are asked in order, before the arguments are validated, and are
+            notified of the end of each call that they admitted.
+        guards: Asked in order, after the arguments are validated. They are notified like `access_guards`.
+        offered: Looks up the tools of a turn. Suggestions for unknown tools and failed calls are limited to these. If
+            None, every tool that the turn's user and agent may call can be suggested.
+        keyed: Ensures that a call with an idempotency key happens only once. If None, such a call runs like any other.
+        observers: Called once with every call and its result, in the event loop, so they must be fast. Their exceptions
+            are logged and otherwise ignored. They also receive the results of calls that were cancelled by their
+            caller.
     """
 
     registry: Registry

@@ -11,8 +11,9 @@ MOST_AT_ONCE = 8  # concurrent calls of one stage; boxes and remote modules have
 def stages(calls: Sequence[ToolCall], specs: Mapping[str, ToolSpec]) -> list[range]:
     """Return the stages as ranges of positions in `calls`. Adjacent read-only or idempotent calls share a stage.
 
-    specs: the known tools, by name and alias. A call of an unknown tool has a stage of its own, like a call that may
-    change something.
+    Args:
+        specs: The known tools, by name and alias. A call of an unknown tool has a stage of its own, like a call that
+            may change something.
     """
     made: list[range] = []
     joined = False

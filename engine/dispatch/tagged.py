@@ -14,8 +14,9 @@ from engine.formats.tags import TagRegistry, parse_response
 class Answered:
     """A model's answer after the calls in it have been run.
 
-    display: the answer as people see it.
-    calls: each call with its result, in the order of the lines.
+    Attributes:
+        display: The answer as people see it.
+        calls: Each call with its result, in the order of the lines.
     """
 
     display: str

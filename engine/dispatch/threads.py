@@ -48,7 +48,10 @@ class WorkerThreads:
     async def run(self, work: Callable[[], T], *, entered: Callable[[], None] = ignore_start) -> T:
         """Return the value of `work()`, run in a thread with a copy of the current context variables.
 
-        Waits for a free slot. Exceptions of `work` propagate. entered: called in the thread just before the work.
+        Waits for a free slot. Exceptions of `work` propagate.
+
+        Args:
+            entered: Called in the thread just before the work.
 
         Raises:
             ToolFailure: Too many threads are stuck (RETRYABLE, not started).

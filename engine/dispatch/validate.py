@@ -65,7 +65,8 @@ class Validators:
 def misfit(output: Any, schema: Mapping[str, Any]) -> str:
     """Return how the output violates the schema, one line per violation; "" if it conforms.
 
-    output: plain JSON values, as in `ToolResult.output`. Checking the largest possible output takes milliseconds.
+    Args:
+        output: Plain JSON values, as in `ToolResult.output`. Checking the largest possible output takes milliseconds.
     """
     try:
         validator = compiled(schema)

@@ -63,9 +63,10 @@ def size_problem(schema: Mapping[str, Any]) -> str:
 class _Inside:
     """Counts how often each subschema applies to the values inside an object or list, by the subschema's id().
 
-    everywhere: counts that apply to every value. at: counts to add for the value with this name or index; negative for
-        subschemas of `everywhere` that do not apply to that value (`additionalProperties` excludes the names of
-        `properties`).
+    Attributes:
+        everywhere: Counts that apply to every value.
+        at: Counts to add for the value with this name or index; negative for subschemas of `everywhere` that do not
+            apply to that value (`additionalProperties` excludes the names of `properties`).
     """
 
     everywhere: Counter[int] = field(default_factory=Counter)
@@ -132,7 +133,11 @@ class _Work:
             work = longer
 
     def _place(self, schema: Mapping[str, Any], levels: int) -> _Place:
-        """Count the subschemas for one value. levels: how many more levels of nested subschemas are allowed for it."""
+        """Count the subschemas for one value.
+
+        Args:
+            levels: How many more levels of nested subschemas are allowed for it.
+        """
         if id(schema) in self._places:
             known = self._places[id(schema)]
             if known is None:
@@ -186,7 +191,12 @@ class _Work:
         return place
 
     def _inside(self, inside: _Inside, named: Mapping[Any, Any], rest: Any) -> None:
-        """Add the subschemas for nested values. named: subschemas by name or index. rest: for all other values."""
+        """Add the subschemas for nested values.
+
+        Args:
+            named: Subschemas by name or index.
+            rest: The subschema for all other values.
+        """
         self._spend(1 + len(named))
         others = self._head(rest)
         if others is not None:

@@ -25,7 +25,12 @@ class TagError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TaggedCall:
-    """A call made by one line. raw_arg: the text after the prefix. line: the line's number, starting at 1."""
+    """A call made by one line.
+
+    Attributes:
+        raw_arg: The text after the prefix.
+        line: The line's number, starting at 1.
+    """
 
     tool: str
     arguments: Mapping[str, Any]
@@ -35,7 +40,12 @@ class TaggedCall:
 
 @dataclass(frozen=True, slots=True)
 class ParsedResponse:
-    """A parsed answer. calls: in the order of their lines. display: the answer as people see it."""
+    """A parsed answer.
+
+    Attributes:
+        calls: The calls, in the order of their lines.
+        display: The answer as people see it.
+    """
 
     calls: tuple[TaggedCall, ...]
     display: str

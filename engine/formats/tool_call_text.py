@@ -16,7 +16,12 @@ _SHOWN = 200
 
 @dataclass(frozen=True, slots=True)
 class TextCall:
-    """One call found in a text. problem: why it is invalid; "" if it is valid. text: the call as it was written."""
+    """One call found in a text.
+
+    Attributes:
+        problem: Why it is invalid; "" if it is valid.
+        text: The call as it was written.
+    """
 
     name: str
     arguments: Mapping[str, Any]
@@ -26,7 +31,12 @@ class TextCall:
 
 @dataclass(frozen=True, slots=True)
 class ParsedText:
-    """A parsed text. calls: in order, including invalid ones. display: the text without them."""
+    """A parsed text.
+
+    Attributes:
+        calls: In order, including invalid ones.
+        display: The text without them.
+    """
 
     calls: tuple[TextCall, ...]
     display: str

@@ -42,7 +42,12 @@ Loc = tuple[int | str, ...]  # the keys and indexes that lead to a value, as pyd
 
 
 class InvalidYaml(Exception):
-    """A document is not YAML, or does not match its model. at: "file:line:column". problem: one line."""
+    """A document is not YAML, or does not match its model.
+
+    Attributes:
+        at: Where the problem is, as "file:line:column".
+        problem: The problem, in one line.
+    """
 
     def __init__(self, at: str, problem: str) -> None:
         super().__init__(f"{at}: {problem}.")
@@ -76,9 +81,10 @@ class YamlModel(BaseModel):
 class YamlDocument(Generic[Content]):
     """A valid document, with the position of each value.
 
-    content: the validated content.
-    where: the name of the file.
-    first_line: the line of the file at which the document begins.
+    Attributes:
+        content: The validated content.
+        where: The name of the file.
+        first_line: The line of the file at which the document begins.
     """
 
     content: Content

@@ -19,7 +19,11 @@ Unknown = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class AllowList:
-    """One list as written. include: names of other lists, each with its position in the file, for errors."""
+    """One list as written.
+
+    Attributes:
+        include: Names of other lists, each with its position in the file, for errors.
+    """
 
     name: str
     description: str = ""

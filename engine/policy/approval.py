@@ -22,9 +22,11 @@ ApprovalMode = Literal["off", "confirmation", "destructive"]
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """A request for approval. digest: of tool, version and arguments; the answer must repeat it.
+    """A request for approval.
 
-    expires_s: seconds for which an answer is valid.
+    Attributes:
+        digest: A digest of the tool, its version and the arguments. The answer must repeat it.
+        expires_s: Seconds for which an answer is valid.
     """
 
     call_id: str
@@ -45,7 +47,12 @@ class ApprovalRequest:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalAnswer:
-    """The answer to a request. digest: of the answered request. by: who answered, if known."""
+    """The answer to a request.
+
+    Attributes:
+        digest: The digest of the answered request.
+        by: Who answered, if known.
+    """
 
     approved: bool
     digest: str
@@ -63,7 +70,11 @@ class ApprovalGuard(Guard):
     """Asks for approval. It is the last guard, so that nothing comes between approval and run."""
 
     def __init__(self, approver: Approver | None, mode: ApprovalMode, *, expires_s: float = EXPIRES_S) -> None:
-        """Create the guard. approver: None if nobody can be asked; then calls that need approval are refused."""
+        """Create the guard.
+
+        Args:
+            approver: None if nobody can be asked; then calls that need approval are refused.
+        """
         self._approver = approver
         self._mode = mode
         self._expires_s = expires_s

@@ -26,7 +26,11 @@ class FormField:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A form. message: what it is about and why."""
+    """A form.
+
+    Attributes:
+        message: What it is about and why.
+    """
 
     message: str
     fields: Sequence[FormField]
@@ -44,7 +48,11 @@ class PersonForms:
     """The forms of one engine."""
 
     def __init__(self, filler: FormFiller | None = None) -> None:
-        """Create it. filler: None if nobody can be asked; then no form is answered."""
+        """Create it.
+
+        Args:
+            filler: None if nobody can be asked; then no form is answered.
+        """
         self._filler = filler
 
     async def fill(self, form: Form, within_s: float) -> dict[str, str]:

@@ -25,7 +25,11 @@ ToolDef = ToolSpec  # the name that gates written for other hosts use
 
 @dataclass(frozen=True, slots=True)
 class GateDecision:
-    """The gate's decision. reason: shown to the model when the call is refused."""
+    """The gate's decision.
+
+    Attributes:
+        reason: Shown to the model when the call is refused.
+    """
 
     approved: bool
     reason: str = ""

@@ -34,7 +34,11 @@ RATE_LIMITED = "rate_limited"  # the failure's `reason`
 
 
 class ToolRateLimited(ToolFailure):
-    """A call that came too early. retry_after: seconds until the next call is admitted."""
+    """A call that came too early.
+
+    Attributes:
+        retry_after: Seconds until the next call is admitted.
+    """
 
     def __init__(self, text: str, retry_after: float) -> None:
         super().__init__(

@@ -22,8 +22,10 @@ def advise(
 ) -> str:
     """Return what happened and what to do next for one classified failure.
 
-    held_back: a retry might have helped, but was not made because the first attempt may have taken effect.
-    replan: whether `replan` can be called. instead: alternatives are listed after this text.
+    Args:
+        held_back: A retry might have helped, but was not made because the first attempt may have taken effect.
+        replan: Whether `replan` can be called.
+        instead: Alternatives are listed after this text.
     """
     what = _what(tool, error, failure, timeout_s)
     match failure.failure_class:

@@ -18,8 +18,10 @@ _DOWN = frozenset({"unreachable", "server_error", "timeout", "name_resolution", 
 class _Circuit:
     """The circuit of one tool.
 
-    failures: consecutive failures. until: the time at which it half-opens; None while closed. probe: the id of the
-        trial call.
+    Attributes:
+        failures: Consecutive failures.
+        until: The time at which it half-opens; None while closed.
+        probe: The id of the trial call.
     """
 
     failures: int = 0

@@ -25,9 +25,11 @@ class ArgumentReference:
 class Alternative:
     """One tool to use instead.
 
-    arguments: for each argument of the tool, an `ArgumentReference` to an argument of the failed call, or a literal
-        JSON value.
-    note: a sentence for the model on how to use it. mode: ``suggest`` tells the model, ``auto`` runs it.
+    Attributes:
+        arguments: For each argument of the tool, an `ArgumentReference` to an argument of the failed call, or a literal
+            JSON value.
+        note: A sentence for the model on how to use it.
+        mode: ``suggest`` tells the model, ``auto`` runs it.
     """
 
     tool: str

@@ -28,9 +28,11 @@ RETRYABLE, FATAL, DIAGNOSTIC, UNKNOWN = (
 class FailureFacts:
     """What the engine knows about the call that failed.
 
-    replay_safe: the spec says that a call may be repeated even if its effect may already have happened.
-    started: the tool's own code was entered. out_of_time: the call's deadline has passed.
-    now: wall clock, for a ``Retry-After`` given as a date.
+    Attributes:
+        replay_safe: The spec says that a call may be repeated even if its effect may already have happened.
+        started: The tool's own code was entered.
+        out_of_time: The call's deadline has passed.
+        now: Wall clock, for a ``Retry-After`` given as a date.
     """
 
     replay_safe: bool = False
@@ -46,7 +48,9 @@ Decide = Callable[[BaseException, FailureFacts], Failure | None]
 class Rule:
     """A rule of the table.
 
-    kinds: exception classes, or their names. decide: returns the failure, or None to let later rules decide.
+    Attributes:
+        kinds: Exception classes, or their names.
+        decide: Returns the failure, or None to let later rules decide.
     """
 
     kinds: tuple[type[BaseException] | str, ...]

@@ -82,7 +82,8 @@ class FallbackChains:
     def suggestion(self, tool: str, arguments: Mapping[str, Any], offered: Container[str] | None = None) -> str:
         """Return the alternatives to a failed call as text for the model; "" without any.
 
-        offered: the tools that may be named; None for all.
+        Args:
+            offered: The tools that may be named; None for all.
         """
         lines = [_line(each, arguments) for each in self.alternatives(tool) if offered is None or each.tool in offered]
         if self.problem:

@@ -40,8 +40,9 @@ class AdapterError(RegistryError):
 class _LoadedModule:
     """A loaded module.
 
-    stamp: the size and modification time of the module's file when it was loaded.
-    seen: the same at the last attempt to load it.
+    Attributes:
+        stamp: The size and modification time of the module's file when it was loaded.
+        seen: The same at the last attempt to load it.
     """
 
     module: ModuleType

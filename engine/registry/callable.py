@@ -101,8 +101,9 @@ def _asked_by(schema: Mapping[str, Any]) -> tuple[set[str] | None, set[str]]:
 def _agree(spec: ToolSpec, taken: set[str] | None, required: set[str]) -> None:
     """Check a signature against the spec.
 
-    taken: the accepted names; None if every name is accepted.
-    required: the required names.
+    Args:
+        taken: The accepted names; None if every name is accepted.
+        required: The required names.
     """
     offered = set(spec.parameters.get("properties", {}))
     unknown = sorted(offered - taken) if taken is not None else []

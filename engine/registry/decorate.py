@@ -241,7 +241,11 @@ def _schema(parameters: Mapping[str, inspect.Parameter], described: Mapping[str,
 
 
 def _without_titles(node: Any, *, names: bool = False) -> Any:
-    """Remove pydantic's titles, which cost tokens. names: the keys of `node` are names, so all of them are kept."""
+    """Remove pydantic's titles, which cost tokens.
+
+    Args:
+        names: The keys of `node` are names, so all of them are kept.
+    """
     if isinstance(node, dict):
         return {
             key: _without_titles(value, names=key in {"properties", "$defs"} and not names)

@@ -56,7 +56,11 @@ class _Meta(BaseModel):
 
 
 class ToolEnvelope(BaseModel):
-    """A tool as stored on disk. timeout_ms: the deadline over all attempts of one call, in milliseconds."""
+    """A tool as stored on disk.
+
+    Attributes:
+        timeout_ms: The deadline over all attempts of one call, in milliseconds.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -219,7 +223,11 @@ def _check_schema(schema: Mapping[str, Any], place: str = "params_schema", *, of
 
 
 def _explained(error: ValidationError, whole: str = "the entry") -> str:
-    """Describe the first error and quote the value that caused it. whole: the name to use for the entire value."""
+    """Describe the first error and quote the value that caused it.
+
+    Args:
+        whole: The name to use for the entire value.
+    """
     first = error.errors(include_url=False, include_context=False)[0]
     place = ".".join(str(part) for part in first["loc"])[:200] or whole
     given = first["input"]

@@ -31,7 +31,11 @@ class FileAgents(Guard):
     """
 
     def __init__(self, registry: FileRegistry[AgentSpec]) -> None:
-        """Create the guard. registry: the registry of agents, which must already be loaded."""
+        """Create the guard.
+
+        Args:
+            registry: The registry of agents, which must already be loaded.
+        """
         self._registry = registry
         self._view: View[AgentSpec] | None = None
         self.known: Mapping[str, AgentSpec] = {}

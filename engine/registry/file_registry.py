@@ -39,7 +39,8 @@ _log = logging.getLogger("knackbox.registry")
 class RegistryDocument:
     """The content of a registry's file.
 
-    disabled: the time at which each disabled id was disabled. It may contain ids of tools that are not in the file.
+    Attributes:
+        disabled: The time at which each disabled id was disabled. It may contain ids of tools that are not in the file.
     """
 
     items: Mapping[str, Any] = field(default_factory=dict)
@@ -132,7 +133,9 @@ class FileRegistry(Generic[T]):
         """Whether `view` is outdated. Takes microseconds.
 
         The file is checked if this process has changed it, or if the last check was at least `LOOK_S` seconds ago.
-        at_once: check it in any case.
+
+        Args:
+            at_once: Check it in any case.
         """
         if view is not self.current:
             return True

@@ -69,7 +69,11 @@ class FileTools(Guard):
             await self._reload(again=changed)
 
     async def _reload(self, *, again: bool) -> None:
-        """Reload edited adapters. Calls made in the meantime use the old ones. again: also retry those that failed."""
+        """Reload edited adapters. Calls made in the meantime use the old ones.
+
+        Args:
+            again: Also retry those that failed.
+        """
         self._reloading, self._edited = True, False
         try:
             for why in (await self.adapters.reload_edited(again=again)).values():
@@ -137,7 +141,11 @@ class FileTools(Guard):
         return deleted
 
     def _due(self, *, at_once: bool = False) -> bool:
-        """Whether the file or an adapter has changed. at_once: as for `FileRegistry.due`."""
+        """Whether the file or an adapter has changed.
+
+        Args:
+            at_once: As for `FileRegistry.due`.
+        """
         return self.registry.due(self._view, at_once=at_once) or (bool(self._named) and self._adapters_edited())
 
     def _adapters_edited(self) -> bool:

@@ -27,10 +27,11 @@ _START = "0" * 64
 class ProvenanceEntry:
     """One line of the log.
 
-    n: the number of the line, starting at 1.
-    ts: UTC, ISO 8601.
-    digest: the digest of the snapshot's file.
-    previous: the hash of the previous line.
+    Attributes:
+        n: The number of the line, starting at 1.
+        ts: UTC, ISO 8601.
+        digest: The digest of the snapshot's file.
+        previous: The hash of the previous line.
     """
 
     n: int

@@ -32,7 +32,11 @@ class Registries:
     """The registries of one home. Use them in one event loop. Changes made by other processes are visible."""
 
     def __init__(self, folder: Path, updates: RegistryUpdates, clock: Clock, adapters: Adapters, find: Find) -> None:
-        """Create the registries. find: finds a tool by name in all sources; used to refuse names that are taken."""
+        """Create the registries.
+
+        Args:
+            find: Finds a tool by name in all sources; used to refuse names that are taken.
+        """
         self.folder = folder
         self._adapters = adapters
         self._find = find
@@ -63,7 +67,8 @@ class Registries:
     async def register_tool(self, tool: ToolSpec | Mapping[str, Any]) -> ToolSpec:
         """Register a tool for all processes of the home, or replace the one with its id.
 
-        tool: a spec with an `adapter_path`, or an envelope.
+        Args:
+            tool: A spec with an `adapter_path`, or an envelope.
 
         Raises:
             RegistryError: The tool is invalid, its adapter is not below an allowed module, or a name is taken.

@@ -223,7 +223,8 @@ class Registry:
     async def enable(self, name: str) -> bool:
         """Enable a tool. Return False if it is not disabled.
 
-        name: the name of the tool, or its id. With its id, a tool can be enabled even if it no longer exists.
+        Args:
+            name: The name of the tool, or its id. With its id, a tool can be enabled even if it no longer exists.
 
         Raises:
             ToolNotFound: There is no such tool.
@@ -270,7 +271,9 @@ class Registry:
     ) -> list[str]:
         """Return the most similar names or aliases, best first. Sources that fail are skipped.
 
-        turn: the turn whose tools are considered. may_know: returns whether the caller may learn of a tool.
+        Args:
+            turn: The turn whose tools are considered.
+            may_know: Returns whether the caller may learn of a tool.
         """
         names = {called for called, tool in self.static.items() if may_know(tool.spec)}
         for source in self._changing:

@@ -37,8 +37,9 @@ class SigningKey:
     def make(self, first: Callable[[Sign], None]) -> None:
         """Create the key if there is none. Callers must hold the lock that protects the signed data.
 
-        first: called before the key file is created, with a function that signs with the new key. It writes the files
-            that must exist before the key does.
+        Args:
+            first: Called before the key file is created, with a function that signs with the new key. It writes the
+                files that must exist before the key does.
         """
         if self.exists:
             return

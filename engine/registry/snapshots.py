@@ -22,7 +22,11 @@ _ID = re.compile(r"^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{12}$")
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The result of a restore. before: the snapshot of the previous state, which was taken first."""
+    """The result of a restore.
+
+    Attributes:
+        before: The snapshot of the previous state, which was taken first.
+    """
 
     snapshot: str
     before: str

@@ -17,9 +17,10 @@ _log = logging.getLogger("knackbox.registry")
 class ToolService(Protocol):
     """A service that provides tool definitions, and callables by name.
 
-    definitions: specs, or objects in the format of model providers: ``{"name", "description", "parameters"}`` (or
-    ``"input_schema"``), optionally inside ``{"type": "function", "function": {…}}``.
-    callables: tools, or functions that `engine.registry.callable.as_tool` accepts.
+    Attributes:
+        definitions: Specs, or objects in the format of model providers: ``{"name", "description", "parameters"}`` (or
+            ``"input_schema"``), optionally inside ``{"type": "function", "function": {…}}``.
+        callables: Tools, or functions that `engine.registry.callable.as_tool` accepts.
     """
 
     def definitions(self) -> Iterable[ToolSpec | Mapping[str, Any]]: ...
@@ -46,9 +47,10 @@ def build_registry_from_tool_service(
 ) -> Registry:
     """Create a registry with one static source, called `name`, of all definitions that have a callable.
 
-    strict: raise RegistryError for the first definition without a callable, callable without a definition, or pair that
-    does not match. Otherwise these are skipped, logged, and listed in `Registry.problems`. Duplicate names are always
-    an error.
+    Args:
+        strict: Raise RegistryError for the first definition without a callable, callable without a definition, or pair
+            that does not match. Otherwise these are skipped, logged, and listed in `Registry.problems`. Duplicate names
+            are always an error.
     """
     report = _Report(strict, [])
     callables = dict(tool_service.callables())

@@ -29,7 +29,8 @@ class TrialImport:
     async def run(self, name: str, file: Path, source: bytes) -> None:
         """Import the module `name` with this source in a box.
 
-        file: the module's location, from which its sibling modules are found.
+        Args:
+            file: The module's location, from which its sibling modules are found.
 
         Raises:
             RegistryError: The import fails. The message says why.

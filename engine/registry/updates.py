@@ -40,8 +40,9 @@ _STATES = Table(
 class Update:
     """One change.
 
-    space_id: the space of the item; None for the space of the home.
-    state: the new state of the item, such as its digest, for keepers that reconcile; "" removes the stored state.
+    Attributes:
+        space_id: The space of the item; None for the space of the home.
+        state: The new state of the item, such as its digest, for keepers that reconcile; "" removes the stored state.
     """
 
     subject: Subject
@@ -86,7 +87,8 @@ class RegistryUpdates:
     def publish_all(self, updates: Iterable[Update], *, keeper: str = "") -> list[int]:
         """Publish several changes atomically, and return the offsets of their events.
 
-        keeper: the keeper that will reconcile them, such as ``"skills"``; "" for changes that are not reconciled.
+        Args:
+            keeper: The keeper that will reconcile them, such as ``"skills"``; "" for changes that are not reconciled.
         """
         listed = list(updates)
         if not listed:
@@ -147,7 +149,8 @@ class RegistryUpdates:
     ) -> dict[str, str]:
         """Return the states that this keeper last published, by item id.
 
-        among: the ids of the items; None for all items of the space.
+        Args:
+            among: The ids of the items; None for all items of the space.
         """
         space = self.space_id if space_id is None else space_id
         mine = (_STATES.c.keeper == keeper) & (_STATES.c.subject == subject) & (_STATES.c.space_id == space)

@@ -37,8 +37,9 @@ class _Stored(BaseModel):
 class Cached:
     """A cached manifest.
 
-    identity: the identity of its module, or `ANY_IDENTITY` if it was not recorded.
-    fetched_at: the time at which it was fetched, in UTC.
+    Attributes:
+        identity: The identity of its module, or `ANY_IDENTITY` if it was not recorded.
+        fetched_at: The time at which it was fetched, in UTC.
     """
 
     identity: str

@@ -30,7 +30,11 @@ class RemoteTool:
 
 @dataclass(slots=True)
 class CatalogueEntry:
-    """The state of one module. cached: its last manifest; None if there has been none or it has expired."""
+    """The state of one module.
+
+    Attributes:
+        cached: Its last manifest; None if there has been none or it has expired.
+    """
 
     module: RemoteModule
     cached: Cached | None = None
@@ -96,9 +100,12 @@ class Catalogue:
         return ours and (entry.cached is None or entry.cached.fetched_at < cached.fetched_at)
 
     def adopt(self, name: str, cached: Cached, offer: Offer, *, answered: bool) -> None:
-        """Apply a manifest. answered: whether it came from the module itself rather than the cache.
+        """Apply a manifest.
 
         Unchanged tools keep their objects, so that their schemas are not compiled again.
+
+        Args:
+            answered: Whether it came from the module itself rather than the cache.
         """
         entry = self._entries[name]
         old = entry.tools

@@ -209,7 +209,11 @@ def failed(
 
 
 def not_let_in(module: str, status: int, by: str) -> ToolFailure:
-    """Return the failure of a denied request. by: which setting the operator should check."""
+    """Return the failure of a denied request.
+
+    Args:
+        by: Which setting the operator should check.
+    """
     text = f"the module {module} denied access (status {status}); check its {by} in the configuration"
     return refusal(text, "denied", FailureClass.FATAL)
 

@@ -91,7 +91,8 @@ class Manifest(_ManifestModel):
 def read_manifest(module: str, answer: Any, *, timeout_s: float, trusted: bool = False) -> Offer:
     """Read the manifest of the module configured as `module`.
 
-    trusted: believe its hints that a tool is read-only, idempotent or not destructive.
+    Args:
+        trusted: Believe its hints that a tool is read-only, idempotent or not destructive.
 
     Raises:
         ManifestError: The manifest is invalid.

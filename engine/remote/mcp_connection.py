@@ -32,7 +32,11 @@ class McpConnection:
     """A connection to one MCP server. Use it in one event loop."""
 
     def __init__(self, name: str, streams: OpenStreams, clock: Clock, changed: Callable[[], None]) -> None:
-        """Create the connection. changed: called when the server announces that its tools changed."""
+        """Create the connection.
+
+        Args:
+            changed: Called when the server announces that its tools changed.
+        """
         self._name = name
         self._streams = streams
         self._clock = clock

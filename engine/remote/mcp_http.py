@@ -15,7 +15,8 @@ STREAM_S = 3600.0  # the longest silence on an event stream; calls have their ow
 class Bounded(httpx2.AsyncHTTPTransport):
     """Aborts a response whose body exceeds the size limit of a message. The SDK limits the events of event streams.
 
-    status: the status of the last response, 0 before the first one. The SDK does not expose it on failure.
+    Attributes:
+        status: The status of the last response, 0 before the first one. The SDK does not expose it on failure.
     """
 
     status = 0

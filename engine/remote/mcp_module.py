@@ -44,9 +44,10 @@ _PASSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 class McpServer:
     """The configuration of an MCP server: a command, or a URL with headers.
 
-    trusted: believe its hints (`engine.remote.mcp_tools`).
-    permission: the permission that users of its tools need.
-    timeout_s: the deadline of one call, in seconds.
+    Attributes:
+        trusted: Believe its hints (`engine.remote.mcp_tools`).
+        permission: The permission that users of its tools need.
+        timeout_s: The deadline of one call, in seconds.
     """
 
     command: Command | None = None

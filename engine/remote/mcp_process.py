@@ -32,7 +32,11 @@ Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObj
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A program to start. env: added to the few variables that are passed on (`PASSED_ON`)."""
+    """A program to start.
+
+    Attributes:
+        env: Added to the few variables that are passed on (`PASSED_ON`).
+    """
 
     command: str
     args: Sequence[str] = ()
@@ -47,7 +51,8 @@ class Command:
 async def process_streams(name: str, command: Command, ended: Callable[[], None]) -> AsyncIterator[Streams]:
     """Start the program, and end it and its process group on exit from the context.
 
-    ended: called if the program ends earlier.
+    Args:
+        ended: Called if the program ends earlier.
 
     Raises:
         OSError: The program cannot be started.

@@ -21,7 +21,11 @@ class ManifestError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The content of a manifest. dropped: the reasons why tools were skipped, by name."""
+    """The content of a manifest.
+
+    Attributes:
+        dropped: The reasons why tools were skipped, by name.
+    """
 
     description: str
     specs: tuple[ToolSpec, ...]

@@ -26,7 +26,10 @@ class RedisCache:
     """Stores manifests in Redis, which expires them."""
 
     def __init__(self, url: str, clock: Clock, ttl_s: float) -> None:
-        """Create the cache, which connects on first use. ttl_s: the lifetime of a manifest.
+        """Create the cache, which connects on first use.
+
+        Args:
+            ttl_s: The lifetime of a manifest.
 
         Raises:
             ConfigError: The URL is not a Redis URL.

@@ -56,7 +56,11 @@ class Background:
         self._usual = Usual.of(_of_nearest(similarity))
 
     def resemblance(self, vector: Vectors) -> float:
-        """Return how much a request resembles small talk (`FitEvidence.chat`). `vector`: its embedding."""
+        """Return how much a request resembles small talk (`FitEvidence.chat`).
+
+        Args:
+            vector: Its embedding.
+        """
         return self._usual.deviation(float(_of_nearest((self.vectors @ vector)[np.newaxis])[0]))
 
 

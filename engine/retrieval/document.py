@@ -15,7 +15,9 @@ MOST_CHARACTERS = 8_000  # characters read from each part of a document, because
 class Field:
     """A weighted part of a document, as BM25F scores it.
 
-    `usual`: its typical length in terms. `b`: how much a greater length reduces the score, from 0 to 1.
+    Attributes:
+        usual: Its typical length in terms.
+        b: How much a greater length reduces the score, from 0 to 1.
     """
 
     text: str
@@ -28,9 +30,12 @@ class Field:
 class Document:
     """Something that a search can find, such as a skill or a tool.
 
-    `id`: identifies the document, and is its exact name unless `name` is set. `text`: its description. `details`: names
-    and descriptions of its parameters. `choices`: allowed values of the parameters. `examples`: requests that it
-    answers; each gets a separate vector.
+    Attributes:
+        id: Identifies the document, and is its exact name unless `name` is set.
+        text: Its description.
+        details: Names and descriptions of its parameters.
+        choices: Allowed values of the parameters.
+        examples: Requests that it answers; each gets a separate vector.
     """
 
     id: str
@@ -78,7 +83,12 @@ class Document:
 def tool_document(
     name: str, description: str, parameters: Mapping[str, Any], examples: tuple[str, ...] = (), id_: str = ""
 ) -> Document:
-    """Return the document of a tool. `parameters`: the JSON Schema of its arguments. `id_`: defaults to the name."""
+    """Return the document of a tool.
+
+    Args:
+        parameters: The JSON Schema of its arguments.
+        id_: Defaults to the name.
+    """
     found = list(_parameters(parameters, DEEPEST))
     details = " ".join(f"{parameter} {text}".strip() for parameter, text, _ in found)
     choices = " ".join(value for _, _, values in found for value in values)

@@ -51,7 +51,11 @@ class HybridIndex:
     """
 
     def __init__(self, collection: VectorIndex, embedder: Embedder, dense_weight: float = DENSE_WEIGHT) -> None:
-        """Create an index. `dense_weight`: weight of vectors in selecting candidates, from 0 (words only) to 1."""
+        """Create an index.
+
+        Args:
+            dense_weight: Weight of vectors in selecting candidates, from 0 (words only) to 1.
+        """
         self._collection = collection
         self._embedder = embedder
         self._dense_weight = dense_weight
@@ -161,7 +165,11 @@ class HybridIndex:
         return ranking(Figures(ids, sparse, dense, named, matched, request, chat, usual, clauses), k, weigh)
 
     def _clauses(self, query: str, weights: Mapping[str, float], ids: Sequence[str]) -> list[ClauseFigures]:
-        """Compare each clause of a request with the candidates. `weights`: the weights of the request's terms."""
+        """Compare each clause of a request with the candidates.
+
+        Args:
+            weights: The weights of the request's terms.
+        """
         texts = clauses_of(query, self._terms)
         figures: list[ClauseFigures] = []
         for text, vector in zip(texts, self._embedder.embed(texts), strict=True):

@@ -186,7 +186,11 @@ def read_meta(connection: sqlite3.Connection, key: str) -> str:
 
 
 def select_in(connection: sqlite3.Connection, query: str, values: Iterable[Any]) -> Iterator[Any]:
-    """Yield the rows in which a column has one of the values. `query`: must end with the name of that column."""
+    """Yield the rows in which a column has one of the values.
+
+    Args:
+        query: Must end with the name of that column.
+    """
     every = list(values)
     for start in range(0, len(every), _VALUES_AT_ONCE):
         some = every[start : start + _VALUES_AT_ONCE]

@@ -26,9 +26,10 @@ Ints = npt.NDArray[np.uint32]
 class _Changes:
     """The changes that one transaction makes to the postings, the counts of terms and the vectors.
 
-    `postings`: for each term and chunk, the impact on each slot, or None to remove it. `holders`: for each term, the
-    change in the number of documents that contain it. `vectors`: for each chunk, its vectors and the slots that own
-    them.
+    Attributes:
+        postings: For each term and chunk, the impact on each slot, or None to remove it.
+        holders: For each term, the change in the number of documents that contain it.
+        vectors: For each chunk, its vectors and the slots that own them.
     """
 
     postings: dict[tuple[int, int], dict[int, float | None]] = field(default_factory=dict)
@@ -189,7 +190,11 @@ class _VectorPositions:
         self._next = int(read_meta(connection, "vectors_used") or 0)
 
     def put(self, slot: int, vector: Vectors, old: list[int]) -> int:
-        """Store a vector and return its position. `old`: reusable positions; one that is reused is removed."""
+        """Store a vector and return its position.
+
+        Args:
+            old: Reusable positions; one that is reused is removed.
+        """
         if old:
             number = old.pop()
         else:

@@ -39,7 +39,12 @@ def hashed(terms: Iterable[str]) -> list[int]:
 
 
 def features(words: Sequence[Sequence[int]], vectors: Vectors) -> Floats:
-    """Return one row of features per text. `words`: the result of `hashed` for each text. `vectors`: the embeddings."""
+    """Return one row of features per text.
+
+    Args:
+        words: The result of `hashed` for each text.
+        vectors: The embeddings.
+    """
     found = np.zeros((len(words), BUCKETS + vectors.shape[1]), dtype=np.float32)
     for row, each in zip(found, words, strict=True):
         codes = np.array(each, dtype=np.int64)
@@ -76,7 +81,11 @@ class LearnedRanking:
 
 
 def second_moments(samples: Floats, background: Floats) -> Floats:
-    """Return the inverse of the second moments. `background`: features of small talk, which belongs to no document."""
+    """Return the inverse of the second moments.
+
+    Args:
+        background: Features of small talk, which belongs to no document.
+    """
     used = samples[:: -(-len(samples) // MOST_SAMPLES)] if len(samples) else samples
     moments = used.T @ used + background.T @ background
     moments[np.diag_indices(len(moments))] += np.float32(RIDGE)

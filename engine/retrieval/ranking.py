@@ -81,7 +81,11 @@ def candidates(
 
 
 def ranking(figures: Figures, k: int, weigh: Weigh | None = None) -> list[Ranked]:
-    """Return the `k` best candidates, best first. `weigh`: returns factors for their scores, such as success rates."""
+    """Return the `k` best candidates, best first.
+
+    Args:
+        weigh: Returns factors for their scores, such as success rates.
+    """
     ids, sparse, dense, named, matched = figures.ids, figures.sparse, figures.dense, figures.named, figures.matched
     farthest = min(dense.values(), default=0.0)  # an upper bound for candidates that are not among the nearest
     bm25 = np.array([sparse.get(id_, 0.0) for id_ in ids], dtype=np.float32)

@@ -147,8 +147,9 @@ def _relative(
 ) -> Floats:
     """Return the similarity of each result relative to the best one; -1 for a result without vectors.
 
-    `vectors`: the vector of the whole request, then those of its clauses if it has several. Half of the
-    similarity then comes from the clause that a result matches best.
+    Args:
+        vectors: The vector of the whole request, then those of its clauses if it has several. Half of the similarity
+            then comes from the clause that a result matches best.
     """
     similarity = np.full((len(vectors), len(results)), -1.0, dtype=np.float32)
     for at, one in enumerate(results):

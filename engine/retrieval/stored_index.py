@@ -63,7 +63,11 @@ class StoredIndex:
     """A searchable set of documents in a file. Thread-safe. The file is opened at the first use; call `close` once."""
 
     def __init__(self, path: Path, embedder: Embedder, dense_weight: float = DENSE_WEIGHT) -> None:
-        """Create an index. `dense_weight`: weight of vectors in selecting candidates, from 0 (words only) to 1."""
+        """Create an index.
+
+        Args:
+            dense_weight: Weight of vectors in selecting candidates, from 0 (words only) to 1.
+        """
         self._file = IndexFile(path, f"{embedder.name}:{embedder.dimensions}")
         self._embedder = embedder
         self._dense_weight = dense_weight
@@ -272,7 +276,8 @@ class StoredIndex:
     ) -> list[Matched]:
         """Compare the words of a request, and those of each clause, with the words of each of these documents.
 
-        `clauses`: for each clause, the positions of its words in `query_words`.
+        Args:
+            clauses: For each clause, the positions of its words in `query_words`.
         """
         query = "SELECT slot, head, words FROM documents WHERE slot"
         rows = {row[0]: row for row in select_in(connection, query, slots)}

@@ -58,7 +58,11 @@ class StoredRanking:
             self._version = row[0]
 
     def due(self, samples: int) -> bool:
-        """Return whether a model should be trained. `samples`: number of vectors in the index."""
+        """Return whether a model should be trained.
+
+        Args:
+            samples: Number of vectors in the index.
+        """
         changed = abs(samples - self._trained_with)
         return samples >= LEAST_SAMPLES and changed >= max(GROWTH * self._trained_with, 1)
 

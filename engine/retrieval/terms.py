@@ -25,7 +25,11 @@ class Terms:
     """Splits and stems text. Not thread-safe, since the stemmer has a cache."""
 
     def __init__(self, language: str = "english") -> None:
-        """Create a splitter. `language`: the name of one of PyStemmer's (Snowball) algorithms."""
+        """Create a splitter.
+
+        Args:
+            language: The name of one of PyStemmer's (Snowball) algorithms.
+        """
         self._stemmer = Stemmer.Stemmer(language)
 
     def of(self, text: str) -> list[str]:

@@ -38,7 +38,11 @@ class WordCache:
         return missing
 
     def add(self, words: Iterable[tuple[int, int, bytes]]) -> None:
-        """Add words. `words`: for each word, its id, the id of its term, and its vector."""
+        """Add words.
+
+        Args:
+            words: For each word, its id, the id of its term, and its vector.
+        """
         for number, term, vector in words:
             at = self._at.setdefault(number, len(self._at))
             self._terms[at] = term

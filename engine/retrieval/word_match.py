@@ -28,8 +28,9 @@ Floats = npt.NDArray[np.float32]
 class Matched:
     """Two numbers from 0 to 1 for each document, weighted by the rarity of words and comparable between queries.
 
-    `covered`: the share of the request's words that match the document. `meant`: the share of the words in the
-    document's head (its name and description) that match the request.
+    Attributes:
+        covered: The share of the request's words that match the document.
+        meant: The share of the words in the document's head (its name and description) that match the request.
     """
 
     covered: Floats
@@ -40,8 +41,11 @@ class Matched:
 class WordLists:
     """The words of several documents, as ids in one concatenated list. Each document starts with the words of its head.
 
-    `distinct`: each id once. `positions`: for each word of the concatenated list, its index in `distinct`.
-    `lengths`: the number of words of each document. `heads`: the number of words in the head of each document.
+    Attributes:
+        distinct: Each id once.
+        positions: For each word of the concatenated list, its index in `distinct`.
+        lengths: The number of words of each document.
+        heads: The number of words in the head of each document.
     """
 
     distinct: Ints

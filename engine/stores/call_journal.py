@@ -32,7 +32,10 @@ class CallJournal:
     """
 
     def __init__(self, records: Records, *, kept: int = KEPT) -> None:
-        """Create missing tables, and upgrade those of an earlier release. kept: how many of the newest rows to keep.
+        """Create missing tables, and upgrade those of an earlier release.
+
+        Args:
+            kept: How many of the newest rows to keep.
 
         Raises:
             DiskFull: The tables have to be changed, and nothing can be written.

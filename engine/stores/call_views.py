@@ -20,8 +20,9 @@ _FAILURE = tuple(CALLS.c[name] for name in ("id", "ts", "tool", "call_id", "fail
 class ToolOutcomes:
     """The number of calls of one tool, and how many of them failed.
 
-    failed: includes calls without a result.
-    total_ms: the sum of all durations.
+    Attributes:
+        failed: Includes calls without a result.
+        total_ms: The sum of all durations.
     """
 
     tool: str
@@ -42,7 +43,12 @@ class AuditView:
         self._records = records
 
     def recent(self, limit: int = 50, *, tool: str = "", failed: bool = False) -> list[dict[str, Any]]:
-        """Return rows, newest first. tool: return only this tool's calls. failed: return only failed calls."""
+        """Return rows, newest first.
+
+        Args:
+            tool: Return only this tool's calls.
+            failed: Return only failed calls.
+        """
         query = select(*_AUDITED).where(CALLS.c.counted.is_(None)).order_by(desc(CALLS.c.id)).limit(limit)
         if tool:
             query = query.where(CALLS.c.tool == tool)

@@ -83,7 +83,13 @@ _SEEN_EVERY_S = 3_600.0  # a subscriber's last fetch is recorded with this preci
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event. offset: its position in the log, starting at 1. ts: UTC, ISO 8601. payload: a JSON object."""
+    """One event.
+
+    Attributes:
+        offset: Its position in the log, starting at 1.
+        ts: UTC, ISO 8601.
+        payload: A JSON object.
+    """
 
     offset: int
     ts: str
@@ -93,7 +99,11 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """An event for one subscriber. attempt: 1 for the first delivery."""
+    """An event for one subscriber.
+
+    Attributes:
+        attempt: 1 for the first delivery.
+    """
 
     event: Event
     attempt: int
@@ -154,7 +164,8 @@ class EventLog:
     ) -> list[int]:
         """Append events atomically and return their offsets.
 
-        connection: an open transaction on the log's records; None starts one.
+        Args:
+            connection: An open transaction on the log's records; None starts one.
 
         Raises:
             TypeError: A payload cannot be represented as JSON.

@@ -24,7 +24,9 @@ log = logging.getLogger(__name__)
 class Subscriptions:
     """The tables of the subscribers.
 
-    cursors: their positions. holders: pending events and dead letters, which keep events in the log.
+    Attributes:
+        cursors: Their positions.
+        holders: Pending events and dead letters, which keep events in the log.
     """
 
     cursors: Table
@@ -51,7 +53,8 @@ class Subscriptions:
 def sweep(connection: Connection, events: Table, subscriptions: Subscriptions, kept: int, seen_before: float) -> int:
     """Drop unneeded events beyond the newest `kept`, and return how many were dropped. The newest always stays.
 
-    seen_before: a Unix time. Subscribers that have fetched nothing since then are removed if they hold up the log.
+    Args:
+        seen_before: A Unix time. Subscribers that have fetched nothing since then are removed if they hold up the log.
     """
     newest = connection.execute(select(func.max(events.c.offset))).scalar() or 0
     oldest = connection.execute(select(func.min(events.c.offset))).scalar() or 0

@@ -24,9 +24,10 @@ DAYS_KEPT = 400
 class DayCount:
     """The number of entries of one day that were deleted from a log.
 
-    name: the tool, or the type of event.
-    failed: how many of them were failures.
-    duration_ms: their total duration.
+    Attributes:
+        name: The tool, or the type of event.
+        failed: How many of them were failures.
+        duration_ms: Their total duration.
     """
 
     day: str

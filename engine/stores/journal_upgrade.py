@@ -74,7 +74,11 @@ def _move_failures(records: Records, connection: Connection) -> None:
 
 
 def _row(failure: RowMapping, number: int) -> dict[str, Any]:
-    """Build a row for a failed call whose original row was deleted. number: its id, lower than those of later calls."""
+    """Build a row for a failed call whose original row was deleted.
+
+    Args:
+        number: Its id, lower than those of later calls.
+    """
     shared = {name: failure[name] for name in ("ts", "tool", "failure_class", "reason", "error_text")}
     unknown = {"user": "", "agent": "", "risk": "", "arguments": "{}", "end": "", "attempts": 0, "side_effects": "[]"}
     return {**shared, **unknown, "id": number, "call_id": failure["call_id"], "success": False, "counted": True}

@@ -33,7 +33,11 @@ _KEYS = Table(
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Identifies equal calls. digest: the digest of the values of the key fields."""
+    """Identifies equal calls.
+
+    Attributes:
+        digest: The digest of the values of the key fields.
+    """
 
     user: str
     tool: str

@@ -24,7 +24,11 @@ class FileLock:
     """A lock on a file. Every acquisition opens the file again, so many threads may use one object."""
 
     def __init__(self, path: Path, patience_s: float = PATIENCE_S) -> None:
-        """Create the lock. patience_s: seconds to wait for others before StoreBusy is raised."""
+        """Create the lock.
+
+        Args:
+            patience_s: Seconds to wait for others before StoreBusy is raised.
+        """
         self._path = path
         self._patience_s = patience_s
 

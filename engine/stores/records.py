@@ -175,7 +175,11 @@ class Records:
             return self._generations.get(name, 0)
 
     def bump(self, name: str, connection: Connection | None = None, *, by: int = 1) -> int:
-        """Add to a counter and return the new value. connection: an open transaction; None starts one."""
+        """Add to a counter and return the new value.
+
+        Args:
+            connection: An open transaction; None starts one.
+        """
         if connection is not None:
             return int(connection.execute(BUMP, {"name": name, "by": by}).scalar_one())
         with self.begin() as own:

@@ -27,7 +27,11 @@ class VectorCache:
     """Vectors of one model by text, stored in half precision. Thread-safe. The file is opened at the first use."""
 
     def __init__(self, path: Path, model: str) -> None:
-        """Create the object. model: the name of the embedder; vectors of other models are not found."""
+        """Create the object.
+
+        Args:
+            model: The name of the embedder; vectors of other models are not found.
+        """
         self._path = path
         self._model = model
         self._lock = threading.Lock()

@@ -46,7 +46,11 @@ class VectorIndex(Protocol):
     def made_by(self, embedder: str | None) -> None: ...
 
     def upsert(self, ids: Sequence[str], vectors: Vectors) -> None:
-        """Add or replace vectors. vectors: float32 of shape (len(ids), dimensions)."""
+        """Add or replace vectors.
+
+        Args:
+            vectors: float32 of shape (len(ids), dimensions).
+        """
         ...
 
     def delete(self, ids: Sequence[str]) -> None:
@@ -54,7 +58,11 @@ class VectorIndex(Protocol):
         ...
 
     def query(self, vector: Vectors, k: int) -> list[tuple[str, float]]:
-        """Return the k nearest as (id, cosine similarity from -1 to 1), best first. vector: shape (dimensions,)."""
+        """Return the k nearest as (id, cosine similarity from -1 to 1), best first.
+
+        Args:
+            vector: Shape (dimensions,).
+        """
         ...
 
     def ids(self, among: Sequence[str] | None = None) -> set[str]:

@@ -37,7 +37,12 @@ class WorkspaceError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceEntry:
-    """A file, folder or link in the workspace. path: relative to the root. size: in bytes. Links are not followed."""
+    """A file, folder or link in the workspace.
+
+    Attributes:
+        path: Relative to the root.
+        size: In bytes. Links are not followed.
+    """
 
     path: str
     kind: Kind
@@ -85,7 +90,11 @@ class FolderWorkspace:
         self._kernel_checks = use_openat2 and _has_openat2(self.root)
 
     def read(self, path: str, limit: int | None = None) -> bytes:
-        """Return the content of a file. limit: the largest size in bytes; a larger file raises WorkspaceError."""
+        """Return the content of a file.
+
+        Args:
+            limit: The largest size in bytes; a larger file raises WorkspaceError.
+        """
         # O_NONBLOCK: opening a named pipe must not wait for its other end.
         with self._opened(path, os.O_RDONLY | os.O_NONBLOCK) as descriptor:
             status = os.fstat(descriptor)
@@ -148,7 +157,11 @@ class FolderWorkspace:
             pass
 
     def delete(self, path: str, *, recursive: bool = False) -> None:
-        """Delete a file, a link (not its target) or an empty folder. recursive: also a folder that is not empty."""
+        """Delete a file, a link (not its target) or an empty folder.
+
+        Args:
+            recursive: Also delete a folder that is not empty.
+        """
         with self._parent(path) as (folder, name):
             if not _is_folder(name, folder):
                 os.unlink(name, dir_fd=folder)
@@ -163,7 +176,11 @@ class FolderWorkspace:
                     raise WorkspaceError(f"{path!r} is not empty; delete it with recursive=True.") from error
 
     def move(self, source: str, target: str, *, replace: bool = False) -> None:
-        """Move a file or folder. Missing parents are created. replace: whether a file may replace another."""
+        """Move a file or folder. Missing parents are created.
+
+        Args:
+            replace: Whether a file may replace another.
+        """
         with self._parent(source) as (old_folder, old), self._parent(target, make=True) as (new_folder, new):
             os.stat(old, dir_fd=old_folder, follow_symlinks=False)
             if not replace and _exists(new, new_folder):
@@ -204,7 +221,12 @@ class FolderWorkspace:
 
     @contextmanager
     def _descended(self, normal: str, path: str, *, make: bool) -> Iterator[int]:
-        """Open the folder `normal`. path: as given by the caller, for errors. make: create missing folders."""
+        """Open the folder `normal`.
+
+        Args:
+            path: As given by the caller, for errors.
+            make: Create missing folders.
+        """
         flags = os.O_RDONLY | os.O_DIRECTORY
         try:
             descriptor = self._open(normal, flags, path)

@@ -23,9 +23,10 @@ class SourceFailure:
 class ActiveList:
     """The active list of a turn.
 
-    tools: the offered tools, in order, with unique names.
-    dropped: tools that exist but are not offered.
-    failed: sources that failed.
+    Attributes:
+        tools: The offered tools, in order, with unique names.
+        dropped: Tools that exist but are not offered.
+        failed: Sources that failed.
     """
 
     tools: Tools

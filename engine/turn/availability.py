@@ -55,7 +55,11 @@ def by_search_alone(spec: ToolSpec, turn: Turn, configured: frozenset[str]) -> s
 
 
 def enabled(tools: Tools, disabled: Mapping[str, str]) -> tuple[Tools, list[Dropped]]:
-    """Return the tools that are not disabled, in order. disabled: the times at which tools were disabled, by id."""
+    """Return the tools that are not disabled, in order.
+
+    Args:
+        disabled: The times at which tools were disabled, by id.
+    """
     if not disabled:
         return tools, []
     kept = tuple(tool for tool in tools if tool.spec.id not in disabled)

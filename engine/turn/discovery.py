@@ -42,8 +42,9 @@ _PAGE = 100
 class Listing:
     """A page of tools, or the tools found by a search.
 
-    next: the `after` of the next page; "" if there is none.
-    gap: what was not searched, and why; "" if everything was searched.
+    Attributes:
+        next: The `after` of the next page; "" if there is none.
+        gap: What was not searched, and why; "" if everything was searched.
     """
 
     specs: Sequence[ToolSpec]
@@ -93,7 +94,11 @@ class Discovery:
         return Listing([specs[name] for name in best if name in specs], gap="; ".join(found.gaps))
 
     async def page(self, turn: Turn, after: str = "") -> Listing:
-        """Return the next page of tools, sorted by name. after: `next` of the previous page."""
+        """Return the next page of tools, sorted by name.
+
+        Args:
+            after: `next` of the previous page.
+        """
         found: list[ToolSpec] = []
         while True:
             page = await tool_page(self._assembly, self._sources(), everything(turn), after, _PAGE)
@@ -232,7 +237,8 @@ async def execute_tool(name: str, tool_args: dict[str, Any]) -> None:  # noqa: A
 class Redirecting:
     """A tool that redirects its calls to another tool.
 
-    otherwise: runs a call that cannot be redirected.
+    Attributes:
+        otherwise: Runs a call that cannot be redirected.
     """
 
     spec: ToolSpec

@@ -25,7 +25,8 @@ class LookUp:
 
     In a turn with the tool search flow, it looks up the tools that a search can find.
 
-    sources: returns the sources. Called for each look-up.
+    Attributes:
+        sources: Returns the sources. Called for each look-up.
     """
 
     assembly: Assembly

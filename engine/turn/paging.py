@@ -15,7 +15,11 @@ PAGE = 1_000  # default number of acquired tools per page
 
 @dataclass(frozen=True, slots=True)
 class ToolPage:
-    """One page of a list. next: the value of `after` for the next page; "" on the last page."""
+    """One page of a list.
+
+    Attributes:
+        next: The value of `after` for the next page; "" on the last page.
+    """
 
     listed: ActiveList
     next: str = ""

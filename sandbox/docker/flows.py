@@ -52,7 +52,11 @@ class Flows:
     """The flows of one thread, which polls `poller`. `put` sends a frame to the other end."""
 
     def __init__(self, poller: select.poll, put: Put, *, metered: bool) -> None:
-        """`metered`: whether the other end must send ZeroMQ messages of bounded size."""
+        """Create the object.
+
+        Args:
+            metered: Whether the other end must send ZeroMQ messages of bounded size.
+        """
         self._poller = poller
         self._put = put
         self._metered = metered
@@ -126,7 +130,11 @@ class Flows:
             self._pull(flow)
 
     def listen(self, *, room: bool) -> None:
-        """Update the poller. `room`: whether frames to the other end still fit into its buffer."""
+        """Update the poller.
+
+        Args:
+            room: Whether frames to the other end still fit into its buffer.
+        """
         for descriptor, flow in self._by_descriptor.items():
             wanted = select.POLLIN if room and flow.credit and not flow.ending else 0
             wanted |= select.POLLOUT if flow.left else 0

@@ -91,7 +91,7 @@ async def _look_up(destination: Destination, rules: EgressRules, resolver: Resol
     try:
         parsed = tuple(dict.fromkeys(parse(answer) for answer in answers))
     except ValueError as problem:
-        raise Refused(f"{destination.host} has an answer that is no address: {problem}") from None
+        raise Refused(f"{destination.host} resolves to something that is not an IP address: {problem}") from None
     if not parsed:
         raise NameNotResolved(f"{destination.host} has no address")
     if len(parsed) > _MAX_ANSWERS:

@@ -16,7 +16,11 @@ _NO_ONE = 70  # the exit code if the process that started this one has already e
 
 
 def main(arguments: list[str]) -> NoReturn:
-    """Run a command. `arguments`: the parent's pid, the limit of a file in bytes, the writable folder, the command."""
+    """Run a command.
+
+    Args:
+        arguments: The parent's pid, the limit of a file in bytes, the writable folder, the command.
+    """
     parent, file_bytes, folder, *command = arguments
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != int(parent):

@@ -62,7 +62,8 @@ def main(
 ) -> NoReturn:
     """Run one job and exit. Never returns. Leaves the job's folder empty; the template removes it.
 
-    `streams`: stdout and stderr.
+    Args:
+        streams: stdout and stderr.
     """
     started, family, running, place = False, None, None, places.JobFolder(f"{plan.base}/{box_id}")
     try:

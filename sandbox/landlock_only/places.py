@@ -54,7 +54,8 @@ class JobFolder:
 def make_base(below: str, *, for_others: bool) -> tuple[str, int]:
     """Create a base folder and lock it, and remove those that earlier processes have left behind.
 
-    `for_others`: jobs run as other users than this one, which must be able to enter their folders.
+    Args:
+        for_others: Jobs run as other users than this one, which must be able to enter their folders.
 
     Raises:
         OSError: The folder cannot be created.

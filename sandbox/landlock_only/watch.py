@@ -24,8 +24,9 @@ _STATE, _PARENT, _THREADS = 0, 1, 17  # fields of /proc/<pid>/stat after the clo
 class FamilyWatch(TreeWatch):
     """Watches the descendants of this process, which is their subreaper, and their private folder.
 
-    `counted_by_kernel`: a control group or an RLIMIT_NPROC for them alone counts their threads, so that reaching the
-    limit is no reason to end them.
+    Attributes:
+        counted_by_kernel: A control group or an RLIMIT_NPROC for them alone counts their threads, so that reaching the
+            limit is no reason to end them.
     """
 
     def __init__(self, folder: str, group: Group | None) -> None:

@@ -72,7 +72,7 @@ def _own_answer(ended: WorkerEnd, header: worker.Message) -> worker.Message:
 def _collect(folder: str, paths: list[str]) -> tuple[list[tuple[str, int]], bytes]:
     """Return the files to bring back. All processes of the box have been killed or stopped.
 
-    Skips anything but plain files.
+    Skips anything but regular files.
     """
     listing: list[tuple[str, int]] = []
     parts: list[bytes] = []

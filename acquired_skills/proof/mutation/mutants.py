@@ -24,11 +24,11 @@ class Mutant:
     """One change to a tree.
 
     Attributes:
-        line: counted from 1.
-        before, after: the code at the place, and its replacement.
-        place, other: the node at the place, and the node that replaces it.
-        put: a function that puts a node at the place in the tree.
-        path: the path of the further module that is changed; "" for the skill's main file.
+        line: Counted from 1.
+        before, after: The code at the place, and its replacement.
+        place, other: The node at the place, and the node that replaces it.
+        put: A function that puts a node at the place in the tree.
+        path: The path of the further module that is changed; "" for the skill's main file.
     """
 
     line: int
@@ -64,7 +64,7 @@ def make_mutants(
     functions and classes, with the rest of each file as one more: a long table must not use up all mutants.
 
     Args:
-        modules: the skill's further modules, by path.
+        modules: The skill's further modules, by path.
     """
     order = random.Random(seed)  # noqa: S311 -- a choice, not a secret
     parts: list[list[list[Mutant]]] = []
@@ -122,8 +122,8 @@ def _changes(node: ast.AST, put: Callable[[ast.AST], None], here: list[ast.expr]
     """Yield the changes at one place.
 
     Args:
-        put: a function that puts another node at the place.
-        here: replacements that only this place allows.
+        put: A function that puts another node at the place.
+        here: Replacements that only this place allows.
     """
     if not isinstance(node, ast.expr | ast.stmt):
         return

@@ -42,7 +42,7 @@ def _same(node: ast.AST, chance: random.Random, *, exact: bool) -> ast.AST | Non
     """Return different code with the same meaning, or None if there is none.
 
     Args:
-        exact: whether the code compares no values by identity.
+        exact: Whether the code compares no values by identity.
     """
     if isinstance(node, ast.expr):
         readable = isinstance(getattr(node, "ctx", ast.Load()), ast.Load)

@@ -21,7 +21,7 @@ class MutantWriter:
     """Writes mutants of a source as programs. The mutants must have been made from its tree.
 
     Attributes:
-        modules: a writer for each further module of the skill, by path.
+        modules: A writer for each further module of the skill, by path.
     """
 
     def __init__(self, source: ParsedSource, modules: Mapping[str, ParsedSource] | None = None) -> None:
@@ -86,7 +86,7 @@ def _meaning(text: str, indented: bool = False) -> str | None:
     """Return a statement's syntax tree as text, without positions, or None for invalid Python.
 
     Args:
-        indented: whether to parse the statement in the body of an `if`.
+        indented: Whether to parse the statement in the body of an `if`.
     """
     try:
         (statement,) = parse_source(text).body

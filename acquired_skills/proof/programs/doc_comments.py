@@ -29,7 +29,7 @@ class ProgramInterface:
     Attributes:
         parameters: JSON Schema of its arguments; the properties are in the order of the parameters.
         returns: JSON Schema of its result; None if the comment does not say.
-        problems: what to change in the comment.
+        problems: What to change in the comment.
     """
 
     parameters: Mapping[str, Any]

@@ -32,8 +32,8 @@ class ProgramCase:
     """One call with its expected result.
 
     Attributes:
-        files: the files in the working folder before the call, by path.
-        after: the files that must be there after it; None for one that must not be there.
+        files: The files in the working folder before the call, by path.
+        after: The files that must be there after it; None for one that must not be there.
     """
 
     expected: Prediction

@@ -30,7 +30,7 @@ def check_program(
         The proposal. Its code has no syntax tree, but the constants of the program as nodes.
 
     Raises:
-        SkillRefused: something has to be changed.
+        SkillRefused: Something has to be changed.
     """
     name = snake_case(proposal.name)
     notes = () if name == proposal.name else (f"Skill names are in snake_case, so this skill is named `{name}`.",)

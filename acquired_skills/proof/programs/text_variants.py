@@ -45,8 +45,8 @@ class TextMutant(Mutant):
     """A change of a program's text.
 
     Attributes:
-        start, end: the replaced text, in characters.
-        text: the new text.
+        start, end: The replaced text, in characters.
+        text: The new text.
     """
 
     start: int = 0
@@ -59,9 +59,9 @@ class TextVariants:
     """The variants of a program.
 
     Attributes:
-        error: the syntax error of the program; "" if there is none.
-        neutral: changes that mean the same.
-        complete: whether there are mutants and neutral variants of the program and of each module.
+        error: The syntax error of the program; "" if there is none.
+        neutral: Changes that mean the same.
+        complete: Whether there are mutants and neutral variants of the program and of each module.
     """
 
     error: str = ""
@@ -74,7 +74,7 @@ class TextMutantWriter(MutantWriter):
     """Writes mutants of a text as programs.
 
     Attributes:
-        files: the extra files of the skill, by path.
+        files: The extra files of the skill, by path.
     """
 
     def __init__(self, source: ParsedSource, files: Mapping[str, str]) -> None:

@@ -20,7 +20,11 @@ class TerminalApprover:
     """Asks for approval on stderr and reads the answer from stdin, one call at a time. Both must be terminals."""
 
     def __init__(self, spinner: Spinner, lock: asyncio.Lock) -> None:
-        """Create an approver that pauses this spinner while it asks. lock: held while a person is asked anything."""
+        """Create an approver that pauses this spinner while it asks.
+
+        Args:
+            lock: Held while a person is asked anything.
+        """
         self._spinner = spinner
         self._lock = lock
         self._console = Console(stderr=True, highlight=False)

@@ -17,7 +17,12 @@ class TerminalForms:
     """Shows forms on stderr and reads the answers from stdin. Both must be terminals."""
 
     def __init__(self, spinner: Spinner, lock: asyncio.Lock) -> None:
-        """Create it. spinner: paused while it asks. lock: held while a person is asked anything."""
+        """Create it.
+
+        Args:
+            spinner: Paused while it asks.
+            lock: Held while a person is asked anything.
+        """
         self._spinner = spinner
         self._lock = lock
         self._console = Console(stderr=True, highlight=False)

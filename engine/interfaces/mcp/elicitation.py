@@ -38,7 +38,7 @@ _MAX_SUSPENDED = 64
 
 @dataclass(slots=True)
 class _Elicitation:
-    """The questions of one call, one at a time: the question, and the answer of the client's user."""
+    """Passes the questions of one call to the client's user, one at a time, and the answers back."""
 
     session: ServerSession
     question: "asyncio.Future[ElicitRequestFormParams]" = field(default_factory=asyncio.Future)

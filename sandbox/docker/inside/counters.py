@@ -1,4 +1,4 @@
-"""Reads the counters of the container's control group, and watches the tree with their help. Standard library only.
+"""Reads the counters of the container's control group for `TreeWatch`. Standard library only.
 
 The engine sets the container's memory and process limits in its control group, where the kernel counts what it refused,
 so that even errors the code has caught are noticed. Where the control group is not visible (gVisor), only the tree is
