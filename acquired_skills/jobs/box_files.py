@@ -58,12 +58,14 @@ _ENTRIES: Mapping[str, tuple[str, ...]] = {  # the function to call, its module,
 }
 
 
-@functools.cache  # the files change only with the installation
+@functools.cache
 def box_files(entry: str) -> Mapping[str, bytes]:
     """Return an entry file and the modules that it imports, with compiled copies.
 
     The packages get empty `__init__` files, so that they are imported from the job's folder and not from an installed
     Knackbox. A box with another version of Python ignores the compiled files.
+
+    The first call for an entry compiles its files, which takes up to 0.1 s. Async code makes it in a thread.
 
     Args:
         entry: One of the constants above.
@@ -73,9 +75,14 @@ def box_files(entry: str) -> Mapping[str, bytes]:
     files[entry] = f"from acquired_skills.in_box.{modules[0]} import {function}\n".encode()
     for module in modules:
         path = f"{module}.py" if "/" in module else f"acquired_skills/in_box/{module}.py"
-        files[path] = (_TOP / path).read_bytes()
-        files[importlib.util.cache_from_source(path)] = _compiled(files[path], path)
+        files |= _with_compiled(path)
     return files
+
+
+@functools.cache  # the files change only with the installation
+def _with_compiled(path: str) -> Mapping[str, bytes]:
+    source = (_TOP / path).read_bytes()
+    return {path: source, importlib.util.cache_from_source(path): _compiled(source, path)}
 
 
 def _compiled(source: bytes, path: str) -> bytes:

@@ -9,6 +9,7 @@ from acquired_skills.model.proposal import Proposal
 from acquired_skills.model.script_block import ScriptBlock, read_script_block
 
 _ATTEMPTS = 20
+_MAX_NESTING = 100  # levels of a syntax tree; `ast.unparse` and `copy.deepcopy` reach Python's limit at about 160
 
 
 def parse_source(source: str | bytes) -> ast.Module:
@@ -30,12 +31,27 @@ def parse_source(source: str | bytes) -> ast.Module:
     return ast.parse(source)
 
 
+def too_deep(tree: ast.Module) -> str:
+    """Return what to change if a syntax tree is nested too deeply for the stages of an admission; otherwise ""."""
+    level: list[ast.AST] = [tree]
+    for _ in range(_MAX_NESTING):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return ""
+    line = next((node.lineno for node in level if isinstance(node, ast.expr | ast.stmt)), None)
+    where = f"Line {line} is nested" if line else "It is nested"
+    return (
+        f"{where} more than {_MAX_NESTING} levels deep, as in a long chain of `+` or `elif`: split it up, or use a "
+        "loop or a table."
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ParsedSource:
     """A Python source and its syntax tree.
 
     Attributes:
-        imports: top-level modules that it imports anywhere.
+        imports: Top-level modules that it imports anywhere.
         nodes: Every node of the tree, in the order of `ast.walk`.
     """
 

@@ -98,18 +98,16 @@ async def admit(
     declared = parsed.block
     if declared.destinations:  # mutants would send wrong requests to a real server, a hundred times
         effort = replace(effort, threshold=0.0)
-    job = _job(parsed, seed=seed, earlier_tests=earlier_tests, effort=effort)
+    # In a thread, because the first job compiles the files of the box.
+    job = await asyncio.to_thread(_job, parsed, seed=seed, earlier_tests=earlier_tests, effort=effort)
     watch = _Watch()
     facts = await _rehearse(parsed, job, sandbox)
     watch.lap("rehearsal")
-    made: list[Mutant] = []
-    if effort.threshold:
-        modules = {path: each.tree for path, each in parsed.modules.items()}
-        made = make_mutants(parsed.code.tree, effort.mutants, _MUTANTS_SEED, modules)
+    made = await asyncio.to_thread(_mutants, parsed, effort) if effort.threshold else []
     found, evidence = JudgedTests(), Evidence()
     if not declared.destinations:
         runner = IsolatedRunner(parsed, job.requirements, sandbox, effort)
-        variants = Variants(runner, MutantWriter(parsed.code, parsed.modules), made)
+        variants = Variants(runner, await asyncio.to_thread(MutantWriter, parsed.code, parsed.modules), made)
         earlier = None if earlier_tests is None else ParsedSource.parse(earlier_tests)
         found = await judge_tests(variants, facts, earlier)
         problems = with_clock_hint(parsed, list(proof_problems(parsed.proposal.name, found)))
@@ -160,7 +158,7 @@ async def calls_of_tests(parsed: ParsedProposal, sandbox: Sandbox, *, seed: int)
         SandboxError: No box can run.
     """
     parsed = with_docstring_examples(parsed)
-    job = _job(parsed, seed=seed, earlier_tests=None, effort=Effort())
+    job = await asyncio.to_thread(_job, parsed, seed=seed, earlier_tests=None, effort=Effort())
     facts = await _rehearse(parsed, job, sandbox)
     names = list(facts["schema"]["parameters"].get("properties", {}))
     calls = facts.get("observations", {}).get("calls", [])
@@ -214,6 +212,12 @@ async def _rehearse(parsed: ParsedProposal, job: Job, sandbox: Sandbox) -> BoxFa
     if problems:
         raise SkillRefused(name, problems)
     return facts_of(outcome.value)  # already validated above
+
+
+def _mutants(parsed: ParsedProposal, effort: Effort) -> list[Mutant]:
+    """Return the mutants of the code. A long file takes about a second, so async code calls this in a thread."""
+    modules = {path: each.tree for path, each in parsed.modules.items()}
+    return make_mutants(parsed.code.tree, effort.mutants, _MUTANTS_SEED, modules)
 
 
 class _Watch:

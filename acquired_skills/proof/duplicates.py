@@ -23,7 +23,7 @@ class Neighbour:
     """A skill similar to a new one.
 
     Attributes:
-        imports: top-level modules that it imports.
+        imports: Top-level modules that it imports.
         plain: Whether it takes and returns plain JSON.
         inferred: The inferred hints of its parameters.
     """

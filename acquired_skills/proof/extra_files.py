@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 from acquired_skills.model.names import EXTRA_PATH, MOST_EXTRA, module_used_as
-from acquired_skills.model.parsed import ParsedSource
+from acquired_skills.model.parsed import ParsedSource, too_deep
 from acquired_skills.model.proposal import Proposal, ProposalProblem
 
 MAX_FILE_BYTES = 64 << 10
@@ -45,6 +45,8 @@ def parse_modules(files: Mapping[str, str], problems: list[ProposalProblem]) -> 
             continue
         try:
             found[path] = ParsedSource.parse(text)
+            if deep := too_deep(found[path].tree):
+                problems.append(_problem(f"{path[:80]!a}: {deep}"))
         except SyntaxError as error:
             problems.append(_problem(f"{path[:80]!a}, line {error.lineno}: {error.msg}. Correct that line."))
         except (ValueError, RecursionError, MemoryError) as error:

@@ -5,6 +5,7 @@ Two kinds of boxes are used. In one, the skill answers the calls of its tests, w
 the skill, of its mutants and of stubs, and wrong answers made by the engine. Only the engine knows which is which.
 """
 
+import asyncio
 import random
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -79,7 +80,8 @@ class JudgedTests:
 
 async def judge_tests(variants: Variants, facts: BoxFacts, earlier: ParsedSource | None) -> JudgedTests:
     """Judge the tests of a proposal whose rehearsal found no problem. Raises SandboxError when no box can run."""
-    return await _Judging(variants, facts, earlier).judge()
+    judging = await asyncio.to_thread(_Judging, variants, facts, earlier)  # a long file takes a while to examine
+    return await judging.judge()
 
 
 class _Judging:

@@ -2,6 +2,7 @@
 (SKILL-6).
 """
 
+import asyncio
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -49,7 +50,8 @@ async def ask_mutants(
         ValueError: The skill gives different answers when it runs among its mutants.
         SandboxError: No box can run.
     """
-    control = _neutral(variants) if control is None else control
+    if control is None:
+        control = await asyncio.to_thread(_neutral, variants)
     every: list[tuple[Mutant, int | None]] = [(mutant, number) for number, mutant in enumerate(variants.mutants)]
     for neutral in control:
         every.insert(_chance.randint(0, len(every)), (neutral, None))

@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 from acquired_skills.in_box.packing import MAX_DEPTH
 from acquired_skills.jobs.environment import not_allowed
 from acquired_skills.model.names import name_problems
-from acquired_skills.model.parsed import ParsedProposal, ParsedSource
+from acquired_skills.model.parsed import ParsedProposal, ParsedSource, too_deep
 from acquired_skills.model.prediction import parse_predictions
 from acquired_skills.model.proposal import MAX_TIMEOUT_S, Part, Proposal, ProposalProblem, SkillRefused
 from acquired_skills.model.script_block import BlockError, ScriptBlock, read_script_block
@@ -119,7 +119,10 @@ def _parsed(part: Part, source: str, limit: int, problems: list[ProposalProblem]
         text = "It is empty: give the Python source."
     else:
         try:
-            return ParsedSource.parse(source)
+            parsed = ParsedSource.parse(source)
+            text = too_deep(parsed.tree)
+            if not text:
+                return parsed
         except SyntaxError as error:
             where = f"line {error.lineno}" + (f", column {error.offset}" if error.offset else "")
             line = f": `{error.text.strip()[:120]}`" if error.text else ""

@@ -10,9 +10,10 @@ them. So there may be any number of equivalent mutants in these, but not elsewhe
 """
 
 import ast
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from acquired_skills.in_box.call_data import call_key
 from acquired_skills.proof.answers import Data, close_answer, same_answer
@@ -20,7 +21,7 @@ from acquired_skills.proof.boundary_calls import boundary_calls
 from acquired_skills.proof.clock_calls import clock_calls
 from acquired_skills.proof.judging import JudgedTests
 from acquired_skills.proof.similar_calls import similar_calls
-from acquired_skills.proof.variants import Variants
+from acquired_skills.proof.variants import VariantAnswers, Variants
 
 _CALLED_BY_TESTS = frozenset(
     ("__eq__", "__format__", "__hash__", "__init__", "__ne__", "__post_init__", "__repr__", "__str__")
@@ -65,7 +66,7 @@ async def examine_survivors(
     """
     runner, effort = variants.runner, variants.runner.effort
     tested = sorted(found.calls, key=call_key)  # the tests run in a random order
-    similar = similar_calls(tested, runner.parsed, effort.similar_calls, _SEED)
+    similar = await asyncio.to_thread(similar_calls, tested, runner.parsed, effort.similar_calls, _SEED)
     unusual = (*boundary_calls(tested, effort.boundary_calls), *clock_calls(tested, effort.clock_calls))
     new = list({call_key(each): each for each in (*similar, *unusual)}.values())
     calls = [*predicted, *new, *tested[: effort.similar_calls]]
@@ -75,6 +76,26 @@ async def examine_survivors(
         answered = await variants.similar_answers(calls, left)
     except (ValueError, RecursionError):
         return Survivors(calls, len(predicted), len(new))
+    whole = len(tested) <= effort.similar_calls
+    survivors = Survivors(calls, len(predicted), len(new))
+    return await asyncio.to_thread(_compared, variants, found, survivors, answered, left, whole=whole)
+
+
+def _compared(
+    variants: Variants,
+    found: JudgedTests,
+    survivors: Survivors,
+    answered: VariantAnswers,
+    left: Sequence[int],
+    *,
+    whole: bool,
+) -> Survivors:
+    """Compare the answers of the mutants with those of the skill.
+
+    Args:
+        answered: The answers, with a mutant's place in `left` as its number.
+        whole: Whether all calls of the tests were made.
+    """
     truth = {number: answer for number, answer in enumerate(answered.truth) if "value" in answer or "raised" in answer}
     values = {json.dumps(each, sort_keys=True) for each in truth.values() if "value" in each}
     enough = len(truth) >= LEAST_ANSWERED and len(values) > 1
@@ -89,12 +110,10 @@ async def examine_survivors(
             for at, each in others.items()
             if at in truth and not same_answer(truth[at], each) and not close_answer(truth[at], each)
         }
-        reordered = len(tested) <= effort.similar_calls and all(
-            _differs_in_order(truth[at], each) for at, each in others.items() if at in truth
-        )
+        reordered = whole and all(_differs_in_order(truth[at], each) for at, each in others.items() if at in truth)
         if not differing[number] and (number in found.alike or reordered) and enough:
             equivalent.add(number)
-    lines = _lines_called_by_tests(runner.parsed.code.tree)
+    lines = _lines_called_by_tests(variants.runner.parsed.code.tree)
     aside = {
         number
         for number in found.mutants
@@ -102,7 +121,7 @@ async def examine_survivors(
     }
     if len(equivalent - aside) > MOST_EQUIVALENT * len(found.mutants.keys() - aside):
         equivalent &= aside
-    return Survivors(calls, len(predicted), len(new), truth, differing, frozenset(equivalent))
+    return replace(survivors, truth=truth, differing=differing, equivalent=frozenset(equivalent))
 
 
 def _lines_called_by_tests(tree: ast.Module) -> set[int]:

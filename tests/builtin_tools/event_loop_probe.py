@@ -1,4 +1,4 @@
-"""Calls every built-in tool twice in a fresh process, and prints how long each call blocked the event loop.
+"""Calls every built-in tool, most of them twice, in a fresh process, and prints how long each call blocked the event loop.
 
 It measures the processor time of the loop's thread in one callback, which hardly depends on the load of the machine.
 """
@@ -37,6 +37,22 @@ LARGE_VALUES = (
     "'a,' * 2000000",
     "['\\x00' * 20] * 30000",
 )
+# About the largest code that a skill may have. Its one test is not enough, so it is refused, but only at the end.
+LONG_CODE = "\n\n".join(
+    f"def part_{n}(value: int) -> int:\n    return value + {n} if value % {n + 2} == 0 else -value * {n}"
+    for n in range(500)
+)
+LONG_CODE += (
+    '\n\ndef long(value: int) -> int:\n    """Add up.\n\n    Args:\n        value: A number.\n    """\n    return '
+    f"sum(part(value) for part in ({', '.join(f'part_{n}' for n in range(500))}))\n"
+)
+LONG_TESTS = "from long import long\n\ndef test_long():\n    assert long(0) == 124_750\n"
+LONG = {
+    "name": "long",
+    "description": "Adds up many numbers that depend on one number.",
+    "code": LONG_CODE,
+    "tests": LONG_TESTS,
+}
 WIDE = "\n".join("word " * 20 for _ in range(9_000))
 
 Calls = list[tuple[str, dict[str, Any], bool]]
@@ -60,6 +76,7 @@ CALLS: Calls = [
     ("system_utility", {"action": "diagnostics"}, True),
     ("system_utility", {"action": "health"}, True),
     ("create_skill", {"name": "vowels", "description": "Counts vowels.", "code": CODE, "tests": TESTS}, True),
+    ("create_skill", LONG, False),
     ("vowels", {"text": "banana" * 10_000}, True),
     (
         "compose_skill",
@@ -117,7 +134,7 @@ async def main(home: Path) -> None:
                 (workspace / f"file-{number}.txt").write_text("a word\n")
             meter, rows = Meter(), []
             for name, arguments, works in CALLS:
-                for again in (False, True):
+                for again in (False,) if arguments is LONG else (False, True):
                     meter.take()
                     result = await engine.call(name, arguments)
                     await asyncio.sleep(0)

@@ -127,8 +127,10 @@ def _changes(node: ast.AST, put: Callable[[ast.AST], None], here: list[ast.expr]
     """
     if not isinstance(node, ast.expr | ast.stmt):
         return
-    for other in (*here, *replacements(node)):
-        before, after = code_excerpt(node), code_excerpt(other)
+    others = (*here, *replacements(node))
+    before = code_excerpt(node) if others else ""
+    for other in others:
+        after = code_excerpt(other)
         if before != after:
             yield Mutant(node.lineno, before, after, node, other, put)
 

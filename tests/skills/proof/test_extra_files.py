@@ -186,6 +186,7 @@ async def test_extra_files_are_exported_and_imported(box: NamespaceSandbox, tmp_
         ({"sales_tax/x.json": "1"}, "named like the skill"),
         ({"my-rules.py": "x = 1"}, "`my-rules` is no identifier"),
         ({"rules.py": "x ="}, "'rules.py', line 1: invalid syntax"),
+        ({"rules.py": "x =\\\n" + "[" * 110 + "]" * 110}, "'rules.py': Line 2 is nested more than 100 levels deep"),
         ({"rules.py": "x", "Rules.py": "y"}, "the name of another file or folder"),
         ({"rules": "x", "rules/a.txt": "y"}, "the name of another file or folder"),
         ({"big.txt": "x" * 70_000}, "keep it under 65,536"),

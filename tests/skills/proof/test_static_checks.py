@@ -89,6 +89,7 @@ def test_a_folder_and_its_name_belong_together(name: str) -> None:
         ("#" * (MAX_CODE_BYTES + 1), "bytes"),
         ("a\0b", "code"),
         ("(" * 5000 + ")" * 5000, "code"),
+        (f"def add_one(n: int):\n    'Doc.'\n    return {' + '.join(['n'] * 200)}\n", "Line 3 is nested more than 100"),
     ],
 )
 def test_code_that_cannot_be_a_skill_is_refused_with_what_to_change(code: str, says: str) -> None:
