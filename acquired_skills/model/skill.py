@@ -90,7 +90,7 @@ class Skill:
     Attributes:
         parameters: JSON Schema of the arguments.
         plain: Whether arguments and value are plain JSON and need no conversion.
-        imports: top-level modules that the code imports.
+        imports: Top-level modules that the code imports.
         created: UTC, ISO 8601.
         tests: How many tests the skill was proved by.
         dependencies, destinations: The packages and destinations that its code declares; destinations are canonical

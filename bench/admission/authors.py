@@ -27,9 +27,9 @@ class Asked:
     """A question of admission.
 
     Attributes:
-        call: the call, as source text.
-        offered: answers that the text of the refusal shows for this call.
-        arguments: the arguments by name, of a call whose result is to be predicted; otherwise None.
+        call: The call, as source text.
+        offered: Answers that the text of the refusal shows for this call.
+        arguments: The arguments by name, of a call whose result is to be predicted; otherwise None.
     """
 
     call: str
@@ -42,10 +42,10 @@ class Author:
     """The author of one proposal, who answers questions.
 
     Attributes:
-        kind: a key of `AUTHORS`.
-        problem: what the author was to solve.
-        source: the code that it proposed.
-        chance: decides which answers are wrong.
+        kind: A key of `AUTHORS`.
+        problem: What the author was to solve.
+        source: The code that it proposed.
+        chance: Decides which answers are wrong.
     """
 
     kind: str

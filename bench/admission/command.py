@@ -31,11 +31,11 @@ class AdmissionOptions:
     """What to measure.
 
     Attributes:
-        rounds: the number of randomly chosen problems, None for all.
-        mutants: the number of mutants of each reference solution.
-        seed: seed of all random choices.
-        authors: names of authors.
-        tests: kinds of tests.
+        rounds: The number of randomly chosen problems, None for all.
+        mutants: The number of mutants of each reference solution.
+        seed: Seed of all random choices.
+        authors: Names of authors.
+        tests: Kinds of tests.
     """
 
     rounds: int | None

@@ -25,12 +25,12 @@ class ProposalOutcome:
     """One proposal.
 
     Attributes:
-        admitted: whether it became a skill.
-        seconds: wall time of the admission.
-        asked: what the refusal asks.
-        why: the text of the refusal.
-        parts: the parts of the proposal that the refusal names.
-        disputed: the predictions that differ from what the code gives.
+        admitted: Whether it became a skill.
+        seconds: Wall time of the admission.
+        asked: What the refusal asks.
+        why: The text of the refusal.
+        parts: The parts of the proposal that the refusal names.
+        disputed: The predictions that differ from what the code gives.
     """
 
     admitted: bool
@@ -69,8 +69,8 @@ async def propose(
     """Propose a skill once.
 
     Args:
-        tuples: whether lists in the arguments of questions stand for tuples.
-        disputed: predictions that were disputed before.
+        tuples: Whether lists in the arguments of questions stand for tuples.
+        disputed: Predictions that were disputed before.
     """
     began = time.perf_counter()
     try:

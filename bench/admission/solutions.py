@@ -18,9 +18,9 @@ class Solution:
     """A program for a problem.
 
     Attributes:
-        source: the program.
-        broken: whether it answers one of the problem's probe inputs otherwise than the reference solution.
-        passes: for each of the problem's asserts, whether it holds.
+        source: The program.
+        broken: Whether it answers one of the problem's probe inputs otherwise than the reference solution.
+        passes: For each of the problem's asserts, whether it holds.
     """
 
     source: str

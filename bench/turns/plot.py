@@ -27,7 +27,7 @@ def draw(records: Sequence[TurnRecord], file: Path) -> None:
     """Write an SVG. Equal records give equal bytes.
 
     Raises:
-        ImportError: matplotlib is not installed.
+        ImportError: Matplotlib is not installed.
     """
     import matplotlib as mpl  # noqa: PLC0415 -- optional (extra `bench`) and slow to import
     from matplotlib.figure import Figure  # noqa: PLC0415 -- the same
