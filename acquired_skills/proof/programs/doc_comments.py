@@ -2,6 +2,8 @@
 
 @param {string} text - What to change.
 @param {number} [width=80] - Characters of a line; optional.
+@param {object} [options]
+@param {boolean} [options.hyphens=false] - Whether words may be divided.
 @returns {string}
 """
 
@@ -15,7 +17,7 @@ from acquired_skills.proof.programs.type_expressions import NAMES, UnknownType, 
 
 _TAG = re.compile(r"^@(\w+)\s*", re.MULTILINE)
 _NAME = re.compile(
-    r"\[?\s*(?P<name>[A-Za-z_$][\w$]*)\s*(?:=(?P<default>[^\]]*))?(?P<end>\]?)\s*(?:-\s*)?(?P<text>.*)", re.DOTALL
+    r"\[?\s*(?P<name>[A-Za-z_$][\w$.]*)\s*(?:=(?P<default>[^\]]*))?(?P<end>\]?)\s*(?:-\s*)?(?P<text>.*)", re.DOTALL
 )
 _PARAM = ("param", "arg", "argument")
 _RETURNS = ("returns", "return")
@@ -91,7 +93,12 @@ def _parameter(kind: str, text: str, properties: dict[str, Any], required: list[
         raise ValueError("write `@param {type} name - what it is`, or `[name=default]` if it is optional.")
     if not kind:
         raise ValueError("it has no type: write `@param {type} name - what it is`.")
-    name = match["name"]
+    path, _, name = match["name"].rpartition(".")
+    for part in filter(None, path.split(".")):
+        parent = properties.get(part, {})
+        if parent.get("type") != "object":
+            raise ValueError(f"describe `{path}` above it, with the type `object`.")
+        properties, required = parent.setdefault("properties", {}), parent.setdefault("required", [])
     if name in properties:
         raise ValueError(f"`{name}` is described twice.")
     schema = schema_of(kind.removesuffix("="))

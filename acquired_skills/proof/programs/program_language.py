@@ -9,6 +9,9 @@ from sandbox.contract import Language
 
 _NO_ONE = -1
 _TEXT = {"type": "string"}
+_NAMED = r"(?m)^[ \t]*export\s+(?:default\s+)?(?:async\s+)?function\s+({})\s*\("
+_DEFAULT = r"(?m)^[ \t]*export\s+default\s+(?:async\s+)?function(?:\s+([A-Za-z_$][\w$]*))?\s*\("
+_PARAMETER = re.compile(r"(?:([A-Za-z_$][\w$]*)|\{[\s\S]*?\}|\[[\s\S]*?\])\s*(?:=(?!=)|\Z)")
 
 
 class ProgramLanguage(Protocol):
@@ -32,9 +35,7 @@ class NodePrograms:
         """Return what the comment above the exported function says."""
         first, *rest = name.split("_")
         names = [name, first + "".join(map(str.title, rest))]
-        exported = re.search(
-            rf"^export\s+(?:default\s+)?(?:async\s+)?function\s+({'|'.join(names)})\s*\(", code, re.MULTILINE
-        )
+        exported = re.search(_NAMED.format("|".join(names)), code) or re.search(_DEFAULT, code)
         if exported is None:
             wanted = f"`export function {name}(...)`" + (f" or `export function {names[1]}(...)`" if rest else "")
             common = (
@@ -42,19 +43,23 @@ class NodePrograms:
                 if "module.exports" in code
                 else ""
             )
-            return _unusable(f"It exports no function `{name}`: write {wanted} at the beginning of a line.{common}")
+            return _unusable(
+                f"It exports no function `{name}`: write {wanted} at the beginning of a line, or `export default "
+                f"function`.{common}"
+            )
+        called = exported[1] or name
         end = code.rfind("*/", 0, exported.start())
         start = code.rfind("/**", 0, max(0, end))
         if start < 0 or code[end + 2 : exported.start()].strip():
             return _unusable(
-                f"`{exported[1]}` has no JSDoc comment directly above it: write `/** … */` with a line "
+                f"`{called}` has no JSDoc comment directly above it: write `/** … */` with a line "
                 "`@param {type} name - what it is` for each parameter, and `@returns {type}`."
             )
         found = read_interface(stripped(code[start + 3 : end].splitlines(), "*"))
         given = _parameters(code, exported.end())
-        if given is None or given != found.names:
+        if given is None or not _same_names(given, found.names):
             listed = ", ".join(found.names)
-            text = f"`{exported[1]}` must have the parameters of its comment, as names in the same order: ({listed})."
+            text = f"`{called}` must have the parameters of its comment, as names in the same order: ({listed})."
             return ProgramInterface(found.parameters, found.returns, (*found.problems, text))
         return found
 
@@ -88,14 +93,19 @@ def _unusable(problem: str) -> ProgramInterface:
 
 
 def _parameters(code: str, start: int) -> list[str] | None:
-    """Return the names of the parameters that begin at `start`; None if they are not plain names with or without a
-    default.
+    """Return the names of the parameters that begin at `start`, "" for a destructured one; None if they are not plain
+    or destructured parameters with or without a default.
     """
     found = [part.strip() for part in _parts(code, start)]
     if found and not found[-1]:
         found.pop()
-    names = [re.match(r"([A-Za-z_$][\w$]*)\s*(?:=(?!=)|\Z)", part) for part in found]
-    return None if any(each is None for each in names) else [each[1] for each in names if each is not None]
+    names = [_PARAMETER.match(part) for part in found]
+    return None if any(each is None for each in names) else [each[1] or "" for each in names if each is not None]
+
+
+def _same_names(given: Sequence[str], described: Sequence[str]) -> bool:
+    """Return whether parameters have the names in the comment. A destructured one has no name, so any will do."""
+    return len(given) == len(described) and all(one in ("", other) for one, other in zip(given, described, strict=True))
 
 
 def _parts(code: str, start: int) -> Iterator[str]:

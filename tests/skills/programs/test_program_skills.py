@@ -54,6 +54,33 @@ async def test_a_bash_skill_is_admitted_and_called_by_name(box: NamespaceSandbox
             await tool.run(ctx, {"stdin": "", "count": 0})
 
 
+async def test_a_default_export_with_destructured_options_is_admitted(box: NamespaceSandbox, tmp_path: Path) -> None:
+    code = """
+  /**
+   * Repeats a text.
+   *
+   * @param {string} text
+   * @param {object} [options]
+   * @param {integer} [options.times=2] - How often.
+   * @returns {string}
+   */
+  export default function (text, { times = 2, between = [",", " "] } = {}) {
+    return Array(times).fill(text).join(between.join(""));
+  }
+"""
+    cases = [
+        {"arguments": {"text": "a"}, "result": "a, a"},
+        {"arguments": {"text": "b", "options": {"times": 3}}, "result": "b, b, b"},
+        {"arguments": {"text": "ab", "options": {"times": 1}}, "result": "ab"},
+    ]
+    async with opened_library(tmp_path, box, effort=Effort()) as library:
+        skill = await library.create(node(code, cases, "repeat_text"))
+        options = skill.parameters["properties"]["options"]
+        assert options["properties"]["times"] == {"type": "integer", "default": 2, "description": "How often."}
+        tool, ctx = skill_tool(skill, library), context(library, box, tmp_path / "work")
+        assert await tool.run(ctx, {"text": "x", "options": {"times": 2}}) == "x, x"
+
+
 @pytest.mark.spec("SKILL-9")
 async def test_versions_corrections_and_audits_work_as_for_python(box: NamespaceSandbox, tmp_path: Path) -> None:
     async with opened_library(tmp_path, box) as library:
@@ -214,7 +241,8 @@ async def test_modules_of_a_node_skill_are_mutated_and_other_code_leads_to_proba
         (node(SLUG.replace("/**", "/*")), "no JSDoc comment directly above it"),
         (node(SLUG.replace("{string} title", "{Foo} title")), "The type `Foo` of `@param` is not known"),
         (node(SLUG.replace("(title, separator", "(separator, title")), "in the same order: (title, separator)"),
-        (node(SLUG.replace("(title, sep", "({title}, sep")), "as names in the same order"),
+        (node(SLUG.replace("(title, sep", "(...title, sep")), "as names in the same order"),
+        (node(SLUG.replace("@returns", "@param {string} title.case\n * @returns")), "describe `title` above it, with the"),
         (node('import x from "lodash";\n' + SLUG), "It imports `lodash`. Packages cannot be installed"),
         (node(cases="[]"), "Give a list of 1 to 100 cases"),
         (node(cases="def test(): pass"), "The tests are not JSON"),

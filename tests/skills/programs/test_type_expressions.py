@@ -60,3 +60,20 @@ def test_a_comment_gives_parameters_in_order_with_defaults() -> None:
     assert found.parameters["properties"]["a"]["default"] == 3
     assert found.returns == {"type": "array", "items": {"type": "string"}}
     assert found.problems == ()
+
+
+def test_the_fields_of_an_object_are_described_one_by_one() -> None:
+    found = read_interface(
+        "@param {object} options\n@param {string} options.separator - Between words.\n"
+        "@param {object} [options.style]\n@param {integer} [options.style.width=80]"
+    )
+    assert found.problems == ()
+    assert found.names == ["options"]
+    assert found.parameters["properties"]["options"] == {
+        "type": "object",
+        "properties": {
+            "separator": {"type": "string", "description": "Between words."},
+            "style": {"type": "object", "properties": {"width": {"type": "integer", "default": 80}}, "required": []},
+        },
+        "required": ["separator"],
+    }
