@@ -1,0 +1,77 @@
+"""`MemoryStore`: everything that is remembered, in one database that threads and processes share (``memory.db``).
+
+with store.reading() as memory:
+    entry = memory.one(["user:ada"], entry_id)
+with store.changing() as memory:
+    memory.insert(new_entry)
+"""
+
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from builtin_tools.memory.changes import MemoryChange
+from builtin_tools.memory.tables import ID, SCHEMA
+from builtin_tools.memory.view import MemoryView
+from engine.contract.context import Clock
+from engine.stores.records import Records
+from engine.stores.sqlite_file import Contents
+
+GENERATION = "memory"
+CONTENTS = Contents(
+    held="the memory: facts, documents, lessons and profiles",
+    kept="skills, the records, events, settings and the workspace",
+)
+
+
+class MemoryStore:
+    """The entries, documents and open pairs of all owners. Every method blocks."""
+
+    def __init__(self, records: Records, clock: Clock, new_id: Callable[[], str] | None = None) -> None:
+        """Create missing tables.
+
+        Args:
+            records: The database. `close` closes it.
+            clock: The source of time.
+            new_id: Returns a new, unpredictable id of 32 characters.
+        """
+        self._records = records
+        self._clock = clock
+        self._new_id = new_id or (lambda: secrets.token_hex(ID // 2))
+        records.create(SCHEMA)
+
+    @classmethod
+    def open(cls, path: Path, clock: Clock) -> "MemoryStore":
+        """Open or create the database.
+
+        Raises:
+            ConfigError: The database is lost, damaged or unusable.
+        """
+        return cls(Records.open(f"sqlite:///{path}", contents=CONTENTS), clock)
+
+    @contextmanager
+    def reading(self) -> Iterator[MemoryView]:
+        """Open a transaction for reading."""
+        with self._records.read() as connection:
+            yield MemoryView(connection)
+
+    @contextmanager
+    def changing(self) -> Iterator[MemoryChange]:
+        """Open a transaction for writing, and commit it unless an exception is raised.
+
+        Raises:
+            StoreBusy: Another process holds the database for too long.
+            DiskFull: There is no space to write to. Nothing was changed.
+        """
+        with self._records.begin() as connection:
+            generation = self._records.bump(GENERATION, connection)
+            yield MemoryChange(connection, generation, self._clock.now().timestamp(), self._new_id)
+
+    def generation(self) -> int:
+        """Return the generation of the latest change. Takes microseconds while nothing changes."""
+        return self._records.generation(GENERATION)
+
+    def close(self) -> None:
+        """Close the database."""
+        self._records.close()
